@@ -1,4 +1,4 @@
-"""What stands in for AMD's indices behaves like them, with the real uv and the real pip."""
+"""The fake of AMD's indices behaves like them, with the real uv and pip."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INSTALLED = (
         for part in ("core", "libraries", "devel", "device_gfx1100", "device_gfx1151")
     ),
 )
-# What a client that does not build `rocm` has to know about it.
+# What a client must know about `rocm` if it does not build it.
 _SAYS = """
 [[dependency-metadata]]
 name = "rocm"
@@ -57,7 +57,7 @@ def index() -> Iterator[AmdIndex]:
 
 
 def get(url: str) -> tuple[int, str, str]:
-    """Status, final address and content."""
+    """Return status, final address and content."""
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return answer.status, answer.url, answer.read().decode()
@@ -81,7 +81,7 @@ def uv(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def select(folder: Path, index_url: str, *requirements: str, rocm: str = "10.0.0") -> dict[str, str]:
-    """What uv selects: project -> version."""
+    """Return uv's selection: project -> version."""
     config, wanted = folder / "uv.toml", folder / "requirements.in"
     config.write_text(_SAYS.format(version=rocm))
     wanted.write_text("\n".join(requirements))
@@ -94,7 +94,7 @@ def select(folder: Path, index_url: str, *requirements: str, rocm: str = "10.0.0
     return dict(line.split("==") for line in done.stdout.splitlines())
 
 
-def test_addresses_redirect_and_link_as_amds_do(index: AmdIndex) -> None:
+def test_addresses_redirect_and_link_like_amds(index: AmdIndex) -> None:
     stable, legacy = (index.mirrors[f"https://{name}.amd.com/"] for name in ("stable.repo", "repo"))
     nightly = index.mirrors["https://nightly.repo.amd.com/"]
     assert '<a href="torch/">torch</a>' in get(f"{stable}rocm/whl-next/")[2]
@@ -158,7 +158,7 @@ def test_the_extra_brings_the_kernels_of_target_and_family_without_a_build(
     assert not index.asked(f"rocm-{rocm}.tar.gz")
 
 
-def test_a_torchvision_that_is_not_pinned_is_the_one_for_rocm_7(index: AmdIndex, tmp_path: Path) -> None:
+def test_an_unpinned_torchvision_is_for_rocm_7(index: AmdIndex, tmp_path: Path) -> None:
     url = index.mirrors["https://stable.repo.amd.com/"] + "rocm/whl-next/"
     found = select(tmp_path, url, "torch==2.13.0+rocm10.0.0", "torchvision")
     assert found["torchvision"] == "0.28.0+rocm7.14.0"
@@ -178,7 +178,7 @@ def test_a_torchvision_that_is_not_pinned_is_the_one_for_rocm_7(index: AmdIndex,
     assert json.loads(done.stdout)["install"][0]["metadata"]["version"] == "0.28.0+rocm7.14.0"
 
 
-def test_ranges_save_the_wheels_and_a_false_hash_is_found(tmp_path: Path) -> None:
+def test_ranges_avoid_downloads_and_a_wrong_hash_is_detected(tmp_path: Path) -> None:
     sent = {}
     for ranges in (True, False):
         with AmdIndex(ranges=ranges) as index:
@@ -244,7 +244,7 @@ def test_the_installed_set_loads_through_rocm_sdk_and_init_changes_it(
     assert missing == ["rocm_sdk_devel/_devel.tar"]
 
 
-def test_building_the_sdist_is_reported_and_files_are_reproducible(index: AmdIndex, tmp_path: Path) -> None:
+def test_the_sdist_is_not_built_implicitly_and_is_reproducible(index: AmdIndex, tmp_path: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(index.wheel(SDIST).data)) as sdist:
         setup = sdist.extractfile("rocm-10.0.0/setup.py")
         assert setup is not None

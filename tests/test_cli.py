@@ -1,4 +1,4 @@
-"""The command line as people and scripts meet it: words, exit codes, documents."""
+"""The command line for users and scripts: texts, exit codes, documents."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def pool_path(mini: Mini, name: str) -> str:
 
 
 def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
-    """Let the mirror have another version of a package, and the old one no more."""
+    """Replace a package on the mirror with another version."""
     mini.repo.remove(name)
     mini.repo.add(name, version, [file(f"./{LIBRARIES}/librocblas.so.5", f"of {version}")], **more)
     mini.repo.publish()
 
 
-# `tests.forked` has imported everything before a test runs; a verb must find what it needs by itself.
+# `tests.forked` has imported everything before a test runs; a verb must import what it needs.
 EACH_ALONE = """\
 import importlib, os, pkgutil, traceback
 import rocenv.cli, rocenv.commands
@@ -70,7 +70,7 @@ class TestWords:
     @pytest.mark.quick
     @pytest.mark.parametrize("verb", ["", *cli.COMMANDS, *SUBCOMMANDS])
     def test_help(self, tmp_path: Path, verb: str) -> None:
-        """Compares with `tests/ui`; ROCENV_WRITE_GOLDEN=1 writes the files anew, to look at what changed."""
+        """Compare with `tests/ui`; ROCENV_WRITE_GOLDEN=1 rewrites the files, to review changes."""
         environ = {**os.environ, "COLUMNS": "100", "ROCENV_HOME": str(tmp_path / "home")}
         done = forked.run_text([*verb.split(), "--help"], env=environ)
         assert (done.returncode, done.stderr) == (0, "")
@@ -98,7 +98,7 @@ class TestWords:
             (("create",), "Missing argument 'NAME'"),
             (("list", "--frob"), "--frob"),
             (("create", "x", "--torch", "2", "--no-torch"), "exclude each other"),
-            (("create", "x", "--rocm", "abc"), "`abc` is not a version for --rocm"),
+            (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for `--rocm`"),
             (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from names the whole set"),
             (("create", "x", "--rocm", ">=" + "9" * 5000), "it is longer than 200 characters"),
             (("matrix", "--torch", "9" * 5000), "it is longer than 200 characters"),
@@ -125,7 +125,7 @@ class TestWords:
         assert "Usage: rocenv" in done.stderr
 
     @pytest.mark.parametrize("verb", ["show", "run", "activate", "verify", "repair", "remove", "lock"])
-    def test_an_env_that_is_not_there(self, mini: Mini, verb: str) -> None:
+    def test_a_missing_env(self, mini: Mini, verb: str) -> None:
         done = mini.run(verb, "no such", *(("--", "true") if verb == "run" else ()))
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
@@ -134,7 +134,7 @@ class TestWords:
             "hint: rocenv create 'no such' --rocm VERSION\n"
         )
 
-    def test_no_colour_and_no_progress_where_nobody_looks(self, mini: Mini) -> None:
+    def test_no_colour_and_no_progress_without_a_terminal(self, mini: Mini) -> None:
         mini.create()
         for argv in (("list",), ("show", "demo"), ("verify", "demo", "--upto", "files"), ("gc",), ("nope",)):
             done = mini.run(*argv, FORCE_COLOR="")
@@ -234,11 +234,14 @@ class TestDocuments:
         documented = set(re.findall(r"`([a-z-]+)`", (root / "docs" / "json.md").read_text()))
         source = "".join(path.read_text() for path in (root / "src").rglob("*.py"))
         codes = set(re.findall(r'\bcode ?= ?"([a-z-]+)"', source))
-        of_run = {"command-not-found", "command-not-executable"}  # `run` passes an exit code on, no document
+        of_run = {
+            "command-not-found",
+            "command-not-executable",
+        }  # `run` prints no document
         assert len(codes) > 30
         assert codes - of_run <= documented
 
-    def test_why_nothing_fits_is_told_in_a_few_lines(self, mini: Mini) -> None:
+    def test_why_nothing_fits_takes_a_few_lines(self, mini: Mini) -> None:
         other = mini.run("resolve", "--rocm", "9").stderr
         assert "rocenv knows no ROCm release that matches 9, only 6.4.3, 5.7.1" in other
         assert "[tests/mini.py]" in other, "each fact has its source"
@@ -251,7 +254,7 @@ class TestDocuments:
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-gpu")
         assert "--target gfx1100" in done.stderr
 
-    def test_where_the_target_comes_from_is_said(self, mini: Mini) -> None:
+    def test_the_source_of_the_target_is_shown(self, mini: Mini) -> None:
         assert "target gfx1100: named by ROCENV_TARGET" in mini.run("resolve", "--rocm", "5.7").stderr
 
 
@@ -284,7 +287,7 @@ class TestDefects:
         "argv",
         [("list",), ("lock", "demo"), ("show", "demo", "--json"), ("show", "none", "--json"), ("--help",)],
     )
-    def test_whoever_reads_has_gone(self, mini: Mini, argv: tuple[str, ...]) -> None:
+    def test_the_reader_has_closed_the_pipe(self, mini: Mini, argv: tuple[str, ...]) -> None:
         mini.create()
         reader, writer = os.pipe()
         os.close(reader)
@@ -299,7 +302,7 @@ class TestDefects:
 
 class TestCreate:
     @pytest.mark.quick
-    def test_the_way_of_a_newcomer(self, mini: Mini) -> None:
+    def test_the_first_steps_of_a_new_user(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
         assert (done.returncode, done.stdout) == (0, "")
         assert "rocm 5.7.1" in done.stderr
@@ -348,7 +351,7 @@ class TestCreate:
         mini.repo.publish()
         done = mini.run("create", "demo", "--rocm", "5.7", "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "archive-refused")
-        assert "mini5-blas 5.7.1-1: `./../../evil` climbs out" in done.stderr
+        assert "mini5-blas 5.7.1-1: `./../../evil` points outside" in done.stderr
         assert not any(mini.root.rglob("evil"))
         assert not mini.prefix("demo").exists()
 
@@ -361,7 +364,7 @@ class TestCreate:
         assert "`usr/bin`" in done.stderr
         assert mini.run("list").stdout.count("complete") == mini.run("list").stdout.count("incomplete")
 
-    def test_a_file_that_was_damaged_in_the_cache_is_fetched_anew(self, mini: Mini) -> None:
+    def test_a_file_damaged_in_the_cache_is_downloaded_again(self, mini: Mini) -> None:
         mini.create()
         assert mini.run("remove", "demo").returncode == 0
         assert mini.run("gc", "-y").returncode == 0
@@ -377,15 +380,15 @@ class TestCreate:
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
     @pytest.mark.parametrize("change", ["gone", "replaced"])
-    def test_a_mirror_that_moved_on_is_asked_once_more(self, mini: Mini, change: str) -> None:
-        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # and keeps the index for some hours
+    def test_an_updated_mirror_is_asked_again(self, mini: Mini, change: str) -> None:
+        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # also caches the index for some hours
         replace_in_pool(mini, "mini5-blas", "5.7.1-9" if change == "gone" else "5.7.1-1")
         done = mini.create()
         assert done.stderr.count("the mirror has moved on") == 1
         library = mini.prefix("demo") / "rocm" / LIBRARIES / "librocblas.so.5"
         assert library.read_text() == ("of 5.7.1-9" if change == "gone" else "of 5.7.1-1")
 
-    def test_a_mirror_that_goes_on_contradicting_itself_is_an_error(self, mini: Mini) -> None:
+    def test_a_contradictory_mirror_is_an_error(self, mini: Mini) -> None:
         right = mini.server.content(pool_path(mini, "mini5-blas"))
         assert right
         mini.server.always(pool_path(mini, "mini5-blas"), Fault(body=right[::-1]))
@@ -428,7 +431,7 @@ class TestLocks:
         assert command[:3] == ["rocenv", "create", "new"]
         assert mini.run(*command[1:], "--no-verify").returncode == 0
 
-    def test_that_left_the_mirror_and_lies_in_the_cache_is_no_matter(self, mini: Mini) -> None:
+    def test_a_cached_package_missing_from_the_mirror_is_used(self, mini: Mini) -> None:
         mini.create()
         lock = mini.prefix("demo") / "rocenv.lock"
         replace_in_pool(mini, "mini5-blas", "5.7.1-9")
@@ -436,7 +439,7 @@ class TestLocks:
         assert mini.run("clone", "demo", "third").returncode == 0
 
     @pytest.mark.parametrize("where", ["pipe", "link", "folder"])
-    def test_where_a_lock_can_be_written(self, mini: Mini, where: str) -> None:
+    def test_where_a_lock_may_be_written(self, mini: Mini, where: str) -> None:
         mini.create()
         text = mini.run("lock", "demo").stdout
         place = mini.root / "place"
@@ -503,7 +506,7 @@ class TestRun:
         assert (done.stdout, done.stderr) == (data, b"to stderr\n")
 
     def test_ignores_no_signal_that_the_caller_did_not_ignore(self, demo: Mini) -> None:
-        # Python ignores SIGPIPE, and what is ignored stays so in the program that takes its place.
+        # Python ignores SIGPIPE, and the program that replaces it would inherit that.
         mask = ["grep", "SigIgn", "/proc/self/status"]
         plain = subprocess.run(mask, capture_output=True, text=True, check=True, timeout=20).stdout
         assert demo.run("run", "demo", "--", *mask).stdout == plain
@@ -548,7 +551,7 @@ class TestRun:
         done = demo.run("run", "demo", "--", "./script", "a b")
         assert done.stdout == f"1 a b {demo.prefix('demo')}/rocm/usr\n", done.stderr
 
-    def test_an_env_that_is_not_whole(self, demo: Mini) -> None:
+    def test_an_incomplete_env(self, demo: Mini) -> None:
         (demo.prefix("demo") / ".rocenv" / "record.json").unlink()
         done = demo.run("run", "demo", "--", "true")
         assert done.returncode == 1
@@ -557,7 +560,7 @@ class TestRun:
 
 
 class TestActivate:
-    def test_bare_it_says_what_to_type(self, demo: Mini) -> None:
+    def test_without_options_it_explains_the_command(self, demo: Mini) -> None:
         done = demo.run("activate", "demo")
         assert done.returncode == 1
         script = f"{done.stdout}\nhipconfig && deactivate && ! command -v hipconfig"
@@ -572,7 +575,7 @@ class TestActivate:
 
 
 class TestHousekeeping:
-    def test_gc_frees_what_no_env_needs_and_only_that(self, demo: Mini) -> None:
+    def test_gc_frees_only_unused_artifacts(self, demo: Mini) -> None:
         demo.create("other", "--rocm", "6.4")
         assert demo.run("remove", "demo").returncode == 0
         told = document(demo, "gc")
@@ -587,7 +590,7 @@ class TestHousekeeping:
         demo.prefix("demo").rename(demo.prefix("moved"))
         assert document(demo, "gc", "-y")["packages"] == []
 
-    def test_cache_is_freed_by_parts(self, demo: Mini) -> None:
+    def test_parts_of_the_cache_can_be_freed(self, demo: Mini) -> None:
         assert demo.run("cache", "clear", "indices").returncode == 0
         sizes = {part["name"]: part["size_bytes"] for part in document(demo, "cache")["cache"]}
         assert sizes["indices"] == 0 < sizes["artifacts"]
@@ -595,7 +598,7 @@ class TestHousekeeping:
         assert document(demo, "cache")["size_bytes"] == 0
         assert demo.run("verify", "demo", "--upto", "files").returncode == 0
 
-    def test_clone_is_the_set_and_not_what_was_added(self, demo: Mini) -> None:
+    def test_clone_copies_the_set_without_additions(self, demo: Mini) -> None:
         (demo.prefix("demo") / "mine.txt").write_text("x")
         assert demo.run("clone", "demo", "copy").returncode == 0
         assert not (demo.prefix("copy") / "mine.txt").exists()
@@ -604,7 +607,7 @@ class TestHousekeeping:
         assert done.returncode == 1
         assert "`nosuch`" in done.stderr
 
-    def test_defaults_are_taken_and_can_be_overruled(self, mini: Mini) -> None:
+    def test_defaults_apply_and_can_be_overridden(self, mini: Mini) -> None:
         for key, value in (("rocm", "5.7"), ("torch", "*")):
             assert mini.run("config", "set", f"defaults.{key}", value).returncode == 0
         plan = document(mini, "resolve", "--no-torch")
@@ -633,7 +636,7 @@ class TestHousekeeping:
         assert "(incomplete)" in text
         assert "(damaged)" in text
 
-    def test_verify_without_a_right_to_keep_the_result(self, demo: Mini) -> None:
+    def test_verify_without_permission_to_save_the_result(self, demo: Mini) -> None:
         with contextlib.suppress(FileNotFoundError):
             (demo.prefix("demo") / ".rocenv" / "verified.json").unlink()
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()

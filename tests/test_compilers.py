@@ -1,4 +1,4 @@
-"""Compilers that rocenv fetches for itself: which one, how it becomes an env, and how it is started."""
+"""Compilers that rocenv downloads: which one, how it becomes an env, and how it is started."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def row(name: str, version: str, *targets: str) -> str:
 
 @pytest.fixture
 def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """The mini world with two compilers in its archive, as seen from inside this process."""
+    """The miniature world with two compilers in its archive, in-process."""
     rows = row("clang-3", "3.1", "gfx1030", "gfx1100") + row("clang-21", "21.1", "gfx1100")
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{rows}")
     for name, version in (("clang-3", "3.1.4-1"), ("clang-21", "21.1.8-13")):
@@ -73,14 +73,14 @@ def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
 
 
 def made(context: Context, target: str = "gfx1100") -> tuple[Toolchain, list[str]]:
-    """Return the newest compiler for a target, fetched, and what was told."""
+    """Return the newest compiler for a target, downloaded, and the messages."""
     said: list[str] = []
     found = newest_for(target, context.matrix)
     assert found is not None
     return ensure_available(found, context, said.append), said
 
 
-def test_the_newest_that_knows_the_target(context: Context) -> None:
+def test_the_newest_compiler_for_the_target(context: Context) -> None:
     for target, name in (("gfx1100", "clang-21"), ("gfx1030", "clang-3")):
         found = newest_for(target, context.matrix)
         assert found is not None
@@ -156,13 +156,13 @@ def test_an_env_of_that_name_that_is_something_else(context: Context, mini: Mini
     assert caught.value.hints == ("rocenv rename clang-21 clang-212",)
 
 
-def test_a_compiler_that_its_channel_no_longer_has(context: Context, mini: Mini) -> None:
+def test_a_compiler_removed_from_its_channel(context: Context, mini: Mini) -> None:
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{row('clang-22', '22.1', 'gfx1100')}")
     with pytest.raises(RocenvError, match="clang-22 is not available from channel mini: `clang-22`, needed"):
         made(Context())
 
 
-def test_what_another_process_has_made_meanwhile_is_taken(
+def test_an_env_created_by_another_process_meanwhile_is_used(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(name: str, lock: Lock, context: Context) -> Record:

@@ -68,7 +68,7 @@ def artifact(url: str, data: bytes = DATA, name: str = "demo") -> Artifact:
 def fetch(
     wanted: Artifact, cache: Path, network: Network | None = None, notes: io.StringIO | None = None
 ) -> Path:
-    """Fetch one artifact and return its file, having checked that nothing else is left beside it."""
+    """Fetch one artifact and return its file, after checking that nothing else remains beside it."""
     progress = Progress(stream=notes or io.StringIO())
     network = network or Network(pause_s=0.01, read_timeout_s=5)
     ((got, file),) = fetch_all([wanted], cache, network, progress)
@@ -100,7 +100,7 @@ def test_many_at_once_arrive_whole_in_order_of_completion(tmp_path: Path) -> Non
     assert not [name for name in os.listdir(tmp_path) if ".part" in name]
 
 
-def test_what_is_there_is_yielded_without_a_connection(server: Loopback, cache: Path) -> None:
+def test_cached_files_need_no_connection(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     fetch(wanted, cache)
     fetch(wanted, cache, Network(offline=True))
@@ -149,13 +149,13 @@ def test_broken_connections_resume_where_they_broke(server: Loopback, cache: Pat
         (Fault(cut_after=10_000), 134),
     ],
 )
-def test_more_breaks_than_tries_are_survived_while_each_brings_something(
+def test_many_interruptions_with_progress_are_survived(
     server: Loopback, cache: Path, fault: Fault, most: int
 ) -> None:
     server.always("/demo.deb", fault)
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert len(server.requests) <= most
-    assert server.sent_bytes("/demo.deb") <= 2 * len(DATA)  # what a reset threw away comes again
+    assert server.sent_bytes("/demo.deb") <= 2 * len(DATA)  # bytes lost by a reset are sent again
 
 
 def test_what_arrived_before_a_reset_is_kept(server: Loopback, cache: Path) -> None:
@@ -174,7 +174,7 @@ def test_thousands_of_short_connections_do_not_add_up_to_hours_of_pauses() -> No
 
 
 @given(parts=st.lists(st.integers(1, 5000), max_size=30))
-def test_any_breaks_that_each_bring_something_are_survived(parts: list[int]) -> None:
+def test_any_interruptions_with_progress_are_survived(parts: list[int]) -> None:
     position, left = 0, [*parts, 0]
 
     def attempt() -> None:
@@ -188,7 +188,7 @@ def test_any_breaks_that_each_bring_something_are_survived(parts: list[int]) -> 
     assert position == sum(parts)
 
 
-def test_a_trickle_ends_but_keeps_what_came(server: Loopback, cache: Path) -> None:
+def test_a_slow_download_ends_but_keeps_its_bytes(server: Loopback, cache: Path) -> None:
     server.always("/demo.deb", Fault(bytes_per_s=20, block_bytes=1))
     wanted = artifact(f"{server.url}/demo.deb")
     begin = time.monotonic()
@@ -199,7 +199,7 @@ def test_a_trickle_ends_but_keeps_what_came(server: Loopback, cache: Path) -> No
     assert (cache / f"{wanted.sha256}.part").stat().st_size >= TRIES
 
 
-def test_a_connection_that_brings_nothing_ends_after_the_last_try(server: Loopback, cache: Path) -> None:
+def test_connections_without_progress_end_after_the_last_attempt(server: Loopback, cache: Path) -> None:
     server.always("/demo.deb", Fault(cut_after=0))
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert "broke" in error.message
@@ -236,9 +236,9 @@ def test_file_that_changed_in_between_is_read_from_the_start(cache: Path, valida
         notes = io.StringIO()
         fetch(wanted, cache, notes=notes)
         statuses = [request.status for request in server.requests[TRIES:]]
-    # With a validator the server tells at once; without, only the hash does.
+    # With a validator the server reports the change at once; without it, only the hash does.
     assert statuses == ([200] if validators else [206, 200])
-    assert ("do not fit together" in notes.getvalue()) is not validators
+    assert ("do not match" in notes.getvalue()) is not validators
 
 
 def test_weak_validator_is_not_used_for_a_range(cache: Path) -> None:
@@ -263,13 +263,13 @@ def test_lost_validator_costs_nothing(server: Loopback, cache: Path, note: bytes
 @pytest.mark.parametrize(
     ("left", "fetched"),
     [
-        (DATA, 0),  # killed just before it got its name
+        (DATA, 0),  # killed just before it was renamed
         (DATA + b"x", len(DATA)),
         (b"x" * len(DATA), len(DATA)),
         (b"x" * 1000, len(DATA) - 1000 + len(DATA)),
     ],
 )
-def test_whatever_an_earlier_process_left_ends_well(
+def test_any_remains_of_an_earlier_process_are_handled(
     server: Loopback, cache: Path, left: bytes, fetched: int
 ) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
@@ -279,7 +279,7 @@ def test_whatever_an_earlier_process_left_ends_well(
     assert server.sent_bytes("/demo.deb") == fetched
 
 
-def test_another_mirror_goes_on_where_the_first_broke(server: Loopback, cache: Path) -> None:
+def test_another_mirror_resumes_where_the_first_failed(server: Loopback, cache: Path) -> None:
     with Loopback({"/m/demo.deb": DATA}) as mirror:
         mirror.fail("/m/demo.deb", Fault(cut_after=500_000), Fault(status=404))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/m/",)),), pause_s=0.01)
@@ -322,7 +322,7 @@ def test_too_many_bytes_are_reported(server: Loopback, cache: Path) -> None:
     assert len(server.requests) == 1
 
 
-def test_a_file_that_is_shorter_than_promised_is_truncated(server: Loopback, cache: Path) -> None:
+def test_a_file_shorter_than_expected_is_truncated(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     server.files["/demo.deb"] = DATA[:-1]
     error = failure(wanted, cache)
@@ -392,14 +392,14 @@ def test_after_a_bad_mirror_comes_the_original_and_a_note(server: Loopback, cach
     assert f"`{server.url}/demo.deb` answers 404" in error.message
 
 
-def test_wrong_bytes_weigh_more_than_a_mirror_that_is_down(server: Loopback, cache: Path) -> None:
+def test_wrong_bytes_outrank_an_unreachable_mirror(server: Loopback, cache: Path) -> None:
     with Loopback() as mirror:
         mirror.always("*", Fault(status=500))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/",)),), pause_s=0.01)
         assert failure(artifact(f"{server.url}/demo.deb", b"other"), cache, network).code == "hash-mismatch"
 
 
-def test_package_that_left_the_mirror_is_gone(server: Loopback, cache: Path) -> None:
+def test_a_package_removed_from_the_mirror_is_gone(server: Loopback, cache: Path) -> None:
     error = failure(artifact(f"{server.url}/left.deb"), cache)
     assert error.code == "gone"
     assert len(server.requests) == 1
@@ -441,7 +441,7 @@ def test_failure_stops_the_others_while_the_caller_is_busy(server: Loopback, cac
         next(results)
 
 
-def test_leaving_the_iteration_stops_the_rest(tmp_path: Path) -> None:
+def test_closing_the_generator_stops_the_rest(tmp_path: Path) -> None:
     big = os.urandom(4_000_000)
     with Loopback({"/slow.deb": big, "/demo.deb": DATA}) as server:
         server.always("/slow.deb", Fault(bytes_per_s=1_000_000))
@@ -481,7 +481,7 @@ def start(wanted: Artifact, cache: Path, before: str = "") -> subprocess.Popen[s
 
 @pytest.mark.parametrize("received", [0, 300 * KIB, 1100 * KIB, 1300 * KIB - 1])
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT])
-def test_killed_download_goes_on_and_no_byte_is_fetched_twice(
+def test_a_killed_download_resumes_without_repeating_bytes(
     server: Loopback, cache: Path, received: int, way: signal.Signals
 ) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
@@ -505,7 +505,7 @@ def test_killed_download_goes_on_and_no_byte_is_fetched_twice(
         assert "If-Range" in server.requests[1].headers
 
 
-def test_two_processes_that_want_the_same_fetch_it_once(server: Loopback, cache: Path) -> None:
+def test_two_processes_fetch_the_same_file_once(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     server.always("/demo.deb", Fault(bytes_per_s=1_500_000))
     children = [start(wanted, cache) for _ in range(2)]
@@ -513,16 +513,14 @@ def test_two_processes_that_want_the_same_fetch_it_once(server: Loopback, cache:
     assert [child.returncode for child in children] == [0, 0], outputs
     assert [out for out, _ in outputs] == ["done\n", "done\n"]
     assert server.sent_bytes("/demo.deb") == len(DATA)
-    assert "waiting for another process that fetches demo 1.0" in outputs[0][1] + outputs[1][1]
+    assert "waiting for another process that is downloading demo 1.0" in outputs[0][1] + outputs[1][1]
 
 
 # ---------------------------------------------------------------- the disk
 
 
 @pytest.mark.parametrize("room", [600 * KIB, 1300 * KIB - 10])
-def test_full_disk_says_what_to_do_and_the_part_is_gone_on_with(
-    server: Loopback, cache: Path, room: int
-) -> None:
+def test_a_full_disk_has_hints_and_the_download_resumes(server: Loopback, cache: Path, room: int) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     limit = f"""
         import resource, signal
@@ -569,7 +567,7 @@ def test_read_only_disk(server: Loopback, small_disk: Path) -> None:
     assert server.requests == []
 
 
-def test_validator_names_the_address_it_is_from(server: Loopback, cache: Path) -> None:
+def test_a_validator_is_stored_with_its_address(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     server.fail("/demo.deb", Fault(cut_after=400_000), *itertools.repeat(Fault(status=500), TRIES - 1))
     failure(wanted, cache)

@@ -1,4 +1,4 @@
-"""A lock from somebody else: what it may name, what it may change, and who has to agree."""
+"""A lock from someone else: what it may contain and change, and who must agree."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def requests() -> Iterator[Request]:
 
 
 def locks(request: Request, context: Context) -> Iterator[Lock]:
-    """Yield a lock for each candidate, with a file from wherever its parts have theirs."""
+    """Yield a lock for each candidate, with a file from each component's origin."""
     try:
         candidates = list(resolve(request, MATRIX, Machine(platform=request.platform)))
     except ResolutionImpossible:
@@ -117,7 +117,7 @@ def with_file(part: Component, candidate: Candidate) -> Component:
     return replace(part, artifacts=(*part.artifacts, *map(file_at, urls)))
 
 
-def test_no_lock_of_the_shipped_data_is_a_reason_to_ask() -> None:
+def test_locks_from_the_shipped_data_need_no_confirmation() -> None:
     context = Context(matrix=MATRIX)
     seen: set[tuple[object, ...]] = set()
     count = 0
@@ -167,7 +167,7 @@ def test_no_lock_of_the_shipped_data_is_a_reason_to_ask() -> None:
         "http://de.archive.ubuntu.com/ubuntu/pool/main/x.deb",
     ],
 )
-def test_a_host_of_the_data_is_known(url: str) -> None:
+def test_a_host_in_the_data_is_known(url: str) -> None:
     assert hosts_of(url) == []
 
 
@@ -207,7 +207,7 @@ def test_a_host_of_the_data_is_known(url: str) -> None:
         ("https:/\\evil.example/x.deb", "'https:/"),
     ],
 )
-def test_a_host_that_only_looks_like_one_of_the_data_is_foreign(url: str, host: str) -> None:
+def test_a_similar_host_is_foreign(url: str, host: str) -> None:
     (found,) = hosts_of(url)
     assert host in found
 
@@ -219,7 +219,7 @@ def test_a_host_that_only_looks_like_one_of_the_data_is_foreign(url: str, host: 
     st.sampled_from(["", "/", "x/../"]),
 )
 def test_no_host_of_another_name_is_known(place: tuple[str, str], more: str, between: str) -> None:
-    """What `requests` would ask is a server of the data, or the address is foreign."""
+    """Either `requests` would contact a server from the data, or the address is foreign."""
     import requests
 
     origin, folder = place
@@ -288,7 +288,7 @@ def test_on_windows_case_hides_no_variable(name: str) -> None:
         (change("TORCH_HOME", "{prefix}/../x"), "TORCH_HOME"),
         (change("PIP_CONSTRAINT", "https://evil.example/x.txt"), "PIP_CONSTRAINT"),
         (change("ROCM_PATH", "/opt/rocm"), "ROCM_PATH"),
-        (change("ROCM_PATH", "/opt/rocm", "prepend"), "puts `/opt/rocm` in front of `ROCM_PATH`"),
+        (change("ROCM_PATH", "/opt/rocm", "prepend"), "prepends `/opt/rocm` to `ROCM_PATH`"),
         (change("MIOPEN_FIND_MODE", "", "unset"), "unsets `MIOPEN_FIND_MODE`"),
         (change(OVERRIDE, "x; y"), OVERRIDE),
         (change(VISIBLE, "x", "prepend"), VISIBLE),
@@ -301,7 +301,7 @@ def test_another_value_of_a_listed_variable_is_shown(each: EnvChange, said: str)
     assert said in found.lines[0]
 
 
-def test_a_folder_of_the_env_that_another_release_of_rocenv_took_is_nothing_to_ask() -> None:
+def test_another_folder_of_the_env_needs_no_confirmation() -> None:
     changes = (
         change("TORCH_HOME", "{prefix}/somewhere/else"),
         change("PATH", "{prefix}/rocm/opt/rocm-5.7.1/bin", "prepend"),
@@ -311,7 +311,7 @@ def test_a_folder_of_the_env_that_another_release_of_rocenv_took_is_nothing_to_a
     assert compared(lock_of(changes=changes), MATRIX, PLACES) == Review(hosts={})
 
 
-def test_commands_that_the_data_does_not_have_are_shown() -> None:
+def test_commands_not_in_the_data_are_shown() -> None:
     started = Program(path="rocm/usr/bin/bash", names=("ls",), arguments=("-c", "touch evil"))
     layout = Layout(root="rocm", library_dirs=(), libraries={}, programs=(started,))
     (line,) = compared(lock_of(layout=layout), MATRIX, PLACES).lines
@@ -326,7 +326,7 @@ def test_commands_that_the_data_does_not_have_are_shown() -> None:
 
 
 def write(mini: Mini, *, host: str = "", changes: tuple[dict[str, str], ...] = ()) -> Path:
-    """Write the lock of an env with another host for one file, and further changes."""
+    """Write an env's lock with another host for one file, and further changes."""
     mini.create("one")
     plain = json.loads(mini.run("lock", "one").stdout)
     plain["environment"] += changes
@@ -339,7 +339,7 @@ def write(mini: Mini, *, host: str = "", changes: tuple[dict[str, str], ...] = (
     return path
 
 
-def test_a_lock_of_ones_own_asks_nothing(mini: Mini) -> None:
+def test_an_own_lock_needs_no_confirmation(mini: Mini) -> None:
     lock = write(mini)
     done = mini.run("create", "two", "--from", str(lock), "--no-verify")
     assert done.returncode == 0, done.stderr
@@ -349,7 +349,7 @@ def test_a_lock_of_ones_own_asks_nothing(mini: Mini) -> None:
     assert (plan["foreign_hosts"], plan["foreign_variables"]) == ([], [])
 
 
-def test_a_foreign_host_is_shown_and_only_trust_lets_it_pass(mini: Mini) -> None:
+def test_a_foreign_host_is_shown_and_needs_confirmation(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid:8443")
     line = "downloads mini5-blas from `https://evil.invalid:8443`, which rocenv does not know"
     dry = mini.run("create", "two", "--from", str(lock), "--dry-run")
@@ -366,12 +366,12 @@ def test_a_foreign_host_is_shown_and_only_trust_lets_it_pass(mini: Mini) -> None
     told = json.loads(mini.run("create", "two", "--from", str(lock), "--json", "-y").stdout)
     assert told["error"] == "lock-untrusted"
     assert not mini.prefix("two").exists()
-    # The file is in the store already, by its hash.
+    # The file is already in the store, by its hash.
     done = mini.run("create", "two", "--from", str(lock), "--no-verify", "--trust-lock")
     assert done.returncode == 0, done.stderr
 
 
-def test_a_host_that_the_user_has_set_as_a_mirror_is_known(mini: Mini) -> None:
+def test_a_configured_mirror_is_known(mini: Mini) -> None:
     lock = write(mini, host="https://corp.invalid/all")
     assert mini.run("create", "two", "--from", str(lock), "--no-verify").returncode == 1
     place = "https://corp.invalid/all/"
@@ -417,7 +417,7 @@ def test_on_a_terminal_the_default_answer_is_no(mini: Mini, answer: str, made: b
             while block := os.read(master, 65536):
                 shown += block
         except OSError:
-            pass  # Linux answers EIO once the other side is closed
+            pass  # Linux returns EIO once the other side is closed
         child.wait(60)
     os.close(master)
     assert b"https://evil.invalid" in shown.partition(b"[y/N]")[0]
@@ -425,7 +425,7 @@ def test_on_a_terminal_the_default_answer_is_no(mini: Mini, answer: str, made: b
     assert (child.returncode == 0, mini.prefix("two").exists()) == (made, made)
 
 
-def test_trust_without_a_lock_makes_no_sense(mini: Mini) -> None:
+def test_trust_requires_a_lock(mini: Mini) -> None:
     done = mini.run("create", "two", "--rocm", "5.7", "--trust-lock")
     assert (done.returncode, "--trust-lock goes with --from" in done.stderr) == (2, True)
 
@@ -435,7 +435,7 @@ def test_trust_without_a_lock_makes_no_sense(mini: Mini) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
 @pytest.mark.parametrize("kind", ["fifo", "zero", "huge", "folder", "link to a fifo"])
-def test_what_never_ends_is_not_read(mini: Mini, kind: str) -> None:
+def test_endless_files_are_not_read(mini: Mini, kind: str) -> None:
     path = mini.root / "a.lock"
     if kind == "zero":
         path.symlink_to("/dev/zero")
@@ -458,7 +458,7 @@ def test_what_never_ends_is_not_read(mini: Mini, kind: str) -> None:
 
 def test_an_address_with_control_characters_is_refused(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid/\x1b[2J")
-    with pytest.raises(DataError, match="control character"):
+    with pytest.raises(DataError, match="unprintable character"):
         read_lock(lock)
 
 

@@ -1,4 +1,4 @@
-"""`rocenv gpus` as people and scripts see it, with the matrix that is shipped."""
+"""`rocenv gpus` for users and scripts, with the shipped matrix."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_document_for_scripts(root: Root) -> None:
     assert "RX 6800 XT" in card["name"]
 
 
-def test_people_get_a_table_the_reason_and_what_to_set(root: Root) -> None:
+def test_users_get_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
     done = gpus(card_and_igpu(root))
     header, igpu, card, why = done.stdout.splitlines()
     assert done.returncode == 0
@@ -84,7 +84,7 @@ def test_people_get_a_table_the_reason_and_what_to_set(root: Root) -> None:
     assert "HIP_VISIBLE_DEVICES=1" in done.stderr
 
 
-def test_people_get_what_to_do(root: Root) -> None:
+def test_users_get_advice(root: Root) -> None:
     card_and_igpu(root)
     (root.path / "dev/kfd").unlink()
     done = gpus(root)
@@ -93,7 +93,7 @@ def test_people_get_what_to_do(root: Root) -> None:
     assert "hint: start the container with `--device /dev/kfd --device /dev/dri`" in done.stderr
 
 
-def test_a_target_nobody_knows_is_listed(root: Root) -> None:
+def test_an_unknown_target_is_listed(root: Root) -> None:
     told = document(root.kernel().gpu(1, 0x8123, 150207))
     assert [(gpu["target"], gpu["integrated"]) for gpu in told["gpus"]] == [("gfx1527", None)]
 
@@ -103,7 +103,7 @@ def test_no_gpu_is_an_answer(root: Root) -> None:
     assert document(card_and_igpu(root), ROCENV_TARGET="")["gpus"] == []
     assert [gpu["target"] for gpu in document(root, ROCENV_TARGET="gfx90a:xnack-")["gpus"]] == ["gfx90a"]
     done = gpus(root, ROCENV_TARGET="")
-    assert done.stdout == "none is used: ROCENV_TARGET is set to nothing, which stands for no GPU\n"
+    assert done.stdout == "none is used: ROCENV_TARGET is empty, which means no GPU\n"
 
 
 def test_a_long_name_is_cut_in_the_table_only(root: Root) -> None:

@@ -1,4 +1,4 @@
-"""A home on a machine that others use too: who may write to it, and what others have put in it."""
+"""A home on a shared machine: who may write to it, and files that others planted in it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int:
 
 
 def writable_by_others(home: Path) -> list[str]:
-    """List what others can write to, where the modes of folders let them."""
+    """List what others can write to, if the folders' modes allow them to reach it."""
     paths = [home, *home.rglob("*")]
     return [str(path) for path in paths if not path.is_symlink() and mode_of(path) & 0o022]
 
@@ -50,7 +50,7 @@ def run(mini: Mini, umask: int, *argv: str, **env: str) -> subprocess.CompletedP
     )
 
 
-class TestWhatIsMade:
+class TestNewFiles:
     @pytest.mark.parametrize("umask", [0o022, 0o002, 0o000])
     def test_is_private_whatever_the_umask(self, mini: Mini, umask: int) -> None:
         done = run(mini, umask, "create", "demo", "--rocm", "5.7", "--no-verify")
@@ -94,8 +94,8 @@ class TestWhatIsMade:
         assert int(done.stdout, 8) == umask, done.stderr
 
 
-class TestAHomeThatOthersCanWriteTo:
-    def test_of_ours_is_tightened_and_that_is_said_once(self, mini: Mini) -> None:
+class TestHomeWritableByOthers:
+    def test_our_home_is_tightened_with_one_note(self, mini: Mini) -> None:
         mini.create()
         below = mini.home / "store" / "older"
         below.mkdir()
@@ -234,7 +234,7 @@ class TestAHomeThatOthersCanWriteTo:
         assert said == []
         assert (mini.home / "key").read_bytes() == key
 
-    def test_shared_on_purpose_it_stays_as_it_is(self, mini: Mini) -> None:
+    def test_a_home_shared_on_purpose_is_unchanged(self, mini: Mini) -> None:
         mini.home.mkdir()
         mini.home.chmod(0o2775)
         assert mini.run("config", "set", "home.shared", "true").returncode == 0
@@ -250,7 +250,7 @@ class TestAHomeThatOthersCanWriteTo:
         file = mini.home / "config.toml"
         assert mini.run("config", "set", "home.shared", "yes").returncode == 1
         assert "must be a boolean" in mini.run("config", "set", "home.shared", "yes").stderr
-        assert "known is `home.shared`" in mini.run("config", "set", "home.place", "x").stderr
+        assert "the only setting is `home.shared`" in mini.run("config", "set", "home.place", "x").stderr
         assert not file.exists()
         with pytest.raises(DataError, match="unknown name"):
             config.assign(file, ("home", "x"), True)
@@ -258,7 +258,7 @@ class TestAHomeThatOthersCanWriteTo:
 
 @pytest.fixture
 def theirs(mini: Mini) -> Mini:
-    """A home that belongs to another user, for a user who is not root."""
+    """A home that belongs to another user, for an unprivileged user."""
     if sys.platform == "win32" or os.geteuid() != 0:
         missing("only root can make a home of another user")
     mini.home.mkdir()
@@ -267,7 +267,7 @@ def theirs(mini: Mini) -> Mini:
     return mini
 
 
-class TestAHomeOfAnotherUser:
+class TestHomeOfAnotherUser:
     def refused(self, home: Home, monkeypatch: pytest.MonkeyPatch, user: int) -> PrefixError:
         monkeypatch.setattr(os, "geteuid", lambda: user)
         with pytest.raises(PrefixError) as caught:
@@ -281,13 +281,13 @@ class TestAHomeOfAnotherUser:
         assert error.message.endswith("belongs to the user `nobody`, so rocenv changes nothing there")
 
     @pytest.mark.parametrize("user", [0, 4711])
-    def test_that_everybody_can_write_to_is_refused_even_for_root(
+    def test_a_world_writable_home_is_refused_even_for_root(
         self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int
     ) -> None:
         for mode in (0o777, 0o1777):
             theirs.home.chmod(mode)
             error = self.refused(Home(theirs.home), monkeypatch, user)
-            assert f"everybody can write to `{theirs.home}`" in error.message
+            assert f"everyone can write to `{theirs.home}`" in error.message
 
     @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "demo")])
     def test_that_everybody_can_write_to_runs_and_changes_nothing(
@@ -296,7 +296,7 @@ class TestAHomeOfAnotherUser:
         theirs.home.chmod(0o777)
         done = theirs.run(*argv)
         assert (done.returncode, done.stdout) == (1, "")
-        assert f"and everybody can write to `{theirs.home}`: others could change" in done.stderr
+        assert f"and everyone can write to `{theirs.home}`, so others could change" in done.stderr
         assert f"chmod o-w {theirs.home}" in done.stderr
 
     @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ class TestAHomeOfAnotherUser:
         os.chown(envs, OTHER, OTHER)
         envs.chmod(0o777)
         monkeypatch.setattr(os, "geteuid", lambda: user)
-        with pytest.raises(PrefixError, match=f"everybody can write to `{envs}`"):
+        with pytest.raises(PrefixError, match=f"everyone can write to `{envs}`"):
             Home(theirs.home).require_own(shared=lambda: shared)
 
     @pytest.mark.parametrize("user", [0, 4711])
@@ -356,7 +356,7 @@ class TestAHomeOfAnotherUser:
         os.chown(env.parent, OTHER, OTHER)
         os.chown(env, 54321, 54321)
         monkeypatch.setattr(os, "geteuid", lambda: user)
-        with pytest.raises(PrefixError, match="to user number 54321: others could change"):
+        with pytest.raises(PrefixError, match="to user ID 54321, so others could change"):
             Home(theirs.home).require_own(env=env)
 
     def test_that_cannot_be_read_is_no_defect(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +371,7 @@ class TestAHomeOfAnotherUser:
 
     def test_of_an_unknown_number(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         os.chown(theirs.home, 54321, 54321)
-        assert "user number 54321" in self.refused(Home(theirs.home), monkeypatch, 4711).message
+        assert "user ID 54321" in self.refused(Home(theirs.home), monkeypatch, 4711).message
 
     def test_root_may_use_it(self, theirs: Mini) -> None:
         theirs.create()
@@ -386,7 +386,7 @@ class TestAHomeOfAnotherUser:
         assert '"error": "home-not-yours"' in done.stdout
         assert theirs.server.requests == []
 
-    def test_ones_own_settings_count(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_own_settings_count(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         theirs.home.chmod(0o775)
         env = {name: value for name, value in theirs.env.items() if name != "ROCENV_HOME"}
         command = theirs.command("config", "set", "home.shared", "true")
@@ -405,7 +405,7 @@ class TestAHomeOfAnotherUser:
 
 
 class TestPlantedLinks:
-    """Something that another user has put where rocenv writes, before the home was private."""
+    """Links that another user planted before the home was private."""
 
     @pytest.fixture
     def precious(self, mini: Mini) -> Path:
@@ -423,7 +423,7 @@ class TestPlantedLinks:
     def test_everything_that_create_writes(self, mini: Mini, precious: Path) -> None:
         mini.create()
         files = [path for path in mini.home.rglob("*") if path.is_file() and not path.is_symlink()]
-        # An env is removed as a whole; a link in the place of a lock is refused (tests/system/test_locks.py).
+        # An env is removed as a whole; a link instead of a lock is refused (tests/system/test_locks.py).
         files = [path for path in files if mini.home / "envs" not in path.parents and path.suffix != ".lock"]
         assert {mini.home / "key"} < set(files)
         assert any(path.parent == mini.home / "cache" / "artifacts" for path in files)
@@ -433,7 +433,7 @@ class TestPlantedLinks:
             for name in (path.name, f"{path.name}.part", f"{path.name}.part.json"):
                 path.with_name(name).symlink_to(precious)
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
-        assert "is damaged; it was removed\n\nhint: repeat the command" in done.stderr
+        assert "was damaged and has been removed\n\nhint: run the command again" in done.stderr
         mini.create()
         assert precious.read_text() == "precious"
 
@@ -463,13 +463,13 @@ class TestPlantedLinks:
 class TestLinksInEnvs:
     @pytest.fixture
     def outside(self, mini: Mini) -> Path:
-        """A complete env, but in another place."""
+        """A complete env in another location."""
         mini.create()
         folder = mini.root / "outside"
         mini.prefix("demo").rename(folder)
         return folder
 
-    def test_remove_takes_the_link_alone(self, mini: Mini, outside: Path) -> None:
+    def test_remove_deletes_only_the_link(self, mini: Mini, outside: Path) -> None:
         mini.prefix("demo").symlink_to(outside)
         before = sorted(outside.rglob("*"))
         assert mini.run("run", "demo", "--", "true").returncode == 0
@@ -480,7 +480,7 @@ class TestLinksInEnvs:
         assert sorted(outside.rglob("*")) == before
 
     @pytest.mark.parametrize("inside", ["complete", "incomplete", "empty", "marked", "nothing"])
-    def test_create_makes_nothing_behind_one(self, mini: Mini, outside: Path, inside: str) -> None:
+    def test_create_writes_nothing_behind_a_link(self, mini: Mini, outside: Path, inside: str) -> None:
         if inside != "complete":
             (outside / ".rocenv" / "record.json").unlink()
         place = mini.root / "elsewhere"
@@ -500,7 +500,7 @@ class TestLinksInEnvs:
         assert (sorted(mini.root.glob("elsewhere/**/*")), sorted(outside.rglob("*"))) == before
         assert mini.prefix("demo").is_symlink()
 
-    def test_a_marker_behind_a_link_makes_no_env(self, mini: Mini, outside: Path) -> None:
+    def test_a_marker_behind_a_link_is_not_an_env(self, mini: Mini, outside: Path) -> None:
         mini.prefix("demo").mkdir()
         (mini.prefix("demo") / "mine").write_text("x")
         (mini.prefix("demo") / ".rocenv").symlink_to(outside / ".rocenv")
@@ -526,7 +526,7 @@ class TestLinksInEnvs:
         assert (outside / ".rocenv" / "record.json").read_bytes() == record
 
     def test_a_junction_is_a_link(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Windows' junctions are folders to everybody who does not ask for the tag of their reparse point."""
+        """Windows junctions are folders to everyone who does not check the tag of their reparse point."""
         from rocenv.prefix import prefix_of
         from rocenv.system import files
 
@@ -535,6 +535,6 @@ class TestLinksInEnvs:
         monkeypatch.setattr(files, "is_link", lambda info: stat.S_ISDIR(info.st_mode))
         monkeypatch.setattr(files, "WINDOWS", True)
         assert prefix.is_link
-        with pytest.raises(OSError, match="not empty"):  # what removes a junction is rmdir
+        with pytest.raises(OSError, match="not empty"):  # rmdir removes a junction
             prefix.wipe()
         assert (prefix.own / "record.json").exists()

@@ -1,4 +1,4 @@
-"""`rocenv matrix` and `rocenv explain` as people and scripts meet them."""
+"""`rocenv matrix` and `rocenv explain` for users and scripts."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class TestRows:
     def test_no_spec(self, home: Path) -> None:
         done = run(home, "matrix", "--rocm", "banana")
         assert done.returncode == 2
-        assert "`banana` is not a version for --rocm" in done.stderr
+        assert "`banana` is not a valid version for `--rocm`" in done.stderr
 
 
 class TestExplain:

@@ -1,4 +1,4 @@
-"""Which channel a plan takes, what it says about those it could not take, and locks."""
+"""Which channel a plan uses, its notes on unavailable ones, and locks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
-# A channel that is preferred, since a maker's comes before a distribution's; the same packages behind it.
+# A preferred channel, because a maker's comes before a distribution's; it has the same packages.
 _MAKER = """schema = 1
 [[repo]]
 name = "maker"
@@ -64,7 +64,7 @@ UNREACHABLE = Fault(body=b"x", cut_after=0)
 
 
 class Planner:
-    """Plans in the mini world."""
+    """Plans in the miniature world."""
 
     def __init__(self, mini: Mini) -> None:
         self.mini = mini
@@ -129,7 +129,7 @@ def test_a_plan_names_every_file(planner: Planner) -> None:
     assert lock.notes == ()
 
 
-def test_a_set_with_a_c_library_of_its_own_puts_nothing_on_the_search_path(planner: Planner) -> None:
+def test_a_set_with_its_own_c_library_has_no_search_path(planner: Planner) -> None:
     lock = planner.plan(rocm="6.4")
     assert lock.components[0].loader == LOADER
     assert lock.components[0].glibc == FUTURE_GLIBC
@@ -144,7 +144,7 @@ def test_the_same_world_gives_the_same_plan(planner: Planner) -> None:
 # ---------------------------------------------------------------- a channel that cannot be had
 
 
-def test_the_preferred_channel_is_taken_without_a_word(planner: Planner) -> None:
+def test_the_preferred_channel_needs_no_note(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.serve_maker()
     lock = planner.plan()
@@ -152,7 +152,7 @@ def test_the_preferred_channel_is_taken_without_a_word(planner: Planner) -> None
     assert lock.notes == ()
 
 
-def test_the_second_channel_is_taken_with_a_word(planner: Planner) -> None:
+def test_the_second_channel_is_used_with_a_note(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     lock = planner.plan()
     assert channels(lock) == ["mini"]
@@ -161,7 +161,7 @@ def test_the_second_channel_is_taken_with_a_word(planner: Planner) -> None:
     assert note == f"ROCm 5.7.1 from maker would fit better, but `{url}` answers 404 (Not Found)"
 
 
-def test_several_sets_of_a_channel_that_is_down_are_one_note_and_one_question(planner: Planner) -> None:
+def test_an_unreachable_channel_gives_one_note_and_one_request(planner: Planner) -> None:
     planner.add_maker("5.7.0", "5.7.1", "5.7.2", "5.7.3", "5.7.4")
     planner.break_maker()
     lock = planner.plan()
@@ -172,14 +172,14 @@ def test_several_sets_of_a_channel_that_is_down_are_one_note_and_one_question(pl
     assert planner.asked_maker() == 4, "the tries of one question"
 
 
-def test_a_set_that_is_not_whole_in_its_channel_is_passed_over_with_a_word(planner: Planner) -> None:
+def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.serve_maker()
     path = planner.mini.root / "profiles/maker.toml"
     path.write_text(path.read_text().replace("mini5-hip", "hip-runtime-amd"))
     lock = planner.plan()
     assert channels(lock) == ["mini"]
-    assert "`hip-runtime-amd`, needed by the set itself, cannot be met" in lock.notes[0]
+    assert "`hip-runtime-amd`, needed by the set itself, is not available" in lock.notes[0]
 
 
 def test_a_mixed_set_is_never_taken_for_one_release_of_its_series(planner: Planner) -> None:
@@ -193,7 +193,7 @@ def test_a_mixed_set_is_never_taken_for_one_release_of_its_series(planner: Plann
         assert line.text.endswith(f"matches {release}, only 6.4.3, 5.7; channel mini mixes releases of 5.7")
 
 
-def test_where_no_channel_can_be_had_every_reason_is_told(planner: Planner) -> None:
+def test_without_any_channel_all_reasons_are_given(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.mini.repo.publish(key=None, fields={"SHA256": ""})
@@ -206,7 +206,7 @@ def test_where_no_channel_can_be_had_every_reason_is_told(planner: Planner) -> N
     assert any("mirrors." in hint for hint in caught.value.hints)
 
 
-def test_only_the_asked_channel_is_tried(planner: Planner) -> None:
+def test_only_the_requested_channel_is_tried(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.break_maker()
     assert channels(planner.plan(channel="mini")) == ["mini"]
@@ -219,7 +219,7 @@ def test_only_the_asked_channel_is_tried(planner: Planner) -> None:
 # ---------------------------------------------------------------- a channel that did not answer
 
 
-def test_a_channel_that_did_not_answer_is_not_asked_again_for_some_minutes(planner: Planner) -> None:
+def test_an_unreachable_channel_is_not_retried_for_some_minutes(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -229,7 +229,7 @@ def test_a_channel_that_did_not_answer_is_not_asked_again_for_some_minutes(plann
     assert lock.notes[0].endswith("(tried 0 min ago)")
 
 
-def test_offline_it_counts_what_is_kept(planner: Planner) -> None:
+def test_offline_the_cache_is_used(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.serve_maker()
     planner.plan()
@@ -242,8 +242,8 @@ def test_offline_it_counts_what_is_kept(planner: Planner) -> None:
 
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
-def test_but_it_is_asked(planner: Planner, way: str) -> None:
-    """Where the user names it, wants fresh news or has set a mirror; and once it is long ago."""
+def test_exceptions_to_that(planner: Planner, way: str) -> None:
+    """If the user names it, wants fresh data or has configured a mirror; and after a while."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -275,8 +275,8 @@ def test_once_it_answers_the_outage_is_forgotten(planner: Planner) -> None:
     assert channels(planner.plan()) == ["maker"]
 
 
-def test_a_refusal_is_not_an_outage(planner: Planner) -> None:
-    """What a server answers may be put right at any moment; asking again costs no timeout."""
+def test_a_refusal_is_not_remembered(planner: Planner) -> None:
+    """A server may fix its answer at any moment, and asking again costs no timeout."""
     planner.add_maker("5.7.1")
     assert channels(planner.plan()) == ["mini"]
     planner.serve_maker()
@@ -286,7 +286,7 @@ def test_a_refusal_is_not_an_outage(planner: Planner) -> None:
 # ---------------------------------------------------------------- locks
 
 
-def test_a_lock_is_read_as_it_was_written(planner: Planner, tmp_path: Path) -> None:
+def test_lock_round_trip(planner: Planner, tmp_path: Path) -> None:
     lock = planner.plan(rocm="6.4")
     path = tmp_path / "a lock"
     path.write_text(lock_text(lock))
@@ -359,15 +359,15 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         ("", "is not valid JSON"),
         ("not json", "is not valid JSON"),
         pytest.param("[" * 100_000, "is not valid JSON", id="deep"),
-        ("[]", "is not a lock"),
-        ('"lock"', "is not a lock"),
-        ("{}", "is not a lock"),
-        ('{"schema": "1"}', "is not a lock"),
+        ("[]", "is not a rocenv lock"),
+        ('"lock"', "is not a rocenv lock"),
+        ("{}", "is not a rocenv lock"),
+        ('{"schema": "1"}', "is not a rocenv lock"),
         ('{"schema": 1}', "key `request` is missing"),
         ('{"schema": 3, "future": true}', "a newer rocenv wrote the lock"),
     ],
 )
-def test_what_is_no_lock(tmp_path: Path, content: str, said: str) -> None:
+def test_invalid_locks(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "x.lock"
     path.write_text(content)
     with pytest.raises(DataError, match=said) as caught:
@@ -378,7 +378,7 @@ def test_what_is_no_lock(tmp_path: Path, content: str, said: str) -> None:
 
 
 def test_a_lock_of_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
-    """Its paths are below the folder of the ROCm packages, and no part says where it lies."""
+    """Its paths are relative to the folder of the ROCm packages, and no component states its folder."""
     packages = Layout(root="opt/rocm", library_dirs=("opt/rocm/lib",), libraries={}, links={"usr/bin": "a/*"})
     rocm = Component(kind="rocm", name="amd", version="6.2", channel="amd", why="", layout=packages)
     torch = Component(kind="torch", name="torch", version="2.5", channel="index", why="", python="3.11.2")
@@ -400,7 +400,7 @@ def test_a_lock_of_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
-def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+def test_an_unreadable_lock(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="cannot read the lock"):
         read_lock(tmp_path / name)
 
@@ -419,17 +419,17 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         (("components", 0, "surprise"), 1, r"unknown key `components\[0\]\.surprise`"),
         (("components", 0, "artifacts", 0, "sha256"), "../../../../tmp/x", "the sha256 of `mini5-blas`"),
         (("components", 0, "artifacts", 0, "sha256"), "AB" * 32, "the sha256 of `mini5-blas`"),
-        (("components", 0, "layout", "root"), "../..", r"`\.\./\.\.` in .* leads out of the env"),
+        (("components", 0, "layout", "root"), "../..", r"`\.\./\.\.` in .* points outside the env"),
         (
             ("components", 0, "layout", "library_dirs"),
             ["usr/lib", "/opt/rocm/lib"],
-            "`/opt/rocm/lib` in .* leads out",
+            "`/opt/rocm/lib` in .* points outside",
         ),
-        (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "leads out of the env"),
-        (("components", 0, "loader"), "../../evil", "leads out of the env"),
-        (("components", 0, "into"), ".rocenv", "is not a folder that a part of a set may be in"),
-        (("components", 0, "into"), "", "is not a folder that a part of a set may be in"),
-        (("components", 0, "layout", "bin"), "bin", "`bin` in .* is not in the part's own folder `rocm`"),
+        (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "points outside the env"),
+        (("components", 0, "loader"), "../../evil", "points outside the env"),
+        (("components", 0, "into"), ".rocenv", "is not a valid component folder"),
+        (("components", 0, "into"), "", "is not a valid component folder"),
+        (("components", 0, "layout", "bin"), "bin", "`bin` in .* is outside the component's folder `rocm`"),
         (
             ("components", 0, "layout", "links"),
             {"bin": "rocm/x"},
@@ -438,20 +438,24 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         (
             ("components", 0, "layout", "names"),
             {"rocm/../../x": "rocm/y"},
-            "leads out of the env",
+            "points outside the env",
         ),
-        (("environment", 0, "name"), "X; touch evil; Y", "cannot be the name of a variable"),
-        (("watched",), ["X$(touch evil)"], "cannot be the name of a variable"),
-        (("components", 0, "artifacts", 0, "name"), "x\n--index-url=http://evil/", "not the name or version"),
+        (("environment", 0, "name"), "X; touch evil; Y", "is not a valid variable name"),
+        (("watched",), ["X$(touch evil)"], "is not a valid variable name"),
+        (
+            ("components", 0, "artifacts", 0, "name"),
+            "x\n--index-url=http://evil/",
+            "not a valid package name or version",
+        ),
         (
             ("components", 0, "artifacts", 0, "version"),
             "1 --index-url=http://evil/",
-            "not the name or version",
+            "not a valid package name or version",
         ),
-        (("components", 0, "artifacts", 0, "name"), "-r", "not the name or version"),
+        (("components", 0, "artifacts", 0, "name"), "-r", "not a valid package name or version"),
     ],
 )
-def test_a_lock_that_must_not_be_built(
+def test_unsafe_locks(
     planner: Planner, tmp_path: Path, keys: tuple[Any, ...], value: object, said: str
 ) -> None:
     plain = json.loads(lock_text(planner.plan()))
@@ -469,7 +473,7 @@ PYTORCH = "https://download.pytorch.org/whl"
 
 
 def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
-    """A lock of ROCm's wheels and torch; one wheel and the part with torch are changed."""
+    """A lock of ROCm's wheels and torch, with one modified wheel and component."""
     rocm = Artifact(
         kind="sdist",
         name="rocm",
@@ -535,7 +539,7 @@ def test_a_lock_may_name_a_wheel_as_indices_and_mirrors_do(
     path = tmp_path / "x.lock"
     text = _wheels_lock({"name": name, "version": version, "url": url})
     path.write_text(text.replace(f'"schema": {LOCK_SCHEMA}', f'"schema": {schema}'))
-    if schema == 1:  # of which there is none with ROCm as wheels
+    if schema == 1:  # none exists with ROCm as wheels
         plain = json.loads(path.read_text())
         del plain["components"][0]
         path.write_text(json.dumps(plain))
@@ -549,21 +553,21 @@ def test_a_lock_may_name_a_wheel_as_indices_and_mirrors_do(
         (
             {"url": f"{PYTORCH}/torch-2.5.1-py3-none-any.whl"},
             {},
-            r"not the name of a wheel of torch 2\.5\.1\+rocm",
+            r"not the file name of a wheel for torch 2\.5\.1\+rocm",
         ),
         ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the address of `torch`"),
-        ({"version": "main"}, {}, "is not the name of a wheel of torch main"),
-        ({"kind": "sdist"}, {}, "is not the name of a source archive of torch"),
+        ({"version": "main"}, {}, "is not the file name of a wheel for torch main"),
+        ({"kind": "sdist"}, {}, "is not the file name of a source archive for torch"),
         (
             {"name": "pip", "version": "25.0", "url": f"{PYTORCH}/pip-25.0-py3-none-any.whl"},
             {},
             "`pip` in .* cannot be a wheel of a set",
         ),
-        ({}, {"layout": None}, "the part `torch` in .* has wheels, but no folder"),
+        ({}, {"layout": None}, "the component `torch` in .* has wheels but no folder"),
         ({}, {"python": "3.12.1"}, r"Python 3\.11\.2 in `venv`, torch for Python 3\.12\.1 in `venv`"),
     ],
 )
-def test_a_lock_whose_wheels_cannot_be_installed(
+def test_locks_with_invalid_wheels(
     tmp_path: Path, artifact: dict[str, str], component: dict[str, Any], said: str
 ) -> None:
     path = tmp_path / "x.lock"
@@ -574,12 +578,12 @@ def test_a_lock_whose_wheels_cannot_be_installed(
 
 
 def test_packages_of_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:
-    """A member `home/x` of a part without a folder would have the path `/home/x`."""
+    """A member `home/x` of a component without a folder would get the path `/home/x`."""
     plain = json.loads(lock_text(planner.plan()))
     del plain["components"][0]["into"], plain["components"][0]["layout"]
     path = tmp_path / "x.lock"
     path.write_text(json.dumps(plain))
-    with pytest.raises(DataError, match="is not a folder that a part of a set may be in"):
+    with pytest.raises(DataError, match="is not a valid component folder"):
         read_lock(path)
     path.write_text(json.dumps({**plain, "schema": 1}))
     assert read_lock(path).components[0].into == "rocm"
@@ -593,7 +597,7 @@ def test_a_lock_cannot_hide_an_artifact_behind_another_with_its_hash(
     artifacts.insert(0, {**artifacts[0], "name": "x\n--index-url=http://evil/"})
     path = tmp_path / "x.lock"
     path.write_text(json.dumps(plain))
-    with pytest.raises(DataError, match="not the name or version"):
+    with pytest.raises(DataError, match="not a valid package name or version"):
         read_lock(path)
 
 
@@ -610,7 +614,7 @@ def test_a_lock_file_names_no_password_of_a_mirror(planner: Planner, tmp_path: P
     assert read_lock(path) == _with_urls(lock, "http://mirror.example.org/debian")
 
 
-def test_an_address_that_is_one_of_this_machines_stays(planner: Planner) -> None:
+def test_an_address_of_this_machine_stays(planner: Planner) -> None:
     lock = planner.plan()
     with Loopback() as other:
         planner.network = replace(planner.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
@@ -623,7 +627,7 @@ def test_on_a_machine_without_a_mirror_a_lock_keeps_its_addresses(planner: Plann
     assert relocated(elsewhere, planner.work()) == elsewhere
 
 
-def test_a_lock_of_a_repository_that_is_not_known_keeps_its_addresses(planner: Planner) -> None:
+def test_a_lock_of_an_unknown_repository_keeps_its_addresses(planner: Planner) -> None:
     lock = _with_urls(planner.plan(), "http://mirror.example.org/debian", repo="gone")
     assert relocated(lock, planner.work()) == lock
 

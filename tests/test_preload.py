@@ -8,7 +8,7 @@ from tests.sets import SHIMS, TORCH_LIB, zluda_lock
 BIN = "rocm/5.7/bin"
 
 
-def test_what_calls_is_loaded_after_what_is_called() -> None:
+def test_callers_are_loaded_after_callees() -> None:
     order = preload(zluda_lock(), {f"{BIN}/amdhip64.dll"}, in_torch=False)
     assert order == (
         f"{BIN}/amdhip64.dll",
@@ -21,11 +21,11 @@ def test_what_calls_is_loaded_after_what_is_called() -> None:
     assert folders_of(zluda_lock()) == (BIN, "zluda")
 
 
-def test_a_runtime_that_the_sdk_does_not_hold_is_the_drivers() -> None:
+def test_a_runtime_missing_from_the_sdk_is_the_drivers() -> None:
     assert preload(zluda_lock(), (), in_torch=False)[0] == "zluda/nvcuda.dll"
 
 
-def test_torchs_original_is_had_before_anything_takes_its_place() -> None:
+def test_torchs_original_is_copied_before_it_is_replaced() -> None:
     first, *rest = shims_of(zluda_lock(), in_torch=True)
     assert (first.path, first.source) == (
         "zluda/nvrtc_cuda.dll",
@@ -35,7 +35,7 @@ def test_torchs_original_is_had_before_anything_takes_its_place() -> None:
     assert all(shim.original for shim in rest)
 
 
-def test_a_build_whose_files_have_cudas_names_needs_no_second_ones() -> None:
+def test_a_build_with_cudas_file_names_needs_no_copies() -> None:
     lock = zluda_lock()
     same = replace(
         SHIMS, files=tuple(replace(file, file=file.stands_for) for file in SHIMS.files), original=""
@@ -44,7 +44,7 @@ def test_a_build_whose_files_have_cudas_names_needs_no_second_ones() -> None:
     assert shims_of(replace(lock, components=parts), in_torch=False) == ()
 
 
-def test_a_set_without_zluda_has_none() -> None:
+def test_a_set_without_zluda_has_no_shims() -> None:
     lock = zluda_lock()
     plain = replace(lock, components=tuple(part for part in lock.components if part.kind != "zluda"))
     assert (shims_of(plain, in_torch=True), preload(plain, (), in_torch=False), folders_of(plain)) == (

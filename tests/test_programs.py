@@ -1,4 +1,4 @@
-"""Programs of the machine are found, those of the current folder are not."""
+"""Programs are found on the system, never in the current folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folders that each have the program, and one of them is the current one."""
+    """Folders that each contain the program; one is the current folder."""
     for name in ("here", "here/bin", "path", "system"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "tool").write_text("#!/bin/sh\n")
@@ -26,7 +26,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("path", ["", ".", "bin", "./bin", "{0}/path", ":{0}/path", ".:{0}/path"])
-def test_a_program_that_decides_is_the_systems(
+def test_trust_decisions_use_the_system_program(
     folders: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path.format(folders))
@@ -54,12 +54,12 @@ def test_a_helper_is_found_only_through_absolute_folders(
     assert programs.program_on_path("tool") == (str(folders / found / "tool") if found else None)
 
 
-def test_without_a_path_the_systems_own_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_path_the_system_folders_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATH")
     assert programs.program_on_path("sh") in ("/bin/sh", "/usr/bin/sh")
 
 
-def test_what_cannot_be_run_is_no_program(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_not_executable_are_skipped(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chmod(folders / "path/tool", 0o644)
     monkeypatch.setenv("PATH", str(folders / "path"))
     assert programs.program_on_path("tool") is None

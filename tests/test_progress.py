@@ -16,7 +16,7 @@ MB = 1_000_000
 
 
 class Clock:
-    """Time that passes only when it is told to."""
+    """A clock that advances only on request."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Plain:
-    """A progress display without a terminal, and what it has printed."""
+    """A progress display without a terminal, and its output."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -92,7 +92,7 @@ def test_unknown_total_shows_what_is_known() -> None:
         assert plain.lines == ["Reading: 5.0 MB, 1.0 MB/s"]
 
 
-def test_what_was_there_already_does_not_count_as_speed() -> None:
+def test_cached_bytes_do_not_count_as_speed() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         stage.skip(60 * MB)
@@ -103,7 +103,7 @@ def test_what_was_there_already_does_not_count_as_speed() -> None:
         assert plain.lines[1] == "Fetching: 20.0 MB of 100.0 MB, 4.0 MB/s, 0:20 left"
 
 
-def test_the_rate_is_the_one_since_the_last_line() -> None:
+def test_the_rate_is_measured_since_the_last_line() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 1000 * MB) as stage:
         plain.spend(stage, 60, 600 * MB)
@@ -112,7 +112,7 @@ def test_the_rate_is_the_one_since_the_last_line() -> None:
         assert ", 1.0 MB/s, " in plain.lines[-1]
 
 
-def test_failed_stage_claims_nothing() -> None:
+def test_a_failed_stage_prints_no_closing_line() -> None:
     plain = Plain()
     with pytest.raises(KeyboardInterrupt), plain.progress.stage("Fetching", 10 * MB) as stage:
         plain.spend(stage, 3, 5 * MB)
@@ -157,7 +157,7 @@ PROGRAM = """
 
 
 def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
-    """Run the program with stderr on a terminal of 100 columns; return stdout, and what the terminal got."""
+    """Run the program with stderr on a terminal of 100 columns; return stdout and the terminal output."""
     import fcntl
     import pty
     import struct
@@ -165,7 +165,7 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
 
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    # The variables of size come from whoever runs the tests, and would outdo the terminal's own.
+    # Size variables come from the user running the tests, and would override the terminal's.
     not_ours = ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
     base = {name: value for name, value in os.environ.items() if name not in not_ours}
     child = subprocess.Popen(
@@ -180,7 +180,7 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
         while block := os.read(master, 65536):
             received += block
     except OSError:
-        pass  # Linux answers EIO once the other side is closed
+        pass  # Linux returns EIO once the other side is closed
     out, _ = child.communicate(timeout=20)
     os.close(master)
     return out.decode(), received.decode()
@@ -194,15 +194,15 @@ class TestTerminal:
         assert re.search(r"Fetching .*\d+\.\d kB of 1\.0 MB, \d+\.\d kB/s, 0:0\d left", shown)
         assert re.search(r"Unpacking .*\d B, \d+ B/s|Unpacking .*kB", shown)
         assert "a [note] of its own\r\n" in shown
-        assert "\x1b[2K" in shown  # the display is wiped
-        assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor comes back
+        assert "\x1b[2K" in shown  # the display is cleared
+        assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is restored
         assert re.search(r"Fetching: 900\.0 kB in \d+\.\d s", shown.rpartition("\x1b[")[2])
 
     def test_short_work_shows_nothing_but_the_note(self) -> None:
         out, shown = on_terminal(0)
         assert (out, shown) == ("early\ndata\n", "a [note] of its own\r\n")
 
-    def test_interrupted_work_gives_the_cursor_back(self) -> None:
+    def test_interrupted_work_restores_the_cursor(self) -> None:
         out, shown = on_terminal(0.8, "fail")
         assert out == "early\n"
         assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
@@ -216,13 +216,13 @@ class TestTerminal:
         assert "Fetching" in plain
 
     @pytest.mark.parametrize("environ", [{"CI": "true"}, {"TERM": "dumb"}])
-    def test_where_a_display_is_no_use_there_are_plain_lines(self, environ: dict[str, str]) -> None:
+    def test_without_a_capable_terminal_there_are_plain_lines(self, environ: dict[str, str]) -> None:
         _, shown = on_terminal(1.2, **environ)
         assert "\x1b" not in shown
         assert "Fetching: 900.0 kB in" in shown
 
 
-def test_plain_lines_cost_no_import_of_the_display() -> None:
+def test_plain_lines_do_not_import_the_display() -> None:
     program = "import sys, time; sys.argv = ['x', '0.5']\n" + textwrap.dedent(PROGRAM)
     program += "assert 'rich' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=20)

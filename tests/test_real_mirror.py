@@ -1,4 +1,4 @@
-"""The real indices of the distribution, from the mirror that this machine's apt is set up with."""
+"""The distribution's real indices, from the mirror of this machine's apt."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_real_set(
 
 @pytest.mark.network
 def test_experimental_gives_only_what_sid_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A set for HIP 7 mixes in nothing else of experimental, least of all its C library."""
+    """A set for HIP 7 uses nothing else from experimental, least of all its C library."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     request = Request(rocm="7.2", target="gfx1201", channel="debian-experimental")
     lock = plan(request, Home(tmp_path / "home"), repo="debian-experimental")

@@ -1,4 +1,4 @@
-"""`rocenv resolve` and the env that follows from it: Windows, overrides, the iGPU, the user's own rows."""
+"""`rocenv resolve` and the resulting env: Windows, overrides, the iGPU, the user's own rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ checked = "2026-11-20"
 
 
 def shipped(tmp_path: Path, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run `rocenv resolve` with rocenv's own data, where no connection may be opened."""
+    """Run `rocenv resolve` with rocenv's own data and without network access."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
     env = {**environ, "ROCENV_HOME": str(tmp_path / "home"), "ROCENV_OFFLINE": "1", "ROCENV_TARGET": ""}
     env |= more
@@ -83,7 +83,7 @@ def test_the_incident_is_not_planned(tmp_path: Path) -> None:
     assert "hint: rocenv resolve --platform windows --rocm 6.1 --zluda 3.8.4 --target gfx1031" in done.stderr
 
 
-def test_what_is_planned_for_windows_is_not_installed_here(mini: Mini) -> None:
+def test_a_plan_for_windows_is_not_installed_here(mini: Mini) -> None:
     del mini.env["ROCENV_PROFILES"]
     wish = ("--platform", "windows", "--target", "gfx1100", "--zluda")
     done = mini.run("create", "sd", *wish, "--json")
@@ -103,10 +103,10 @@ def test_zluda_is_for_windows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("driver", ["new", "25.5.1; rm", ""])
-def test_a_driver_that_is_no_version(tmp_path: Path, driver: str) -> None:
+def test_an_invalid_driver_version(tmp_path: Path, driver: str) -> None:
     done = shipped(tmp_path, "--platform", "windows", "--target", "gfx1100", "--zluda", "--driver", driver)
     assert done.returncode == (2 if driver else 0)
-    assert ("is not a version for --driver" in done.stderr) is bool(driver)
+    assert ("is not a valid version for `--driver`" in done.stderr) is bool(driver)
 
 
 def test_on_windows_the_commands_are_for_windows(mini: Mini) -> None:
@@ -135,7 +135,7 @@ def test_zluda_is_for_one_target(tmp_path: Path) -> None:
     assert "a set with ZLUDA is for one target" in done.stderr
 
 
-def test_a_set_whose_files_cannot_be_listed_is_shown_and_says_so(tmp_path: Path) -> None:
+def test_a_set_without_file_lists_is_shown_with_a_note(tmp_path: Path) -> None:
     done = shipped(tmp_path, "--target", "gfx942", "--json")
     found = plan(done)
     assert all(part["artifacts"] == [] for part in found["components"])
@@ -191,7 +191,7 @@ def test_the_igpu_beside_the_card_is_hidden_in_the_env(mini: Mini) -> None:
     assert "HIP_VISIBLE_DEVICES" not in other["environment"], "that env is not for this machine's card"
 
 
-def test_the_igpu_is_hidden_also_for_the_card_that_is_not_the_best(mini: Mini) -> None:
+def test_the_igpu_is_also_hidden_for_another_card(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     root = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6)
     root.gpu(2, 0x744C, 110000, units=96).gpu(3, 0x73BF, 100300, memory=8 << 30)
@@ -203,7 +203,7 @@ def test_the_igpu_is_hidden_also_for_the_card_that_is_not_the_best(mini: Mini) -
     assert "HIP_VISIBLE_DEVICES=1,2 in the env hides the iGPU" in both.stderr
 
 
-def test_numbers_of_gpus_are_those_of_the_machine_that_a_lock_is_built_on(mini: Mini) -> None:
+def test_gpu_numbers_are_those_of_the_building_machine(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     here = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6).gpu(2, 0x744C, 110000, units=96)
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
@@ -218,7 +218,7 @@ def test_numbers_of_gpus_are_those_of_the_machine_that_a_lock_is_built_on(mini: 
     assert plan(mini.run(*argv))["environment"]["HIP_VISIBLE_DEVICES"] == "0"
 
 
-def test_a_lock_from_anywhere_says_nothing_to_the_terminal(mini: Mini) -> None:
+def test_a_lock_cannot_control_the_terminal(mini: Mini) -> None:
     mini.create("one", "--rocm", "5.7")
     lock = json.loads(mini.run("lock", "one").stdout)
     lock["notes"] = ["harmless \x1b[2J\x1b]0;title\x07"]
@@ -233,7 +233,7 @@ def test_a_lock_from_anywhere_says_nothing_to_the_terminal(mini: Mini) -> None:
     assert "\x1b" not in dry.stdout + dry.stderr + done.stdout + done.stderr
 
 
-def test_the_target_of_an_env_can_be_named_where_an_override_makes_it_another(mini: Mini) -> None:
+def test_the_original_target_can_be_named_under_an_override(mini: Mini) -> None:
     (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="ok"))
     argv = ("create", "demo", "--rocm", "5.7", "--target", "gfx1036", "--no-verify")
     assert mini.run(*argv).returncode == 0
@@ -282,7 +282,7 @@ def on_wsl(mini: Mini, driver: str = "") -> None:
         root.wsl()
 
 
-def test_an_env_of_wsl_switches_on_the_way_to_the_gpu(mini: Mini) -> None:
+def test_an_env_on_wsl_enables_gpu_access(mini: Mini) -> None:
     on_wsl(mini, "32.0.31000.5")
     done = mini.run("resolve", "--rocm", "6.4", "--json")
     found = plan(done)
@@ -299,17 +299,17 @@ def test_the_driver_of_windows_is_too_old_for_a_set(mini: Mini) -> None:
     assert "AMD's display driver 26.1 or newer; Windows has 32.0.31000.4" in " ".join(shown.split())
 
 
-def test_a_named_target_is_enough_where_windows_says_nothing(mini: Mini) -> None:
+def test_a_named_target_suffices_if_windows_does_not_answer(mini: Mini) -> None:
     on_wsl(mini)
     silent = mini.run("resolve", "--rocm", "6.4")
     assert (silent.returncode, "--target" in silent.stderr) == (1, True)
-    assert "Windows did not say which GPUs it has" in silent.stderr
+    assert "Windows did not list its GPUs" in silent.stderr
     found = plan(mini.run("resolve", "--rocm", "6.4", "--target", "gfx1100", "--json"))
     assert found["environment"][_SWITCH] == "1"
-    assert any("Windows did not say which it has" in note for note in found["notes"])
+    assert any("the installed version is unknown" in note for note in found["notes"])
 
 
-def test_a_lock_of_wsl_is_no_different_elsewhere(mini: Mini) -> None:
+def test_a_lock_from_wsl_is_the_same_elsewhere(mini: Mini) -> None:
     on_wsl(mini, "32.0.31000.5")
     done = mini.run("create", "one", "--rocm", "6.4", "--no-verify")
     assert done.returncode == 0, done.stderr
@@ -325,7 +325,7 @@ def test_a_lock_of_wsl_is_no_different_elsewhere(mini: Mini) -> None:
     assert not any(_SWITCH in note for note in native["notes"])
 
 
-def test_the_shipped_rows_know_wsl(tmp_path: Path) -> None:
+def test_the_shipped_rows_cover_wsl(tmp_path: Path) -> None:
     machine = tmp_path / "machine"
     machine.mkdir()
     Root(machine).wsl()
@@ -342,7 +342,7 @@ def test_the_shipped_rows_know_wsl(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the user's own rows
 
 
-def test_the_users_own_rows_count_at_once(mini: Mini) -> None:
+def test_user_rows_take_effect_at_once(mini: Mini) -> None:
     assert mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036").returncode == 1
     own = mini.home / "profiles" / "mine.toml"
     own.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`rocenv verify` as a user runs it: an env made by `create` from packages that hold the stand-in."""
+"""`rocenv verify` as users run it, on an env made by `create` from packages with the fakes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LADDER = ["files", "load", "version", "compile", "device", "memory", "kernel", "
 
 @pytest.fixture(scope="session")
 def standin_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The stand-in as HIP 6.4: hipRTC is a library of its own."""
+    """The fakes as HIP 6.4, with hipRTC as a separate library."""
     folder = tmp_path_factory.mktemp("standin")
     built = {
         "hip": folder / "libamdhip64.so.6",
         "hiprtc": folder / "libhiprtc.so.6",
         "rocblas": folder / "librocblas.so.6",
     }
-    # As HSA does with its profiler: it is used where there is one.
+    # Like HSA with its profiler: used if present.
     optional = folder / "optional.c"
     optional.write_text(
         "#include <dlfcn.h>\n"
@@ -43,7 +43,7 @@ def standin_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, byt
 
 @pytest.fixture
 def world(tmp_path: Path, standin_libraries: dict[str, bytes]) -> Iterator[Mini]:
-    """The mini world whose 6.4 set, which brings a C library of its own, is the stand-in."""
+    """The miniature world whose 6.4 set, which includes a C library, consists of the fakes."""
     root = tmp_path / "a home with spaces"
     root.mkdir()
     with Loopback(folder=root / "www") as server:
@@ -93,7 +93,7 @@ def test_whole_ladder_under_the_loader_of_the_env(world: Mini) -> None:
         ("sgemm=nan", "blas", "failed", 1),
     ],
 )
-def test_fault_is_a_result_of_its_rung_and_of_no_other(
+def test_a_fault_affects_only_its_rung(
     world: Mini, fault: str, rung: str, status: str, exit_code: int
 ) -> None:
     world.create("demo", "--rocm", "6.4")
@@ -125,7 +125,7 @@ def test_upto_stops_there(world: Mini) -> None:
 
 
 @pytest.mark.parametrize("target", ["nonsense", "gfx90a:xnack-", "../gfx1100"])
-def test_what_is_no_target_is_told_before_anything_runs(world: Mini, target: str) -> None:
+def test_an_invalid_target_is_reported_before_anything_runs(world: Mini, target: str) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--target", target, "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "target-unknown")
@@ -133,7 +133,7 @@ def test_what_is_no_target_is_told_before_anything_runs(world: Mini, target: str
     assert ("leave out `:xnack-`: `--target gfx90a`" in done.stderr) == (target == "gfx90a:xnack-")
 
 
-def test_another_target_is_named_and_says_nothing_about_the_set(world: Mini) -> None:
+def test_another_target_is_named_and_not_saved(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     assert world.run("verify", "demo", "--upto", "load").returncode == 0
     done = world.run("verify", "demo", "--upto", "compile", "--target", "gfx1030")
@@ -141,7 +141,7 @@ def test_another_target_is_named_and_says_nothing_about_the_set(world: Mini) -> 
     assert json.loads(world.run("list", "--json").stdout)["envs"][0]["verified"] == "load"
 
 
-def test_what_a_child_was_told_to_trace_is_nothing_to_read(world: Mini) -> None:
+def test_trace_lines_are_not_shown(world: Mini) -> None:
     world.create("two words", "--rocm", "6.4")
     done = world.run("verify", "two words", "--upto", "compile", ROCENV_STANDIN_FAIL="compile=abort")
     assert "SIGABRT in hiprtcCompileProgram" in done.stdout
@@ -150,12 +150,12 @@ def test_what_a_child_was_told_to_trace_is_nothing_to_read(world: Mini) -> None:
     assert "`rocenv verify 'two words' --save-artifacts DIR` keeps the logs" in done.stderr
 
 
-def test_a_folder_without_room_is_not_the_fault_of_the_env(world: Mini, tmp_path: Path) -> None:
+def test_a_full_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Path) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--upto", "load", "--save-artifacts", "/proc")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: cannot write to the folder `/proc`" in done.stderr
-    # No file may grow beyond 512 bytes: as on a full disk. Nor may cached bytecode be cut off there.
+    # No file may exceed 512 bytes, as on a full disk. Cached bytecode must not be truncated there either.
     limited = 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"'
     command = ["sh", "-c", limited, "sh", *world.command("verify", "demo", "--upto", "load")]
     full = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=30, check=False)
@@ -164,7 +164,7 @@ def test_a_folder_without_room_is_not_the_fault_of_the_env(world: Mini, tmp_path
     assert "TMPDIR" in full.stderr
 
 
-def test_libraries_of_the_machine_do_not_leak_in(
+def test_system_libraries_do_not_leak_in(
     world: Mini, tmp_path: Path, standin_libraries: dict[str, bytes]
 ) -> None:
     foreign = tmp_path / "opt" / "rocm" / "lib"  # LD_PRELOAD splits at spaces
@@ -183,8 +183,8 @@ def test_libraries_of_the_machine_do_not_leak_in(
 
 
 @pytest.mark.parametrize("set_", ["5.7", "6.4"])
-def test_an_optional_library_of_the_machine_is_a_leak(world: Mini, tmp_path: Path, set_: str) -> None:
-    """`rocenv run` would use it, whether the set has a C library of its own or not."""
+def test_an_optional_system_library_is_a_leak(world: Mini, tmp_path: Path, set_: str) -> None:
+    """`rocenv run` would use it, whether or not the set has its own C library."""
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "optional.c").write_text("int optional(void) { return 1; }\n")
@@ -196,7 +196,7 @@ def test_an_optional_library_of_the_machine_is_a_leak(world: Mini, tmp_path: Pat
     assert f"from outside the prefix: {foreign / 'liboptional.so'}" in load["detail"]
 
 
-def test_changed_file_is_found_and_put_back(world: Mini) -> None:
+def test_a_modified_file_is_found_and_restored(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     library = next((world.prefix("demo") / "rocm").rglob("librocblas.so.6.*"))
     content = library.read_bytes()
@@ -214,7 +214,7 @@ def test_changed_file_is_found_and_put_back(world: Mini) -> None:
     assert world.run("verify", "demo", "--upto", "blas").returncode == 0
 
 
-def test_a_field_report_says_what_ran_and_nobodys_name(world: Mini) -> None:
+def test_a_field_report_contains_no_names(world: Mini) -> None:
     world.create("sd-of-marie", "--rocm", "6.4")
     file = world.root / "report.json"
     refused = world.run("verify", "sd-of-marie", "--report", str(file))
@@ -246,8 +246,8 @@ def test_a_field_report_says_what_ran_and_nobodys_name(world: Mini) -> None:
     assert "File name too long" in long.stderr
 
 
-def test_the_report_of_a_failure_names_nobody_either(world: Mini, tmp_path: Path) -> None:
-    """What a rung prints comes from any library that is loaded; it may name people, machines and folders."""
+def test_the_report_of_a_failure_contains_no_names_either(world: Mini, tmp_path: Path) -> None:
+    """A rung's output comes from any loaded library; it may contain names of people, machines and folders."""
     foreign = tmp_path / "Anna Schmidt" / "lib"
     foreign.mkdir(parents=True)
     says = 'fputs("marie on maries-pc: /srv/Customers of Anna/x.log, /usr/lib/libm.so.6\\n", stderr);'

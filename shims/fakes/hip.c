@@ -31,7 +31,7 @@ static int installed(void) {
     return count ? atoi(count) : 1;
 }
 
-/* Which of the installed devices is number `device`, -1 if none is. */
+/* The installed device with number `device`, -1 if there is none. */
 static int visible(int device) {
     const char *at = CHOSEN_DEVICES;
     for (; at && device > 0; device--) {
@@ -49,7 +49,7 @@ static int device_count(void) {
     return count;
 }
 
-/* Entry of one device in a list by installed devices; the last one stands for all further ones. */
+/* The entry for one installed device in a list; the last entry applies to all further devices. */
 static void listed(const char *name, const char *otherwise, int device, char *out, size_t size) {
     const char *at = variable(name);
     if (!at) at = otherwise;
@@ -62,14 +62,14 @@ static void target_of(int device, char *name, size_t size) {
     listed("ROCENV_STANDIN_TARGET", "gfx1100", device, name, size);
 }
 
-/* The target of the current device; the other libraries of the stand-in ask. */
+/* The target of the current device, for the other fake libraries. */
 EXPORT void rocenv_standin_target(char *name, size_t size) { target_of(current, name, size); }
 
 /* ---------------------------------------------------------------- memory on the "device" */
 
 #include "memory.h"
 
-/* Tell whether the device may touch `size` bytes there; the other libraries of the stand-in ask too. */
+/* Whether the device may access `size` bytes there; the other fake libraries use this, too. */
 EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     struct block *block = block_at(pointer);
     if (!block || size > block->size || (const char *)pointer + size > block->start + block->size) return 0;
@@ -77,7 +77,7 @@ EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     return 1;
 }
 
-/* The mode of a group, or of its calls for much memory, or of those after memory ran out. */
+/* The mode of a group, of its calls for large blocks, or of its calls after memory ran out. */
 static struct failure failure_for(const char *group, size_t size) {
     char name[64];
     const char *large = variable("ROCENV_STANDIN_LARGE");
@@ -93,7 +93,7 @@ static struct failure failure_for(const char *group, size_t size) {
     return found;
 }
 
-/* The mode of an allocation: of all, of this one by its number, or of those for more than there is. */
+/* The mode of an allocation: of all, of this one by number, or of those that exceed the memory. */
 static struct failure failure_of_malloc(size_t size, int is_there) {
     static unsigned calls;
     char name[64];
@@ -184,7 +184,7 @@ static int fill_properties(char *properties, int device, size_t size, size_t mem
     FAIL("props");
     if (!initialized) return NOT_INITIALIZED;
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;
-    memset(properties, 0xA5, size); /* whatever is read from a wrong place must look wrong */
+    memset(properties, 0xA5, size); /* reads from wrong offsets must look wrong */
     listed("ROCENV_STANDIN_NAME", "Stand-in GPU", device, properties, 256);
     size_t bytes, available;
     say(memory_of(device), &available, &bytes);
@@ -221,7 +221,7 @@ EXPORT int hipDeviceTotalMem(size_t *bytes, int device) {
     return SUCCESS;
 }
 
-/* Each device has a place on the bus of its own. */
+/* Each device has its own PCI address. */
 EXPORT int hipDeviceGetPCIBusId(char *text, int size, int device) {
     FAIL("place");
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;

@@ -1,4 +1,4 @@
-/* Stands in for hipRTC: "compiles" to an ELF header for an AMD GPU and the name of the target. Test equipment. */
+/* Stands in for hipRTC: "compiles" to an ELF header for an AMD GPU with the target's name. Test equipment. */
 #include "standin.h"
 
 enum { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6 };
@@ -35,7 +35,7 @@ EXPORT int hiprtcCompileProgram(void *handle, int count, const char **options) {
     if (!program || !program->mentions_kernel) return INVALID_PROGRAM;
     if (!target || strlen(target) > 100) return INVALID_OPTION;
     if (status) {
-        snprintf(program->log, sizeof program->log, "sgemm.hip:1:1: error: the stand-in was told to fail\n");
+        snprintf(program->log, sizeof program->log, "sgemm.hip:1:1: error: the stand-in was set to fail\n");
         return status;
     }
     int machine = fails_as(&failure, "wrong") ? ELF_X86_64 : ELF_AMDGPU;

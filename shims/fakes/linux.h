@@ -1,4 +1,4 @@
-/* What the stand-in needs of Linux. Test equipment, see ../README.md. */
+/* Linux support for the fakes. Test equipment, see ../README.md. */
 #ifndef ROCENV_STANDIN_LINUX_H
 #define ROCENV_STANDIN_LINUX_H
 
@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define SHARED __attribute__((weak)) /* hipRTC may be a part of HIP, which says the same */
+#define SHARED __attribute__((weak)) /* hipRTC may be part of HIP, which defines the same */
 #define LIBRARY(name) "lib" name
 #define ON_LOAD(library, group) \
     __attribute__((constructor)) static void loaded(void) { announce(library, group); }
-/* The tests of the plan write HIP_VISIBLE_DEVICES for machines with more GPUs than the stand-in has. */
+/* Tests of plans set HIP_VISIBLE_DEVICES for machines with more GPUs than the fake has. */
 #define CHOSEN_DEVICES NULL
 
 static inline const char *variable(const char *name) { return getenv(name); }
@@ -21,7 +21,7 @@ static inline void wait_for_ever(void) {
     for (;;) pause();
 }
 
-/* Address space without memory: the kernel gives a page once it is written, and only that one. */
+/* Address space without memory: the kernel provides each page when it is written. */
 static inline char *reserve_pages(size_t size) {
     void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return NULL;

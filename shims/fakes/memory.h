@@ -1,18 +1,18 @@
-/* The memory of the stand-in's devices: how much there is, who has it, in what pieces the rest lies, and what is said
-   of it. Test equipment, see ../README.md.
+/* The memory of the fake devices: its size, its users, fragmentation, and what is reported about it. Test equipment, see
+   ../README.md.
 
-   What is allocated takes address space only; the machine gives a page once somebody writes to it. So a card of 48 GiB
-   can be filled on a small machine, as long as few of its pages are written. */
+   Allocations only take address space; the machine provides a page when it is written. So a card of 48 GiB can be filled
+   on a small machine, if few of its pages are written. */
 #ifndef ROCENV_STANDIN_MEMORY_H
 #define ROCENV_STANDIN_MEMORY_H
 
 #define GIB ((size_t)1 << 30)
 #define PAGE ((size_t)4096)
-#define WHOLE_AT ((size_t)64 << 10) /* blocks from this size on can be filled as a whole without being written */
+#define WHOLE_AT ((size_t)64 << 10) /* blocks of this size and larger can be filled as a whole without writing them */
 #define KEPT_BY_DISPLAY ((size_t)150 << 20)
 #define MAX_DEVICES 16
 #define MAX_BLOCKS 65536
-#define NO_PIECE ((size_t)-1) /* of a block that lies in the machine's memory */
+#define NO_PIECE ((size_t)-1) /* a block in system memory */
 
 struct piece {
     size_t size, used;
@@ -20,12 +20,12 @@ struct piece {
 
 static struct memory {
     int known;
-    size_t total, own, shared; /* shared: of the machine's memory, what is left of it for the device */
+    size_t total, own, shared; /* shared: system memory left for the device */
     struct piece *pieces;
     size_t count;
 } memories[MAX_DEVICES];
 
-/* Each byte is kept as its difference to `fill`, so that pages that were never written hold `fill`. */
+/* Each byte is stored as its difference from `fill`, so that unwritten pages contain `fill`. */
 static struct block {
     char *start;
     size_t size, taken, piece;
@@ -33,7 +33,7 @@ static struct block {
     unsigned char fill;
 } blocks[MAX_BLOCKS];
 
-static size_t blocks_used; /* no block from this place on is taken */
+static size_t blocks_used; /* all later blocks are free */
 static int ran_out;        /* an allocation was refused */
 
 static size_t size_listed(const char *name, int device, size_t otherwise) {
@@ -67,8 +67,7 @@ static size_t free_of(const struct memory *memory) {
     return left;
 }
 
-/* Keep what was allocated for whoever asked to know, also from processes before this one: the most at once, how much
-   now, and how often. */
+/* Record allocations, across processes: the peak, the current amount, and the number of requests. */
 static void note_use(size_t size_now, int is_allocation) {
     static unsigned long long most, calls;
     static int is_first = 1;
@@ -87,7 +86,7 @@ static void note_use(size_t size_now, int is_allocation) {
     fclose(file);
 }
 
-/* Return the smallest piece that has room, NO_PIECE if there is none. */
+/* Return the smallest piece with enough space, NO_PIECE if there is none. */
 static size_t piece_for(const struct memory *memory, size_t size) {
     size_t best = NO_PIECE, least = (size_t)-1;
     for (size_t i = 0; i < memory->count; i++) {
@@ -111,7 +110,7 @@ static struct block *unused_block(void) {
     return blocks_used < MAX_BLOCKS ? &blocks[blocks_used++] : NULL;
 }
 
-/* Tell whether there is room for `size` bytes on a device. */
+/* Whether a device has space for `size` bytes. */
 static int has_room(struct memory *memory, size_t size) {
     return piece_for(memory, size) != NO_PIECE || memory->shared >= size;
 }
@@ -167,7 +166,7 @@ static void copy_bytes(char *to, const char *from, size_t size, unsigned char fi
     for (size_t i = 0; i < size; i++) to[i] = (char)(from[i] ^ fill);
 }
 
-/* What is said of a device's memory: the truth, or one of the things that are said of real ones. */
+/* What is reported about a device's memory: the truth, or one of the errors of real runtimes. */
 static void say(const struct memory *memory, size_t *available, size_t *total) {
     const char *how = variable("ROCENV_STANDIN_MEMINFO");
     *total = memory->total;

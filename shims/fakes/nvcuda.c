@@ -1,4 +1,4 @@
-/* Stands in for ZLUDA's nvcuda.dll: CUDA's driver interface, on the stand-in's HIP. Test equipment, see ../README.md. */
+/* Stands in for ZLUDA's nvcuda.dll: CUDA's driver API, using the fake HIP. Test equipment, see ../README.md. */
 #include "standin.h"
 
 enum {
@@ -272,7 +272,7 @@ EXPORT int cuModuleUnload(void *module) {
     return hipModuleUnload(module) ? INVALID_VALUE : SUCCESS;
 }
 
-/* ---------------------------------------------------------------- names, and what only ZLUDA has */
+/* ---------------------------------------------------------------- names, and functions that only ZLUDA has */
 
 EXPORT int cuGetErrorName(int error, const char **name) {
     switch (error) {

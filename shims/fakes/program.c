@@ -1,9 +1,9 @@
-/* A program that says what it stands in for, and ends with STANDIN_EXIT. Test equipment, see ../README.md. */
+/* A program that prints what it replaces, and exits with STANDIN_EXIT. Test equipment, see ../README.md. */
 #include <stdio.h>
 #include <string.h>
 
 int main(int count, char **arguments) {
     if (count == 2 && !strcmp(arguments[1], "--version")) return puts(STANDIN_SAYS), 0;
-    fprintf(stderr, "rocenv stand-in: this is %s, test equipment, and was not to be run\n", STANDIN_NAME);
+    fprintf(stderr, "rocenv stand-in: this is %s, test equipment, and should not have been run\n", STANDIN_NAME);
     return STANDIN_EXIT;
 }

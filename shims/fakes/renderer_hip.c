@@ -1,6 +1,5 @@
-/* Stands in for the HIP runtime (libamdhip64, 6 and later) as a renderer calls it, on the CPU: what is asked of
-   devices, memory and code objects has an answer, and kernels do nothing. So a program can be taken as far as
-   the first launch. Test equipment, see ../README.md. */
+/* Stands in for the HIP runtime (libamdhip64, 6 and later) of a renderer, on the CPU: queries of devices, memory
+   and code objects work, and kernels do nothing. So a program can be tested up to its first launch. Test equipment, see ../README.md. */
 #include "standin.h"
 
 enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200, NO_BINARY = 209 };
@@ -24,7 +23,7 @@ static int minor_of(const char *gfx) { return strlen(gfx) > 5 ? (int)strtoul(gfx
 
 static size_t total_bytes(void) { return (size_t)number_of("ROCENV_STANDIN_MEMORY", 16ull << 30); }
 
-/* ---------------------------------------------------------------- what it is */
+/* ---------------------------------------------------------------- identity */
 
 EXPORT int hipInit(unsigned flags) {
     FAIL("init");
@@ -117,7 +116,7 @@ EXPORT const char *hipGetErrorName(int error) {
 
 /* ---------------------------------------------------------------- memory */
 
-/* Every block begins with its size, so that what is in use is known. */
+/* Every block begins with its size, to account for used memory. */
 enum { HEAD_BYTES = 256 };
 static size_t used_bytes;
 
@@ -150,7 +149,7 @@ static size_t let_go(void *pointer) {
 EXPORT int hipMalloc(void **pointer, size_t size) {
     FAIL("malloc");
     if (fails_as(&failure, "oom") && size >= failure.number) return OUT_OF_MEMORY;
-    /* Of what others have, the driver moves some out. */
+    /* The driver evicts some memory of other processes. */
     int has_room = used_bytes <= total_bytes() && size <= total_bytes() - used_bytes;
     int status = has_room ? allocate(pointer, size) : OUT_OF_MEMORY;
     if (status == SUCCESS) used_bytes += size;
@@ -201,14 +200,14 @@ EXPORT int hipMemsetD8Async(void *to, unsigned char value, size_t size) { return
 
 /* ---------------------------------------------------------------- code */
 
-static char handle[64]; /* of whatever is not looked into */
+static char handle[64]; /* for all opaque objects */
 
 static int handed(void **out) {
-    if (out) *out = handle; /* hipCtxPopCurrent may be given none */
+    if (out) *out = handle; /* hipCtxPopCurrent accepts NULL */
     return SUCCESS;
 }
 
-/* A code object has to be an ELF file for a GPU, or a bundle that names the target. */
+/* A code object must be an ELF file for a GPU, or a bundle that contains the target. */
 static int loaded_from(void **module, const char *image) {
     FAIL("module");
     if (!memcmp(image, "\177ELF", 4)) {
@@ -271,7 +270,7 @@ EXPORT int hipStreamSynchronize(void) {
     return SUCCESS;
 }
 
-/* ---------------------------------------------------------------- handed out, and answered with success */
+/* ---------------------------------------------------------------- functions that only return a handle or success */
 
 #define HANDS_OUT(name) \
     EXPORT int name(void **out) { return handed(out); }

@@ -1,4 +1,4 @@
-/* Stands in for rocBLAS on the CPU: column-major, linked against the stand-in's HIP. Test equipment. */
+/* Stands in for rocBLAS on the CPU; column-major, linked against the fake HIP. Test equipment. */
 #include "standin.h"
 
 enum { SUCCESS = 0, INVALID_HANDLE = 1, NOT_IMPLEMENTED = 2, INVALID_POINTER = 3, INTERNAL_ERROR = 6 };
@@ -67,7 +67,7 @@ static uint16_t to_half(float value) {
     bits &= 0x7fffffff;
     if (bits > 0x7f800000) return sign | 0x7e00;
     if (bits >= 0x477ff000) return sign | 0x7c00;
-    if (bits < 0x38800000) { /* subnormal: count steps of 2^-24, rounded by adding a float that has no smaller ones */
+    if (bits < 0x38800000) { /* subnormal: count steps of 2^-24, rounding by adding a float without smaller steps */
         float steps = float_bits(bits) * 0x1p24f + 0x1p23f;
         memcpy(&bits, &steps, sizeof bits);
         return sign | (uint16_t)(bits & 0x7fffff);
@@ -111,7 +111,7 @@ static int multiply(const struct failure *failure, int m, int n, int k, float al
             float sum = 0;
             for (int l = 0; l < k; l++) sum += load(&a, i, l) * load(&b, l, j);
             sum *= alpha;
-            if (beta != 0) sum += beta * load(&c, i, j); /* with beta 0 C is not read: it may hold NaN */
+            if (beta != 0) sum += beta * load(&c, i, j); /* if beta is 0, C is not read, because it may contain NaN */
             store(&c, i, j, spoiled(failure, (size_t)j * m + i, (size_t)m * n, sum));
         }
     return SUCCESS;

@@ -1,6 +1,6 @@
-/* What rocBLAS does on Windows when a handle is made. Part of rocblas.c. Test equipment, see ../README.md. */
+/* What rocBLAS does on Windows when a handle is created. Part of rocblas.c. Test equipment, see ../README.md. */
 #ifndef STANDIN_CRASHES_WITH
-#define STANDIN_CRASHES_WITH "" /* the ZLUDA build in whose call it ends with an access violation */
+#define STANDIN_CRASHES_WITH "" /* the ZLUDA build whose call causes an access violation */
 #endif
 #ifndef STANDIN_SERIES
 #define STANDIN_SERIES "5.7" /* of the HIP SDK that it was built for */
@@ -10,12 +10,12 @@ void rocenv_standin_target(char *name, size_t size);
 
 static char caller[32];
 
-/* Be told which build of ZLUDA calls. */
+/* Record which ZLUDA build calls. */
 EXPORT void rocenv_standin_caller(const char *version) { snprintf(caller, sizeof caller, "%s", version); }
 
 static int is_called_by(const char *version) { return *version && !strcmp(caller, version); }
 
-/* The folder with the kernels: beside this DLL, wherever the process was started. */
+/* The folder with the kernels, beside this DLL. */
 static void library_folder(char *folder, size_t size) {
     const char *elsewhere = variable("ROCBLAS_TENSILE_LIBPATH");
     char own[MAX_PATH];
@@ -28,7 +28,7 @@ static void library_folder(char *folder, size_t size) {
         snprintf(folder, size, "%s\\rocblas\\library", own);
 }
 
-/* Whether the kernels for the current device are for this rocBLAS; without any the process ends, as it does. */
+/* Whether the kernels for the current device are for this rocBLAS; without any, exit like the real one. */
 static int has_kernels(void) {
     char folder[MAX_PATH], path[MAX_PATH + 64], target[64], made_for[64] = "";
     rocenv_standin_target(target, sizeof target);

@@ -1,4 +1,4 @@
-/* What the libraries of the stand-in share: how they are told to fail. Test equipment, see ../README.md. */
+/* Code shared by the fake libraries: how they are made to fail. Test equipment, see ../README.md. */
 #ifndef ROCENV_STANDIN_H
 #define ROCENV_STANDIN_H
 
@@ -18,13 +18,13 @@
 #define STANDIN_HIP_VERSION 50731921
 #endif
 
-/* Ends a code object that the stand-in's hipRTC made; its HIP loads no other. */
+/* The end of a code object from the fake hipRTC; the fake HIP loads no others. */
 #define STANDIN_MARKER "rocenv-standin-code"
 #define STANDIN_TRIPLE "amdgcn-amd-amdhsa--"
-/* Begins a file of kernels, before the series of the HIP SDK that it is for. */
+/* The start of a kernel file, followed by the HIP SDK series that it is for. */
 #define STANDIN_LIBRARY "rocenv-standin-kernels"
 
-#define STANDIN_CODE_BYTES (64 + 256) /* of a code object; the header of an ELF64 file has 64 */
+#define STANDIN_CODE_BYTES (64 + 256) /* size of a code object; an ELF64 header has 64 bytes */
 enum { ELF_AMDGPU = 224, ELF_X86_64 = 62 };
 
 /* Write a code object for a target and return its size. */
@@ -50,7 +50,7 @@ struct failure {
     uint64_t number;
 };
 
-/* A number, of bytes where a unit follows: "4096", "0x10", "512MiB", "16GiB". */
+/* A number, in bytes if a unit follows: "4096", "0x10", "512MiB", "16GiB". */
 static inline uint64_t amount_of(const char *text) {
     char *end;
     uint64_t number = strtoull(text, &end, 0);
@@ -59,7 +59,7 @@ static inline uint64_t amount_of(const char *text) {
     return exact > 0 ? (uint64_t)(exact * (double)((uint64_t)1 << shift)) : number << shift;
 }
 
-/* The mode that ROCENV_STANDIN_FAIL asks of a group, "gemm=wrong1,malloc=oom:4096". */
+/* The mode that ROCENV_STANDIN_FAIL sets for a group: "gemm=wrong1,malloc=oom:4096". */
 static inline struct failure failure_of(const char *group) {
     struct failure found = {"", 0};
     const char *at = variable("ROCENV_STANDIN_FAIL");
@@ -86,9 +86,9 @@ static inline void touch_nothing(void) {
     *nowhere = 0;
 }
 
-/* Do what can be done anywhere, and return the status to answer with, 0 = go on. */
+/* Apply modes that work in any function, and return the status to report, 0 = continue. */
 static inline int fail(const struct failure *failure) {
-    static uint64_t calls; /* of functions that are to crash, later than at once */
+    static uint64_t calls; /* calls of functions that crash at a later call */
     if (fails_as(failure, "segv") && ++calls >= failure->number) {
         nobody_catches();
         touch_nothing();
@@ -100,7 +100,7 @@ static inline int fail(const struct failure *failure) {
     return fails_as(failure, "error") ? (int)failure->number : 0;
 }
 
-/* Start a function: from here on `failure` is its mode. */
+/* The start of a function: sets `failure` to its mode. */
 #define FAIL_AS(mode_of_it)                           \
     struct failure failure = mode_of_it;              \
     do {                                              \
@@ -108,12 +108,12 @@ static inline int fail(const struct failure *failure) {
         if (status_) return status_;                  \
     } while (0)
 
-/* Start a function of a group. */
+/* The start of a function in a group. */
 #define FAIL(group) FAIL_AS(failure_of(group))
 
 static inline int leaves_unwritten(const struct failure *failure) { return fails_as(failure, "unwritten"); }
 
-/* What to store as result number `index` of `count`. */
+/* The value to store as result number `index` of `count`. */
 static inline float spoiled(const struct failure *failure, size_t index, size_t count, float value) {
     int chosen = index == count / 2 + 1;
     if (fails_as(failure, "zero")) return 0;
@@ -130,14 +130,14 @@ static inline uint16_t spoiled_half(const struct failure *failure, size_t index,
     return half;
 }
 
-/* Change bytes that were copied. */
+/* Corrupt copied bytes. */
 static inline void spoil_bytes(const struct failure *failure, char *bytes, size_t size) {
     if (fails_as(failure, "wrong1")) bytes[size / 2] ^= 1;
     if (fails_as(failure, "wrong"))
         for (size_t i = 0; i < size; i++) bytes[i] ^= 1;
 }
 
-/* Say what was loaded, and return the status that its group is to answer with. */
+/* Announce the library, and return the status set for its group. */
 static inline int announce(const char *library, const char *group) {
     fprintf(stderr, "rocenv stand-in: this is %s on the CPU, test equipment, NOT A GPU RUNTIME\n", library);
     struct failure failure = failure_of(group);
@@ -145,7 +145,7 @@ static inline int announce(const char *library, const char *group) {
 }
 
 #ifdef STANDIN_NEEDS_ABSENT
-int rocenv_absent(void); /* of a library that is nowhere */
+int rocenv_absent(void); /* from a library that does not exist */
 EXPORT int rocenv_needs_absent(void) { return rocenv_absent(); }
 #endif
 

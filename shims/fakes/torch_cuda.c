@@ -1,6 +1,5 @@
-/* Stands in for torch_cuda.dll: what the stand-in's torch does on "cuda". Which cuBLAS it gets is decided by what
-   was loaded before, since it names it without a folder; so is nvcuda.dll, looked for when it is first needed,
-   as the CUDA runtime does. Test equipment, see ../README.md. */
+/* Stands in for torch_cuda.dll: the work of the fake torch on "cuda". It loads cuBLAS without a folder, so it gets the
+   one that was loaded before; the same applies to nvcuda.dll, which it loads on first use, like the CUDA runtime. Test equipment, see ../README.md. */
 #include "standin.h"
 
 typedef uintptr_t device_pointer;
@@ -19,7 +18,7 @@ ON_LOAD(LIBRARY("torch_cuda"), "load.torch_cuda")
 
 static char error[256];
 
-/* What went wrong last. */
+/* The last error. */
 EXPORT const char *standin_error(void) { return error; }
 
 static int failed(const char *what, int status, const char *name) {
@@ -62,7 +61,7 @@ static int bind(void) {
     return status ? driver_failed("cuInit", status) : 0;
 }
 
-/* Return 0 once there is a driver with a current context. */
+/* Return 0 if there is a driver with a current context. */
 static int ready(void) {
     static int state = -1;
     if (state < 0) state = bind();
@@ -78,7 +77,7 @@ static int have_context(void) {
     return status ? driver_failed("cuDevicePrimaryCtxRetain", status) : 0;
 }
 
-/* ---------------------------------------------------------------- what the package calls; 0 = done */
+/* ---------------------------------------------------------------- functions for the package; 0 = success */
 
 EXPORT int standin_device_count(int *count) {
     *count = 0;
@@ -115,7 +114,7 @@ EXPORT int standin_free(device_pointer pointer) {
     return status ? driver_failed("cuMemFree", status) : 0;
 }
 
-/* C = A * B, float32, all row-major: cuBLAS is given the transposed product, in its own order of columns. */
+/* C = A * B, float32, all row-major: cuBLAS computes the transposed product in column-major order. */
 EXPORT int standin_matmul(device_pointer a, device_pointer b, device_pointer *c, int m, int n, int k) {
     static void *handle;
     const float one = 1, zero = 0;
@@ -130,7 +129,7 @@ EXPORT int standin_matmul(device_pointer a, device_pointer b, device_pointer *c,
     return status ? failed("cublasSgemm(handle, ...)", status, cublasGetStatusName(status)) : 0;
 }
 
-/* Whether the library that torch uses by itself, unless it is told not to, can be used. */
+/* Whether the library that torch uses by default is available. */
 EXPORT int standin_use_cublaslt(void) {
     int status = cublasLtCreate(NULL);
     return status ? failed("cublasLtCreate(handle)", status, "CUBLAS_STATUS_NOT_INITIALIZED") : 0;

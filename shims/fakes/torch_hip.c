@@ -1,5 +1,4 @@
-/* Stands in for libtorch_hip: what the stand-in's torch does on "cuda" in a build for ROCm. It needs HIP and rocBLAS
-   by their names alone. Test equipment, see ../README.md. */
+/* Stands in for libtorch_hip: the work of the fake torch on "cuda" in a ROCm build. It loads HIP and rocBLAS by name. Test equipment, see ../README.md. */
 #include "standin.h"
 
 int hipInit(unsigned flags);
@@ -20,7 +19,7 @@ ON_LOAD(LIBRARY("torch_hip"), "load.torch_hip")
 
 static char error[256];
 
-/* What went wrong last. */
+/* The last error. */
 EXPORT const char *standin_error(void) { return error; }
 
 static int checked(const char *what, int status) {
@@ -50,7 +49,7 @@ EXPORT int standin_download(void *to, void *from, size_t size) {
 
 EXPORT int standin_free(void *pointer) { return checked("hipFree", hipFree(pointer)); }
 
-/* C = A * B, float32, all row-major: rocBLAS is given the transposed product, in its own order of columns. */
+/* C = A * B, float32, all row-major: rocBLAS computes the transposed product in column-major order. */
 EXPORT int standin_matmul(void *a, void *b, void **c, int m, int n, int k) {
     static void *handle;
     const float one = 1, zero = 0;

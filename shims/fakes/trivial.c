@@ -1,5 +1,5 @@
-/* Stands in for a library of which one function is enough: STANDIN_FUNCTION, in the group STANDIN_GROUP, answers
-   STANDIN_ANSWER, and says STANDIN_COMPLAINT. It calls STANDIN_CALLS and STANDIN_CALLS_TOO, and so needs their DLLs. Test equipment. */
+/* Stands in for a library that needs only one function: STANDIN_FUNCTION, in the group STANDIN_GROUP, returns
+   STANDIN_ANSWER and prints STANDIN_COMPLAINT. It calls STANDIN_CALLS and STANDIN_CALLS_TOO, so it needs their DLLs. Test equipment. */
 #include "standin.h"
 
 #ifndef STANDIN_ANSWER
@@ -21,7 +21,7 @@ EXPORT int STANDIN_FUNCTION(void *argument) {
     FAIL(STANDIN_GROUP);
     (void)argument;
 #ifdef STANDIN_CALLS
-    int called = argument ? STANDIN_CALLS(argument) : 0; /* not without an argument: it is there to be needed */
+    int called = argument ? STANDIN_CALLS(argument) : 0; /* skip it without an argument: it only creates a dependency */
     if (called) return called;
 #endif
 #ifdef STANDIN_CALLS_TOO

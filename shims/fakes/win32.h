@@ -1,4 +1,4 @@
-/* What the stand-in needs of Windows. Test equipment, see ../README.md. */
+/* Windows support for the fakes. Test equipment, see ../README.md. */
 #ifndef ROCENV_STANDIN_WIN32_H
 #define ROCENV_STANDIN_WIN32_H
 
@@ -16,7 +16,7 @@
 
 static HMODULE own_module;
 
-/* A DLL that is told to answer with an error when it is loaded refuses to be loaded: WinError 1114. */
+/* A DLL with a load error fails to load: WinError 1114. */
 #define ON_LOAD(library, group)                                                \
     BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, LPVOID reserved) {     \
         (void)reserved;                                                        \
@@ -24,8 +24,8 @@ static HMODULE own_module;
         return reason != DLL_PROCESS_ATTACH || announce(library, group) == 0; \
     }
 
-/* Not getenv: the C library of Python is another one, and keeps its own copy of the environment. The texts stay
-   for the life of the process, one per name. */
+/* Not getenv: Python uses another C library, which has its own copy of the environment. The values are kept for the
+   life of the process, one per name. */
 static inline const char *variable(const char *name) {
     static struct {
         const char *name;
@@ -44,15 +44,15 @@ typedef LONG(NTAPI *raise_exception)(EXCEPTION_RECORD *, CONTEXT *, BOOLEAN);
 
 static LONG CALLBACK end_process(EXCEPTION_POINTERS *fault) {
     raise_exception raise = (raise_exception)(void *)GetProcAddress(GetModuleHandleA("ntdll"), "NtRaiseException");
-    raise(fault->ExceptionRecord, fault->ContextRecord, FALSE); /* nobody took it at the first chance */
+    raise(fault->ExceptionRecord, fault->ContextRecord, FALSE); /* no handler took it at the first chance */
     return EXCEPTION_CONTINUE_SEARCH;
 }
 
-/* What happens next ends the process, as it does when C++ code crashes. In a call of Python's ctypes, or in
-   DllMain, it would be caught and made an error of. */
+/* Make the next fault end the process, like a crash of C++ code. In a call of Python's ctypes, or in DllMain, it would
+   be caught and turned into an error. */
 static inline void nobody_catches(void) { AddVectoredExceptionHandler(0, end_process); }
 
-/* As `abort` of Microsoft's C library, which the real libraries are built with: 0xC0000409. */
+/* Like `abort` of Microsoft's C library, which the real libraries use: 0xC0000409. */
 static inline void give_up(void) {
     fflush(stderr);
     __asm__ volatile("int $0x29" : : "c"(7 /* FAST_FAIL_FATAL_APP_EXIT */));
@@ -61,7 +61,7 @@ static inline void give_up(void) {
 
 static inline void wait_for_ever(void) { Sleep(INFINITE); }
 
-/* Address space without memory; pages have to be asked for before they are used. */
+/* Address space without memory; pages must be committed before use. */
 static inline char *reserve_pages(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE, PAGE_READWRITE); }
 static inline void release_pages(char *start, size_t size) {
     (void)size;
@@ -70,7 +70,7 @@ static inline void release_pages(char *start, size_t size) {
 static inline void forget_pages(char *start, size_t size) { VirtualFree(start, size, MEM_DECOMMIT); }
 static inline void present_pages(char *start, size_t size) { VirtualAlloc(start, size, MEM_COMMIT, PAGE_READWRITE); }
 
-/* A function of a DLL that is loaded, NULL if there is none. */
+/* A function of a loaded DLL, NULL if there is none. */
 static inline void *function_of(HMODULE module, const char *name) {
     return module ? (void *)GetProcAddress(module, name) : NULL;
 }

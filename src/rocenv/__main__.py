@@ -1,4 +1,4 @@
-"""`python -m rocenv`, the same as the `rocenv` command."""
+"""Run `rocenv` as `python -m rocenv`."""
 
 from rocenv.cli import main
 

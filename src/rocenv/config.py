@@ -1,10 +1,9 @@
-"""Read and edit `config.toml`, the one file of settings. Edits keep its comments.
+"""Read and edit the settings file, `config.toml`; edits keep its comments.
 
-It contains `[mirrors]` (address prefix -> prefixes to try before it, in order), `[defaults]`, `[trusted]`
-(folder -> hash of the `.rocenv` in it) and `[home]` (`shared`: several users share it on purpose). The
-addresses of mirrors may hold passwords, so only its owner can read the file, unless the home is shared. An
-unknown name or a wrong type is an error that names file and key, because a setting that is silently ignored
-looks like one that does not work.
+It contains `[mirrors]` (address prefix -> prefixes to try first, in order), `[defaults]`, `[trusted]` (folder
+-> hash of its `.rocenv` file) and `[home]` (`shared`: several users share it on purpose). Mirror addresses
+may contain passwords, so only the owner can read the file unless the home is shared. Unknown names and wrong
+types are errors that name the file and key: a setting that is silently ignored looks broken.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ KNOWN = ("mirrors", "defaults", "trusted", "home")
 Mirrors = tuple[tuple[str, tuple[str, ...]], ...]
 Key = tuple[str, ...]  # `("defaults", "rocm")`
 
-# A dotted key as TOML has it: whl.rocm, a."b.c", 'd.e'
+# a dotted key in TOML: whl.rocm, a."b.c", 'd.e'
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _DOTTED_KEY = re.compile(rf"{_KEY_PART}(?:\s*\.\s*{_KEY_PART})*")
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
@@ -39,19 +38,19 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The settings that apply to all commands."""
+    """The settings for all commands."""
 
-    mirrors: Mirrors = ()  # prefix -> prefixes, in the order of the file
-    defaults: Mapping[str, str | bool | int] = field(default_factory=dict)  # option of `create` -> value
+    mirrors: Mirrors = ()  # prefix -> prefixes, in file order
+    defaults: Mapping[str, str | bool | int] = field(default_factory=dict)  # option of `create` -> default
     trusted: Mapping[str, str] = field(default_factory=dict)  # see `rocenv.commands.trust`
     shared: bool = False  # several users share the home on purpose
 
 
 def load(path: Path) -> Config:
-    """Read the settings; a missing file is an empty one.
+    """Read the settings; a missing file means no settings.
 
     Raises:
-        DataError: Broken TOML (with the line), an unknown name, or a value of the wrong type.
+        DataError: Invalid TOML (with the line), an unknown name, or a value of the wrong type.
     """
     found = _validated(path, _parse(path, _text(path)))
     if any("@" in address for _, addresses in found.mirrors for address in addresses):
@@ -60,7 +59,7 @@ def load(path: Path) -> Config:
 
 
 def _keep_private(path: Path) -> None:
-    """Let nobody else read settings that hold a password; what others made may be theirs."""
+    """Make settings with a password readable by their owner only; skip files that other users own."""
     if not WINDOWS:
         with contextlib.suppress(OSError):
             if os.stat(path).st_mode & 0o077:
@@ -68,10 +67,7 @@ def _keep_private(path: Path) -> None:
 
 
 def shares_home(path: Path) -> bool:
-    """Whether settings say that the home is shared on purpose; only those of this user or of root count.
-
-    Raises as `load` does.
-    """
+    """Whether the settings of this user or of root declare the home shared; raises as `load` does."""
     try:
         info = os.stat(path)
     except OSError:
@@ -82,7 +78,7 @@ def shares_home(path: Path) -> bool:
 
 
 def lookup(path: Path, key: Key) -> Any:
-    """The value of a key, a table as a dict; None if it is not set."""
+    """Return the value of a key, a table as a dict, or None if it is unset."""
     found: Any = _parse(path, _text(path))
     for part in key:
         if not isinstance(found, dict) or part not in found:
@@ -92,7 +88,7 @@ def lookup(path: Path, key: Key) -> Any:
 
 
 def assign(path: Path, key: Key, value: str | bool | int | list[Any]) -> None:
-    """Set a key, and keep the rest of the file as it is; change nothing if the result would be invalid."""
+    """Set a key and keep the rest of the file; change nothing if the result would be invalid."""
     import tomlkit
 
     *tables, last = key
@@ -105,7 +101,7 @@ def assign(path: Path, key: Key, value: str | bool | int | list[Any]) -> None:
             table[part] = tomlkit.table()
         table = table[part]
         if not isinstance(table, dict):
-            raise DataError(f"cannot set `{_dotted(*key)}`, because `{part}` in `{path}` is not a table")
+            raise DataError(f"cannot set `{_dotted(*key)}`: `{part}` in `{path}` is not a table")
     table[last] = value
     result = document.as_string()
     _validated(path, _parse(path, result))
@@ -113,7 +109,7 @@ def assign(path: Path, key: Key, value: str | bool | int | list[Any]) -> None:
 
 
 def unset(path: Path, key: Key) -> bool:
-    """Remove a key and tell whether it was set; works on invalid settings too, to repair them."""
+    """Remove a key and return whether it was set; works on invalid settings too, so users can repair them."""
     import tomlkit
 
     *tables, last = key
@@ -133,7 +129,7 @@ def unset(path: Path, key: Key) -> bool:
 def parse_key(text: str) -> Key:
     """Parse a dotted key, written as in TOML: `defaults.rocm`, `mirrors."https://…/"`.
 
-    Since addresses contain dots, whatever follows `mirrors.` without quotes is one part as it stands.
+    Addresses contain dots, so everything after an unquoted `mirrors.` is one part.
     """
     first, _, rest = text.partition(".")
     if first.strip() == "mirrors" and rest and rest[0] not in "\"'":
@@ -144,7 +140,8 @@ def parse_key(text: str) -> Key:
         found: Any = _toml_loads(f"{text} = 0")
     except ValueError as error:
         raise DataError(
-            f"`{text}` is not a key", hints=("keys look like `defaults.rocm` or `mirrors.https://host/`",)
+            f"`{text}` is not a valid key",
+            hints=("keys look like `defaults.rocm` or `mirrors.https://host/`",),
         ) from error
     parts: list[str] = []
     while isinstance(found, dict):
@@ -154,7 +151,7 @@ def parse_key(text: str) -> Key:
 
 
 def parse_value(text: str) -> str | bool | int | list[Any]:
-    """Parse a value of the command line: `true`, `false`, an integer, a TOML array, else text."""
+    """Parse a value from the command line: `true`, `false`, an integer, a TOML array, or text."""
     if text in ("true", "false"):
         return text == "true"
     if _INTEGER.fullmatch(text):
@@ -162,17 +159,17 @@ def parse_value(text: str) -> str | bool | int | list[Any]:
     if not text.startswith("["):
         return text
     try:
-        # In one line, so that the text cannot bring keys of its own.
+        # Join the lines so that the text cannot add keys.
         (found,) = _toml_loads(f"value = {' '.join(text.splitlines())}").values()
     except ValueError as error:
         raise DataError(
-            f"`{text}` is not a TOML array: {error}", hints=('write it like `["first", "second"]`',)
+            f"`{text}` is not a valid TOML array: {error}", hints=('write it like `["first", "second"]`',)
         ) from error
     return list(found)
 
 
 def _toml_loads(text: str) -> dict[str, Any]:
-    """Parse TOML; TOMLDecodeError is a ValueError."""
+    """Parse TOML; errors are subclasses of ValueError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -182,7 +179,7 @@ def _toml_loads(text: str) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")  # Windows editors put a byte order mark in front
+        return path.read_bytes().decode("utf-8-sig")  # Windows editors add a byte order mark
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
@@ -195,12 +192,12 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         return _toml_loads(text)
     except ValueError as error:
-        raise DataError(f"`{path}` is not valid TOML: {error}", hints=(f"correct `{path}`",)) from error
+        raise DataError(f"`{path}` is not valid TOML: {error}", hints=(f"fix `{path}`",)) from error
 
 
 def _write(path: Path, text: str) -> None:
     home = _parse(path, text).get("home")
-    # Members read the file in the home itself; one that a user has elsewhere is for that user.
+    # Group members need to read the shared home's file; a file elsewhere stays private.
     is_in_home = str(path.parent) == os.path.abspath(os.path.expanduser(os.environ.get("ROCENV_HOME") or "?"))
     is_shared = is_in_home and isinstance(home, dict) and home.get("shared") is True
     try:
@@ -212,7 +209,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """Raise DataError for settings of another user, who could read a password, and would lose the file."""
+    """Refuse settings of another user, who could read a password or would lose the file."""
     owner = (path if path.exists() else path.parent).stat().st_uid
     if not WINDOWS and os.geteuid() not in (0, owner):
         raise DataError(
@@ -225,7 +222,8 @@ def _validated(path: Path, tables: dict[str, Any]) -> Config:
     for name, table in tables.items():
         if name not in KNOWN:
             raise DataError(
-                f"unknown name `{name}` in `{path}`, known are {', '.join(f'`{known}`' for known in KNOWN)}",
+                f"unknown name `{name}` in `{path}`; expected one of "
+                f"{', '.join(f'`{known}`' for known in KNOWN)}",
                 hints=(f"rocenv config unset {_dotted(name)}",),
             )
         if not isinstance(table, dict):
@@ -236,7 +234,7 @@ def _validated(path: Path, tables: dict[str, Any]) -> Config:
     for folder, value in tables.get("trusted", {}).items():
         if not (isinstance(value, str) and _SHA256.fullmatch(value)):
             raise DataError(
-                f"`{_dotted('trusted', folder)}` in `{path}` is not the sha256 of a file",
+                f"`{_dotted('trusted', folder)}` in `{path}` is not a sha256 hash",
                 hints=("delete the line; `rocenv trust` writes it again",),
             )
     mirrors = tables.get("mirrors", {}).items()
@@ -253,7 +251,7 @@ def _shared(path: Path, table: dict[str, Any]) -> bool:
         if name != "shared":
             unknown = _dotted("home", name)
             raise DataError(
-                f"unknown name `{unknown}` in `{path}`, known is `home.shared`",
+                f"unknown name `{unknown}` in `{path}`; the only setting is `home.shared`",
                 hints=(f"rocenv config unset {unknown}",),
             )
     value = table.get("shared", False)
@@ -284,7 +282,7 @@ def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
 
 
 def _require_server(path: Path, key: Key, address: str) -> None:
-    """Raise DataError, without the address, where a password in it would be taken for a part of it."""
+    """Refuse addresses where special characters hide part of a password; the error omits the address."""
     from urllib.parse import urlsplit
 
     try:
@@ -296,18 +294,18 @@ def _require_server(path: Path, key: Key, address: str) -> None:
     if not is_clear:
         raise DataError(
             f"`{_dotted(*key)}` in `{path}` is not a valid address",
-            hints=("percent-encode special characters in the password: `@` is `%40`, `/` is `%2F`",),
+            hints=("percent-encode special characters in passwords: `@` is `%40`, `/` is `%2F`",),
         )
 
 
 def _wrong_type(path: Path, key: Key, expected: str, value: Any, index: str = "") -> DataError:
-    # A version without quotes, `rocm = 5.7`, is the mistake to expect.
+    # The likely mistake is an unquoted version: `rocm = 5.7`.
     hints = (f'put quotes around it: `"{value}"`',) if isinstance(value, float) else ()
     found = type(value).__name__
     return DataError(f"`{_dotted(*key)}{index}` in `{path}` must be {expected}, not {found}", hints=hints)
 
 
 def _dotted(*parts: str) -> str:
-    import tomlkit  # here alone: `load` delays every prompt, and does not need it
+    import tomlkit  # imported here because `load` runs before every prompt and does not need it
 
     return tomlkit.key(list(parts)).as_string()

@@ -1,4 +1,4 @@
-"""What one command works with: the home, its settings, the network, the matrix and the progress display."""
+"""The context of one command: the home, its settings, the network, the matrix and the progress display."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.net import Network
 
-FRESH_S = 6 * 3600.0  # package indices younger than this are used without asking the server again
+FRESH_S = 6 * 3600.0  # newer package indices are used without asking the server
 
 
 class Context:
-    """The parts that commands share. Each is created when it is first used, unless the caller passes it in.
+    """Objects that commands share, created on first use unless the caller passes them in.
 
     Args:
-        home: Where rocenv keeps everything; by default what `ROCENV_HOME` says.
-        matrix: Instead of rocenv's data with the user's rows.
-        network: Instead of one with the mirrors of `config.toml`.
-        progress: Instead of a display on stderr.
+        home: The root of rocenv's files; by default the one that `ROCENV_HOME` names.
+        matrix: Replaces rocenv's data and the user's rows.
+        network: Replaces the network with the mirrors of `config.toml`.
+        progress: Replaces the display on stderr.
         offline: Never open a connection.
-        max_age_s: How old a package index may be before it is fetched again.
+        max_age_s: Fetch package indices again if they are older.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Context:
         self.home = home or Home.default()
         self.max_age_s = max_age_s
         self._offline = offline
-        self.index_pages: dict[str, tuple[str, str]] = {}  # of Python packages, as this command has read them
+        self.index_pages: dict[str, tuple[str, str]] = {}  # Python package indices read by this command
         given = {"matrix": matrix, "network": network, "progress": progress}
         self.__dict__.update({name: part for name, part in given.items() if part is not None})
 
@@ -62,53 +62,53 @@ class Context:
 
     @cached_property
     def shares_home(self) -> bool:
-        """Whether the user, or root, has set that several users share the home."""
+        """Whether the settings of the user or of root declare the home shared."""
         from rocenv.config import shares_home
 
         return any(map(shares_home, {self.home.config_file, Home.settings_of_user()}))
 
     def require_home(self) -> None:
-        """Create the home or check that an env can be made in it; see `Home.require_usable` for errors."""
+        """Create the home or check that an env can be created in it; raises as `Home.require_usable`."""
         self.home.require_usable(shared=lambda: self.shares_home, report=self.note)
 
     def require_own_home(self, *, env: Path | None = None, changes: bool = False) -> None:
-        """Make sure that nobody else can change what is in the home; see `Home.require_own` for errors."""
+        """Make sure that nobody else can change files in the home; raises as `Home.require_own`."""
         self.home.require_own(env=env, changes=changes, shared=lambda: self.shares_home, report=self.note)
 
     @cached_property
     def network(self) -> Network:
-        """The connections to mirrors and servers."""
+        """Connections to mirrors and servers."""
         from rocenv.net import Network
 
         return Network(mirrors=self.config.mirrors, offline=self._offline)
 
     @cached_property
     def matrix(self) -> Matrix:
-        """Every row of `profiles/`, and the user's own."""
+        """The rows of `profiles/` and the user's own rows."""
         from rocenv.data.load import load_cached
 
         return load_cached(self.home.compiled_matrix, self.home.own_profiles, self.home.key)
 
     @cached_property
     def progress(self) -> Progress:
-        """The display that all stages of the command share."""
+        """The progress display that all stages of the command share."""
         from rocenv.core.progress import Progress
 
         return Progress()
 
     def refreshing(self) -> Context:
-        """The same context, but it asks servers for fresh package indices."""
+        """Return a copy of this context that always asks servers for new package indices."""
         fresh = copy.copy(self)
         fresh.max_age_s = 0
         return fresh
 
     def note(self, text: str) -> None:
-        """Print one line for people on stderr."""
+        """Print a line on stderr."""
         self.progress.note(text)
 
 
 def limit_umask() -> None:
-    """Let nobody else write to what this process makes; in a home shared on purpose its group may."""
+    """Keep other users from writing to new files; in a home shared on purpose, the group may."""
     if WINDOWS:
         return
     before = add_to_umask(0o022)

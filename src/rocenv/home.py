@@ -1,4 +1,4 @@
-"""`ROCENV_HOME`: the root of everything that rocenv owns, and the layout below it."""
+"""`ROCENV_HOME`: the root of all files that rocenv owns, and its layout."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A folder that knows its own layout. Whoever needs one of its folders creates it."""
+    """The root folder and its layout; callers create the subfolders that they need."""
 
     path: Path
 
     @classmethod
     def default(cls) -> Home:
-        """The home that `ROCENV_HOME` names, else `usual()`."""
+        """Return the home that `ROCENV_HOME` names, else `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
@@ -33,7 +33,7 @@ class Home:
 
     @classmethod
     def usual(cls) -> Home:
-        """The home in the platform's folder for user data."""
+        """Return the home in the platform's folder for user data."""
         if folder := _xdg_folder("XDG_DATA_HOME", ".local/share"):
             return cls(folder)
         import platformdirs
@@ -42,12 +42,12 @@ class Home:
 
     @property
     def envs(self) -> Path:
-        """Prefixes, by name."""
+        """The prefixes, by env name."""
         return self.path / "envs"
 
     @property
     def store(self) -> Path:
-        """Unpacked artifacts, by sha256: each a `tree/` and a sealed `manifest.json`."""
+        """Unpacked artifacts, by sha256: each has a `tree/` and a sealed `manifest.json`."""
         return self.path / "store"
 
     @property
@@ -57,59 +57,59 @@ class Home:
 
     @property
     def indices(self) -> Path:
-        """Verified package indices, and which of them are unreachable."""
+        """Verified package indices, and a list of unreachable ones."""
         return self.path / "cache" / "indices"
 
     @property
     def compiled_matrix(self) -> Path:
-        """The data in a form that loads quickly (a file)."""
+        """File with the data in a form that loads quickly."""
         return self.path / "cache" / "matrix.msgpack"
 
     @property
     def uv_cache(self) -> Path:
-        """What uv keeps."""
+        """The cache of uv."""
         return self.path / "cache" / "uv"
 
     @property
     def kernels(self) -> Path:
-        """Compiled kernels of apps, by source, flags and compiler."""
+        """Compiled app kernels, by source, flags and compiler."""
         return self.path / "cache" / "kernels"
 
     @property
     def pythons(self) -> Path:
-        """Interpreters that uv downloaded because the machine had none that fits."""
+        """Interpreters that uv downloaded because none on the machine matched."""
         return self.path / "pythons"
 
     @property
     def pins(self) -> Path:
-        """The hashes that first downloads recorded, of files that nobody publishes a hash of (a file)."""
+        """File with hashes that rocenv recorded at the first download, because no publisher provides them."""
         return self.path / "pins.json"
 
     @property
     def key(self) -> Path:
-        """The key of `rocenv.system.seal` (a file)."""
+        """File with the key of `rocenv.system.seal`."""
         return self.path / "key"
 
     @property
     def own_profiles(self) -> Path:
-        """The user's own rows of data: `profiles` beside `config.toml`."""
+        """The user's own data rows: `profiles` beside `config.toml`."""
         return self.config_file.parent / "profiles"
 
     @property
     def in_use(self) -> Path:
-        """The lock that readers of the store share, and that whoever deletes from it holds alone."""
+        """Lock file for the store: readers share it, and deleting requires it exclusively."""
         return self.path / "locks" / "home.lock"
 
     def lock(self, kind: str, name: str) -> Path:
-        """The lock file of one thing, say `("env", "demo")`.
+        """Return the lock file for one object, such as `("env", "demo")`.
 
-        Names that differ only in case share one lock, since Windows takes them for one name.
+        Names that differ only in case share a lock, because Windows treats them as the same name.
         """
         return self.path / "locks" / f"{kind}-{name.casefold()}.lock"
 
     @property
     def config_file(self) -> Path:
-        """`config.toml`: the one in `ROCENV_HOME`, else the one in the platform's folder for settings."""
+        """The `config.toml` in `ROCENV_HOME`, else the one in the platform's settings folder."""
         own = self.path / "config.toml"
         if os.environ.get("ROCENV_HOME") or own.exists():
             return own
@@ -117,7 +117,7 @@ class Home:
 
     @classmethod
     def settings_of_user(cls) -> Path:
-        """The `config.toml` in the platform's folder for settings, whatever home is in use."""
+        """The `config.toml` in the platform's settings folder, whichever home is in use."""
         if folder := _xdg_folder("XDG_CONFIG_HOME", ".config"):
             return folder / "config.toml"
         import platformdirs
@@ -132,27 +132,27 @@ class Home:
         shared: Callable[[], bool] = lambda: False,
         report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Make sure that others cannot change the programs in this home behind the user's back.
+        """Make sure that other users cannot change the programs in this home.
 
-        In the user's own home, take write permission from others. In the home of another user, allow what
-        changes nothing if only that user can write to it. Root may use it, as containers often do, unless
-        everybody can write to it.
+        In the user's own home, remove write permission from others. Another user's home is read-only, and
+        refused if anyone else can write to it. Root may use it, as is common in containers, unless everyone
+        can write to it.
 
         Args:
-            env: The folder of the env that is used.
-            changes: The command changes something in the home.
-            shared: Whether the user shares the home on purpose; then its group may write to it.
-            report: Receives lines if rocenv removed write permission.
+            env: The folder of the env in use.
+            changes: Whether the command changes files in the home.
+            shared: Whether the user shares the home on purpose, so that its group may write to it.
+            report: Receives lines if rocenv removed write permissions.
 
         Raises:
-            PrefixError: Others can change something in the home, or the command would in another user's.
+            PrefixError: Others can change files in the home, or the command would change another user's.
         """
         if WINDOWS:
             return
         try:
             owner, user = self.path.stat().st_uid, os.geteuid()
         except OSError:
-            return  # absent, or whoever needs it will say why it cannot be used
+            return  # missing, or the command that needs it explains why it is unusable
         folders = [self.path, *(self.path / name for name in _FOLDERS), *([env] if env else [])]
         mask = 0o022 if owner == user or user else 0o002
         exposed = [each for each in folders if is_exposed(each, {0, user, owner}, mask)]
@@ -170,17 +170,17 @@ class Home:
 
     @property
     def _closing(self) -> Path:
-        """There while write permission is taken from others, so that an interrupted command is repeated."""
+        """Marks a removal of write permissions in progress, so that an interrupted one is repeated."""
         return self.path / ".closing"
 
     def _close(self, exposed: list[Path], mask: int, report: Callable[[str], None]) -> None:
-        """Take the permissions in `mask`; raise PrefixError if another user owns something in there.
+        """Remove the permissions in `mask`; raise PrefixError if another user owns a file in the home.
 
-        Others may have changed what rocenv sealed, so its key is removed: nothing that it sealed counts now.
+        Others may have changed sealed files, so the key is removed, which invalidates them.
         """
         self._mark_closing()
         closed = [each for each in exposed if close_folder(each, mask)]
-        self._mark_closing()  # until now, others could have removed it
+        self._mark_closing()  # until now, others could remove the marker
         planted = [str(each) for each in exposed if is_exposed(each, {0, os.geteuid()}, 0)]
         try:
             if closed:
@@ -192,19 +192,21 @@ class Home:
             if error.errno == errno.EROFS:
                 return
             raise PrefixError(
-                f"cannot take write permission from others in `{self.path}`: {error.strerror}",
+                f"cannot remove the write permissions of others in `{self.path}`: {error.strerror}",
                 hints=(f"chmod -R go-w {self.path}",),
                 code="home-unwritable",
             ) from error
         if planted:
             raise PrefixError(
-                f"`{self.path}` contains `{planted[0]}` of another user, so others could write there",
+                f"`{self.path}` contains `{planted[0]}` of another user, who could write there",
                 hints=(f"remove it, or start over with a new home: `mv {self.path} {self.path}.old`",),
                 code="home-not-yours",
             )
-        if closed:  # else the file system has no modes
+        if closed:  # else the filesystem has no modes
             report(f"others could write to `{closed[0]}`; rocenv has removed their write permission")
-            report("`rocenv verify NAME` shows if an env was changed, and `rocenv repair NAME` restores it")
+            report(
+                "`rocenv verify NAME` shows whether an env was modified, and `rocenv repair NAME` restores it"
+            )
             report(f"to share the home: `chmod g+ws {self.path}`, then `rocenv config set home.shared true`")
 
     def _mark_closing(self) -> None:
@@ -217,7 +219,7 @@ class Home:
         shared: Callable[[], bool] = lambda: False,
         report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Create the home for this user alone, or check that an env can be made in it.
+        """Create the home for this user alone, or check that an env can be created in it.
 
         Args:
             shared: As in `require_own`.
@@ -261,17 +263,17 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
         return PrefixError(message, hints=(hint,), code="home-not-yours")
     folder, info = exposed[0], exposed[0].stat()
     if info.st_mode & 0o002:
-        who = f"everybody can write to `{folder}`"
+        who = f"everyone can write to `{folder}`"
         more = (
-            f"take that right away: `chmod o-w {folder}`; on a disk without permissions (NTFS, exFAT), with "
-            "the mount option `uid=` and your user number"
+            f"remove that permission: `chmod o-w {folder}`; on a disk without permissions (NTFS, exFAT), use "
+            "the mount option `uid=` with your user ID"
         )
     else:
         is_group = info.st_mode & 0o020
         who = f"its group can write to `{folder}`" if is_group else f"`{folder}` to {_name_of(info.st_uid)}"
         more = "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`"
     return PrefixError(
-        f"`{path}` belongs to {owner}, and {who}: others could change the programs that you run from there",
+        f"`{path}` belongs to {owner}, and {who}, so others could change the programs that you run from it",
         hints=(hint, more),
         code="home-not-yours",
     )
@@ -283,14 +285,13 @@ def _name_of(user: int) -> str:
     try:
         return f"the user `{pwd.getpwuid(user).pw_name}`"
     except KeyError:
-        return f"user number {user}"
+        return f"user ID {user}"
 
 
 def _xdg_folder(variable: str, usual: str) -> Path | None:
-    """The folder that platformdirs would choose; None where only platformdirs knows it.
+    """Return the folder that platformdirs would choose; None if only platformdirs knows it.
 
-    Importing platformdirs takes longer than everything else that happens before a prompt appears, or before a
-    word is completed.
+    Importing platformdirs takes longer than everything else before a prompt or a completion appears.
     """
     chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if WINDOWS or not os.path.isabs(chosen or home):

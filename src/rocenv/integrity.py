@@ -1,4 +1,4 @@
-"""Whether the files of an env are what its record says."""
+"""Compare the files of an env with its record."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ def differences(
 ) -> dict[str, str]:
     """Compare the files below `root` with a list: path -> `missing`, `changed` or `unreadable: ...`, sorted.
 
-    Files that are not listed do not count. A file below what is no real folder is missing, even if a link
-    leads to such a file elsewhere.
+    Unlisted files are ignored. A file behind a link counts as missing, even if the link's target contains it.
     """
     real = _real_folders(root, files)
 
-    def look(item: tuple[str, FileEntry]) -> str:
+    def check(item: tuple[str, FileEntry]) -> str:
         path, expected = item
         if path.rpartition("/")[0] not in real:
             return "missing"
@@ -50,21 +49,21 @@ def differences(
 
     listed = sorted(files.items())
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return {path: what for (path, _), what in zip(listed, pool.map(look, listed), strict=True) if what}
+        return {path: what for (path, _), what in zip(listed, pool.map(check, listed), strict=True) if what}
 
 
 def _same(found: FileEntry, expected: FileEntry) -> bool:
     if (found.sha256, found.link) != (expected.sha256, expected.link):
         return False
-    # Only the bit that decides whether a program starts; others differ with the umask.
+    # Compare only the executable bit; the other bits depend on the umask.
     return bool(expected.link) or found.executable == expected.executable
 
 
 def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
-    """List the folders of the files, below `root`, that no link leads through; `""` is the root."""
+    """List the folders of these files that are not behind links, relative to `root`; `""` is the root."""
     real = {""}
     wanted = {str(folder) for path in files for folder in PurePosixPath(path).parents}
-    for folder in sorted(wanted - {"."}):  # a folder comes before those in it
+    for folder in sorted(wanted - {"."}):  # parents come before their subfolders
         with contextlib.suppress(OSError):
             if folder.rpartition("/")[0] in real and stat.S_ISDIR((root / folder).lstat().st_mode):
                 real.add(folder)
@@ -72,10 +71,10 @@ def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
 
 
 def file_entry(path: Path) -> FileEntry:
-    """Describe what is at `path` now, a link not followed.
+    """Describe the file at `path` without following a link.
 
     Raises:
-        FileNotFoundError: Nothing is there.
+        FileNotFoundError: The path does not exist.
         OSError: It cannot be read, or is neither a file nor a link.
     """
     info = path.lstat()
@@ -83,24 +82,24 @@ def file_entry(path: Path) -> FileEntry:
         return FileEntry(link=os.readlink(path))
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a file", str(path))
-    # Windows has no such bit: Python makes one up from a file's name.
+    # Windows has no such bit: Python derives it from the file name.
     executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
     return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
 
 
 class Replaced(NamedTuple):
-    """A package of the lock that is not in the venv as the lock has it."""
+    """A locked package that is missing from the venv or has another version there."""
 
     name: str
     locked: str
-    found: str  # the version that is there, "" = none
+    found: str  # installed version, "" = none
     part: Component
 
 
 def replaced_packages(prefix: Path, lock: Lock) -> list[Replaced]:
-    """List the locked packages whose version in the venv is another, as after a `pip install` there.
+    """List locked packages whose installed version differs, as after a `pip install` in the venv.
 
-    ROCm's and PyTorch's own come first, since others need them.
+    ROCm and PyTorch packages come first, because others depend on them.
     """
     found = []
     for part in lock.components:
@@ -115,7 +114,7 @@ def replaced_packages(prefix: Path, lock: Lock) -> list[Replaced]:
 
 
 def installed_packages(site: Path) -> dict[str, list[str]]:
-    """Read the packages of a venv from the names of their folders: project -> versions."""
+    """Read the packages of a venv from its folder names: project -> versions."""
     found: dict[str, list[str]] = {}
     for folder in site.glob("*.dist-info"):
         name, _, version = folder.name.removesuffix(".dist-info").partition("-")
@@ -124,7 +123,7 @@ def installed_packages(site: Path) -> dict[str, list[str]]:
 
 
 def _other_version(artifact: Artifact, there: Mapping[str, list[str]]) -> str | None:
-    """Find the version that is there instead, "" for none; None if it is the locked one."""
+    """Return the installed version if it differs from the locked one, "" if none is installed."""
     versions = there.get(canonicalize_name(artifact.name), [])
     others = [each for each in versions if not _is_same(each, artifact.version)]
     if others:
@@ -133,7 +132,7 @@ def _other_version(artifact: Artifact, there: Mapping[str, list[str]]) -> str | 
 
 
 def _is_same(found: str, locked: str) -> bool:
-    """Compare versions; what is none, as after an interrupted `pip install`, is only the same as itself."""
+    """Compare versions; an invalid one, as after an interrupted `pip install`, equals only itself."""
     try:
         return version_of(found) == version_of(locked)
     except InvalidVersion:

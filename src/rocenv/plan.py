@@ -1,7 +1,7 @@
-"""From a request to a plan: the set that is taken, every file of it, and why.
+"""Turn a request into a plan: the chosen set, all its files, and the reasons.
 
-The best candidate whose files can be listed is taken. Where a better one could not be, the plan's notes say
-which and why: nothing is replaced silently.
+The plan uses the best candidate whose files can be listed. If a better one was unavailable, a note names it
+and says why, so nothing is replaced silently.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from rocenv.core.model import Machine, Request
     from rocenv.resolve import Candidate, Choice
 
-    Chosen = tuple[Candidate, tuple[Component, ...], tuple[str, ...]]  # a set, its parts, and notes
+    Chosen = tuple[Candidate, tuple[Component, ...], tuple[str, ...]]  # set, its components, notes
 
-# Errors after which asking the same place again is pointless.
+# After these errors, asking the same server again is pointless.
 _DOWN = ("unreachable", "no-mirror", "signature")
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A set that cannot be downloaded: the part that is missing, and why."""
+    """A set that cannot be downloaded: the missing component and the reason."""
 
     candidate: Candidate
     choice: Choice
@@ -50,24 +50,24 @@ def make_plan(
     notes: Sequence[str] = (),
     unlisted: bool = False,
 ) -> Lock:
-    """Choose the set for a request, and list every artifact of it.
+    """Choose the set for a request and list all its artifacts.
 
     Args:
-        request: What is asked for.
+        request: What the user asked for.
         context: The home, the network and the matrix.
-        machine: What the set has to live with.
-        changes: Changes to the environment that this machine needs, beside those of the set.
-        notes: On the request; they come first.
-        unlisted: Take the best set without its files, with a note, where the files of none can be listed.
+        machine: The machine that the set must run on.
+        changes: Environment changes that this machine needs in addition to the set's.
+        notes: Notes on the request; they come first.
+        unlisted: If no set's files can be listed, return the best set without files and add a note.
 
     Raises:
-        ResolutionImpossible: No set of the matrix fits, or no channel has one of those that fit.
-        FetchError: No channel that has a fitting set can be reached.
+        ResolutionImpossible: No set in the matrix fits, or no channel carries a set that fits.
+        FetchError: All channels with a fitting set are unreachable.
     """
     try:
         candidate, parts, said = _chosen(request, context, machine, unlisted=unlisted)
     except ResolutionImpossible as error:
-        error.hints += tuple(notes)  # an app's needs may be why nothing fits
+        error.hints += tuple(notes)  # an app's requirements may be why nothing fits
         raise
     environment = changes_for(parts, context.matrix, request.platform, guarded=not request.no_guard)
     if candidate.override is not None:
@@ -90,7 +90,7 @@ def make_plan(
 def _chosen(request: Request, context: Context, machine: Machine | None, *, unlisted: bool) -> Chosen:
     candidates = resolve(request, context.matrix, machine)
     if request.platform == "windows" and not WINDOWS:
-        # The data names every file of a set for Windows but the wheels, which only Windows can list.
+        # The data lists all files of a Windows set except the wheels, which only Windows can list.
         best = next(candidates)
         return best, _outlines(best, request, context), best.notes
     missed: list[Miss] = []
@@ -113,11 +113,11 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
 def _parts(
     candidate: Candidate, request: Request, context: Context, missed: Sequence[Miss]
 ) -> tuple[tuple[Component, ...], tuple[str, ...]] | Miss:
-    """The parts of a set with every file, and notes for the plan; or the first that is unavailable."""
-    down = {_place(miss.choice): miss.error for miss in missed if miss.error.code in _DOWN}
+    """Return the components of a set with all files, and notes; or the first unavailable component."""
+    down = {_source_name(miss.choice): miss.error for miss in missed if miss.error.code in _DOWN}
     for choice in candidate.parts:
-        if _place(choice) in down:
-            return Miss(candidate, choice, down[_place(choice)])
+        if _source_name(choice) in down:
+            return Miss(candidate, choice, down[_source_name(choice)])
     parts: list[Component] = []
     notes: list[str] = []
     for choice in candidate.parts:
@@ -131,21 +131,21 @@ def _parts(
 
 
 def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple[Component, ...]:
-    """The parts of a set without the files that only the network knows."""
+    """Return the components of a set without files that only the network can list."""
     return tuple(source_of(each).outline(each, candidate, request, context) for each in candidate.parts)
 
 
-def _place(choice: Choice) -> str:
-    """Name what is reachable or not: the host of an index, or a channel."""
+def _source_name(choice: Choice) -> str:
+    """Name the source: the host of an index, or the channel."""
     return urlsplit(choice.channel).netloc or choice.channel
 
 
 def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
-    """Say which sets are unavailable and why, once for all that lack a part of one place for one reason."""
+    """Pair unavailable sets with reasons; sets with the same gap and reason are merged."""
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
         part = "" if miss.choice is miss.candidate.rocm else f"with {miss.choice.kind} "
-        versions = sets.setdefault((f"{part}from {_place(miss.choice)}", miss.error.message), [])
+        versions = sets.setdefault((f"{part}from {_source_name(miss.choice)}", miss.error.message), [])
         versions.append(miss.candidate.rocm.version)
     return [(f"ROCm {joined(found, 3)} {part}", message) for (part, message), found in sets.items()]
 
@@ -155,7 +155,7 @@ def _none_available(missed: Sequence[Miss]) -> RocenvError:
     reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed))
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:
-        message = f"Matching sets exist, but none is complete in its channel: {reasons}"
+        message = f"Matching sets exist, but their channels lack some of the packages: {reasons}"
         return ResolutionImpossible(message, hints=hints)
     message = f"Matching sets exist, but none could be downloaded: {reasons}"
     return FetchError(message, hints=hints, code=codes.pop() if len(codes) == 1 else FetchError.code)

@@ -1,7 +1,7 @@
 """A prefix: the folder of one env, which describes itself.
 
 `.rocenv/record.json` is written last, so a folder without it is an incomplete env: `create` may wipe it and
-begin again, every other command refuses it. A folder without `.rocenv/` is not ours and is never touched.
+start over, and every other command refuses it. rocenv never touches a folder without `.rocenv/`.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ if TYPE_CHECKING:
 _VERIFIED = "verified.json"
 _COPY = "copy" if WINDOWS else "cp"
 RECORD_SCHEMA = 2
-# What may not stand in a name: separators of paths and of lists of paths, on Linux or on Windows, and what
-# Windows forbids in file names.
+# Path and list separators on Linux and Windows, and characters that Windows forbids in file names.
 _FORBIDDEN = '/\\:;"<>|*?'
 _LONGEST_NAME_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A path that knows its own layout."""
+    """The path of a prefix and its layout."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """The env's name, also of what an interrupted removal left of it."""
+        """The env's name, even after an interrupted removal."""
         return set_aside(self.path.name) or self.path.name
 
     @property
     def own(self) -> Path:
-        """The folder of what rocenv keeps about the env."""
+        """The folder for rocenv's own files about the env."""
         return self.path / ".rocenv"
 
     @property
@@ -64,19 +63,19 @@ class Prefix:
 
     @property
     def lock_file(self) -> Path:
-        """The env's lock."""
+        """The env's lock file."""
         return self.path / "rocenv.lock"
 
     @property
     def is_link(self) -> bool:
-        """Whether the folder is elsewhere, behind a link or a junction."""
+        """Whether the folder is a link or junction."""
         return leads_elsewhere(self.path)
 
     @property
     def state(self) -> str:
-        """One of `absent`, `foreign` (not made by rocenv), `incomplete`, `complete`.
+        """One of `absent`, `foreign` (not created by rocenv), `incomplete`, `complete`.
 
-        A link is foreign, unless it leads to a complete env, which can then be used.
+        A link is foreign unless it leads to a complete env, which can be used.
         """
         try:
             content = os.listdir(self.path)
@@ -85,7 +84,7 @@ class Prefix:
         except OSError:
             return "foreign"
         is_link = self.is_link
-        if not content:  # an empty folder is nobody's loss, and what a killed `create` may leave
+        if not content:  # an empty folder, which a killed `create` may leave
             return "foreign" if is_link else "absent"
         if not self.own.is_dir() or leads_elsewhere(self.own):
             return "foreign"
@@ -96,10 +95,9 @@ class Prefix:
         return "complete" if os.path.exists(self.own / "record.json") else "incomplete"
 
     def write_record(self, record: Record, files: Mapping[str, FileEntry]) -> Record:
-        """Write the list of files and then the record, which vouches for it and makes the env complete.
+        """Write the file list, then the record, which contains the list's hash and makes the env complete.
 
-        The list of an earlier record stays beside the new one until the new record is there, so that at any
-        moment the record has the list it vouches for.
+        The old list stays until the new record exists, so the record and its list always match.
         """
         text = json.dumps({name: to_plain(files[name]) for name in sorted(files)}, indent=0).encode()
         record = replace(record, name=self.name, files_sha256=hashlib.sha256(text).hexdigest())
@@ -121,21 +119,21 @@ class Prefix:
         """Read the record.
 
         Raises:
-            PrefixError: The env is missing, incomplete or foreign, or was moved here from another name.
-            DataError: The record is damaged, or from another version of rocenv.
+            PrefixError: The env is missing, incomplete or foreign, or its folder was renamed.
+            DataError: The record is damaged or from another version of rocenv.
         """
         record = self.record_wherever_made()
         if record.name != self.name:
             raise PrefixError(
-                f"env `{self.name}` was moved here from the name `{record.name}`, and its scripts still name "
-                "the old place",
+                f"env `{self.name}` was renamed from `{record.name}` by moving its folder, but its scripts "
+                "still use the old path",
                 hints=(f"rocenv repair {shell_join(self.name)}",),
                 code="env-moved",
             )
         return record
 
     def record_wherever_made(self) -> Record:
-        """Read the record, also of an env that was moved to another name; raises as `record` does."""
+        """Read the record, even if the env's folder was renamed; raises as `record` does."""
         self.require_complete()
         path = self.own / "record.json"
         try:
@@ -154,19 +152,19 @@ class Prefix:
         return replace(record, lock=from_schema_1(record.lock)) if schema == 1 else record
 
     def files(self, record: Record) -> dict[str, FileEntry]:
-        """Read the list of files that the record vouches for; raise DataError where it was changed."""
+        """Read the file list and check it against the record; raise DataError if it was modified."""
         path = self._list_of(record)
         try:
             text = path.read_bytes()
         except OSError as error:
             raise DataError(f"cannot read `{path}`: {error.strerror}", hints=self.made_anew) from error
         if hashlib.sha256(text).hexdigest() != record.files_sha256:
-            raise DataError(f"`{path}` was changed", hints=self.made_anew)
+            raise DataError(f"`{path}` was modified", hints=self.made_anew)
         plain: dict[str, Any] = json.loads(text)
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
 
     def verification(self) -> Verification | None:
-        """The result of the last `verify`; None if there is none that can be read."""
+        """The result of the last `verify`, or None if it is missing or unreadable."""
         try:
             path = self.own / _VERIFIED
             return verification_from_plain(load_json(path), str(path))
@@ -174,13 +172,13 @@ class Prefix:
             return None
 
     def write_verification(self, verification: Verification) -> None:
-        """Keep the result of `verify`; raises OSError where that is not possible."""
+        """Save the result of `verify`; raises OSError."""
         write_atomic(self.own / _VERIFIED, verification_file(verification))
 
     @property
     def made_anew(self) -> tuple[str, ...]:
-        """The commands that make the env again from its lock."""
-        from rocenv.resolve.request import rebuild_command  # late: of no use to envs that are in order
+        """The commands that rebuild the env from its lock."""
+        from rocenv.resolve.request import rebuild_command  # imported late: needed only for damaged envs
 
         lock = os.path.join(".", f"{self.name}.lock")
         return (
@@ -190,10 +188,9 @@ class Prefix:
         )
 
     def wipe(self) -> None:
-        """Remove the prefix and all in it, whether complete or not; of a link, nothing but the link.
+        """Remove the prefix, complete or not; remove only the link if it is one.
 
-        First of all it stops being an env and last of all a folder of rocenv, so that what a killed removal
-        leaves is an incomplete env.
+        The record goes first and `.rocenv` last, so an interrupted removal leaves an incomplete env.
         """
         if self.is_link:
             remove_path(self.path)
@@ -206,14 +203,14 @@ class Prefix:
         self.path.rmdir()
 
     def free_name(self) -> str:
-        """Find a similar name that no env has: `sd2`."""
+        """Return a similar unused name: `sd2`."""
         number = 2
         while os.path.lexists(self.path.parent / f"{self.name}{number}"):
             number += 1
         return f"{self.name}{number}"
 
     def require_complete(self) -> None:
-        """Raise PrefixError, with what to do, unless the env is complete."""
+        """Raise PrefixError with hints unless the env is complete."""
         match self.state:
             case "absent":
                 raise PrefixError(
@@ -225,7 +222,7 @@ class Prefix:
                     code="env-missing",
                 )
             case "foreign":
-                raise PrefixError(f"`{self.path}` is not an env of rocenv", code="env-foreign")
+                raise PrefixError(f"`{self.path}` is not a rocenv env", code="env-foreign")
             case "incomplete":
                 raise PrefixError(
                     f"env `{self.name}` is incomplete: its creation was interrupted",
@@ -238,7 +235,7 @@ class Prefix:
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
-    """List the folders of a set's libraries in search order."""
+    """List the library folders of a set in search order."""
     return tuple(
         prefix.path / folder
         for component in lock.components
@@ -248,7 +245,7 @@ def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
 
 
 def prefix_of(home: Home, name: str) -> Prefix:
-    """Locate the prefix of an env, which need not exist; on Windows in the spelling of its folder.
+    """Locate the prefix of an env, which need not exist; on Windows, use the folder's spelling.
 
     Raises:
         PrefixError: The name is invalid, or others could change the programs in the home.
@@ -256,8 +253,8 @@ def prefix_of(home: Home, name: str) -> Prefix:
     reason = _against_name(name)
     if reason:
         raise PrefixError(
-            f"`{name.encode('unicode_escape').decode()}` cannot be the name of an env: {reason}",
-            hints=("take a short plain name, like `sd` or `rocm-5.7`",),
+            f"`{name.encode('unicode_escape').decode()}` is not a valid env name: {reason}",
+            hints=("use a short name such as `sd` or `rocm-5.7`",),
             code="env-name",
         )
     path = home.envs / (_as_spelled(home.envs, name) if WINDOWS else name)
@@ -266,7 +263,7 @@ def prefix_of(home: Home, name: str) -> Prefix:
 
 
 def _as_spelled(folder: Path, name: str) -> str:
-    """Spell a name as the folder does, where Windows finds it there in another spelling."""
+    """Return the name as Windows spells an existing folder, whose case may differ."""
     try:
         wanted, names = (folder / name).lstat(), os.listdir(folder)
     except OSError:
@@ -284,18 +281,18 @@ def _against_name(name: str) -> str:
     if found:
         return f"it contains `{found}`"
     if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in name):
-        return "it contains a control character, or one that cannot be seen"
+        return "it contains a control character, or an invisible one"
     if name[0] in ".- " or name[-1] in ". ":
         return "it begins with a dot, a dash or a space, or ends with a dot or a space"
     if max(len(name.encode()), len(name.casefold().encode())) > _LONGEST_NAME_BYTES:
         return "it is too long"
     if is_device(name):
-        return "it is the name of a device on Windows, where its lock could not be used"
+        return "Windows reserves it for a device, so a lock could not use it there"
     return ""
 
 
 def all_prefixes(home: Home) -> list[Prefix]:
-    """List the prefixes of a home that rocenv made, sorted by name: complete, incomplete, half removed."""
+    """List the prefixes in a home by name, including incomplete and partly removed ones."""
     try:
         if not home.envs.is_dir():
             return []
@@ -312,10 +309,10 @@ def all_prefixes(home: Home) -> list[Prefix]:
 
 
 def to_remove(home: Home, name: str) -> list[Prefix]:
-    """List what exists of an env: its prefix, and what interrupted removals left.
+    """List what exists of an env: its prefix and the remains of interrupted removals.
 
     Raises:
-        PrefixError: There is nothing, or the folder there is not rocenv's.
+        PrefixError: Nothing exists, or the folder was not created by rocenv.
     """
     prefix = prefix_of(home, name)
     found = [each for each in all_prefixes(home) if each.name == prefix.name]

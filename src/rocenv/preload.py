@@ -1,6 +1,6 @@
-"""What a set with ZLUDA loads before torch, and which of its files stand for which of CUDA: pure.
+"""What a ZLUDA set loads before torch, and which of its files replace CUDA's; pure.
 
-Every path is below the prefix and uses `/`.
+Paths are relative to the prefix and use `/`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ ORIGINALS = ".rocenv/originals"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shim:
-    """A file under the name of one of CUDA."""
+    """A file that replaces a CUDA library."""
 
     path: str
-    source: str  # the file that it is
-    stands_for: str  # what programs load, by name
-    original: str = ""  # where torch's own file is kept, of which it took the place; "" = of none
+    source: str  # path of the file
+    stands_for: str  # library name that programs load
+    original: str = ""  # where torch's replaced file is kept; "" = none was replaced
 
 
 def zluda_of(lock: Lock) -> Component | None:
-    """The ZLUDA part of a set; None where it has none or nobody knows how to put it before torch."""
+    """Return the ZLUDA component of a set if the data says how to load it before torch."""
     build = lock.part("zluda")
     return build if build is not None and build.shims is not None else None
 
 
 def torch_libraries(lock: Lock) -> str:
-    """The folder of torch's own libraries; "" where the set has no torch."""
+    """Return the folder of torch's own libraries; "" if the set has no torch."""
     torch = lock.part("torch")
     place = torch.layout.site_packages if torch is not None and torch.layout is not None else ""
     return f"{place}/torch/lib" if place else ""
 
 
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
-    """List the shims of a set, in the order in which they are made; empty without ZLUDA.
+    """List the shims of a set in creation order; empty without ZLUDA.
 
-    The file of torch that the build still calls comes first: it is copied before a shim takes its place.
+    The torch file that the build still calls comes first: it is copied before a shim replaces it.
     """
     build = zluda_of(lock)
     if build is None or build.shims is None:
@@ -68,7 +68,7 @@ def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
 
 
 def folders_of(lock: Lock) -> tuple[str, ...]:
-    """List the folders in which the libraries of a set with ZLUDA find each other."""
+    """List the folders in which the libraries of a ZLUDA set find each other."""
     build = zluda_of(lock)
     rocm = lock.part("rocm")
     if build is None or rocm is None or rocm.layout is None:
@@ -79,9 +79,9 @@ def folders_of(lock: Lock) -> tuple[str, ...]:
 def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str, ...]:
     """List what is loaded before torch, in order.
 
-    The HIP runtime and its compiler come first if the SDK has them, since System32, which Windows searches
-    before the env, may have those of the display driver. Then come the driver API, the libraries that the
-    shims call, and the shims.
+    The SDK's HIP runtime and compiler come first, if it has them, because Windows searches System32 before
+    the env and the display driver may have put its own there. Then come the driver API, the libraries that
+    the shims call, and the shims.
     """
     build, folders = zluda_of(lock), folders_of(lock)
     if build is None or build.shims is None or not folders:

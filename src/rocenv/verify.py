@@ -1,4 +1,4 @@
-"""Prove an env rung by rung, and keep the result beside its record."""
+"""Verify an env rung by rung and store the result beside its record."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.probe.ladder import Probe
 
-TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
+TIMEOUT_S = 120.0  # per rung: the first use of a GPU may compile for a long time
 _BROKEN = ("failed", "crashed", "timeout")
 _KERNELS: dict[str, tuple[ComponentKind, ...]] = {"blas": ("rocm",), "torch": ("rocm", "torch")}  # of parts
 _SHOWN = 3
 _SLOW_S = 60.0
-_SURE = 0.5  # of a cause that a rung's output shows
-_ROOM_BYTES = 1 << 20  # logs, code objects and answers of the children are far smaller
+_SURE = 0.5  # minimum confidence in a cause found in a rung's output
+_ROOM_BYTES = 1 << 20  # much more than the logs, code objects and results of the child processes need
 
 
 def verify(
@@ -61,28 +61,28 @@ def verify(
     report: Callable[[RungResult], None] = lambda _result: None,
     last: Callable[[tuple[RungResult, ...]], RungResult] | None = None,
 ) -> Verification:
-    """Walk the ladder in an env, keep the result in its prefix, and return it.
+    """Run the ladder in an env, store the result in its prefix, and return it.
 
     Args:
         prefix: A complete env.
-        matrix: Which libraries are the machine's, and which sets are known to fail.
-        progress: Shows how far the hashing of the files is.
+        matrix: Lists system libraries and known-broken sets.
+        progress: Shows the progress of hashing.
         upto: The last rung to run.
-        target: Replaces the target that the set was resolved for.
-        save_dir: Where to keep the GEMM source, the code objects and the logs; created when absent.
-        timeout_s: For each rung; 0 = as long as such a set may need.
-        report: Called with each result as it comes.
-        last: Runs after the ladder, on its results, and adds one more.
+        target: Overrides the target of the set.
+        save_dir: Where to store the GEMM source, the code objects and the logs; created if missing.
+        timeout_s: Limit per rung; 0 = as long as such a set may need.
+        report: Called with each result.
+        last: Runs after the ladder with its results, and adds one.
 
     Raises:
         PrefixError: The env is missing or incomplete.
-        RocenvError: `save_dir` cannot be created or written to, or there is no room for temporary files.
+        RocenvError: `save_dir` is not writable, or there is no space for temporary files.
     """
     record = prefix.record()
     if not target and record.lock.request.more_targets:
         target = _target_here(record.lock, matrix)
     if target in ("", record.lock.target):
-        target = record.lock.code_target  # the GPU of the set, as an override makes it look
+        target = record.lock.code_target  # the GPU's target after any override
     with ExitStack() as stack:
         work_dir = _work_dir(save_dir, stack)
         c_library = matrix.c_library[0]
@@ -110,7 +110,7 @@ def verify(
         advice=tuple(_advice(prefix, record, matrix, known[0], driver)) if known else (),
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
-    # Results for another target say nothing about the env, and an app is not a part of it.
+    # Results for another target say nothing about the env, and an app is not part of it.
     if verification.target in (record.lock.code_target, *record.lock.request.more_targets):
         of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
         _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)
@@ -121,7 +121,7 @@ def verify(
 
 
 def _target_here(lock: Lock, matrix: Matrix) -> str:
-    """Choose the target of an env for several: the first that a GPU of this machine has."""
+    """Choose the target of an env with several: the first one that a GPU here has."""
     from rocenv.host import detect
 
     here = {gpu.target for gpu in detect(matrix).gpus if gpu.usable}
@@ -139,7 +139,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Make the folder if need be; raise RocenvError unless a rung can write to it, or it would be blamed."""
+    """Create the folder; raise RocenvError if it is not writable, because a rung would be blamed for that."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -165,7 +165,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
     shown = ", ".join(_shown(prefix, path, what) for path, what in list(found.items())[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     replaced = "".join(
-        f"package `{each.name}` is {each.found or 'not installed'}, and the lock has {each.locked}: "
+        f"package `{each.name}` is {each.found or 'not installed'}, but the lock has {each.locked}: "
         for each in replaced_packages(prefix.path, record.lock)[:1]
     )
     detail = f"{replaced}{shown}{more}; `rocenv repair {shell_join(prefix.name)}` restores them"
@@ -174,7 +174,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
 
 
 def _shown(prefix: Prefix, path: str, what: str) -> str:
-    """A difference in words; of a DLL that is another one also what it says it is."""
+    """Describe a difference; for a replaced DLL, include the version that it reports."""
     text = f"`{path}` is {what}"
     if what != "changed" or not path.lower().endswith(".dll"):
         return text
@@ -186,7 +186,7 @@ def _shown(prefix: Prefix, path: str, what: str) -> str:
 
 
 def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResult:
-    """Add to a rung that failed which package of wheels the env lacks."""
+    """Add the missing wheel package to the detail of a failed rung."""
     if result.status not in _BROKEN:
         return result
     lacking = _lacking_kernels(prefix, prefix.record().lock, probe.task.target, result.rung)
@@ -194,10 +194,10 @@ def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungRe
 
 
 def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
-    """Say which packages with kernels for a target the env lacks, and the command that adds them; or "".
+    """Name the missing kernel packages for a target and the command that adds them; "" if none is missing.
 
-    AMD's wheels keep the kernels of each target in packages of their own, whose names end with it. A program
-    without them fails with nothing but `hipErrorInvalidImage`.
+    AMD's wheels put the kernels for each target into separate packages named after it. Without them, programs
+    fail with only `hipErrorInvalidImage`.
     """
     from rocenv.integrity import installed_packages
 
@@ -218,7 +218,7 @@ def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
 
 
 def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
-    """Add to a rung that failed the codes of known problems of such a set, and of its output."""
+    """Add the codes of known problems of the set, and of causes found in its output, to a failed rung."""
     if result.rung == "files" or result.status not in _BROKEN:
         return result
     from rocenv.diagnose import diagnose_bytes
@@ -232,7 +232,7 @@ def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> Ru
 
 
 def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Verdict, driver: str) -> Iterator[str]:
-    yield f"Known problem of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
+    yield f"Known problem with this set: {row.what} [{row.source.partition(';')[0].strip()}]"
     machine = Machine(platform=record.lock.platform, driver=driver)
     command = suggest_env(record.lock, matrix, machine, name=prefix.free_name())
     if command:
@@ -241,8 +241,8 @@ def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Verdict, driver
 
 @contextlib.contextmanager
 def _note_when_slow(progress: Progress) -> Iterator[None]:
-    """Explain after a minute what takes so long: people kill a first run that looks hung."""
-    text = "Compiling kernels for the GPU, as every first run does; this may take half an hour"
+    """After a minute, explain the delay: people kill a first run that seems to hang."""
+    text = "Compiling GPU kernels; the first run may take half an hour"
     timer = threading.Timer(_SLOW_S, progress.note, (text,))
     timer.daemon = True
     timer.start()
@@ -253,7 +253,7 @@ def _note_when_slow(progress: Progress) -> Iterator[None]:
 
 
 def _defender_took(prefix: Prefix, found: Mapping[str, str]) -> str:
-    """Name the missing files that Microsoft Defender quarantined; "" where there are none."""
+    """Name missing files that Microsoft Defender quarantined; "" if there are none."""
     missing = [
         str(prefix.path.joinpath(*path.split("/"))) for path, what in found.items() if what == "missing"
     ]
@@ -272,5 +272,5 @@ def _defender_took(prefix: Prefix, found: Mapping[str, str]) -> str:
 def _keep(write: Callable[[], None], folder: Path, progress: Progress) -> None:
     try:
         write()
-    except OSError as error:  # another user's env, a full disk: the result is valid all the same
-        progress.note(f"could not keep the result in `{folder}`: {error.strerror}")
+    except OSError as error:  # another user's env or a full disk: the result is still valid
+        progress.note(f"could not save the result in `{folder}`: {error.strerror}")

@@ -1,4 +1,4 @@
-"""Each script passes the checks of its own shell, or of a linter for it: as a resource and as rendered."""
+"""Every script passes its shell's own check or a linter, as a resource and when rendered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PLACE = Place(program="/opt/it's/rocenv", envs="/home/me/$x `y`/envs")
 PLACEHOLDER = "__[A-Z]+(_[A-Z]+)*__"
-# What shellcheck asks of scripts that are only one shell's, or that do not evaluate code on purpose.
+# shellcheck rules for scripts that run in several shells or do not use eval on purpose.
 SHELLCHECK_EXCLUDES = {
     "SC1003": "a path may hold what looks like a mistake",
     "SC1090": "which file is sourced is known when it runs",
@@ -48,7 +48,7 @@ def shellcheck(file: Path, dialect: str) -> str:
 
 
 def run(*argv: str) -> str:
-    """Return all that a command prints; it may fail."""
+    """Return the whole output of a command, which may fail."""
     done = subprocess.run(
         [program(argv[0]), *argv[1:]], capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL
     )
@@ -72,11 +72,11 @@ def python(file: Path) -> str:
 
 
 def complaints(file: Path, shell: str) -> str:
-    """Return what the checker for a shell says about a file."""
+    """Return the complaints of a shell's checker about a file."""
     if shell in ("sh", "dash", "ksh", "zsh", "bash", "tcsh"):
         flags = {"zsh": "-fn", "tcsh": "-fn"}.get(shell, "-n")
         said = run("dash" if shell == "sh" else shell, flags, str(file))
-        if shell == "ksh":  # which takes the lines in a long text for a missing quote
+        if shell == "ksh":  # ksh mistakes lines in a long text for an unclosed quote
             said = re.sub(r".*warning: line \d+: ' quote may be missing\n", "", said)
         return said + (shellcheck(file, shell) if shell in ("sh", "bash") else "")
     checks = {"nu": nushell, "powershell": powershell, "xonsh": python}
@@ -96,7 +96,7 @@ def test_the_resource_files(tmp_path: Path) -> None:
         ".ps1": ("powershell",),
         ".nu": ("nu",),
     }
-    # Pieces that mean something only behind others, in a module, or once they are filled.
+    # Fragments that are valid only after others, in a module, or when filled.
     whole = {
         "powershell.ps1",
         "elvish-shared.elv",
@@ -119,7 +119,7 @@ def test_the_resource_files(tmp_path: Path) -> None:
         assert complaints(tmp_path / piece, "elvish") == "", piece
 
 
-def test_batch_files_have_every_label_that_they_go_to() -> None:
+def test_batch_files_define_all_labels() -> None:
     files = activation_files("sd", r"C:\Users\me\sd", CHANGES[3:], WATCHED, "windows")
     texts = [files["activate.bat"].decode(), files["bin/deactivate.bat"].decode(), HOOKS["cmd"].render(PLACE)]
     for text in texts:
@@ -142,7 +142,7 @@ RENDERED = {
 }
 
 
-# (tcsh looks for `!` in the history where it only checks.)
+# (In check mode, tcsh still expands `!` from the history.)
 @pytest.mark.parametrize("prefix", ["/home/me/env", f"/{HOSTILE}".replace("!", "")])
 def test_the_rendered_scripts(tmp_path: Path, prefix: str) -> None:
     files = activation_files("my env", prefix, (*CHANGES, set_("A", prefix)), WATCHED, "linux")
@@ -183,7 +183,7 @@ BROKEN = {
 }
 
 
-def test_every_check_notices_a_broken_script(tmp_path: Path) -> None:
+def test_every_check_detects_a_broken_script(tmp_path: Path) -> None:
     for shell, text in BROKEN.items():
         (tmp_path / "broken").write_text(text)
         assert complaints(tmp_path / "broken", shell) != "", shell

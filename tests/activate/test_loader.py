@@ -1,4 +1,4 @@
-"""Programs started by another program loader: the system's own, with a library that only it is told of."""
+"""Programs started by another loader: the system's, with a library that only it knows about."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.core.lock import WRAPPERS
 from tests.shells.driver import program
 
-# The checkout, and so its venv, may lie at a path with spaces, which no `#!` line can name.
+# The checkout, and so its venv, may have a path with spaces, which `#!` lines do not support.
 PYTHON = Path(sys.executable).resolve()
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 pytestmark = pytest.mark.skipif(not LOADER.exists(), reason="no x86-64 GNU system")
@@ -36,7 +36,7 @@ ASK = (
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `lib/libwhose.so`, `use` that needs it, `static`, and a venv."""
+    """A folder with `lib/libwhose.so`, a program `use` that needs it, `static`, and a venv."""
     root = tmp_path_factory.mktemp("a tree")
     (root / "lib").mkdir()
     compiler = program("cc")
@@ -89,7 +89,7 @@ def test_python_stays_in_its_venv(tree: Path) -> None:
 @pytest.mark.parametrize("first", ["#!{python}", "#! /usr/bin/env python", "#!/usr/bin/env -S python -I"])
 def test_a_script_runs_by_its_interpreter(tree: Path, tmp_path: Path, first: str) -> None:
     folder = tmp_path / "venv"
-    folder.symlink_to(tree / "ve nv")  # the first line of a script cannot hold a space
+    folder.symlink_to(tree / "ve nv")  # `#!` lines do not support spaces
     first = first.format(python=folder / "bin" / "python")
     app = script(tmp_path / "app", f"{first}\n{ASK}\nprint(sys.argv[1:])\n")
     environ = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
@@ -105,13 +105,13 @@ def test_a_script_of_a_script(tree: Path, tmp_path: Path) -> None:
     assert output(arguments(tree, str(outer), "x")).splitlines()[1:] == [f"['-z', '{outer}', 'x']"]
 
 
-def test_scripts_in_a_circle_end(tree: Path, tmp_path: Path) -> None:
+def test_a_loop_of_scripts_ends(tree: Path, tmp_path: Path) -> None:
     script(tmp_path / "a", f"#!{tmp_path / 'a'}\n")
     with pytest.raises(CommandNotExecutable, match="scripts"):
         arguments(tree, str(tmp_path / "a"))
 
 
-def test_what_the_loader_cannot_start_is_left_as_it_is(tree: Path, tmp_path: Path) -> None:
+def test_programs_that_the_loader_cannot_start_are_unchanged(tree: Path, tmp_path: Path) -> None:
     static = str(tree / "static")
     assert arguments(tree, static, "x") == [static, "x"]
     text = script(tmp_path / "text", "echo hello\n")
@@ -130,7 +130,7 @@ def test_what_the_loader_cannot_start_is_left_as_it_is(tree: Path, tmp_path: Pat
     setuid.write_bytes((tree / "use").read_bytes())
     setuid.chmod(0o4755)
     assert arguments(tree, str(setuid)) == [str(setuid)]
-    for size in (0, 3, 20, 63, 64, 100, 600):  # cut short anywhere
+    for size in (0, 3, 20, 63, 64, 100, 600):  # truncated anywhere
         cut = tmp_path / "cut"
         cut.write_bytes(bytes((tree / "use").read_bytes()[:size]))
         cut.chmod(0o755)
@@ -143,13 +143,13 @@ def test_the_users_libraries_come_after_ours(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing-of-that-name", "", "/nonexistent/x"])
-def test_a_command_that_is_not_there(tree: Path, name: str) -> None:
+def test_a_missing_command(tree: Path, name: str) -> None:
     with pytest.raises(CommandNotFound, match=f"`{name}`") as caught:
         arguments(tree, name)
     assert caught.value.exit_code == 127
 
 
-def test_a_command_that_may_not_be_run(tree: Path, tmp_path: Path) -> None:
+def test_a_command_that_is_not_executable(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("x")
     for name in (str(tmp_path / "plain"), str(tmp_path), "plain"):
         with pytest.raises(CommandNotExecutable) as caught:
@@ -159,7 +159,9 @@ def test_a_command_that_may_not_be_run(tree: Path, tmp_path: Path) -> None:
         arguments(tree, str(script(tmp_path / "app", "#!/nonexistent/python\n")))
 
 
-def test_search_goes_on_past_what_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_skips_files_that_are_not_executable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a" / "tool").mkdir(parents=True)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "tool").write_text("x")
@@ -180,7 +182,7 @@ def test_a_folder_that_the_loader_cannot_search_is_refused(tmp_path: Path) -> No
 
 @pytest.fixture
 def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
-    """The environment with two envs' wrappers in front: each must skip the other's and its own."""
+    """The environment with wrappers of two envs first: each must skip the other and itself."""
     for name in ("first env", "second"):
         (tmp_path / name).mkdir()
         write_wrappers(tmp_path / name, loader=LOADER, library_dirs=[tree / "lib"])
@@ -208,9 +210,7 @@ def test_an_env_shebang_finds_the_wrapper(tree: Path, wrapped: dict[str, str], t
     assert output(arguments(tree, str(app), environ=wrapped), wrapped) == f"ours {tree / 've nv'}"
 
 
-def test_a_shim_of_a_version_manager_is_seen_through(
-    tree: Path, wrapped: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_version_managers_shim_is_resolved(tree: Path, wrapped: dict[str, str], tmp_path: Path) -> None:
     shim = script(tmp_path / "shims" / "python3", f'#!/bin/sh\nexec "{tree}/ve nv/bin/python" "$@"\n')
     first = wrapped["PATH"].partition(":")[0]
     expected = f"ours {tree / 've nv'}"
@@ -228,7 +228,7 @@ def test_a_shim_that_leads_back_to_the_wrapper_ends(
     assert output(["/usr/bin/env", "python3", "-c", ASK], environ) == f"ours {tree / 've nv'}"
 
 
-def test_a_wrapper_says_what_is_missing(wrapped: dict[str, str], tmp_path: Path) -> None:
+def test_a_wrapper_names_missing_files(wrapped: dict[str, str], tmp_path: Path) -> None:
     folder = wrapped["PATH"].partition(":")[0]
     (tmp_path / "plain").write_text("x")
     for argv, status, word in (

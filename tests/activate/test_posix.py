@@ -34,7 +34,7 @@ def posix(request: pytest.FixtureRequest, tmp_path: Path) -> Work:
     return Work(DRIVERS[request.param], folder)
 
 
-def test_bytes_that_are_no_text_arrive(posix: Work) -> None:
+def test_bytes_that_are_not_text_are_preserved(posix: Work) -> None:
     prefix = posix.env(folder="a b" + os.fsdecode(b"\xff"))
     for locale in ("C", "C.UTF-8"):
         outcome = posix.round_trip(prefix, "set -eu", environ={**posix.environ, "LC_ALL": locale})
@@ -62,7 +62,7 @@ ANY_ENVIRONMENT = st.dictionaries(st.sampled_from(["T_a", "T_b", "T_list"]), VAL
 
 
 @pytest.mark.parametrize("name", POSIX)
-def test_every_value_arrives_byte_for_byte(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_value_is_preserved(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     work = Work(DRIVERS[name], tmp_path_factory.mktemp("values"))
     prefix = work.env()
 
@@ -85,7 +85,7 @@ def test_every_value_arrives_byte_for_byte(name: str, tmp_path_factory: pytest.T
         {name: "old" for name in WATCHED if name != "LD_PRELOAD"},
     ],
 )
-def test_what_the_machine_had_is_reported(posix: Work, before: dict[str, str]) -> None:
+def test_previous_values_are_reported(posix: Work, before: dict[str, str]) -> None:
     prefix = posix.env()
     environ = {**posix.environ, **before}
     outcome = posix.run("set -eu", posix.enter(prefix), environ=environ)
@@ -136,7 +136,7 @@ def test_an_entry_that_was_there_before_stays(posix: Work) -> None:
     assert outcome.dumps["after"]["LD_LIBRARY_PATH"] == f"{prefix}/lib:/a:/b"
 
 
-def test_a_failed_activation_leaves_the_env_below_as_it_was(posix: Work) -> None:
+def test_a_failed_activation_does_not_change_an_active_env(posix: Work) -> None:
     other, prefix = posix.env("other"), posix.env()
     moved = prefix.rename(prefix.with_name("moved"))
     outcome = posix.run(
@@ -152,7 +152,7 @@ def test_a_failed_activation_leaves_the_env_below_as_it_was(posix: Work) -> None
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_executed_by_another_name_it_says_what_to_type(posix: Work) -> None:
+def test_executed_by_another_name_it_explains_how_to_source_it(posix: Work) -> None:
     prefix = posix.env(folder="my env")
     done = subprocess.run(
         posix.driver.argv(prefix / ".." / "my env" / "activate"),
@@ -174,7 +174,7 @@ def test_it_is_not_executable_and_can_be_sourced_from_a_function(posix: Work) ->
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_programs_are_found_anew(posix: Work) -> None:
+def test_the_command_cache_is_cleared(posix: Work) -> None:
     prefix = posix.env()
     for folder in (prefix / "bin", posix.folder / "old"):
         folder.mkdir()
@@ -187,7 +187,7 @@ def test_programs_are_found_anew(posix: Work) -> None:
 # ---------------------------------------------------------------- another tool's `deactivate`
 
 
-def test_an_alias_of_the_users_own_stays(posix: Work) -> None:
+def test_a_user_alias_stays(posix: Work) -> None:
     expand_them = "shopt -s expand_aliases" if posix.driver.name == "bash" else ":"
     alias = "alias deactivate='echo mine'"
     outcome = posix.run(
@@ -218,7 +218,7 @@ def test_a_venv_below_keeps_its_own_deactivate(posix: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_whoever_leaves_the_venv_first_can_still_leave_the_env(posix: Work) -> None:
+def test_leaving_the_venv_first_still_allows_leaving_the_env(posix: Work) -> None:
     venv = "OTHER=/v; export OTHER\ndeactivate() { unset OTHER; unset -f deactivate; }"
     outcome = posix.run(
         *("set -eu", posix.dump("before"), venv, posix.enter(posix.env())),
@@ -229,7 +229,7 @@ def test_whoever_leaves_the_venv_first_can_still_leave_the_env(posix: Work) -> N
     assert outcome.stdout == "none\n"
 
 
-def test_a_venv_on_top_that_takes_deactivate_away_leaves_a_way_out(posix: Work) -> None:
+def test_a_venv_on_top_replaces_only_deactivate(posix: Work) -> None:
     enter = posix.enter(posix.env())
     outcome = posix.run(
         *("set -eu", posix.dump("before"), enter, "deactivate() { unset -f deactivate; }", "deactivate"),
@@ -242,7 +242,7 @@ def test_a_venv_on_top_that_takes_deactivate_away_leaves_a_way_out(posix: Work) 
 # ---------------------------------------------------------------- the prompt
 
 
-def test_each_env_stands_in_the_prompt_until_it_is_left(posix: Work) -> None:
+def test_each_env_is_in_the_prompt_until_left(posix: Work) -> None:
     first, second = posix.enter(posix.env("one")), posix.enter(posix.env("two"))
     lines = [first, second, second, "deactivate", "deactivate", first, "PS1='new #''> '", "deactivate"]
     shown = posix.driver.talk(posix, lines)
@@ -261,16 +261,16 @@ def test_label(name: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/a:b", "/a\nb", "/a\x1bb"])
-def test_a_prefix_that_cannot_stand_in_a_list_is_refused(prefix: str) -> None:
+def test_a_prefix_invalid_in_lists_is_refused(prefix: str) -> None:
     with pytest.raises(PrefixError):
         activation_script("demo", prefix, CHANGES)
 
 
-def test_a_script_is_rendered_for_a_prefix_that_is_not_here() -> None:
+def test_a_script_is_rendered_for_a_missing_prefix() -> None:
     assert "HIP_PATH='/elsewhere/rocm'" in activation_script("demo", "/elsewhere", CHANGES)
 
 
-def test_a_script_replaces_an_older_one_whole(tmp_path: Path) -> None:
+def test_a_script_replaces_an_older_one_completely(tmp_path: Path) -> None:
     prefix = Work(DRIVERS["bash"], tmp_path).env()
     linked = prefix / "linked"
     os.link(prefix / "activate", linked)

@@ -1,4 +1,4 @@
-"""Starting programs: what their exit codes are called, and who gets the interrupt."""
+"""Starting programs: names of exit codes, and delivery of interrupts."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def test_exit_codes_have_names(code: int, name: str, crash: bool) -> None:
 
 
 SHELLS_SAY = {139: -11, 134: -6, 130: -2, 143: -15, 137: -9}
-OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140, 145: signals that end nothing by a fault
+OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140, 145: signals that are not faults
 
 
 @pytest.mark.parametrize(("code", "told"), [*SHELLS_SAY.items(), *((code, code) for code in OWN)])
-def test_a_shell_tells_of_signals_by_exit_codes(code: int, told: int) -> None:
+def test_shell_exit_codes_for_signals(code: int, told: int) -> None:
     assert through_shell(code) == told
 
 
-def test_what_an_end_means_where_its_name_does_not_say() -> None:
-    same = "it read or wrote memory that is not its own"
+def test_meanings_of_exit_codes() -> None:
+    same = "it accessed memory outside its own"
     assert [meaning_of_exit(code) for code in (0xC0000005, -1073741819, -11)] == [same] * 3
     assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5
 
 
-def test_commands_are_told_as_the_shell_of_the_machine_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_quoted_for_the_machines_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shell_join("rocenv", "verify", "second one") == "rocenv verify 'second one'"
     monkeypatch.setattr(command_lines, "WINDOWS", True)
     assert shell_join("rocenv", "verify", "second one") == 'rocenv verify "second one"'
@@ -93,11 +93,11 @@ def test_an_interrupt_goes_to_the_child_and_its_code_comes_back(kind: str, code:
         time.sleep(0.2)
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.stdout.readline() == f"ended {code}\n"
-        assert parent.wait(10) == -signal.SIGINT  # afterwards it can be interrupted again
+        assert parent.wait(10) == -signal.SIGINT  # can be interrupted again afterwards
 
 
 def test_an_interrupt_that_the_caller_ignores_stays_ignored() -> None:
-    """A shell that starts a command with `&` has it ignore the interrupt."""
+    """A shell that starts a command with `&` makes it ignore interrupts."""
     script = "trap '' INT; \"$@\""
     with subprocess.Popen(
         ["/bin/sh", "-c", script, "sh", sys.executable, "-c", PARENT.replace("20)", "1)"), "default"],
@@ -113,7 +113,7 @@ def test_an_interrupt_that_the_caller_ignores_stays_ignored() -> None:
         assert parent.wait(10) == 0
 
 
-def test_a_program_is_found_by_the_path_and_the_extensions_of_its_environment(tmp_path: Path) -> None:
+def test_programs_are_found_by_path_and_pathext(tmp_path: Path) -> None:
     for name in ("a/tool.cmd", "a/tool.exe", "b/tool.com", "b/plain", "b/dotted.name.exe", "b/x.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -127,7 +127,7 @@ def test_a_program_is_found_by_the_path_and_the_extensions_of_its_environment(tm
     assert find_windows_program("x.py", environ) is None
 
 
-def test_a_batch_file_cannot_be_made_to_run_its_arguments() -> None:
+def test_a_batch_file_never_runs_its_arguments() -> None:
     environ = {"ComSpec": r"C:\Windows\System32\cmd.exe"}
     line = command_line([r"C:\a & b\x.BAT", "plain", "a&b", 'q"&calc', "%PATH%", "", "end\\"], environ)
     assert line == (

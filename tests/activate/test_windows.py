@@ -1,6 +1,6 @@
-"""What Windows gets, as far as it can be seen from here: the oracle's rules, refusals, PowerShell's grammar.
+"""Windows activation, as far as it can be tested here: the oracle's rules, rejections, PowerShell's grammar.
 
-What cmd makes of its script is in `tests/windows/test_cmd.py`.
+`tests/windows/test_cmd.py` runs the cmd script.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ PREFIXES = (
 )
 
 
-def test_names_and_entries_are_the_same_in_upper_and_lower_case() -> None:
+def test_names_and_entries_ignore_case() -> None:
     before = {"Path": r"C:\Env\BIN;C:\a;;c:\env\bin", "hip_path": "old", "Rocm_Path": "x"}
     changes = [prepend("PATH", r"C:\env\bin"), set_("HIP_PATH", "new"), unset("ROCM_PATH")]
     assert apply(changes, before, "windows") == {"Path": r"C:\env\bin;C:\a;", "hip_path": "new"}
     assert entries([*changes, prepend("Path", "x")], "path", "windows") == (r"C:\env\bin", "x")
 
 
-def test_a_variable_cannot_be_empty_and_a_colon_separates_nothing() -> None:
+def test_variables_cannot_be_empty_and_colons_do_not_separate() -> None:
     before = {"EMPTY": "x", "L": ";;", "PATH": r"C:\a;D:\b"}
     changes = [set_("EMPTY", ""), prepend("L", r"C:\l"), prepend("PATH", r"D:\b")]
     assert apply(changes, before, "windows") == {"L": r"C:\l", "PATH": r"D:\b;C:\a"}
@@ -72,13 +72,13 @@ def test_a_variable_cannot_be_empty_and_a_colon_separates_nothing() -> None:
         prepend("PATH", r"C:\a;C:\b"),
     ],
 )
-def test_what_cmd_would_read_as_something_else_is_refused(change: EnvChange) -> None:
+def test_values_that_cmd_would_misread_are_refused(change: EnvChange) -> None:
     with pytest.raises(DataError):
         require_valid([change], "windows")
 
 
 @pytest.mark.parametrize("char", [*'"%!^;', "\n", "\x1a", "\x7f", "\udc80"])
-def test_a_path_that_batch_files_cannot_carry_is_refused(char: str) -> None:
+def test_paths_invalid_in_batch_files_are_refused(char: str) -> None:
     with pytest.raises(PrefixError) as refused:
         require_listable(f"C:\\a{char}b", "windows")
     assert refused.value.code == "prefix-unusable"
@@ -86,22 +86,22 @@ def test_a_path_that_batch_files_cannot_carry_is_refused(char: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_a_path_that_they_can_carry_is_not(prefix: str) -> None:
+def test_other_paths_are_accepted(prefix: str) -> None:
     require_listable(prefix, "windows")
 
 
-def test_a_value_in_no_known_code_page_is_refused_unless_it_is_the_prefix() -> None:
+def test_non_ascii_values_are_refused_except_the_prefix() -> None:
     script = activation_script("sd", PREFIXES[2], CHANGES, WATCHED, "cmd", "windows")
     assert script.isascii()
     with pytest.raises(DataError):
         activation_script("sd", PREFIXES[0], [set_("A", "漢字")], WATCHED, "cmd", "windows")
 
 
-def test_no_name_is_taken_for_a_place_holder() -> None:
+def test_no_name_is_mistaken_for_a_placeholder() -> None:
     for word in ("LONGEST", "WHERE", "IDENT", "NAME", "SHOWN", "LABEL"):
         script = activation_script(word, f"C:\\{word}\\sd", CHANGES, WATCHED, "cmd", "windows")
         assert f'_ROCENV_P=C:\\{word}\\sd"' in script
-        assert f'not at "C:\\{word}\\sd" any more' in script
+        assert f'no longer at "C:\\{word}\\sd"' in script
         assert f"_ROCENV_V={word}" in script
 
 
@@ -124,7 +124,7 @@ def test_each_platform_gets_its_own_files(tmp_path: Path) -> None:
 
 
 def nodes(script: str) -> Iterator[tree_sitter.Node]:
-    """Return every node of the syntax tree, children after their parents."""
+    """Return every node of the syntax tree, children after parents."""
     parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_powershell.language()))
     pending = [parser.parse(script.encode()).root_node]
     while pending:
@@ -150,7 +150,7 @@ def test_powershell_can_parse_the_script_and_sees_the_values_as_literals(prefix:
     assert {powershell.quote(value) for value in expected} < literals(script)
 
 
-def test_a_broken_powershell_script_would_be_noticed() -> None:
+def test_a_broken_powershell_script_is_detected() -> None:
     script = activation_script("my env", PREFIXES[0], CHANGES, WATCHED, "powershell", "windows").replace(
         "Entries = @(", "Entries = @", 1
     )
@@ -164,7 +164,7 @@ SINGLE = "'\u2018\u2019\u201a\u201b"
     st.text(st.one_of(st.sampled_from(SINGLE + '$`"()#{}\\ a'), st.characters(codec="utf-8")), max_size=12)
 )
 def test_no_character_ends_a_powershell_literal(value: str) -> None:
-    # PowerShell's own scanner: any of five quotes ends the literal, unless any of them follows.
+    # PowerShell's own scanner: any of five quotes ends the literal unless another one follows.
     quoted, read, position = powershell.quote(value), "", 1
     whole = not quoted.startswith("(")
     while position < len(quoted) and not whole:

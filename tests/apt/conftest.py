@@ -1,4 +1,4 @@
-"""The mini world seen from inside the process, with an archive of AMD's kind beside it."""
+"""In-process access to the miniature world, with an archive like AMD's."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ libraries = {{ hip = "libamdhip64.so.5" }}
 
 @dataclass
 class Inside:
-    """The mini world for calls instead of commands."""
+    """The miniature world for calls instead of commands."""
 
     mini: Mini
     network: Network
@@ -78,7 +78,7 @@ class Inside:
         return find(row, context)
 
     def write_sources(self, text: str) -> None:
-        """Set up the machine's apt otherwise."""
+        """Replace the machine's apt sources."""
         folder = self.mini.sysroot / "etc/apt/sources.list.d"
         for path in folder.iterdir():
             path.unlink()
@@ -87,7 +87,7 @@ class Inside:
 
 @dataclass
 class Amd:
-    """An archive of AMD's layout: the key lies beside it, the release is a part of the address."""
+    """An archive with AMD's layout: the key is beside it, and the release is part of the address."""
 
     inside: Inside
     repo: Repo

@@ -1,8 +1,8 @@
-"""Keys and clear-signed texts of GnuPG whose dates no test could make on the spot.
+"""GnuPG keys and clear-signed texts with dates that a test could not create.
 
-Made with `gpg --faked-system-time DATE`, keys with `--quick-gen-key NAME ed25519 sign EXPIRY`; those whose
-own signature is by SHA-1 with `--cert-digest-algo SHA1`. A signature after its key's end was made by a copy
-of the key that had been prolonged.
+Made with `gpg --faked-system-time DATE`, keys with `--quick-gen-key NAME ed25519 sign EXPIRY`; those with a
+SHA-1 self-signature with `--cert-digest-algo SHA1`. A signature after its key's expiry was made by a copy of
+the key with a later expiry.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A key that vouches for itself by one hash, and texts that it signed."""
+    """A key with a self-signature of one hash type, and texts that it signed."""
 
     fingerprint: str
     key: bytes
     signed: dict[str, bytes]
 
 
-SOUND = Signer(  # made in 2024, without an end
+SOUND = Signer(  # made in 2024, never expires
     fingerprint="6510B357EE1D210187DB6B7CEB0F6BE373D4A40C",
     key=b"""\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
@@ -61,7 +61,7 @@ z7iDhxRSVQD+ND8DyquNGkW9nFAA5iEWjO4ZkryTNi/mbYF7mumE4wg=
 """,
     },
 )
-SOUND_SHORT = Signer(  # made on 2024-01-01, for one day
+SOUND_SHORT = Signer(  # made on 2024-01-01, valid for one day
     fingerprint="6CCACBBFBC822900E4D21902A587CCDF202371F3",
     key=b"""\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
@@ -103,7 +103,7 @@ bXBsZS5vcmcACgkQpYfM3yAjcfMFdgD+LnURBiOdUxPM8QtS0CkdkvaxtUe4uok/
 """,
     },
 )
-SHA1 = Signer(  # made in 2024, without an end
+SHA1 = Signer(  # made in 2024, never expires
     fingerprint="1EECC5BF8EEF17F8C4D7C8C56492932CDA44011A",
     key=b"""\
 -----BEGIN PGP PUBLIC KEY BLOCK-----
@@ -145,7 +145,7 @@ YjIl24Mm+KAA/Rsdh1mzxDNNAnqv9qaKgIztHM5VXXZA3YJHEsCrNOoP
 """,
     },
 )
-SHA1_SHORT = Signer(  # made on 2024-01-01, for one day
+SHA1_SHORT = Signer(  # made on 2024-01-01, valid for one day
     fingerprint="70196D584F3732B370753F9E634F03301D21261A",
     key=b"""\
 -----BEGIN PGP PUBLIC KEY BLOCK-----

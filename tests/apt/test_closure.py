@@ -1,4 +1,4 @@
-"""The closure against an oracle that tries every choice there is."""
+"""Compare the closure with an oracle that tries every choice."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ VIRTUAL = ("v", "w")
 
 
 @dataclass
-class Shelf:
-    """An index of packages in a list, which gives up when it is asked without end."""
+class PackageList:
+    """An in-memory index that fails when it is queried endlessly."""
 
     packages: Sequence[Package]
     questions: int = field(default=0)
@@ -51,7 +51,7 @@ def package(name: str, version: str = "1", **fields: str) -> Package:
 
 
 def found(roots: str, *packages: Package, keep_out: Sequence[str] = ()) -> list[str]:
-    return [str(each) for each in closure(parse_clauses(roots), [Shelf(packages)], keep_out)]
+    return [str(each) for each in closure(parse_clauses(roots), [PackageList(packages)], keep_out)]
 
 
 # ---------------------------------------------------------------- the oracle
@@ -89,7 +89,7 @@ exceptions = st.lists(st.sampled_from(["d", "e", "w"]), max_size=1).map(tuple)
 
 
 def meets(one: Package, relation: Relation) -> bool:
-    """Policy 7.5: a name that is only provided meets a bound only if a version is provided with it."""
+    """Policy 7.5: a virtual package meets a bound only if it provides a version."""
     if one.name == relation.name and (
         not relation.operator or satisfies(one.version, relation.operator, relation.version)
     ):
@@ -104,10 +104,10 @@ def meets(one: Package, relation: Relation) -> bool:
     )
 
 
-def stands(
+def is_valid(
     chosen: Sequence[Package], roots: Sequence[Clause], keep_out: Sequence[str], keep_in: Sequence[str]
 ) -> bool:
-    """Tell whether a choice of packages is whole and free of conflicts."""
+    """Whether a choice of packages is complete and free of conflicts."""
 
     def kept_out(name: str) -> bool:
         return name not in keep_in and any(fnmatchcase(name, pattern) for pattern in keep_out)
@@ -137,17 +137,17 @@ def choices(universe: Sequence[Package]) -> Iterable[list[Package]]:
 
 @settings(max_examples=300, deadline=None)
 @given(universe=universes, roots=wishes, keep_out=patterns, keep_in=exceptions)
-def test_it_finds_a_set_exactly_where_there_is_one(
+def test_it_finds_a_set_exactly_if_one_exists(
     universe: list[Package], roots: tuple[Clause, ...], keep_out: tuple[str, ...], keep_in: tuple[str, ...]
 ) -> None:
-    possible = any(stands(choice, roots, keep_out, keep_in) for choice in choices(universe))
+    possible = any(is_valid(choice, roots, keep_out, keep_in) for choice in choices(universe))
     try:
-        chosen = closure(roots, [Shelf(universe)], keep_out, keep_in)
+        chosen = closure(roots, [PackageList(universe)], keep_out, keep_in)
     except NotAvailable as error:
         assert not possible
-        assert "cannot be met" in str(error)
+        assert "is not available" in str(error)
         return
-    assert stands(chosen, roots, keep_out, keep_in)
+    assert is_valid(chosen, roots, keep_out, keep_in)
     needs = [*roots, *(clause for each in chosen for clause in each.depends)]
     for each in chosen:
         assert any(meets(each, relation) for clause in needs for relation in clause), f"nobody needs {each}"
@@ -160,7 +160,7 @@ def test_the_order_of_the_index_changes_nothing(
 ) -> None:
     def outcome(packages: list[Package]) -> object:
         try:
-            return closure(roots, [Shelf(packages)], ())
+            return closure(roots, [PackageList(packages)], ())
         except NotAvailable as error:
             return str(error)
 
@@ -180,7 +180,7 @@ def test_the_packagers_first_alternative() -> None:
     assert found("b | a", package("a"), package("b")) == ["b 1"]
 
 
-def test_an_alternative_that_is_there_anyway() -> None:
+def test_an_alternative_that_is_already_chosen() -> None:
     assert found("c, x", package("x", depends="b | c"), package("b"), package("c")) == ["c 1", "x 1"]
 
 
@@ -189,25 +189,25 @@ def test_a_real_package_before_one_that_provides_its_name() -> None:
 
 
 def test_a_bound_is_met_by_the_version_that_is_provided() -> None:
-    """Not by that of the package which provides it, and not by a name without a version."""
+    """Neither the version of the providing package counts, nor a name without a version."""
     offered = (package("a", "3", provides="v (= 1)"), package("b", provides="v"))
     assert found("v (>= 2)", *offered, package("c", provides="v (= 2)")) == ["c 1"]
     with pytest.raises(NotAvailable):
         found("v (>= 2)", *offered)
 
 
-def test_of_equal_providers_the_first_by_name_however_the_index_has_them() -> None:
+def test_equal_providers_are_ordered_by_name() -> None:
     providers = [package("p", provides="v"), package("q", provides="v")]
     assert found("v", *providers) == found("v", *reversed(providers)) == ["p 1"]
 
 
 def test_the_first_repository_before_a_newer_version_elsewhere() -> None:
-    first, second = Shelf([package("a", "1")]), Shelf([package("a", "2")])
+    first, second = PackageList([package("a", "1")]), PackageList([package("a", "2")])
     assert [str(each) for each in closure(parse_clauses("a"), [first, second], ())] == ["a 1"]
     assert [str(each) for each in closure(parse_clauses("a (>= 2)"), [first, second], ())] == ["a 2"]
 
 
-def test_it_goes_back_on_a_choice_that_leads_nowhere() -> None:
+def test_it_backtracks() -> None:
     packages = (
         package("a", "2", depends="b, missing"),
         package("a", "1", depends="b"),
@@ -218,7 +218,7 @@ def test_it_goes_back_on_a_choice_that_leads_nowhere() -> None:
     assert found("a, c", *packages) == ["a 1", "b 1", "c 1"]
 
 
-def test_a_circle() -> None:
+def test_a_cycle() -> None:
     assert found("a", package("a", depends="b"), package("b", depends="a (>= 1)")) == ["a 1", "b 1"]
 
 
@@ -226,24 +226,24 @@ def test_a_package_may_conflict_with_the_name_it_provides() -> None:
     assert found("a", package("a", provides="mta", conflicts="mta")) == ["a 1"]
 
 
-def test_a_need_that_a_kept_out_package_would_meet_counts_as_met() -> None:
+def test_dependencies_on_excluded_packages_count_as_met() -> None:
     perl = package("perl", depends="missing")
     assert found(
         "a", package("a", depends="perl (>= 5), debconf | cdebconf"), perl, keep_out=["perl*", "debconf*"]
     ) == ["a 1"]
 
 
-def test_what_is_asked_for_by_name_is_not_kept_out() -> None:
-    """Blender runs Python inside, so modules come in, and Python itself and what else they need does not."""
+def test_requested_packages_are_not_excluded() -> None:
+    """Blender runs Python inside, so modules are included, but Python itself and its dependencies are not."""
     modules = package("python3-numpy", depends="python3, libblas3")
-    index = Shelf([package("blender"), modules, package("python3"), package("libblas3")])
+    index = PackageList([package("blender"), modules, package("python3"), package("libblas3")])
     roots = parse_clauses("blender, python3-numpy")
     chosen = closure(roots, [index], ["python3*"], ["blender", "python3-numpy"])
     assert [each.name for each in chosen] == ["blender", "libblas3", "python3-numpy"]
     assert [each.name for each in closure(roots, [index], ["python3*"])] == ["blender"]
 
 
-def test_a_kept_out_package_does_not_come_in_under_another_name() -> None:
+def test_an_excluded_package_is_not_installed_under_another_name() -> None:
     with pytest.raises(NotAvailable, match="mta"):
         found("mta", package("perl-mta", provides="mta"), keep_out=["perl*"])
 
@@ -251,12 +251,12 @@ def test_a_kept_out_package_does_not_come_in_under_another_name() -> None:
 @pytest.mark.parametrize(
     ("roots", "said"),
     [
-        ("a", "`missing (>= 2)`, needed by c 1, cannot be met: the index has no such package"),
-        ("b", "`d (>= 3)`, needed by b 1, cannot be met: the index has d 1, d 2"),
-        ("nothing", "`nothing`, needed by the set itself, cannot be met: the index has no such package"),
+        ("a", "`missing (>= 2)`, needed by c 1, is not available: the index has none"),
+        ("b", "`d (>= 3)`, needed by b 1, is not available: the index has d 1, d 2"),
+        ("nothing", "`nothing`, needed by the set itself, is not available: the index has none"),
     ],
 )
-def test_the_reason_names_the_need_and_whose_it_is(roots: str, said: str) -> None:
+def test_the_reason_names_the_dependency_and_its_package(roots: str, said: str) -> None:
     shelf = (
         package("a", depends="c"),
         package("c", depends="missing (>= 2)"),
@@ -270,8 +270,8 @@ def test_the_reason_names_the_need_and_whose_it_is(roots: str, said: str) -> Non
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_a_need_that_nothing_meets_is_no_reason_to_try_every_choice(depth: int) -> None:
-    """Thirty packages of two versions each: trying them all would take years."""
+def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
+    """Thirty packages with two versions each: trying all combinations would take years."""
     free = [package(f"x{number}", version) for number in range(30) for version in "12"]
     chain = [
         package(f"y{number}", version, depends=f"y{number + 1}")

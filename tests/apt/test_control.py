@@ -1,4 +1,4 @@
-"""What a stanza of an index says is read as deb-control(5) means it."""
+"""Stanzas of an index are parsed as deb-control(5) defines them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_stanza() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a (< 2)", ((Relation("a", "<=", "2"),),)),  # what the old signs have meant since 1996
+        ("a (< 2)", ((Relation("a", "<=", "2"),),)),  # the meaning of the old operators since 1996
         ("a (> 2)", ((Relation("a", ">=", "2"),),)),
         ("python3:any (>= 3.9~)", ((Relation("python3", ">=", "3.9~"),),)),
         ("a:amd64", ((Relation("a"),),)),
@@ -70,7 +70,7 @@ def test_relations(text: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["a (>= )", "a (2)", "a b", "(>= 2)", "a (>= 2", "a |", "ä"])
-def test_what_is_no_relation_is_not_passed_over(text: str) -> None:
+def test_an_invalid_relation_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="relation"):
         parse_clauses(text)
 
@@ -78,12 +78,12 @@ def test_what_is_no_relation_is_not_passed_over(text: str) -> None:
 @pytest.mark.parametrize(
     "stanza", ["Version: 1\n", "Package: a\n", "", "Package: a\nVersion: 1\nSize: big\n"]
 )
-def test_a_stanza_that_is_none(stanza: str) -> None:
-    with pytest.raises(ValueError, match=r"name or a version|invalid literal"):
+def test_an_invalid_stanza(stanza: str) -> None:
+    with pytest.raises(ValueError, match=r"no name or no version|invalid literal"):
         parse_package(stanza, "debian")
 
 
-def test_fields_have_names_in_any_case_and_values_over_several_lines() -> None:
+def test_field_names_ignore_case_and_values_may_continue() -> None:
     assert parse_fields("SHA256:\n one\n two\nsuite:  x \nno field\n") == {
         "sha256": "\none\ntwo",
         "suite": "x",

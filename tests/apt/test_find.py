@@ -1,4 +1,4 @@
-"""From a set of the matrix to the packages that its repositories have, wherever the mirrors are."""
+"""Find the packages of a set in its repositories, on any mirror."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_a_set_that_runs_with_this_machines_c_library(inside: Inside) -> None:
     assert (hip.repo, hip.version, hip.size_bytes) == ("mini", "5.7.1-1", len(content))
 
 
-def test_a_set_that_needs_a_newer_c_library_brings_it(inside: Inside) -> None:
+def test_a_set_that_needs_a_newer_c_library_includes_it(inside: Inside) -> None:
     found = inside.find(version="6.4.3")
     assert [artifact.name for artifact in found.artifacts] == ["libc6", "mini6-blas", "mini6-hip"]
     assert (found.glibc, found.own_glibc) == (FUTURE_GLIBC, True)
 
 
-def test_the_very_same_c_library_is_new_enough(inside: Inside) -> None:
+def test_the_same_c_library_is_new_enough(inside: Inside) -> None:
     repo = inside.mini.repo
     repo.remove("mini5-blas")
     repo.add("mini5-blas", "5.7.2-1", depends=f"libc6 (>= {own_glibc()})")
@@ -67,7 +67,7 @@ def test_the_very_same_c_library_is_new_enough(inside: Inside) -> None:
     assert not inside.find().own_glibc
 
 
-def test_the_answer_is_kept_as_long_as_the_index_says_the_same(inside: Inside) -> None:
+def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> None:
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     change_sealed(answer, inside.home, version="5.7.9")
@@ -80,8 +80,8 @@ def test_the_answer_is_kept_as_long_as_the_index_says_the_same(inside: Inside) -
     assert inside.find().artifacts[0].version == "5.7.1-2"
 
 
-def test_an_answer_that_somebody_else_has_put_there_is_worked_out_again(inside: Inside) -> None:
-    """It names packages of theirs; its name is the right one, since that follows from public files alone."""
+def test_a_planted_closure_is_recomputed(inside: Inside) -> None:
+    """It lists planted packages; its name is right, because that depends only on public files."""
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     whole = answer.read_bytes()
@@ -98,12 +98,12 @@ def test_offline_an_index_that_an_older_rocenv_kept_says_what_to_do(inside: Insi
     state.write_bytes(state.read_bytes().partition(b"\n")[2])
     done = inside.mini.run("create", "demo", "--rocm", "5.7", "--offline")
     assert done.returncode == 1
-    assert "was kept by an older rocenv" in printed(done)
-    assert "run the same command once without `--offline`" in printed(done)
+    assert "was cached by an older rocenv" in printed(done)
+    assert "run the command once without `--offline`" in printed(done)
 
 
 @pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
-def test_a_package_that_nobody_vouches_for(inside: Inside, fields: dict[str, str]) -> None:
+def test_a_package_without_a_hash(inside: Inside, fields: dict[str, str]) -> None:
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.add("mini5-hip", "5.7.1-2", fields=fields)
     inside.mini.repo.publish()
@@ -114,14 +114,14 @@ def test_a_package_that_nobody_vouches_for(inside: Inside, fields: dict[str, str
 def test_an_index_that_lacks_a_package_of_the_set(inside: Inside) -> None:
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.publish()
-    with pytest.raises(NotAvailable, match="`mini5-hip`, needed by the set itself, cannot be met"):
+    with pytest.raises(NotAvailable, match="`mini5-hip`, needed by the set itself, is not available"):
         inside.find()
 
 
 # ---------------------------------------------------------------- whose mirrors
 
 
-def test_a_machine_that_has_no_mirror(inside: Inside) -> None:
+def test_a_machine_without_a_mirror(inside: Inside) -> None:
     inside.write_sources("")
     error = refused(inside)
     assert error.code == "no-mirror"
@@ -136,15 +136,15 @@ def test_the_users_mirror_comes_before_apts(inside: Inside, tmp_path: Path) -> N
         assert inside.find().artifacts[0].url.startswith(inside.mini.server.url), "apt's is the next one"
 
 
-def test_a_new_mirror_is_heeded_at_once(inside: Inside) -> None:
-    """The old one may be just what does not work."""
+def test_a_new_mirror_takes_effect_at_once(inside: Inside) -> None:
+    """The old mirror may be the one that does not work."""
     inside.find()
     with Loopback(folder=inside.mini.root / "www") as other:
         inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
         assert inside.find(max_age_s=3600).artifacts[0].url.startswith(other.url)
 
 
-def test_the_second_mirror_of_the_machine_serves_where_the_first_does_not(inside: Inside) -> None:
+def test_the_second_mirror_is_used_if_the_first_fails(inside: Inside) -> None:
     url = inside.mini.server.url
     inside.write_sources(f"Types: deb\nURIs: {url}/gone {url}/debian\nSuites: mini\nComponents: main\n")
     found = inside.find()
@@ -154,8 +154,8 @@ def test_the_second_mirror_of_the_machine_serves_where_the_first_does_not(inside
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
-def test_another_archive_with_the_same_suite_is_no_mirror(inside: Inside, form: str) -> None:
-    """Many vendors name their suites like the distribution's; their keys must not vouch for its packages."""
+def test_another_archive_with_the_same_suite_is_not_a_mirror(inside: Inside, form: str) -> None:
+    """Many vendors use the distribution's suite names; their keys must not vouch for its packages."""
     vendor, url = Key.new("vendor"), inside.mini.server.url
     (inside.mini.sysroot / "usr/share/keyrings/vendor.gpg").write_bytes(vendor.keyring)
     inline = "".join(f"\n {line or '.'}" for line in vendor.armoured.decode().strip().splitlines())
@@ -197,8 +197,8 @@ def test_a_machine_without_the_distributions_keyring(inside: Inside) -> None:
     assert "install the keyring: /usr/share/keyrings/mini.gpg" in error.hints
 
 
-def test_on_another_distribution_a_vendors_stable_is_no_mirror(inside: Inside) -> None:
-    """Browsers and editors come from archives with a suite `stable`, often without a key of their own."""
+def test_on_another_distribution_stable_is_not_a_mirror(inside: Inside) -> None:
+    """Browsers and editors come from archives with a suite `stable`, often without their own key."""
     (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
     url = inside.mini.server.url
     inside.write_sources(f"Types: deb\nURIs: {url}/vendor\nSuites: mini\nComponents: main\n")
@@ -206,7 +206,7 @@ def test_on_another_distribution_a_vendors_stable_is_no_mirror(inside: Inside) -
     assert inside.mini.server.seen("/vendor/dists/mini/InRelease") == []
 
 
-def test_an_index_that_has_run_out_is_used_with_a_note_where_apt_is_set_so(
+def test_an_expired_index_is_used_with_a_note_if_apt_allows_it(
     inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside.mini.repo.publish(fields={"Valid-Until": http_date(-86400)})
@@ -221,7 +221,7 @@ def test_an_index_that_has_run_out_is_used_with_a_note_where_apt_is_set_so(
 # ---------------------------------------------------------------- an archive of AMD's kind
 
 
-def test_amds_packages_stand_on_those_of_the_machines_own_release(amd: Amd) -> None:
+def test_amds_packages_use_those_of_the_machines_release(amd: Amd) -> None:
     found = amd.find()
     assert [(artifact.name, artifact.repo) for artifact in found.artifacts] == [
         ("hip-runtime-amd", "amd"),
@@ -253,7 +253,7 @@ def test_keys_beside_the_pinned_one_are_not_trusted(amd: Amd) -> None:
     assert refused(amd.inside, "amd").code == "signature"
 
 
-def test_an_archive_whose_key_cannot_be_had(amd: Amd) -> None:
+def test_an_archive_with_an_unavailable_key(amd: Amd) -> None:
     amd.inside.mini.server.always(amd.key_path, Fault(status=404))
     error = refused(amd.inside, "amd")
     assert error.code == "gone"
@@ -279,7 +279,7 @@ def test_a_machine_whose_apt_follows_stable(amd: Amd) -> None:
     assert [artifact.name for artifact in amd.find().artifacts] == ["hip-runtime-amd", "libdrm2"]
 
 
-def test_amds_packages_on_a_machine_that_is_no_debian(amd: Amd) -> None:
+def test_amds_packages_on_another_distribution(amd: Amd) -> None:
     (amd.inside.mini.sysroot / "etc/os-release").write_text('ID=fedora\nVERSION_CODENAME=""\n')
     error = refused(amd.inside, "amd")
     assert error.code == "no-mirror"
@@ -290,7 +290,7 @@ def test_amds_packages_on_a_machine_that_is_no_debian(amd: Amd) -> None:
 # ---------------------------------------------------------------- seen from the command line
 
 
-def test_a_package_that_has_left_the_pool(inside: Inside) -> None:
+def test_a_package_removed_from_the_pool(inside: Inside) -> None:
     mini = inside.mini
     mini.create("first")
     mini.repo.remove("mini5-blas")
@@ -309,8 +309,8 @@ def test_a_package_that_has_left_the_pool(inside: Inside) -> None:
     assert not (mini.prefix("third")).exists()
 
 
-def test_a_package_that_the_mirror_has_replaced_since(inside: Inside) -> None:
-    """The kept index is hours old, the mirror has moved on: the plan is made anew, with a word about it."""
+def test_a_package_replaced_on_the_mirror(inside: Inside) -> None:
+    """The cached index is hours old and the mirror has changed: the plan is repeated, with a note."""
     mini = inside.mini
     assert mini.run("resolve", "--rocm", "5.7").returncode == 0
     mini.repo.remove("mini5-blas")
@@ -322,7 +322,7 @@ def test_a_package_that_the_mirror_has_replaced_since(inside: Inside) -> None:
 
 
 def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
-    """Where apt's settings alone know the way out."""
+    """Apt's settings may be the only place with a proxy."""
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     mini = inside.mini
@@ -337,7 +337,7 @@ def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
 
 
 def printed(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what a command says, without the breaks of lines."""
+    """Return a command's output without line breaks."""
     return " ".join((done.stdout + done.stderr).split())
 
 
@@ -349,9 +349,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
         ({"Date": ""}, "no valid field `Date`"),
     ],
 )
-def test_a_signed_index_that_is_not_the_one_asked_for(
-    inside: Inside, fields: dict[str, str], said: str
-) -> None:
+def test_a_signed_index_of_another_suite(inside: Inside, fields: dict[str, str], said: str) -> None:
     mini = inside.mini
     mini.repo.publish(fields=fields)
     assert said in printed(mini.run("resolve", "--rocm", "5.7"))
@@ -363,7 +361,7 @@ def test_a_signed_index_that_is_not_the_one_asked_for(
 
 
 def test_an_old_signed_index_from_another_mirror(inside: Inside, tmp_path: Path) -> None:
-    """What a lagging mirror does, and whoever wants an old hole back."""
+    """Lagging mirrors do this, and attackers who want to reintroduce an old vulnerability."""
     mini = inside.mini
     (old,) = (each for each in mini.repo.packages if each.name == "mini5-blas")
     with Loopback(folder=tmp_path / "old") as mirror:
@@ -377,7 +375,7 @@ def test_an_old_signed_index_from_another_mirror(inside: Inside, tmp_path: Path)
         assert mini.run("config", "set", "mirrors.debian:", f"{mirror.url}/debian").returncode == 0
         done = mini.run("resolve", "--rocm", "5.7")
         assert done.returncode == 0, done.stderr
-        assert f"`{mirror.url}/debian/` offers the index of `mini` in `debian:` of " in printed(done)
+        assert f"`{mirror.url}/debian/` offers the index of `mini` in `debian:` from " in printed(done)
         assert "rocenv keeps using the newer one" in printed(done)
         for path in (mini.home / "cache/indices").glob("mini-*/*"):
             if len(path.name) == 64:
@@ -392,8 +390,8 @@ def test_an_old_signed_index_from_another_mirror(inside: Inside, tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["", ":{}", ".:{}"])
-def test_a_program_in_the_current_folder_makes_no_forged_index_valid(amd: Amd, path: str) -> None:
-    """A clone of somebody's project brings a `gpgv` along, and PATH has an empty entry."""
+def test_a_gpgv_in_the_current_folder_is_not_used(amd: Amd, path: str) -> None:
+    """A cloned project contains a `gpgv`, and PATH has an empty entry."""
     mini = amd.inside.mini
     profile = mini.root / "profiles/amd.toml"
     profile.write_text(profile.read_text().replace(amd.repo.key.fingerprint, SHA1_FINGERPRINT))

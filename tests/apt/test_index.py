@@ -1,4 +1,4 @@
-"""An index is believed only link by link: key, `InRelease`, `Packages`, package."""
+"""An index is trusted link by link: key, `InRelease`, `Packages`, package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BINARY = "/debian/dists/mini/main/binary-amd64"
 
 
 class World:
-    """A mirror with one package, and a client with a folder for what it keeps."""
+    """A mirror with one package, and a client with its cache folder."""
 
     def __init__(self, folder: Path, server: Loopback) -> None:
         self.server = server
@@ -56,7 +56,7 @@ class World:
         )
 
     def names(self, state: State) -> list[str]:
-        """Return the versions of `a` that an index has."""
+        """Return the versions of `a` in an index."""
         return [package.version for package in self.lists(state).named("a")]
 
     def lists(self, state: State) -> Lists:
@@ -86,7 +86,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.mark.parametrize("forms", [(".xz", ".gz"), (".gz",), ("", ".gz"), ("",)])
 @pytest.mark.parametrize("by_hash", [True, False])
-def test_whatever_form_the_mirror_has(world: World, forms: tuple[str, ...], by_hash: bool) -> None:
+def test_all_list_formats_of_mirrors(world: World, forms: tuple[str, ...], by_hash: bool) -> None:
     world.repo.publish(forms=forms, by_hash=by_hash)
     state = world.refresh()
     assert world.names(state) == ["1"]
@@ -121,7 +121,7 @@ def test_a_changed_index_replaces_the_old_one(world: World) -> None:
 
 
 def test_by_hash_bridges_an_update_between_two_requests(world: World) -> None:
-    """The mirror moves on after `InRelease` was read: the old list is still there under its hash."""
+    """The mirror is updated after `InRelease` was read: the old list still exists under its hash."""
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
     world.repo.publish()
@@ -130,7 +130,7 @@ def test_by_hash_bridges_an_update_between_two_requests(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"]
 
 
-def test_without_by_hash_such_an_update_is_noticed(world: World) -> None:
+def test_without_by_hash_an_update_is_detected(world: World) -> None:
     world.repo.publish(by_hash=False)
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
@@ -141,7 +141,7 @@ def test_without_by_hash_such_an_update_is_noticed(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"], "nothing wrong was kept"
 
 
-def test_a_mirror_that_promises_hashes_and_has_none(world: World) -> None:
+def test_a_mirror_that_lacks_promised_by_hash_files(world: World) -> None:
     world.server.always(world.list_path(), Fault(status=404))
     assert world.names(world.refresh()) == ["1"]
 
@@ -154,18 +154,18 @@ def test_a_mirror_that_promises_hashes_and_has_none(world: World) -> None:
     [Fault(body=HTML), Fault(body=b""), Fault(body=lzma.compress(b"Package: evil\nVersion: 1\n"))],
     ids=["sign-in page", "empty", "another list"],
 )
-def test_a_list_that_is_not_the_promised_one(world: World, fault: Fault) -> None:
+def test_a_list_with_the_wrong_hash(world: World, fault: Fault) -> None:
     world.server.always(world.list_path(), fault)
     error = world.refused("hash-mismatch")
     assert world.list_path() in error.message
     assert {path.name for path in world.folder.iterdir()} == set(), "nothing of it is kept"
 
 
-def test_a_list_that_is_cut_short(world: World) -> None:
+def test_a_truncated_list(world: World) -> None:
     content = world.repo.read("main/binary-amd64/Packages.xz")
     world.server.always(world.list_path(), Fault(body=content[: len(content) // 2]))
     error = world.refused("hash-mismatch")
-    assert f"truncated or another file, with {len(content) // 2} of {len(content)} bytes" in error.message
+    assert f"truncated or another file: {len(content) // 2} of {len(content)} bytes" in error.message
     world.server.always(world.list_path(), Fault(cut_after=0))
     world.refused("unreachable")
 
@@ -211,7 +211,7 @@ def test_an_index_without_the_list_that_is_needed(world: World) -> None:
         ({"SHA256": f"\n {'0' * 300} 5 main/binary-amd64/Packages.xz"}, "Packages"),
     ],
 )
-def test_a_signed_index_that_makes_no_sense(world: World, fields: dict[str, str], said: str) -> None:
+def test_an_invalid_signed_index(world: World, fields: dict[str, str], said: str) -> None:
     world.repo.publish(fields=fields)
     assert said in world.refused("index-damaged").message
 
@@ -224,7 +224,7 @@ def test_a_signed_index_that_makes_no_sense(world: World, fields: dict[str, str]
         b"Package: a\nVersion: 1\nDepends: )\n",
     ],
 )
-def test_a_signed_list_that_makes_no_sense(world: World, content: bytes) -> None:
+def test_an_invalid_signed_list(world: World, content: bytes) -> None:
     path = world.folder / hashlib.sha256(content).hexdigest()
     world.folder.mkdir()
     path.write_bytes(content)
@@ -235,7 +235,7 @@ def test_a_signed_list_that_makes_no_sense(world: World, content: bytes) -> None
 # ---------------------------------------------------------------- an index that has run out
 
 
-def test_an_index_that_has_run_out_is_refused(world: World) -> None:
+def test_an_expired_index_is_refused(world: World) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(-3600)})
     error = world.refused("index-expired")
     assert "expired on" in error.message
@@ -247,13 +247,13 @@ def test_an_index_that_is_still_valid(world: World) -> None:
     assert not world.refresh().has_expired
 
 
-def test_where_apt_is_set_not_to_mind(world: World) -> None:
+def test_an_expired_index_that_apt_accepts(world: World) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(-3600)})
     world.settings = Settings(check_valid_until=False)
     assert world.refresh().has_expired
 
 
-def test_where_apt_is_set_not_to_mind_for_one_mirror(world: World) -> None:
+def test_an_expired_index_that_apt_accepts_from_one_mirror(world: World) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(-3600)})
     world.place = replace(world.place, dateless=("http://other.example.org/debian/",))
     world.refused("index-expired")
@@ -261,7 +261,7 @@ def test_where_apt_is_set_not_to_mind_for_one_mirror(world: World) -> None:
     assert world.names(world.refresh()) == ["1"]
 
 
-def test_a_mirror_that_is_held_back_cannot_say_for_ever_that_nothing_changed(
+def test_a_frozen_mirror_cannot_claim_forever_that_nothing_changed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(600)})
@@ -286,7 +286,7 @@ def test_a_mirror_that_is_held_back_cannot_say_for_ever_that_nothing_changed(
     ],
 )
 def test_an_index_names_its_suite_by_either_name(world: World, fields: dict[str, str]) -> None:
-    """Debian's trixie is `stable` too; AMD's suites have one name for both."""
+    """Debian's trixie is also `stable`; AMD's suites use one name for both."""
     world.repo.publish(fields=fields)
     assert world.names(world.refresh()) == ["1"]
 
@@ -297,11 +297,11 @@ def test_an_index_names_its_suite_by_either_name(world: World, fields: dict[str,
         ({"Suite": "stable", "Codename": "trixie"}, "`stable` or `trixie`"),
         ({"Suite": "mini-security", "Codename": "mini-security"}, "`mini-security`"),
         ({"Suite": "mini-updates", "Codename": "MINI"}, "`MINI`"),
-        ({"Suite": "", "Codename": ""}, "a suite without a name"),
+        ({"Suite": "", "Codename": ""}, "an unnamed suite"),
     ],
 )
 def test_the_index_of_another_suite(world: World, fields: dict[str, str], said: str) -> None:
-    """The same key signs them all."""
+    """One key signs them all."""
     world.refresh()
     world.repo.publish(fields=fields)
     error = world.refused("index-suite")
@@ -312,7 +312,7 @@ def test_the_index_of_another_suite(world: World, fields: dict[str, str], said: 
 
 
 def test_a_suite_below_another_may_have_its_name(tmp_path: Path, world: World) -> None:
-    """As Debian's `buster/updates` did."""
+    """Like Debian's `buster/updates`."""
     world.place = replace(world.place, suite="mini/updates")
     repo = Repo(tmp_path / "www/debian", suite="mini/updates")
     repo.add("a", "3")
@@ -333,7 +333,7 @@ def test_an_index_of_the_future(world: World) -> None:
     assert world.names(world.refresh()) == ["1"], "clocks are never quite the same"
 
 
-def test_an_index_of_the_future_where_apt_is_set_not_to_mind(world: World) -> None:
+def test_an_index_of_the_future_that_apt_accepts(world: World) -> None:
     world.repo.publish(fields={"Date": http_date(3600)})
     world.place = replace(world.place, undated=("http://other.example.org/debian/",))
     world.refused("index-future")
@@ -353,13 +353,13 @@ def test_an_index_without_a_date(world: World, date: str) -> None:
 
 
 def published(world: World, version: str, seconds: float, **fields: str) -> None:
-    """Offer one version of `a` in an index of a certain time."""
+    """Serve one version of `a` in an index with this date."""
     world.repo.remove("a")
     world.repo.add("a", version)
     world.repo.publish(fields={"Date": http_date(seconds), **fields})
 
 
-def test_instead_of_an_older_index_the_newer_one_is_used(world: World) -> None:
+def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
     published(world, "2", -3600)
     newer = world.refresh()
     published(world, "1", -86400)
@@ -367,14 +367,14 @@ def test_instead_of_an_older_index_the_newer_one_is_used(world: World) -> None:
         state = world.refresh()
         assert world.names(state) == ["2"]
         assert state.date_s == newer.date_s
-        assert "older than the one of" in state.older
-    assert "older than the one of" in world.refresh(max_age_s=60).older, "and while it is fresh too"
+        assert "older than the one from" in state.older
+    assert "older than the one from" in world.refresh(max_age_s=60).older, "and while it is fresh too"
     published(world, "3", -60)
     state = world.refresh()
     assert (world.names(state), state.older) == (["3"], "")
 
 
-def test_an_index_of_the_same_time_is_no_older_one(world: World) -> None:
+def test_an_index_of_the_same_time_is_accepted(world: World) -> None:
     date = http_date(-60)
     world.repo.publish(fields={"Date": date})
     world.refresh()
@@ -383,16 +383,14 @@ def test_an_index_of_the_same_time_is_no_older_one(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"]
 
 
-def test_an_older_index_that_has_expired_is_no_obstacle_either(world: World) -> None:
+def test_an_older_expired_index_does_not_block(world: World) -> None:
     published(world, "2", -60)
     world.refresh()
     published(world, "1", -86400, **{"Valid-Until": http_date(-3600)})
     assert world.names(world.refresh()) == ["2"]
 
 
-def test_a_newer_index_that_has_expired_is_not_used_for_ever(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_expired_index_is_not_used_forever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     published(world, "2", -60, **{"Valid-Until": http_date(600)})
     world.refresh()
     published(world, "1", -86400)
@@ -407,7 +405,7 @@ def test_an_older_index_without_the_newer_one(world: World) -> None:
     (world.folder / newest.sha256).unlink()
     published(world, "1", -86400)
     error = world.refused("index-older")
-    assert "older than the one of" in error.message
+    assert "older than the one from" in error.message
     assert any("`rocenv cache clear indices`" in hint for hint in error.hints)
     world.refused("index-older")
     published(world, "3", -60)
@@ -425,7 +423,7 @@ def test_another_mirror_does_not_make_an_older_index_acceptable(world: World) ->
     assert state.mirrors == world.place.mirrors, "packages come from the mirror that is set now"
 
 
-def test_an_old_index_is_all_there_is_of_an_old_release(world: World) -> None:
+def test_an_old_release_has_only_an_old_index(world: World) -> None:
     """AMD has never signed ROCm 5.7 again."""
     published(world, "1", -900 * 86400.0)
     assert world.names(world.refresh()) == ["1"]
@@ -442,7 +440,7 @@ def test_an_old_index_of_a_rolling_suite(world: World) -> None:
     assert world.refresh().has_expired
 
 
-def test_a_file_that_is_too_large_for_an_index_is_not_read_to_its_end(world: World) -> None:
+def test_an_oversized_index_is_not_read_completely(world: World) -> None:
     world.server.always(IN_RELEASE, Fault(body=world.repo.read("InRelease") + b"x" * (2 << 20)))
     error = world.refused("too-large")
     assert IN_RELEASE in error.message
@@ -451,7 +449,7 @@ def test_a_file_that_is_too_large_for_an_index_is_not_read_to_its_end(world: Wor
 # ---------------------------------------------------------------- without the network, and after damage
 
 
-def test_offline_the_kept_index_is_used_however_old_it_is(world: World) -> None:
+def test_offline_the_cached_index_is_used_at_any_age(world: World) -> None:
     state = world.refresh()
     world.network = Network(offline=True)
     before = len(world.server.requests)
@@ -468,7 +466,7 @@ def test_offline_without_an_index(world: World, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
-def test_a_damaged_kept_list_is_fetched_anew(world: World, damage: str) -> None:
+def test_a_damaged_cached_list_is_downloaded_again(world: World, damage: str) -> None:
     state = world.refresh()
     path = world.folder / state.files[0].sha256
     content = path.read_bytes()
@@ -477,19 +475,19 @@ def test_a_damaged_kept_list_is_fetched_anew(world: World, damage: str) -> None:
     else:
         path.write_bytes(content[:20] if damage == "cut" else content[:-1] + b"\x00")
         error = world.refused("index-damaged", max_age_s=60)
-        assert "repeat the command" in error.hints[0]
+        assert "run the command again" in error.hints[0]
     assert world.names(world.refresh(max_age_s=60)) == ["1"]
 
 
 @pytest.mark.parametrize("state", [b"", b"{", b"[]", b'{"base": 1}', b'{"files": []}', b"\xff"])
-def test_a_damaged_state_is_no_state(world: World, state: bytes) -> None:
+def test_a_damaged_state_is_ignored(world: World, state: bytes) -> None:
     world.refresh()
     (world.folder / "state.json").write_bytes(state)
     assert world.names(world.refresh(max_age_s=60)) == ["1"]
 
 
-def test_a_state_that_somebody_else_has_put_there_is_no_state(world: World) -> None:
-    """It names a list that nobody signed, which is there under its own hash."""
+def test_a_planted_state_is_ignored(world: World) -> None:
+    """It lists a file that nobody signed, which exists under its own hash."""
     signed = world.refresh()
     forged = b"Package: a\nVersion: 666\nFilename: a.deb\nSHA256: " + b"6" * 64 + b"\n"
     sha256 = hashlib.sha256(forged).hexdigest()
@@ -506,15 +504,15 @@ def test_a_state_that_somebody_else_has_put_there_is_no_state(world: World) -> N
 def test_a_list_that_another_process_has_just_replaced(world: World) -> None:
     state = world.refresh()
     (world.folder / state.files[0].sha256).unlink()
-    with pytest.raises(FetchError, match="cannot read the kept index") as caught:
+    with pytest.raises(FetchError, match="cannot read the cached index") as caught:
         world.lists(state)
-    assert "repeat the command" in caught.value.hints[0]
+    assert "run the command again" in caught.value.hints[0]
 
 
 # ---------------------------------------------------------------- finding packages in it
 
 
-def test_packages_by_name_and_by_what_they_provide(world: World) -> None:
+def test_packages_by_name_and_provided_name(world: World) -> None:
     world.repo.add("b", "1", provides="a (= 7), mail-agent")
     world.repo.add("a", "2", depends="x", description="first\n Package: c\n Provides: mail-agent")
     world.repo.add("ab", "1", provides="z")

@@ -1,4 +1,4 @@
-"""The machine's own apt is read as apt reads it."""
+"""The machine's apt configuration is read as apt reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIRROR = "http://mirror.example.org/debian"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of another machine's apt settings, empty."""
+    """An empty apt configuration of another machine."""
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     folder = tmp_path / "etc/apt"
     (folder / "sources.list.d").mkdir(parents=True)
@@ -64,7 +64,7 @@ def test_the_one_line_form(machine: Path, line: str, expected: list[Entry]) -> N
     "uri", ["mirror+file:/etc/apt/mirrors/debian.list", "mirror+file:///etc/apt/mirrors/debian.list"]
 )
 def test_a_list_of_mirrors_in_a_file(machine: Path, uri: str) -> None:
-    """So Debian's cloud images are set up."""
+    """Debian's cloud images use this."""
     (machine / "mirrors").mkdir()
     (machine / "mirrors/debian.list").write_text(
         f"# ours\n{MIRROR}/\n\nhttps://b.example.org/d\tpriority:1\n"
@@ -172,7 +172,7 @@ def test_mirrors_of_a_distribution(machine: Path) -> None:
         ('Acquire::http { Proxy "DIRECT"; };', Settings()),
     ],
 )
-def test_settings_are_those_of_the_examined_machine(machine: Path, conf: str, expected: Settings) -> None:
+def test_settings_come_from_the_examined_machine(machine: Path, conf: str, expected: Settings) -> None:
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     (machine / "apt.conf.d").mkdir()

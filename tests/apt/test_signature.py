@@ -1,4 +1,4 @@
-"""Nothing that is not signed by a trusted key is believed, in any way that it may come about."""
+"""Only text signed by a trusted key is accepted, whatever the attack."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def refused(signed: bytes, *keyrings: bytes, fingerprints: tuple[str, ...] = ())
     return caught.value
 
 
-def test_what_a_known_key_has_signed() -> None:
+def test_text_signed_by_a_known_key() -> None:
     key = archive_key()
     assert checked(key.clear_sign(TEXT), key.keyring).rstrip("\n") == TEXT.rstrip("\n")
 
 
-def test_the_key_may_stand_anywhere(other: Key) -> None:
+def test_the_key_may_be_anywhere_in_the_keyring(other: Key) -> None:
     key = archive_key()
     signed = key.clear_sign(TEXT)
     for rings in (
@@ -108,7 +108,7 @@ def test_a_key_that_has_expired() -> None:
         bytes(range(256)),
     ],
 )
-def test_what_is_not_signed(content: bytes) -> None:
+def test_unsigned_text(content: bytes) -> None:
     refused(content, archive_key().keyring)
 
 
@@ -118,7 +118,7 @@ def test_a_part_of_a_signed_file(end: float) -> None:
     refused(signed[: int(len(signed) * end)], archive_key().keyring)
 
 
-def test_a_detached_signature_is_no_signed_text() -> None:
+def test_a_detached_signature_is_rejected() -> None:
     mode = pysequoia.SignatureMode.DETACHED
     signature = pysequoia.sign(archive_key().secret.signer(), TEXT.encode(), mode=mode)
     refused(bytes(signature), archive_key().keyring)
@@ -128,7 +128,7 @@ def test_a_detached_signature_is_no_signed_text() -> None:
     ("before", "after"),
     [(b"Suite: evil\n", b""), (b"", b"Suite: evil\n"), (b"Suite: evil\n\n", b"\nSuite: evil\n")],
 )
-def test_text_outside_the_signed_part_is_not_believed(before: bytes, after: bytes) -> None:
+def test_text_outside_the_signed_part_is_dropped(before: bytes, after: bytes) -> None:
     signed = before + archive_key().clear_sign(TEXT) + after
     try:
         text = checked(signed, archive_key().keyring)
@@ -150,7 +150,7 @@ def test_text_signed_by_a_stranger_beside_the_trusted_one(other: Key) -> None:
 
 
 def test_one_known_signature_of_two(other: Key) -> None:
-    """As Debian signs: by the archive's key and the release's, of which an old machine knows one."""
+    """Debian signs with the archive's key and the release's, of which an old machine knows one."""
     signed = _signed_by_both(archive_key(), other)
     assert "trixie" in checked(signed, archive_key().keyring)
     assert "trixie" in checked(signed, other.keyring)
@@ -164,7 +164,7 @@ def test_no_keyring_at_all() -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\x99" * 40, b"<html></html>"])
-def test_a_keyring_that_is_none(garbage: bytes) -> None:
+def test_an_invalid_keyring(garbage: bytes) -> None:
     refused(archive_key().clear_sign(TEXT), garbage)
     assert fingerprints_in(garbage) == frozenset()
 
@@ -222,7 +222,7 @@ bXBsZS5vcmcACgkQ6k0BbY5Rif8vLwEA3LyxC1ENlOjDoiSApTM1eS+2S0YixEAh
 """
 
 
-def test_it_is_used_where_it_is_pinned() -> None:
+def test_it_is_used_if_it_is_pinned() -> None:
     """AMD's key is one of these."""
     if shutil.which("gpgv") is None:
         cannot_run("gpgv is not installed")
@@ -232,7 +232,7 @@ def test_it_is_used_where_it_is_pinned() -> None:
     assert "evil" not in checked(surrounded, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
 
 
-def test_it_is_not_used_where_it_is_not() -> None:
+def test_it_is_not_used_otherwise() -> None:
     refused(SHA1_KEY_SIGNED, SHA1_KEY)
 
 
@@ -248,7 +248,7 @@ def test_it_is_not_used_where_it_is_not() -> None:
     ],
     ids=["changed", "signed by SHA-1", "twice", "cut off", "not signed", "empty"],
 )
-def test_gpgv_believes_no_more_than_that(signed: bytes) -> None:
+def test_gpgv_rejects_other_texts(signed: bytes) -> None:
     refused(signed, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
 
 
@@ -264,14 +264,14 @@ def test_a_pinned_key_that_has_expired() -> None:
     refused(key.clear_sign(TEXT), expired, fingerprints=(key.fingerprint,))
 
 
-def test_without_gpgv_the_remedy_is_gpgv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_gpgv_the_hint_is_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path),))
     error = refused(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
     assert "install `gpgv`" in error.hints[0]
 
 
-def test_gpgv_is_asked_only_about_keys_that_vouch_by_sha1(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Sequoia can judge, it has judged: a pinned key is no reason to ask somebody else."""
+def test_gpgv_is_used_only_for_sha1_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Sequoia can judge a key, gpgv is not asked, even if the key is pinned."""
     monkeypatch.setattr(process, "run", lambda *_, **__: pytest.fail("gpgv was asked"))
     key = archive_key()
     changed = key.clear_sign(TEXT).replace(b"trixie", b"forky!")
@@ -299,16 +299,16 @@ def test_a_signature_from_the_future(signer: Signer, short: Signer) -> None:
 
 @SIGNERS
 def test_a_key_that_had_expired_when_it_signed(signer: Signer, short: Signer) -> None:
-    """One that has expired since was good then: AMD signs none of its old releases again."""
+    """A key that has expired since was valid then: AMD never re-signs its old releases."""
     pin = (short.fingerprint,)
     assert checked(short.signed["2024-01-01"], short.key, fingerprints=pin).startswith("Suite: jammy")
     refused(short.signed["2024-04-01"], short.key, fingerprints=pin)
 
 
-def test_where_this_machines_clock_is_behind_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_clock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     signed = archive_key().clear_sign(f"{TEXT}Date: {http_date(0)}\n").replace(b"abc", b"abd")
     assert not any("clock" in hint for hint in refused(signed, archive_key().keyring).hints)
-    then = time.time() - 7 * 3600  # Windows keeps the hardware's clock in local time
+    then = time.time() - 7 * 3600  # Windows keeps the hardware clock in local time
     monkeypatch.setattr(time, "time", lambda: then)
     assert refused(signed, archive_key().keyring).hints[0] == "check this machine's clock: `date`"
 
@@ -379,7 +379,7 @@ print(ask(signed), peak() - before)
         "a second signature",
     ],
 )
-def test_a_small_file_takes_little_memory_before_it_is_trusted(name: str, tmp_path: Path) -> None:
+def test_a_small_untrusted_file_takes_little_memory(name: str, tmp_path: Path) -> None:
     good, key, signed = (tmp_path / each for each in ("good", "key", "signed"))
     good.write_bytes(archive_key().clear_sign(TEXT))
     key.write_bytes(archive_key().keyring)
@@ -392,7 +392,7 @@ def test_a_small_file_takes_little_memory_before_it_is_trusted(name: str, tmp_pa
 
 
 def test_real_files_are_within_the_limits() -> None:
-    """Ubuntu's have 300 kB, Debian's three signatures; a newer kind of signature has 5 kB."""
+    """Ubuntu's has 300 kB, Debian's three signatures; a newer kind of signature has 5 kB."""
     text = TEXT + "".join(
         f" {number:064x} 12345 main/binary-amd64/Packages{number}\n" for number in range(6000)
     )
@@ -403,7 +403,7 @@ def test_real_files_are_within_the_limits() -> None:
 # ---------------------------------------------------------------- where gpgv comes from
 
 
-# A `gpgv` to which every signature is good, also those over what it was not asked about.
+# A `gpgv` that accepts every signature, even of other files.
 FORGER = """#!/bin/sh
 PATH=/usr/bin:/bin
 touch asked
@@ -415,10 +415,8 @@ echo "[GNUPG:] VALIDSIG A 2026-11-20 1795177117 0 4 0 1 10 01 A"
 
 
 @pytest.mark.parametrize("path", ["", ".", ":{system}", ".:{system}", "{folder}:{system}", "bin:{system}"])
-def test_a_gpgv_of_somebody_else_is_never_asked(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With `.` in PATH, one in the folder of a project that somebody cloned made a forged index valid."""
+def test_a_foreign_gpgv_is_never_used(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `.` in PATH, one in a cloned project's folder would make a forged index valid."""
     for folder in (tmp_path, tmp_path / "bin"):
         folder.mkdir(exist_ok=True)
         fake = folder / "gpgv"

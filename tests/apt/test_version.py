@@ -1,4 +1,4 @@
-"""The order of versions is dpkg's, for all that dpkg calls a version."""
+"""Versions are ordered like dpkg orders them, if dpkg accepts them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rocenv.sources.apt.version import satisfies, upstream, version_key
 from tests.network import cannot_run
 
 OPERATORS = ("<<", "<=", "=", ">=", ">>")
-# Each is older than the next one.
+# Each is older than the next.
 ASCENDING = [
     "0~~",
     "0~~a",
@@ -54,7 +54,7 @@ def dpkg() -> str:
 
 
 def by_dpkg(dpkg: str, left: str, right: str) -> int:
-    """Return what dpkg makes of two versions, by asking it as few questions as can be."""
+    """Compare two versions with dpkg, using as few calls as possible."""
     for operator, answer in (("lt", -1), ("gt", 1)):
         command = [dpkg, "--compare-versions", left, operator, right]
         if subprocess.run(command, stderr=subprocess.DEVNULL, timeout=10).returncode == 0:
@@ -82,7 +82,7 @@ def test_dpkg_agrees_with_the_table(dpkg: str, left: str, right: str) -> None:
 @pytest.mark.parametrize(
     ("left", "right"), [("1.0", "1.0-0"), ("0:1.0", "1.0"), ("1.00", "1.0"), ("1.a0", "1.a")]
 )
-def test_versions_that_look_different_and_are_not(dpkg: str, left: str, right: str) -> None:
+def test_equal_versions_with_different_spelling(dpkg: str, left: str, right: str) -> None:
     assert by_dpkg(dpkg, left, right) == 0
     assert compare(left, right) == 0
 
@@ -103,7 +103,7 @@ def test_any_two_versions_are_ordered_as_by_dpkg(dpkg: str, left: str, right: st
 
 
 @given(left=VERSION, right=VERSION, operator=st.sampled_from(OPERATORS))
-def test_an_operator_says_what_the_order_says(left: str, right: str, operator: str) -> None:
+def test_operators_match_the_order(left: str, right: str, operator: str) -> None:
     difference = compare(left, right)
     expected = {
         "<<": difference < 0,

@@ -161,7 +161,7 @@ def test_scripts_are_told_what_people_are(tmp_path: Path, bare: Path) -> None:
     model = str(eight_billion(tmp_path / "m.gguf"))
     told = document(bare, "--model", model, "--context", "200000")
     assert told["notes"] == mem(bare, "--model", model, "--context", "200000").stderr.splitlines()
-    for words in ("there is no AMD GPU here", "made for a context of 131,072", "without flash attention"):
+    for words in ("this machine has no AMD GPU", "made for a context of 131,072", "without flash attention"):
         assert any(words in note for note in told["notes"]), words
 
 

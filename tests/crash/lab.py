@@ -1,4 +1,4 @@
-"""A home in which real commands are killed at chosen points, and what must hold there afterwards."""
+"""A home in which real commands are killed at chosen points, and invariants to check afterwards."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ KILLER = Path(__file__).parent / "killer"
 
 @dataclass
 class Lab:
-    """The mini world, with one home that is put back before every try."""
+    """The miniature world, with a home that is restored before each attempt."""
 
     mini: Mini
 
     def keep(self) -> None:
-        """Make the home as it is now what `put_back` brings; hard links stay hard links."""
+        """Save the home for `put_back`; hard links stay hard links."""
         self.mini.home.mkdir(exist_ok=True)
         subprocess.run(["cp", "-a", str(self.mini.home), str(self._kept)], check=True, timeout=30)
 
@@ -41,7 +41,7 @@ class Lab:
         return self.mini.run(*argv)
 
     def changes(self, *argv: str) -> list[str]:
-        """Run a command to its end and return what it did to the disk, in order."""
+        """Run a command to completion and return its changes to the disk, in order."""
         log = self.mini.root / "log"
         log.unlink(missing_ok=True)
         done = self._run_watched(*argv, KILL_LOG=str(log))
@@ -49,13 +49,13 @@ class Lab:
         return log.read_text().splitlines()
 
     def killed_at(self, number: int, *argv: str) -> bool:
-        """Run a command and kill it at its `number`-th change; tell whether it came that far."""
+        """Run a command and kill it at its `number`-th change; return whether it got that far."""
         done = self._run_watched(*argv, KILL_AT=str(number))
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         return done.returncode != 0
 
     def states(self) -> dict[str, str]:
-        """Return name -> state of all envs, once `list` has shown that no complete one is a part of one."""
+        """Return the state of each env by name, after checking with `list` that complete ones are whole."""
         done = self.run("list", "--json")
         assert done.returncode == 0, done.stderr
         states = {env["name"]: env["state"] for env in json.loads(done.stdout)["envs"]}
@@ -65,7 +65,7 @@ class Lab:
         return states
 
     def require_whole(self, name: str) -> None:
-        """Fail unless every file of the env is there, and its scripts are those of its place."""
+        """Fail unless every file of the env exists, and its scripts are for its location."""
         done = self.run("verify", name, "--upto", "files")
         assert done.returncode == 0, done.stdout + done.stderr
         script = '. "$1/activate" && [ "$ROCM_PATH" = "$1/rocm/usr" ] && hipconfig'
@@ -76,14 +76,14 @@ class Lab:
         assert shell.returncode == 0, shell.stderr
 
     def require_whole_store(self) -> None:
-        """Fail unless every artifact of the store is what its manifest says."""
+        """Fail unless every artifact in the store matches its manifest."""
         store = self.mini.home / "store"
         for place in store.iterdir() if store.exists() else []:
             if place.name != ".staging":
                 assert tree(place / "tree") == manifest(place), place
 
     def envs(self) -> dict[str, Any]:
-        """Return all that lies in `envs`, but for the times of creation."""
+        """Return the content of `envs`, except creation times."""
         found = tree(self.mini.home / "envs")
         for name in [name for name in found if name.endswith("/.rocenv/record.json")]:
             record = json.loads((self.mini.home / "envs" / name).read_text())
@@ -114,7 +114,7 @@ def tree(place: Path) -> dict[str, Any]:
 
 
 def manifest(place: Path) -> dict[str, Any]:
-    """Return what the manifest of an artifact in the store says, in the form of `tree`."""
+    """Return the manifest of an artifact in the store, in the format of `tree`."""
     files = manifest_in(place)
     return {
         name: entry.get("link") or (entry["sha256"], entry.get("executable", False))
@@ -123,7 +123,7 @@ def manifest(place: Path) -> dict[str, Any]:
 
 
 def spread(total: int, points: int, share: int, shares: int) -> list[int]:
-    """Return every `shares`-th of `points` numbers that lie evenly in 1..total, both ends among them."""
+    """Return every `shares`-th of `points` numbers spread evenly over 1..total, including both ends."""
     points = min(points, total)
     numbers = [1 + (total - 1) * point // max(1, points - 1) for point in range(points)]
     return numbers[share::shares]

@@ -1,4 +1,4 @@
-"""Disks that are too small, or full up at some point: small ones made for the test, in a mount namespace."""
+"""Disks that are too small or fill up, as small filesystems in a mount namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @cache
 def namespace() -> tuple[str, ...]:
-    """Return the start of a command line that runs the rest where it may mount things."""
+    """Return the start of a command line that runs the rest with permission to mount."""
     if shutil.which("unshare") is not None:
         for options in (("-m",), ("-rm",)):
             command = ["unshare", *options, "mount", "-t", "tmpfs", "none", "/mnt"]
@@ -34,12 +34,12 @@ def namespace() -> tuple[str, ...]:
 
 @dataclass
 class Disk:
-    """The home of the mini world as a disk of its own, which no other process sees."""
+    """The home of the miniature world as a separate disk, visible to no other process."""
 
     mini: Mini
 
     def mount(self, options: str) -> None:
-        """Put an empty disk there, instead of any before."""
+        """Mount an empty disk, replacing any previous one."""
         self._change('umount -q "$ROCENV_HOME" || true')
         self._change(f'mount -t tmpfs -o {options} none "$ROCENV_HOME"')
 
@@ -47,7 +47,7 @@ class Disk:
         self._change(f'mount -o remount,{size} "$ROCENV_HOME"')
 
     def run(self, *argv: str, first: str = "") -> subprocess.CompletedProcess[str]:
-        """Run `rocenv ARGV...` there, and before it a shell script."""
+        """Run `rocenv ARGV...` there, after a shell script."""
         env, cwd = self.mini.env, self.mini.root
         return forked.run_text(argv, env=env, cwd=cwd, timeout_s=120, within=namespace(), first=first)
 
@@ -74,7 +74,7 @@ def fetched(mini: Mini) -> list[str]:
 
 
 def add_large_set(mini: Mini, *, megabytes: int, stated_kilobytes: int) -> None:
-    """Let the set of 6.4 take so much once unpacked, in two packages that stay small."""
+    """Enlarge the set of 6.4 to this size once unpacked, in two packages that stay small."""
     mini.repo.remove("mini6-blas")
     large = [file(f"./usr/share/large/{number}", bytes(1 << 20)) for number in range(megabytes)]
     half = megabytes // 2
@@ -89,7 +89,7 @@ def add_large_set(mini: Mini, *, megabytes: int, stated_kilobytes: int) -> None:
     mini.repo.publish()
 
 
-def test_too_little_space_is_refused_before_anything_is_fetched(disk: Disk) -> None:
+def test_too_little_space_is_an_error_before_any_download(disk: Disk) -> None:
     add_large_set(disk.mini, megabytes=1, stated_kilobytes=3_000_000)
     disk.mount("size=200m")
     done = disk.create("6.4", "--no-verify", "--json")
@@ -112,7 +112,7 @@ def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
     done = disk.create("6.4", "--no-verify")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: no space left" in done.stderr
-    assert "hint: free some: `rocenv gc`" in done.stderr
+    assert "hint: free some space: `rocenv gc`" in done.stderr
     assert "Traceback" not in done.stderr
     count = 'find "$ROCENV_HOME/store/.staging" "$ROCENV_HOME/envs" -type f | grep -c large || true'
     listed = disk.run("list", first=count)
@@ -126,8 +126,8 @@ def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("share", [0, 1])
-def test_a_disk_that_can_hold_no_more_files(disk: Disk, share: int) -> None:
-    """Whatever cannot be made first: an index, a lock, a package, a folder, a link, a script, the record."""
+def test_a_disk_without_free_inodes(disk: Disk, share: int) -> None:
+    """Whatever fails first: an index, a lock, a package, a folder, a link, a script, the record."""
     for count in range(3 + 6 * share, 150, 12):
         disk.mount(f"size=200m,nr_inodes={count}")
         done = disk.create("5.7", "--no-verify")

@@ -1,7 +1,7 @@
 """`kill -9` at many points of every command that changes something.
 
-Whatever the point: no env looks whole that is not, the store holds no part of an artifact, and the same
-command again completes what was begun, with the very result of an undisturbed run.
+At any point: no incomplete env looks complete, the store contains no partial artifact, and running the
+command again completes the work with the same result as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
         lab.require_whole_store()
         again = lab.run(*CREATE)
         if states.get("demo") == "complete":
-            assert (again.returncode, "exists already" in again.stderr) == (1, True), told
+            assert (again.returncode, "already exists" in again.stderr) == (1, True), told
         else:
             assert again.returncode == 0, f"{told}\n{again.stderr}"
         assert lab.envs() == expected, told
@@ -75,7 +75,7 @@ def test_remove(lab: Lab) -> None:
         again = lab.run("remove", "demo")
         if states:
             assert again.returncode == 0, f"{told}\n{again.stderr}"
-        # An empty folder may be left, which is in nobody's way.
+        # An empty folder may remain, which is harmless.
         assert not any(name.startswith("demo/") for name in lab.envs()), told
         assert lab.run("clone", "other", "demo").returncode == 0, told
         lab.require_whole_store()
@@ -144,5 +144,5 @@ def test_gc(lab: Lab) -> None:
 
 
 def without_staging(lab: Lab) -> dict[str, object]:
-    """Return the content of the envs without what a killed process had not yet given its name."""
+    """Return the content of the envs without staged files of a killed process."""
     return {name: what for name, what in lab.envs().items() if not name.endswith(".new")}

@@ -1,4 +1,4 @@
-"""Several at once, and one that is interrupted."""
+"""Concurrent commands, and interrupted ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def children() -> Iterator[list[subprocess.Popen[str]]]:
-    """The processes that a test starts; none outlives it."""
+    """Processes started by a test; none outlives it."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for child in started:
@@ -53,7 +53,7 @@ def packages(mini: Mini, version: str = "5.7.1-1") -> list[str]:
 
 
 def hold_back(mini: Mini) -> None:
-    """Let the packages of 5.7 come a second later, so that others have time to meet who fetches them."""
+    """Delay the packages of 5.7 by a second, so that other processes meet the download."""
     for path in packages(mini):
         mini.server.fail(path, Fault(status=503, headers={"Retry-After": "1"}))
 
@@ -71,14 +71,14 @@ def finish(children: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
     return sorted(ended)
 
 
-class TestSeveral:
+class TestConcurrent:
     def test_the_same_name_at_once(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
         hold_back(mini)
         for _ in range(2):
             start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
         (won, _), (lost, said) = finish(children)
         assert (won, lost) == (0, 1)
-        assert "env `demo` exists already" in said
+        assert "env `demo` already exists" in said
         assert Lab(mini).states() == {"demo": "complete"}
         assert fetches(mini) == [1, 1]
 
@@ -92,9 +92,7 @@ class TestSeveral:
         assert len(list((mini.home / "store").glob("*/manifest.json"))) == 2
         Lab(mini).require_whole_store()
 
-    def test_freeing_waits_for_the_one_that_builds(
-        self, mini: Mini, children: list[subprocess.Popen[str]]
-    ) -> None:
+    def test_gc_waits_for_create(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
         hold_back(mini)
         start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
         wait_until(lambda: any(mini.server.seen(path) for path in packages(mini)))
@@ -106,7 +104,7 @@ class TestSeveral:
         assert Lab(mini).states() == {"demo": "complete"}
         assert len(list((mini.home / "store").glob("*/manifest.json"))) == 2
 
-    def test_removing_and_making_the_same_name(
+    def test_remove_and_create_of_the_same_name(
         self, mini: Mini, children: list[subprocess.Popen[str]]
     ) -> None:
         mini.create()
@@ -115,7 +113,7 @@ class TestSeveral:
             start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
         for code, said in finish(children):
             assert code in (0, 1), said
-            assert code == 0 or "exists already" in said or "there is no env" in said, said
+            assert code == 0 or "already exists" in said or "there is no env" in said, said
         assert set(Lab(mini).states().values()) <= {"complete"}
 
 
@@ -165,7 +163,7 @@ class TestInterrupted:
         assert waiting.returncode == 130
 
 
-class TestWhereNobodyMayWrite:
+class TestUnwritableHome:
     def run(self, mini: Mini, *argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*unprivileged(), *mini.command(*argv)],
@@ -178,7 +176,7 @@ class TestWhereNobodyMayWrite:
             check=False,
         )
 
-    def test_a_home_that_cannot_be_made(self, mini: Mini) -> None:
+    def test_a_home_that_cannot_be_created(self, mini: Mini) -> None:
         mini.home.parent.chmod(0o555)
         try:
             done = self.run(mini, "create", "demo", "--rocm", "5.7", "--json")
@@ -191,7 +189,7 @@ class TestWhereNobodyMayWrite:
         assert mini.server.requests == [], "that is known before anything is asked"
 
     @pytest.mark.parametrize("kind", ["file", "below a file"])
-    def test_a_home_that_is_no_folder(self, mini: Mini, kind: str) -> None:
+    def test_a_home_that_is_not_a_folder(self, mini: Mini, kind: str) -> None:
         place = mini.root / "odd"
         place.write_text("x")
         home = str(place if kind == "file" else place / "home")
@@ -201,7 +199,7 @@ class TestWhereNobodyMayWrite:
             assert "error: " in done.stderr
         assert mini.run("list", ROCENV_HOME=home).returncode == 0
 
-    def test_a_home_that_may_only_be_read(self, mini: Mini) -> None:
+    def test_a_read_only_home(self, mini: Mini) -> None:
         mini.create()
         folders = [
             path for path in (mini.home, *mini.home.rglob("*")) if path.is_dir() and not path.is_symlink()

@@ -1,4 +1,4 @@
-"""Data files for tests: for each table a row that loads, and what has to stand beside it."""
+"""Data files for tests: for each table, a row that loads, and the rows that it depends on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = list[tuple[str, Row]]  # table and row
 
 KNOWN = {"status": "tested", "source": "tests/data/data.py", "checked": "2026-11-20"}
 
-# Fields that cannot hold just anything of their type.
+# Fields that need specific values of their type.
 _FITTING: dict[str, Row] = {
     "repo": {"keyrings": ["/usr/share/keyrings/x.gpg"]},
     "channel": {"repos": ["base"]},
@@ -69,7 +69,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a row of a table that loads beside `BASE`: its required fields, and `values`."""
+    """Return a row of a table that loads with `BASE`: its required fields, and `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 
@@ -88,7 +88,7 @@ def _value(kind: Any) -> Any:
     return {tuple: [], dict: {}, int: 0, bool: False}.get(origin or kind, "x")
 
 
-# What rows may refer to.
+# Rows that others may refer to.
 BASE: Rows = [
     ("c_library", example("c_library")),
     ("target", example("target", name="gfx1030", generic="gfx10-3-generic")),
@@ -102,13 +102,13 @@ BASE: Rows = [
 
 
 def text(rows: Rows) -> str:
-    """Return a data file of rows, in their order."""
+    """Write rows as a data file, in their order."""
     tables = [f"[[{table}]]\n" + "".join(f"{key} = {toml(row[key])}\n" for key in row) for table, row in rows]
     return "schema = 1\n" + "\n".join(tables)
 
 
 def toml(value: Any) -> str:
-    """Return a value as TOML writes it."""
+    """Format a value as TOML."""
     if isinstance(value, dict):
         pairs = (f"{_key(key)} = {toml(content)}" for key, content in value.items())
         return "{ " + ", ".join(pairs) + " }"
@@ -122,7 +122,7 @@ def _key(name: str) -> str:
 
 
 def write(folder: Path, *files: Rows) -> Path:
-    """Write each list of rows to a file of its own, `0.toml` and on; return the folder."""
+    """Write each list of rows to its own file, `0.toml` and so on; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, rows in enumerate(files):
         (folder / f"{number}.toml").write_text(text(rows), encoding="utf-8")
@@ -130,5 +130,5 @@ def write(folder: Path, *files: Rows) -> Path:
 
 
 def loaded(folder: Path, *rows: tuple[str, Row]) -> Matrix:
-    """Return the matrix of `BASE` and rows of a second file, `1.toml`."""
+    """Load `BASE` and the rows of a second file, `1.toml`."""
     return load(write(folder, BASE, list(rows)))

@@ -1,4 +1,4 @@
-"""The cache holds the rows as they are in the files now, and it cannot run anything."""
+"""The cache always matches the current files, and cannot execute anything."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder beside a small matrix; one row in it."""
+    """The user's folder with one row, beside a small matrix."""
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", BASE)))
     return write(tmp_path / "own", [("pci", example("pci", device="73df"))])
 
 
-def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(own: Path, tmp_path: Path) -> None:
+def test_a_change_with_the_same_size_and_time_is_detected(own: Path, tmp_path: Path) -> None:
     cache, path = tmp_path / "matrix", own / "0.toml"
     assert [row.device for row in load_cached(cache, own, tmp_path / "key").pci] == ["73df"]
     before = path.stat()
-    with path.open("r+", encoding="utf-8") as file:  # in its place: the inode stays as well
+    with path.open("r+", encoding="utf-8") as file:  # in place, so the inode stays the same
         content = file.read()
         file.seek(0)
         file.write(content.replace("73df", "73ff"))
@@ -36,7 +36,7 @@ def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(own: Path, tmp_
     assert [row.device for row in load_cached(cache, own, tmp_path / "key").pci] == ["73ff"]
 
 
-def test_a_file_that_comes_or_goes_is_seen(own: Path, tmp_path: Path) -> None:
+def test_added_and_removed_files_are_detected(own: Path, tmp_path: Path) -> None:
     cache = tmp_path / "matrix"
     load_cached(cache, own, tmp_path / "key")
     (own / "0.toml").unlink()
@@ -46,16 +46,14 @@ def test_a_file_that_comes_or_goes_is_seen(own: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leads_to", ["0.toml/1.toml", "link.toml", "nowhere"])
-def test_a_link_that_leads_nowhere_is_told_and_not_taken_for_nothing(
-    leads_to: str, own: Path, tmp_path: Path
-) -> None:
+def test_a_broken_link_is_an_error(leads_to: str, own: Path, tmp_path: Path) -> None:
     load_cached(tmp_path / "matrix", own, tmp_path / "key")
     (own / "link.toml").symlink_to(leads_to)
     with pytest.raises(DataError, match=r"cannot read `.*link\.toml`"):
         load_cached(tmp_path / "matrix", own, tmp_path / "key")
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(own: Path, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_not_required(own: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     assert len(load_cached(tmp_path / "file" / "matrix", own, tmp_path / "key").pci) == 1
 
@@ -63,8 +61,8 @@ def test_a_cache_that_cannot_be_written_is_done_without(own: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     "content", [b"", b"\xc1", b"\x80cposix\nsystem\n.", b"\x81\xa3pci\x91\x81\xa6device\x07"]
 )
-def test_a_damaged_cache_is_made_anew(content: bytes, own: Path, tmp_path: Path) -> None:
-    """Its stamp is right, but what follows is cut, nonsense, a pickle, or a row with a wrong type."""
+def test_a_damaged_cache_is_rebuilt(content: bytes, own: Path, tmp_path: Path) -> None:
+    """The stamp is right, but the rest is truncated, garbage, a pickle, or a row with a wrong type."""
     cache, key = tmp_path / "matrix", tmp_path / "key"
     good = load_cached(cache, own, key)
     whole = cache.read_bytes()
@@ -73,7 +71,7 @@ def test_a_damaged_cache_is_made_anew(content: bytes, own: Path, tmp_path: Path)
     assert cache.read_bytes() == whole
 
 
-def test_rows_that_somebody_else_has_put_there_are_not_read(own: Path, tmp_path: Path) -> None:
+def test_planted_rows_are_not_read(own: Path, tmp_path: Path) -> None:
     """They are valid, of the same size, and have the right stamp."""
     cache, key = tmp_path / "matrix", tmp_path / "key"
     good = load_cached(cache, own, key)
@@ -82,15 +80,15 @@ def test_rows_that_somebody_else_has_put_there_are_not_read(own: Path, tmp_path:
     cache.write_bytes(whole.replace(b"73df", b"73ff"))
     assert load_cached(cache, own, key) == good
     assert cache.read_bytes() == whole
-    cache.write_bytes(whole.partition(b"\n")[2].replace(b"73df", b"73ff"))  # as older versions wrote it
+    cache.write_bytes(whole.partition(b"\n")[2].replace(b"73df", b"73ff"))  # the format of older versions
     assert load_cached(cache, own, key) == good
     key.unlink()
     assert load_cached(cache, own, key) == good
     assert cache.read_bytes() != whole, "sealed with a new key"
 
 
-def test_rows_from_the_cache_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An example of every table, with parts inside parts."""
+def test_the_cache_returns_the_rows_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example of every table, with nested parts."""
     rows = [*BASE, *((table, example(table)) for table in TABLES if table not in dict(BASE))]
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", rows)))
     cache = tmp_path / "matrix"
@@ -100,7 +98,7 @@ def test_rows_from_the_cache_are_those_of_the_files(tmp_path: Path, monkeypatch:
     assert cache.stat().st_mtime_ns == written, "read, not made"
 
 
-def test_so_are_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_returns_the_shipped_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCENV_PROFILES", raising=False)
     load_cached(tmp_path / "matrix", tmp_path / "own", tmp_path / "key")
     assert load_cached(tmp_path / "matrix", tmp_path / "own", tmp_path / "key") == load()

@@ -1,4 +1,4 @@
-"""Rows that refer to nothing, say a thing twice or contradict each other do not load."""
+"""Rows with broken references, duplicates and contradictions do not load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.data.data import BASE, example, loaded, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Every field that names targets, of every table.
+# Every field that names targets, by table.
 TARGET_FIELDS = [
     ("app_build", "targets"),
     ("app_release", "targets"),
@@ -85,7 +85,7 @@ SPECIFIERS = [
 
 
 def refused(folder: Path, said: str, *rows: tuple[str, dict[str, Any]]) -> str:
-    """Return the message of the error that rows of `1.toml` end in; it names the row at `said`."""
+    """Return the error that rows of `1.toml` cause; it names the row."""
     with pytest.raises(DataError, match=said) as caught:
         loaded(folder, *rows)
     return caught.value.message
@@ -99,28 +99,28 @@ def field_kind(table: str, field: str) -> Any:
 
 
 @pytest.mark.parametrize(("table", "field"), TARGET_FIELDS)
-def test_a_target_that_is_not_there(table: str, field: str, tmp_path: Path) -> None:
+def test_an_unknown_target(table: str, field: str, tmp_path: Path) -> None:
     is_list = get_origin(field_kind(table, field)) is tuple
 
     def row(name: str) -> tuple[str, dict[str, Any]]:
         return table, example(table, **{field: ["gfx1030", name] if is_list else name})
 
     loaded(tmp_path, row("gfx1031"))
-    said = rf"`{field}`: there is no target `gfx1999` .*1\.toml: {table}\[0\]"
+    said = rf"`{field}`: unknown target `gfx1999` .*1\.toml: {table}\[0\]"
     refused(tmp_path, said, row("gfx1999"))
     if (table, field) != ("override", "runs_as"):
-        refused(tmp_path, rf"`{field}`: there is no target `\*`", row("*"))
+        refused(tmp_path, rf"`{field}`: unknown target `\*`", row("*"))
 
 
-def test_no_field_that_names_targets_is_forgotten() -> None:
-    """A field of a new table that is called like a target, or like a list of them, is in the list above."""
+def test_all_target_fields_are_listed() -> None:
+    """Fields of new tables that are named like a target, or a list of targets, must be in the list above."""
     words = re.compile(r"targets?|members|blas|compiles|compiled|official|ready|runs_as")
     every = ((table, name) for table, kind in TABLES.items() for name in kind.__struct_fields__)
     named = {(table, field) for table, field in every if words.fullmatch(field)}
     assert named == set(TARGET_FIELDS)
 
 
-def test_features_of_a_target_are_no_part_of_its_name(tmp_path: Path) -> None:
+def test_target_features_are_ignored(tmp_path: Path) -> None:
     (row,) = loaded(tmp_path, ("pack", example("pack", targets=["gfx1030:xnack-"]))).pack
     assert row.targets == ("gfx1030:xnack-",)
     refused(tmp_path, "`gfx1999:xnack-`", ("pack", example("pack", targets=["gfx1999:xnack-"])))
@@ -132,20 +132,20 @@ def test_features_of_a_target_are_no_part_of_its_name(tmp_path: Path) -> None:
         (
             "target",
             {"name": "gfx1032", "generic": "gfx12-generic"},
-            "`generic`: there is no generic_target `gfx12-generic`",
+            "`generic`: no generic_target is named `gfx12-generic`",
         ),
-        ("channel", {"repos": ["base", "other"]}, "`repos`: there is no repo `other`"),
-        ("rocm", {"channel": "other"}, "`channel`: there is no channel `other`"),
+        ("channel", {"repos": ["base", "other"]}, "`repos`: no repo is named `other`"),
+        ("rocm", {"channel": "other"}, "`channel`: no channel is named `other`"),
         (
             "zluda",
             {"assets": [{"name": "a.zip", "rocm": ["6.2", "6.3"]}]},
-            "`assets`: there is no HIP SDK `6.3`",
+            "`assets`: unknown HIP SDK `6.3`",
         ),
-        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["7"]}]}, "`assets`: there is no HIP SDK `7`"),
-        ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm`: there is no HIP SDK `7.1.1`"),
+        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["7"]}]}, "`assets`: unknown HIP SDK `7`"),
+        ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm`: unknown HIP SDK `7.1.1`"),
     ],
 )
-def test_a_thing_that_is_not_there(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_an_unknown_reference(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
     message = refused(tmp_path, re.escape(said), (table, example(table, **values)))
     assert message.endswith(f"(`{tmp_path / '1.toml'}: {table}[0]`)")
 
@@ -160,22 +160,22 @@ def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("table", "field"), VERSIONS)
-def test_a_version_that_is_none(table: str, field: str, tmp_path: Path) -> None:
+def test_an_invalid_version(table: str, field: str, tmp_path: Path) -> None:
     latest: Any = "latest" if get_type_hints(TABLES[table])[field] is str else ["latest"]
-    said = rf"`{field}`: `latest` is not a version \(`.*1\.toml: {table}\[0\]`\)"
+    said = rf"`{field}`: `latest` is not a valid version \(`.*1\.toml: {table}\[0\]`\)"
     refused(tmp_path, said, (table, example(table, **{field: latest})))
 
 
 def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
-    said = r"`pattern`: `RX \(` is not a regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
+    said = r"`pattern`: `RX \(` is not a valid regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
     refused(tmp_path, said, ("gpu_name", example("gpu_name", pattern="RX (")))
 
 
 @pytest.mark.parametrize(("table", "field"), SPECIFIERS)
-def test_a_range_that_is_none(table: str, field: str, tmp_path: Path) -> None:
+def test_an_invalid_range(table: str, field: str, tmp_path: Path) -> None:
     loaded(tmp_path, (table, example(table, **{field: ">=6.2,<7"})))
     for wrong in ("6.2", ">= 6.x", "newest"):
-        said = rf"`{field}`: `{wrong}` is not a version range \(`.*1\.toml: {table}\[0\]`\)"
+        said = rf"`{field}`: `{wrong}` is not a valid version range \(`.*1\.toml: {table}\[0\]`\)"
         refused(tmp_path, said, (table, example(table, **{field: wrong})))
 
 
@@ -190,14 +190,14 @@ def test_a_range_that_is_none(table: str, field: str, tmp_path: Path) -> None:
         ("torch", {"rocm": "", "cuda": ""}, "exactly one of `rocm` and `cuda` must be set"),
         ("repo", {"keyrings": []}, "must name the keys to trust"),
         ("repo", {"key_url": "https://example.org/key"}, "must name the keys to trust"),
-        ("repo", {"fingerprints": ["ca8b"]}, "`ca8b` must be 40 hexadecimal digits"),
+        ("repo", {"fingerprints": ["ca8b"]}, "`ca8b` must be 40 uppercase hexadecimal digits"),
     ],
 )
-def test_a_row_that_lacks_a_part(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_an_incomplete_row(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
     assert f"1.toml: {table}[0]" in refused(tmp_path, said, (table, example(table, **values)))
 
 
-def test_a_torch_names_the_packages_of_its_kernels_where_those_of_rocm_are_apart(tmp_path: Path) -> None:
+def test_a_torch_names_its_kernel_packages_if_rocm_has_separate_ones(tmp_path: Path) -> None:
     wheels = example("rocm_wheels", packages=["rocm-sdk-device-{target}"])
     refused(
         tmp_path, "`kernels` is missing", ("rocm_wheels", wheels), ("torch", example("torch", channel="base"))
@@ -210,13 +210,13 @@ def test_a_torch_names_the_packages_of_its_kernels_where_those_of_rocm_are_apart
 
 
 @pytest.mark.parametrize("table", [table for table, kind in TABLES.items() if kind.IDENTITY])
-def test_two_rows_about_the_same(table: str, tmp_path: Path) -> None:
+def test_duplicate_rows(table: str, tmp_path: Path) -> None:
     first, second = example(table), example(table, source="another one", note="")
     second = {key: value for key, value in second.items() if key in first}
     if table == "support":
-        second["source"] = first["source"]  # part of its identity: rows of several sources stand side by side
+        second["source"] = first["source"]  # part of its identity: rows from several sources may coexist
     write(tmp_path, BASE, [(table, first)], [(table, second)])
-    with pytest.raises(DataError, match=r"2\.toml: .*is about the same as .*1\.toml: ") as caught:
+    with pytest.raises(DataError, match=r"2\.toml: .*duplicates .*1\.toml: ") as caught:
         load(tmp_path)
     assert caught.value.message.startswith(f"`{tmp_path / '2.toml'}: {table}[0]`")
 
@@ -235,14 +235,12 @@ def test_two_rows_about_the_same(table: str, tmp_path: Path) -> None:
         ("variable", "by", "zluda"),
     ],
 )
-def test_rows_that_differ_in_what_tells_them_apart(
-    table: str, field: str, value: Any, tmp_path: Path
-) -> None:
+def test_rows_with_different_identities(table: str, field: str, value: Any, tmp_path: Path) -> None:
     rows = [(table, example(table)), (table, example(table, **{field: value}))]
     assert len(getattr(loaded(tmp_path, *rows), table)) == 2
 
 
-def test_some_things_may_be_said_twice(tmp_path: Path) -> None:
+def test_some_tables_allow_duplicates(tmp_path: Path) -> None:
     assert len(loaded(tmp_path, *[("fact", example("fact"))] * 2).fact) == 2
 
 
@@ -256,8 +254,8 @@ def support(level: str, *targets: str, **values: Any) -> tuple[str, dict[str, An
 def test_contradictory_levels_of_support(tmp_path: Path) -> None:
     rows = support("official", "gfx1030", "gfx1031"), support("libraries", "gfx1031", "gfx1100")
     file = tmp_path / "1.toml"
-    says = f"`{file}: support[1]` says `libraries` of linux, 6.2, gfx1031"
-    said = f"{says}, but `{file}: support[0]` says `official`"
+    says = f"`{file}: support[1]` has `libraries` for linux, 6.2, gfx1031"
+    said = f"{says}, but `{file}: support[0]` has `official`"
     refused(tmp_path, re.escape(said), *rows)
 
 
@@ -296,11 +294,11 @@ def verdict(said: str, what: str, **values: Any) -> tuple[str, dict[str, Any]]:
 
 def test_contradictory_verdicts(tmp_path: Path) -> None:
     rows = verdict("broken", "it ends"), verdict("works", "it goes on")
-    message = refused(tmp_path, "says `works` of windows, gfx1031, ==6.2", *rows)
-    assert message.endswith(f"but `{tmp_path / '1.toml'}: verdict[0]` says `broken`")
+    message = refused(tmp_path, "has `works` for windows, gfx1031, ==6.2", *rows)
+    assert message.endswith(f"but `{tmp_path / '1.toml'}: verdict[0]` has `broken`")
     between = verdict("workaround", "it goes on if you push")
-    refused(tmp_path, "says `broken`$", between, *rows)
-    refused(tmp_path, "says `works`$", between, *reversed(rows))
+    refused(tmp_path, "has `broken`$", between, *rows)
+    refused(tmp_path, "has `works`$", between, *reversed(rows))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -315,7 +313,7 @@ def test_a_trick_does_not_contradict(tmp_path: Path) -> None:
     assert len(loaded(tmp_path, *rows).verdict) == 2
 
 
-def test_kinds_of_fields_are_what_these_tests_take_them_for() -> None:
+def test_field_kinds_match_these_tests() -> None:
     for table, field in SPECIFIERS:
         assert field_kind(table, field) is str
     assert get_args(field_kind("rocm", "blas")) == (str, ...)
@@ -324,34 +322,34 @@ def test_kinds_of_fields_are_what_these_tests_take_them_for() -> None:
 # ---------------------------------------------------------------- packages of apps, compilers
 
 
-def test_packages_of_a_channel_that_is_not_there(tmp_path: Path) -> None:
+def test_packages_of_an_unknown_channel(tmp_path: Path) -> None:
     loaded(tmp_path, ("compiler", example("compiler")))
     loaded(tmp_path, ("app_packages", example("app_packages")))
     refused(
         tmp_path,
-        "`channel`: there is no channel `nobody`",
+        "`channel`: no channel is named `nobody`",
         ("compiler", example("compiler", channel="nobody")),
     )
     for channels, said in (
-        (["base", "nobody"], "`channels`: there is no channel `nobody`"),
+        (["base", "nobody"], "`channels`: no channel is named `nobody`"),
         ([], "`channels` is empty"),
     ):
         refused(tmp_path, said, ("app_packages", example("app_packages", channels=channels)))
 
 
-def test_a_channel_of_which_two_rows_say_what_it_has_of_an_app(tmp_path: Path) -> None:
+def test_two_rows_for_one_app_in_a_channel(tmp_path: Path) -> None:
     one, other = example("app_packages"), example("app_packages", channels=["base", "base"])
-    refused(tmp_path, "says `base, base` of x, base, but", ("app_packages", one), ("app_packages", other))
+    refused(tmp_path, "has `base, base` for x, base, but", ("app_packages", one), ("app_packages", other))
 
 
 @pytest.mark.parametrize("path", ["/usr/bin", "usr/../../bin"])
-def test_an_app_whose_files_lie_outside_of_its_packages(path: str, tmp_path: Path) -> None:
+def test_an_app_with_files_outside_its_packages(path: str, tmp_path: Path) -> None:
     refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", program=path)))
     links = {"usr/bin": f"{path}/x"}
     refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", links=links)))
 
 
-def test_a_name_for_what_may_be_several_programs(tmp_path: Path) -> None:
+def test_a_name_for_a_pattern_of_programs(tmp_path: Path) -> None:
     programs = [{"path": "usr/bin/*", "names": ["one"]}]
     refused(
         tmp_path, "may match several programs", ("app_packages", example("app_packages", programs=programs))

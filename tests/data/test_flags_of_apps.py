@@ -1,4 +1,4 @@
-"""What an app's profile may say of arguments; a slip in a user's own row is told with its place."""
+"""Arguments in app profiles; mistakes in a user's row are reported with their location."""
 
 from __future__ import annotations
 

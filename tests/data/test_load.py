@@ -1,4 +1,4 @@
-"""A data file that is not whole does not load, and the message says which file, which row and which key."""
+"""An invalid data file does not load, and the message names the file, the row and the key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refusal(folder: Path, table: str, row: dict[str, Any]) -> str:
-    """The message that a row of `1.toml` is refused with; "" if it is not."""
+    """Return the message that rejects a row of `1.toml`; "" if it loads."""
     try:
         loaded(folder, (table, row))
     except DataError as error:
@@ -31,7 +31,7 @@ def without(row: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_table_wants_a_source_a_day_and_a_status(table: str, tmp_path: Path) -> None:
+def test_every_table_requires_source_date_and_status(table: str, tmp_path: Path) -> None:
     row = example(table)
     in_base = sum(each == table for each, _ in BASE)
     assert len(getattr(loaded(tmp_path, (table, row)), table)) == in_base + 1
@@ -41,7 +41,7 @@ def test_every_table_wants_a_source_a_day_and_a_status(table: str, tmp_path: Pat
         "blank source": ({**row, "source": " \n"}, f"{where} has no source"),
         "no such day": (
             {**row, "checked": "2026-11-31"},
-            f"`checked` in {where} is '2026-11-31', not a day like `2026-11-20`",
+            f"`checked` in {where} is '2026-11-31', not a date such as `2026-11-20`",
         ),
         "unknown key": ({**row, "sourcs": "x"}, f"unknown key `sourcs` in {where}"),
     }
@@ -51,8 +51,8 @@ def test_every_table_wants_a_source_a_day_and_a_status(table: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("day", ["", " ", "today", "20.11.2026", "2026-11-31"])
-def test_a_row_that_was_checked_on_no_day(day: str, tmp_path: Path) -> None:
-    assert "not a day like" in refusal(tmp_path, "pci", example("pci", checked=day))
+def test_a_row_with_an_invalid_date(day: str, tmp_path: Path) -> None:
+    assert "not a date such as" in refusal(tmp_path, "pci", example("pci", checked=day))
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ def test_a_value_of_the_wrong_kind(table: str, values: dict[str, Any], said: str
         ("schema = 1", "", r"1\.toml` has schema None"),
         ("schema = 1", "schema = true", r"1\.toml` has schema True"),
         ("schema = 1", f"schema = 0x{'f' * 5000}", r"cannot read `.*1\.toml`"),
-        ("[[pci]]", "a = " + "[" * 100_000, r"cannot read `.*1\.toml`: its values are nested too deeply"),
+        ("[[pci]]", "a = " + "[" * 100_000, r"cannot read `.*1\.toml`: it is nested too deeply"),
         ("[[pci]]", "[[pc]]", r"unknown table `pc` in `.*1\.toml`"),
-        ("[[pci]]", "[pci]", r"`pci` in `.*1\.toml` is not a list of tables"),
+        ("[[pci]]", "[pci]", r"`pci` in `.*1\.toml` is not an array of tables"),
         ("[[pci]]", "pci = [7]\n[[watched]]", r"1\.toml: pci\[0\]`: expected `object`, got `int`"),
         ("[[pci]]", "[[pci]\n", r"cannot read `.*1\.toml`"),
         ("[[pci]]", "\x00", r"cannot read `.*1\.toml`"),
         ('"2026-11-20"', "2026-11-20", r"`checked` in `.*1\.toml: pci\[0\]`: expected `str`, got `date`"),
     ],
 )
-def test_a_file_that_is_no_data_file(old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_data_file(old: str, new: str, said: str, tmp_path: Path) -> None:
     write(tmp_path, BASE)
     whole = text([("pci", example("pci"))])
     assert old in whole
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_data_file(old: str, new: str, said: str, tmp_path: Pa
         load(tmp_path)
 
 
-def test_a_newer_schema_comes_with_the_way_to_read_it(tmp_path: Path) -> None:
+def test_a_newer_schema_suggests_an_upgrade(tmp_path: Path) -> None:
     (tmp_path / "newer.toml").write_text('schema = 2\n[[what_is_not_thought_of_yet]]\nname = "x"\n')
     with pytest.raises(DataError, match=r"newer\.toml` has schema 2") as caught:
         load(tmp_path)
@@ -117,40 +117,42 @@ def test_a_newer_schema_comes_with_the_way_to_read_it(tmp_path: Path) -> None:
 
 
 def test_a_file_of_windows_is_read(tmp_path: Path) -> None:
-    """Its editors write a byte order mark and two characters for the end of a line."""
+    """Windows editors write a byte order mark and CRLF."""
     whole = text([("pci", example("pci"))]).replace("\n", "\r\n")
     (write(tmp_path, BASE) / "notepad.toml").write_bytes(b"\xef\xbb\xbf" + whole.encode())
     assert len(load(tmp_path).pci) == 1
 
 
 @pytest.mark.parametrize("leads_to", ["loop.toml", "nowhere.toml"])
-def test_a_link_that_leads_to_no_file(leads_to: str, tmp_path: Path) -> None:
+def test_a_broken_link(leads_to: str, tmp_path: Path) -> None:
     (write(tmp_path, BASE) / "loop.toml").symlink_to(leads_to)
-    with pytest.raises(DataError, match=r"cannot read `.*loop\.toml`: not a file, or a link") as caught:
+    with pytest.raises(
+        DataError, match=r"cannot read `.*loop\.toml`: it is not a file, or it is a broken link"
+    ) as caught:
         load(tmp_path)
-    assert "move its file away" in caught.value.hints[0], "every error says what to do next"
+    assert "move the file away" in caught.value.hints[0], "every error says what to do next"
 
 
-def test_what_never_ends_is_not_opened(tmp_path: Path) -> None:
+def test_endless_files_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(write(tmp_path, BASE) / "pipe.toml")
     with pytest.raises(DataError, match=r"cannot read `.*pipe\.toml`"):
         load(tmp_path)
 
 
-def test_a_file_that_is_far_too_long(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it has more than"):
+    with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it is larger than"):
         load(tmp_path)
 
 
-def test_a_folder_may_be_called_like_a_file_and_links_to_folders_are_not_followed(tmp_path: Path) -> None:
+def test_folders_named_like_files_and_links_to_folders(tmp_path: Path) -> None:
     write(tmp_path / "mine.toml", BASE)
     (tmp_path / "round").symlink_to(tmp_path)
     assert len(load(tmp_path).channels) == 1
 
 
-def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("schema = 1")
     with pytest.raises(DataError, match=r"cannot list the data files in `.*own`"):
         load(write(tmp_path / "shipped", BASE), tmp_path / "own")
@@ -170,7 +172,7 @@ def test_files_below_a_folder_are_read_and_others_are_not(tmp_path: Path) -> Non
 
 
 def test_data_without_a_c_library(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no `c_library`"):
+    with pytest.raises(DataError, match="contains no `c_library`"):
         load(write(tmp_path, [row for row in BASE if row[0] != "c_library"]))
 
 
@@ -183,7 +185,7 @@ def test_a_folder_without_data(tmp_path: Path, name: str, monkeypatch: pytest.Mo
     assert "ROCENV_PROFILES" in caught.value.hints[0]
 
 
-def test_a_folder_of_ones_own_is_used_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path, BASE)))
     assert set(load().channels) == {"base"}
     monkeypatch.setenv("ROCENV_PROFILES", "")

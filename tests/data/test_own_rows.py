@@ -1,4 +1,4 @@
-"""Rows of the user add to rocenv's or take their place, and what is wrong with them names the user's file."""
+"""User rows add to rocenv's rows or replace them, and their errors name the user's file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_row_is_added(tmp_path: Path) -> None:
     assert {row.device: row.target for row in matrix.pci} == {"73df": "gfx1031", "7590": "gfx1100"}
 
 
-def test_a_target_of_the_users_own_may_be_named_in_rows_of_theirs(tmp_path: Path) -> None:
+def test_user_rows_may_refer_to_user_targets(tmp_path: Path) -> None:
     own: Rows = [
         ("target", example("target", name="gfx1999")),
         ("pci", example("pci", device="7590", target="gfx1999")),
@@ -48,20 +48,20 @@ def test_a_target_of_the_users_own_may_be_named_in_rows_of_theirs(tmp_path: Path
     assert len(matrix.pci) == 2
 
 
-def test_a_row_about_the_same_takes_the_place_whole(tmp_path: Path) -> None:
+def test_a_row_with_the_same_identity_replaces_the_whole_row(tmp_path: Path) -> None:
     own = ("pci", example("pci", device="73df", target="gfx1030", source="my own eyes"))
     (row,) = merged(tmp_path, [PCI], [own]).pci
     assert (row.target, row.products, row.source) == ("gfx1030", (), "my own eyes")
 
 
-def test_a_row_of_a_table_with_names_takes_the_place(tmp_path: Path) -> None:
+def test_a_row_with_the_same_name_replaces_the_row(tmp_path: Path) -> None:
     own = ("target", example("target", name="gfx1030", products="my card"))
     targets = merged(tmp_path, [], [own]).targets
     assert targets["gfx1030"].products == "my card"
     assert set(targets) == {"gfx1030", "gfx1031", "gfx1100"}
 
 
-def test_support_that_is_said_anew_for_one_target_stays_for_the_others(tmp_path: Path) -> None:
+def test_support_replaced_for_one_target_stays_for_the_others(tmp_path: Path) -> None:
     shipped = support("official", "gfx1030", "gfx1031"), support("libraries", "gfx1100")
     matrix = merged(tmp_path, list(shipped), [support("libraries", "gfx1031", source="my own eyes")])
     levels = {target: row.level for row in matrix.support for target in row.targets}
@@ -69,20 +69,20 @@ def test_support_that_is_said_anew_for_one_target_stays_for_the_others(tmp_path:
 
 
 @pytest.mark.parametrize("values", [{"platform": "windows"}, {"rocm": "6.1"}])
-def test_support_of_something_else_changes_nothing(values: dict[str, str], tmp_path: Path) -> None:
+def test_unrelated_support_changes_nothing(values: dict[str, str], tmp_path: Path) -> None:
     own = support("unsupported", "gfx1030", **values) if "rocm" not in values else support("official")
     own[1].update(values, targets=["gfx1030"])
     matrix = merged(tmp_path, [support("official", "gfx1030")], [own])
     assert len(matrix.support) == 2
 
 
-def test_a_support_row_of_which_nothing_is_left_is_gone(tmp_path: Path) -> None:
+def test_an_empty_support_row_is_dropped(tmp_path: Path) -> None:
     own = support("unsupported", "gfx1030", source="my own eyes")
     (row,) = merged(tmp_path, [support("official", "gfx1030")], [own]).support
     assert row.level == "unsupported"
 
 
-def test_the_user_has_the_last_word_on_a_combination(tmp_path: Path) -> None:
+def test_user_verdicts_override_shipped_ones(tmp_path: Path) -> None:
     shipped = [verdict("broken", "it ends"), verdict("broken", "it ends", rocm="==6.2.*")]
     matrix = merged(tmp_path, shipped, [verdict("works", "it runs here")])
     assert {(row.verdict, row.rocm) for row in matrix.verdict} == {("works", ""), ("broken", "==6.2.*")}
@@ -91,12 +91,12 @@ def test_the_user_has_the_last_word_on_a_combination(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ([("pci", example("pci", target="gfx1999"))], r"`target`: there is no target `gfx1999`"),
-        ([PCI, PCI], r"is about the same as"),
+        ([("pci", example("pci", target="gfx1999"))], r"`target`: unknown target `gfx1999`"),
+        ([PCI, PCI], r"duplicates"),
         ([("pci", {**example("pci"), "source": " "})], r"has no source"),
         (
             [support("official", "gfx1030"), support("libraries", "gfx1030")],
-            r"says `libraries` of .* says `official`",
+            r"has `libraries` for .* has `official`",
         ),
     ],
 )
@@ -106,22 +106,22 @@ def test_an_error_names_the_users_file(own: Rows, said: str, tmp_path: Path) -> 
     assert f"{tmp_path / 'own' / '0.toml'}: {own[-1][0]}[{len(own) - 1}]" in caught.value.message
 
 
-def test_a_reference_that_the_users_row_broke_names_the_row_that_is_left_without(tmp_path: Path) -> None:
-    """A channel of rocenv's own whose repository the user renamed cannot be: rows are never taken away."""
+def test_a_reference_broken_by_a_user_row_names_the_referring_row(tmp_path: Path) -> None:
+    """The user cannot rename a repository of a rocenv channel, because rows are never removed."""
     own = ("target", example("target", name="gfx1030", generic="no-such-generic"))
     with pytest.raises(DataError, match=r"own/0\.toml: target\[0\]"):
         merged(tmp_path, [], [own])
 
 
 @pytest.mark.parametrize("make", [False, True])
-def test_a_folder_that_is_not_there_or_empty_changes_nothing(make: bool, tmp_path: Path) -> None:
+def test_a_missing_or_empty_folder_changes_nothing(make: bool, tmp_path: Path) -> None:
     shipped = write(tmp_path / "shipped", BASE, [PCI])
     if make:
         (tmp_path / "own").mkdir()
     assert load(shipped, tmp_path / "own") == load(shipped)
 
 
-def test_rows_beside_config_toml_are_heeded_by_the_next_command(mini: Mini) -> None:
+def test_the_next_command_uses_rows_beside_config_toml(mini: Mini) -> None:
     assert mini.run("resolve", "--rocm", "5.9").returncode == 1
     theirs = (mini.root / "profiles" / "mini.toml").read_text()
     begin = theirs.index('[[rocm]]\nversion = "5.7.1"')

@@ -1,4 +1,4 @@
-"""The data that rocenv ships is whole: every row can be traced, and no two tables tell different stories."""
+"""The shipped data is complete: every row is traceable, and tables do not contradict each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
-# Fields that hold parts of lines and of programs, whose blanks count, and no texts.
+# Fields with parts of lines and programs, in which spaces matter.
 PARTS: dict[type, tuple[str, ...]] = {
     Sign: ("text", "pattern", "near", "not_near"),
     Clue: ("text", "pattern", "near", "not_near"),
@@ -37,9 +37,9 @@ PARTS: dict[type, tuple[str, ...]] = {
 }
 URL = re.compile(r"https?://[^\s\"',;)]+")
 
-# Whose pages rows may name: who makes a thing, or who reported it.
+# Hosts that rows may refer to: makers of products, and reporters.
 _REPOSITORY = r"[A-Za-z0-9][\w-]*/[\w.-]+"
-# Each entry may end in a remark.
+# Each entry may end with a comment.
 SOURCE = re.compile(
     rf"(https?://[^\s;]+|{_REPOSITORY}#\d+|{_REPOSITORY}(:[^\s;@]+)?@[\w./~-]+|rocenv:(?P<own>[\w./-]+))"
     r"( \([^()]+\))?"
@@ -51,11 +51,11 @@ HOSTS = (
     "pytorch.org",
     "debian.org",
     "man7.org",
-    "pip.pypa.io",  # manuals of pip and uv, which envs of wheels steer
+    "pip.pypa.io",  # manuals of pip and uv, which envs of wheels configure
     "docs.astral.sh",
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
-    "drive.google.com",  # where the unofficial addition to the HIP SDK lies
+    "drive.google.com",  # hosts the unofficial addition to the HIP SDK
     "mediafire.com",
     "learn.microsoft.com",
     "numpy.org",
@@ -80,7 +80,7 @@ def every_row() -> list[Known]:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Yield every text of a value, however deep."""
+    """Yield every text in a value, recursively."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
@@ -98,30 +98,30 @@ def texts(value: Any) -> Iterator[str]:
 
 
 class TestEveryRow:
-    def test_was_looked_at_on_a_day(self) -> None:
+    def test_has_a_valid_check_date(self) -> None:
         assert all(tables().values()), [table for table, rows in tables().items() if not rows]
         for row in every_row():
             day = datetime.date.fromisoformat(row.checked)
             assert datetime.date(2024, 1, 1) < day <= datetime.date.today(), row
 
-    def test_has_a_source_that_others_can_look_up(self) -> None:
+    def test_has_a_traceable_source(self) -> None:
         for row in every_row():
             assert row.source == row.source.strip(), row
             assert " ;" not in row.source, row
             for word in re.split(r"[\s;,]+", row.source):
                 assert not re.match(r"/\w|~|[A-Za-z]:\\|file:", word), f"a path of a machine: {row}"
 
-    def test_names_no_address_but_those_of_makers_and_reports(self) -> None:
+    def test_names_only_allowed_hosts(self) -> None:
         for row in every_row():
             for url in (url for text in texts(row) for url in URL.findall(text)):
                 host = urlsplit(url).hostname or ""
-                if host == "127.0.0.1":  # a program of the user's own, in a command
+                if host == "127.0.0.1":  # the user's own program, in a command
                     continue
                 assert any(host == each or host.endswith(f".{each}") for each in HOSTS), row
                 assert urlsplit(url).scheme == "https", row
                 assert urlsplit(url).port is None, row
 
-    def test_has_sources_that_a_reader_can_open(self) -> None:
+    def test_has_sources_that_readers_can_open(self) -> None:
         """An address, an issue, a file at a tag or commit, a tag or commit, or a file of this repository."""
         for row in every_row():
             for entry in row.source.split("; "):
@@ -129,15 +129,15 @@ class TestEveryRow:
                 assert found, f"`{entry}` in {row}"
                 assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
-    def test_leaves_no_mark_of_how_it_was_written(self) -> None:
-        """Placeholders of notes: an empty meaning, a dash for nothing, a word that points elsewhere."""
+    def test_has_no_leftover_placeholders(self) -> None:
+        """Leftover placeholders: an empty meaning, a dash, a reference to another place."""
         for row in every_row():
             for text in texts(row):
                 assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row
                 assert text.strip("\n") == text.strip(), row
 
 
-def test_every_sha256_is_one() -> None:
+def test_every_sha256_is_valid() -> None:
     found = [
         *(row.sha256 for row in shipped().pack),
         *(asset.sha256 for row in shipped().zluda for asset in row.assets),
@@ -156,7 +156,7 @@ def test_versions_of_python_look_like_versions() -> None:
             assert list(versions) == by_age, row
 
 
-def test_no_mirror_of_a_distribution_is_named() -> None:
+def test_no_distribution_mirror_is_named() -> None:
     for path in data_files(PROFILES):
         assert not re.search(r"\b(deb|ftp|security|archive|mirrors?)\.[a-z]+\.", path.read_text())
 
@@ -164,18 +164,18 @@ def test_no_mirror_of_a_distribution_is_named() -> None:
 # ---------------------------------------------------------------- GPUs
 
 
-def test_what_the_kernel_calls_a_target_is_its_name() -> None:
-    """Two decimal digits each for minor and stepping, which are hexadecimal in the name."""
+def test_kernel_numbers_match_target_names() -> None:
+    """Minor and stepping have two decimal digits each, which are hexadecimal in the name."""
     for target in shipped().targets.values():
         assert TARGET.fullmatch(target.name)
         if target.kfd:
             major, minor, step = target.kfd // 10000, target.kfd // 100 % 100, target.kfd % 100
-            # The kernel takes Raven2 for Raven. Source: torvalds/linux, kfd_device.c
+            # The kernel treats Raven2 as Raven. Source: torvalds/linux, kfd_device.c
             name = target.name.replace("gfx909", "gfx902")
             assert name == f"gfx{major}{minor:x}{step:x}"
 
 
-def test_generic_targets_and_their_members_name_each_other() -> None:
+def test_generic_targets_and_members_refer_to_each_other() -> None:
     members = {row.name: set(row.members) for row in shipped().generic_target}
     for target in shipped().targets.values():
         if target.generic:
@@ -184,13 +184,13 @@ def test_generic_targets_and_their_members_name_each_other() -> None:
         assert all(shipped().targets[member].generic == name for member in found)
 
 
-def test_ids_of_devices_are_written_in_one_way() -> None:
+def test_device_ids_have_one_format() -> None:
     for row in shipped().pci:
         assert re.fullmatch("[0-9a-f]{4}", row.device), row
         assert re.fullmatch("([0-9a-f]{2})?", row.revision), row
 
 
-def test_patterns_of_names_can_be_searched() -> None:
+def test_name_patterns_are_valid() -> None:
     assert all(re.compile(row.pattern, re.IGNORECASE) for row in shipped().gpu_name)
 
 
@@ -216,12 +216,12 @@ def test_a_set_is_consistent(row: RocmSet) -> None:
     assert all(place.startswith(f"{layout.root}/") for place in inside)
 
 
-# `support` speaks of series; these came later in theirs. Source: ROCm docs system-requirements 6.4.1
+# `support` covers series; these targets came later in theirs. Source: ROCm docs system-requirements 6.4.1
 LATER = {
     "6.4.0": {"gfx1101", "gfx1200", "gfx1201"},
     "7.0.0": {"gfx1150", "gfx1151"},
     "7.0.1": {"gfx1150", "gfx1151"},
-    # Releases for Radeon cards alone.
+    # Releases for Radeon cards only.
     "6.1.3": {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030"},
     "6.2.3": {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030"},
     "6.3.4": {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030"},
@@ -231,23 +231,23 @@ LATER = {
 
 @pytest.mark.parametrize("row", [row for row in shipped().rocm if row.channel == "amd"], ids=name_of)
 class TestAmdsSets:
-    def test_lie_under_their_own_version(self, row: RocmSet) -> None:
+    def test_use_the_folder_of_their_version(self, row: RocmSet) -> None:
         assert row.layout.root == f"opt/rocm-{row.version}"
         assert row.version.startswith(row.apt_dir)
         assert row.suite
 
-    def test_are_releases_that_are_described(self, row: RocmSet) -> None:
+    def test_have_release_rows(self, row: RocmSet) -> None:
         (release,) = (each for each in shipped().release if each.version == row.version)
         assert release.apt_dir == row.apt_dir
 
-    def test_agree_with_what_the_release_supports(self, row: RocmSet) -> None:
+    def test_agree_with_the_support_rows(self, row: RocmSet) -> None:
         by_level: dict[str, set[str]] = {}
         for each in shipped().support:
             if (each.platform, each.rocm) == ("linux", series(row.version)):
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
-        # Of what is built some is not shipped, where a listing of the shipped files was read.
+        # If a listing of the shipped files was read, some built targets are missing from it.
         lists = [
             set(each.targets)
             for each in shipped().kernels
@@ -257,7 +257,7 @@ class TestAmdsSets:
         assert set(row.blas) == (built & lists[0] if lists else built)
 
 
-def test_debians_rocblas_holds_what_its_package_says() -> None:
+def test_debians_rocblas_targets_match_its_package() -> None:
     (said,) = (row for row in shipped().kernels if row.rocm.startswith("debian-"))
     (row,) = (row for row in shipped().rocm if row.channel == "debian-forky")
     assert series(row.version) == series(said.rocm.removeprefix("debian-"))
@@ -272,7 +272,7 @@ def test_every_channel_has_sets_and_every_repository_a_channel() -> None:
     assert {repo for channel in matrix.channels.values() for repo in channel.repos} == set(matrix.repos)
 
 
-def test_both_real_channels_of_debian_bring_the_c_library_they_need() -> None:
+def test_debian_channels_include_their_c_library() -> None:
     (library,) = shipped().c_library
     assert library.loader in library.files
     assert not any(row.pattern == library.package for row in shipped().keep_out)
@@ -281,7 +281,7 @@ def test_both_real_channels_of_debian_bring_the_c_library_they_need() -> None:
 # ---------------------------------------------------------------- wheels
 
 
-def test_a_torch_is_in_the_index_of_what_it_is_built_for() -> None:
+def test_a_torch_is_in_the_index_for_its_rocm() -> None:
     for row in shipped().torch:
         if row.channel:
             continue
@@ -291,7 +291,7 @@ def test_a_torch_is_in_the_index_of_what_it_is_built_for() -> None:
         assert bool(row.targets) is bool(row.rocm), row
 
 
-def test_a_torch_has_kernels_for_no_target_that_the_rocblas_inside_has_none_for() -> None:
+def test_torch_kernels_match_its_rocblas() -> None:
     blas: dict[str, set[str]] = {}
     for each in shipped().rocm:
         if each.channel == "amd":
@@ -301,8 +301,8 @@ def test_a_torch_has_kernels_for_no_target_that_the_rocblas_inside_has_none_for(
         assert inside is None or set(row.targets) <= inside, row
 
 
-def test_a_torch_that_uses_the_libraries_of_rocms_wheels_is_in_their_index() -> None:
-    """A release of wheels, if it has a PyTorch, has it for both platforms: one row says so."""
+def test_a_torch_for_rocm_wheels_is_in_their_index() -> None:
+    """A release of wheels either has a PyTorch on both platforms or on none, because one row covers both."""
     indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
     for row in shipped().torch:
         if row.channel:
@@ -310,14 +310,14 @@ def test_a_torch_that_uses_the_libraries_of_rocms_wheels_is_in_their_index() -> 
             assert not row.targets, "they are those of the release"
 
 
-def test_amd_builds_for_instinct_cards_on_linux_only() -> None:
+def test_instinct_wheels_are_for_linux_only() -> None:
     """Source: SUPPORTED_GPUS.md of ROCm/TheRock."""
     instinct = {"gfx908", "gfx90a", "gfx942", "gfx950"}
     for row in shipped().rocm_wheels:
         assert bool(instinct & set(row.targets)) is (row.platform == "linux"), row
 
 
-def test_wheels_of_one_release_promise_no_less_on_linux_than_on_windows() -> None:
+def test_linux_wheels_support_at_least_the_windows_targets() -> None:
     rows = {(row.version, row.channel, row.platform): row for row in shipped().rocm_wheels}
     for (version, channel, platform), row in rows.items():
         if platform == "windows" and (there := rows.get((version, channel, "linux"))):
@@ -325,7 +325,7 @@ def test_wheels_of_one_release_promise_no_less_on_linux_than_on_windows() -> Non
             assert set(row.official) <= set(there.official), row
 
 
-def test_a_known_hash_is_that_of_a_file_that_rows_lead_to() -> None:
+def test_known_hashes_belong_to_files_in_rows() -> None:
     releases = {row.version for row in shipped().rocm_wheels}
     for row in shipped().file_hash:
         assert re.search(r"\.(whl|tar\.gz)$", row.file), row
@@ -335,7 +335,7 @@ def test_a_known_hash_is_that_of_a_file_that_rows_lead_to() -> None:
 # ---------------------------------------------------------------- Windows
 
 
-def test_each_archive_of_zluda_can_be_fetched() -> None:
+def test_each_zluda_archive_has_an_address() -> None:
     for row in shipped().zluda:
         if row.assets:
             assert row.tag, row
@@ -344,19 +344,19 @@ def test_each_archive_of_zluda_can_be_fetched() -> None:
         for asset in row.assets:
             assert asset.platform == ("linux" if "linux" in asset.name else "windows"), row
             assert bool(asset.rocm) is (asset.platform == "windows"), row
-            # A commit in the name of an archive is that of the build.
+            # A commit in an archive's name is the commit of the build.
             commit = re.search(r"-([0-9a-f]{7})\.", asset.name)
             assert commit is None or row.commit.startswith(commit[1]), row
 
 
-# Archives for HIP 5 that ran on HIP SDK 6: no row of a build says that they are for it.
+# Archives for HIP 5 that ran on HIP SDK 6, although no row lists them for it.
 ODD = {
     "https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/57",
     "https://github.com/lshqqytiger/ZLUDA/issues/115",
 }
 
 
-def test_a_combination_that_works_is_one_of_an_archive_and_an_sdk_that_it_is_for() -> None:
+def test_working_combinations_use_archives_for_their_sdk() -> None:
     from packaging.specifiers import SpecifierSet
 
     sdks = [row.version for row in shipped().hip_sdk]
@@ -375,7 +375,7 @@ def test_a_combination_that_works_is_one_of_an_archive_and_an_sdk_that_it_is_for
         assert fits, row
 
 
-def test_one_build_is_the_preferred_one() -> None:
+def test_exactly_one_build_is_preferred() -> None:
     assert [row.project for row in shipped().zluda if row.preferred] == ["lshqqytiger"]
 
 
@@ -388,14 +388,14 @@ def test_the_address_of_a_pack_ends_in_its_name() -> None:
             assert f"/{row.tag}/" in row.url, row
 
 
-def test_every_hip_sdk_has_a_word_on_support() -> None:
+def test_every_hip_sdk_has_support_rows() -> None:
     said = {row.rocm for row in shipped().support if row.platform == "windows"}
-    # No page on 5.5 was read.
+    # AMD's documentation of 5.5 was not read.
     assert {series(row.version) for row in shipped().hip_sdk} - said == {"5.5"}
 
 
-def test_sets_that_makers_name_can_be_put_together() -> None:
-    """A known-good set speaks of builds and releases that have rows."""
+def test_recommended_sets_exist() -> None:
+    """Known-good sets refer to builds and releases that have rows."""
     from packaging.specifiers import SpecifierSet
 
     def any_in(specifier: str, versions: list[str]) -> bool:
@@ -405,7 +405,7 @@ def test_sets_that_makers_name_can_be_put_together() -> None:
     torches = [f"{row.version}.0" if row.rocm else row.version for row in shipped().torch]
     for row in shipped().good_set:
         assert not row.zluda or any_in(row.zluda, builds), row
-        # AMD's own index has a torch for the one Linux target that PyTorch's wheels fail on.
+        # AMD's own index has a torch for the only Linux target that PyTorch's wheels fail on.
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 

@@ -129,21 +129,24 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"title": {"en": "{gfx}", "zh": "{gfx}"}}, "`{gfx}` needs words for when it is not known"),
-        ({"why": [{"text": {"en": "{gfx}", "zh": "{gfx}"}}]}, "`{gfx}` needs words for when it is not known"),
-        ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "nothing fills `{thing}`"),
-        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different places"),
+        ({"title": {"en": "{gfx}", "zh": "{gfx}"}}, "`{gfx}` needs a fallback for when it is unknown"),
+        (
+            {"why": [{"text": {"en": "{gfx}", "zh": "{gfx}"}}]},
+            "`{gfx}` needs a fallback for when it is unknown",
+        ),
+        ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "unknown placeholder `{thing}`"),
+        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different placeholders"),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "commands": ["rocenv verify {env}"]}]},
-            "`{env}` needs words for when it is not known",
+            "`{env}` needs a fallback for when it is unknown",
         ),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "when": {"thing": "*"}}]},
-            "`when`: nothing in a log is `thing`",
+            "`when`: no clue provides `thing`",
         ),
         (
             {"sign": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a sign: no clue finds `thing`",
+            "`when` of a sign: no clue provides `thing`",
         ),
     ],
 )

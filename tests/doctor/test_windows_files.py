@@ -117,7 +117,7 @@ def test_what_is_back_is_not_told(machine: Machine, tmp_path: Path) -> None:
     ],
 )
 def test_defender_watches_the_envs(with_env: Machine, rows: dict[str, int] | None, is_told: bool) -> None:
-    """That the list cannot be read, as by anybody but administrators, says nothing."""
+    """That the list is not readable, as by anybody but administrators, says nothing."""
     with_env.environ["ROCENV_HOME"] = r"C:\rocenv"
     with_env.files["registry.json"][EXCLUSIONS] = rows
     scene = with_env.scene()

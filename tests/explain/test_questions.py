@@ -141,7 +141,7 @@ class TestWhichRelease:
         assert "7.14.1: hipErrorInvalidValue is reported" in text
 
     def test_one_that_only_moves_on(self, read: Read) -> None:
-        assert "which PyTorch belongs to it was not read yet" in read("10.2")
+        assert "the matching PyTorch is not known yet" in read("10.2")
 
 
 class TestWhyNot61:
@@ -217,7 +217,7 @@ class TestParts:
         text = read("hsa_override_gfx_version")
         assert "gfx1033 10.3.0 as gfx1030: known to go wrong" in text
         assert "Linux only; Windows HIP does not go through HSA" in text
-        assert "a stale value is a memory fault" in text
+        assert "a stale value causes memory faults" in text
 
 
 class TestNames:

@@ -1,4 +1,4 @@
-"""Run the targets with atheris, several at a time; `scripts/fuzz` is this with all that it needs."""
+"""Run the targets with atheris, several at a time; `scripts/fuzz` installs what this needs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FOUND = Path(__file__).parents[2] / "build" / "fuzz"
-INSTRUMENTED = ["rocenv", "py7zr", "elftools"]  # not pefile, which would get ten times slower
+INSTRUMENTED = ["rocenv", "py7zr", "elftools"]  # not pefile, which would run ten times slower
 SECONDS = 60
-MOST_SECONDS = 10  # for one input
+MOST_SECONDS = 10  # per input
 LAST_LINES = 40
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a target."""
+    """The result of one target."""
 
     name: str
     ok: bool
@@ -33,13 +33,13 @@ class Outcome:
 
 
 def fuzz(name: str, limit: list[str]) -> None:
-    """Give a target the seeds and what libFuzzer makes of them, in this process, and end it."""
+    """Feed the seeds and libFuzzer's mutations to a target in this process, then exit."""
     import atheris
 
     from tests.fuzz.reading import read
 
     folder = FOUND / name
-    # A reader that would call a program refuses instead, so that fuzzing starts none.
+    # Readers that would start a program fail instead.
     os.environ["PATH"] = str(folder)
     options = [
         *(str(folder / "corpus"), *limit, f"-artifact_prefix={folder}/"),
@@ -64,7 +64,7 @@ def begin(name: str, limit: list[str], *, anew: bool) -> int:
     for number, seed in enumerate(TARGETS[name].seeds()):
         (folder / "corpus" / f"seed-{number}").write_bytes(seed)
     sys.stdout.flush()
-    child = os.fork()  # so that what is instrumented is imported once
+    child = os.fork()  # so that instrumented modules are imported once
     if child:
         return child
     try:
@@ -94,7 +94,7 @@ def outcomes(names: list[str], limit_of: Callable[[str], list[str]], *, anew: bo
 
 
 def require_known(names: list[str], parser: argparse.ArgumentParser) -> None:
-    """End the program if one of the names is not a target's."""
+    """Exit with an error if one of the names is not a target."""
     from tests.fuzz.targets import TARGETS
 
     if unknown := set(names) - set(TARGETS):
@@ -102,7 +102,7 @@ def require_known(names: list[str], parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Run the targets that are named, or all; exit with 1 if one of them found something."""
+    """Run the named targets, or all; exit with 1 if one of them found something."""
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz", description="Feed broken input to all that reads foreign bytes."
     )
@@ -123,9 +123,9 @@ def main() -> int:
 
     import atheris
 
-    os.environ["RUST_BACKTRACE"] = "0"  # it costs a hundred times what the reader does
+    os.environ["RUST_BACKTRACE"] = "0"  # it takes a hundred times as long as the reader
     with atheris.instrument_imports(include=INSTRUMENTED):
-        import py7zr  # noqa: F401 -- readers import these three only when they need them
+        import py7zr  # noqa: F401 -- readers import these three on demand
 
         from tests.fuzz.targets import TARGETS
 

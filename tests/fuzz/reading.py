@@ -1,4 +1,4 @@
-"""What an input may do to a reader."""
+"""Limits on what an input may do to a reader."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from rocenv.core.errors import RocenvError
 from tests.fuzz.targets import TARGETS
 
-MOST_MB = 300  # that one input may add; readers take at most a few dozen for what is small
+MOST_MB = 300  # for one input; readers need at most a few dozen for small ones
 
 
 class TooMuch(Exception):
-    """An input took more memory than any may."""
+    """An input took too much memory."""
 
 
 def read(name: str, data: bytes) -> str:
-    """Have a target read an input; return why it was refused, "" if it was not.
+    """Let a target read an input; return why it was rejected, "" if it was accepted.
 
     Raises:
-        Exception: What no reader may raise; that is what fuzzing looks for.
+        Exception: What no reader may raise; fuzzing looks for these.
     """
     target = TARGETS[name]
     before = _peak_mb()

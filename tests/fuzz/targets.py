@@ -1,7 +1,7 @@
-"""What reads foreign bytes, each as a function of those bytes, and files to begin with.
+"""Readers of foreign bytes, each as a function of those bytes, with seeds.
 
-A target may raise RocenvError and nothing else. Seeds are made by the builders of the other tests; all of
-them have to be accepted, so that mutations begin behind the first checks.
+A target may only raise RocenvError. Seeds come from the builders of other tests; all must be accepted, so
+that mutations get past the first checks.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Target:
     Attributes:
         run: Reads the bytes; the folder is empty, and is emptied again afterwards.
         seeds: Inputs that it accepts.
-        short_runs: How many inputs it gets in `scripts/test`: fewer where one takes long.
+        short_runs: How many inputs it gets in `scripts/test`: fewer if one takes long.
     """
 
     run: Callable[[bytes, Path], object]
@@ -103,7 +103,7 @@ def tree_in(folder: Path, *, for_windows: bool) -> Tree:
 
 
 def require_inside(tree: Tree) -> None:
-    """Raise AssertionError if something is beside the tree, or if a link in it leads out of it."""
+    """Raise AssertionError if files are outside the tree, or a link in it points outside."""
     assert [each.name for each in tree.folder.parent.iterdir()] == ["tree"]
     top = os.path.realpath(tree.folder)
     for here, folders, files in os.walk(top):
@@ -134,7 +134,7 @@ def read_archive(data: bytes, folder: Path) -> None:
 
 
 def read_7z(data: bytes, folder: Path) -> None:
-    """Read an archive whose sums are right, so that what they stand for is looked at too."""
+    """Read an archive with correct checksums, so that the checked data is reached."""
     if len(data) >= 32 and int.from_bytes(data[12:20], "little") <= len(data):
         data = with_header_sums(data)
     read_archive(data, folder)
@@ -204,7 +204,7 @@ def read_wheel(data: bytes, folder: Path) -> None:
 
 
 def read_sdist(data: bytes, folder: Path) -> None:
-    """Read a source archive; what is mutated is the tar in it."""
+    """Read an sdist; mutations apply to the tar inside."""
     path = put(folder, data if data.startswith(b"\x1f\x8b") else gzip.compress(data, 1))
     require_package(SDIST, path)
     wheel_of(path, SDIST, [])
@@ -279,7 +279,7 @@ def gguf_seeds() -> list[bytes]:
         small.keys.add_token_list(["a", "b"])
         small.keys.add_block_count(1)
         small.tensor("output_norm.weight", (32,)).close()
-        # Without the weights, which are holes: what is missing is counted, and refuses nothing.
+        # The weights are holes: missing data is counted but not an error.
         header = llama(Path(folder, "llama.gguf"), layers=1, embedding=64, heads=2, kv_heads=1).read_bytes()
         return [small.path.read_bytes(), header[:8192], zipped({"model.gguf": small.path.read_bytes()}, 0)]
 
@@ -322,7 +322,7 @@ def page_seeds() -> list[bytes]:
 
 
 class Answers(Network):
-    """A network on which one file is there, at every address."""
+    """A network with one file at every address."""
 
     __slots__ = ()
 
@@ -335,7 +335,7 @@ FILES_OF_MIRROR: dict[str, bytes] = {}
 
 
 def read_release(data: bytes, folder: Path) -> None:
-    """Read a text that is signed by the right key, as by an archive that makes mistakes."""
+    """Read a text signed by the right key, as from an archive with mistakes."""
     text = data.decode("utf-8", "replace")
     FILES_OF_MIRROR.update({"": b"", "InRelease": archive_key().clear_sign(text)})
     refresh(place(), folder, Answers(), Settings(), max_age_s=0, key_file=folder / "key")

@@ -1,4 +1,4 @@
-"""The targets themselves, without atheris: `scripts/fuzz` lets it loose on them."""
+"""The targets without atheris; `scripts/fuzz` runs them with it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_accepts_its_seeds(name: str) -> None:
-    """Mutations of what is refused at once would be refused at once as well."""
+    """Mutations of a rejected input would be rejected at once, too."""
     seeds = TARGETS[name].seeds()
     assert seeds
     assert [why for seed in seeds if (why := read(name, seed))] == []
     assert all(len(seed) < 40_000 for seed in seeds)
 
 
-def test_a_target_finds_what_no_reader_may_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_reports_forbidden_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_data: bytes, _folder: Path) -> None:
         raise KeyError("x")
 
@@ -40,8 +40,8 @@ def test_a_target_finds_what_no_reader_may_do(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("escape", ["file beside", "link out", "neither"])
-def test_a_target_finds_what_leaves_the_tree(tmp_path: Path, escape: str) -> None:
-    """Even if the reader refuses the archive afterwards."""
+def test_a_target_reports_files_outside_the_tree(tmp_path: Path, escape: str) -> None:
+    """Even if the reader rejects the archive afterwards."""
 
     def unpack(tree: Tree) -> None:
         (tree.folder / "inside").write_bytes(b"")
@@ -73,7 +73,7 @@ def test_a_target_that_is_missing_or_unknown(
     assert why in capsys.readouterr().err
 
 
-def test_a_file_that_an_earlier_run_found(
+def test_a_file_from_an_earlier_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "input"

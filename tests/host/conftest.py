@@ -1,4 +1,4 @@
-"""A machine to fill, a matrix of a few rows, and the look at it."""
+"""An empty machine, a matrix of a few rows, and detection with both."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ MATRIX = Matrix(
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
-    """An empty machine that `ROCENV_SYSROOT` names."""
+    """An empty machine, named by `ROCENV_SYSROOT`."""
     path = tmp_path / "machine"
     path.mkdir()
     monkeypatch.setenv("ROCENV_SYSROOT", str(path))
@@ -126,5 +126,5 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
 
 @pytest.fixture
 def look() -> Callable[[], Host]:
-    """Detection with the matrix of a few rows."""
+    """Run detection with the small matrix."""
     return lambda: detect(MATRIX)

@@ -1,7 +1,7 @@
-"""Machines as files: what the kernel and Windows would say of them, below a folder that ROCENV_SYSROOT names.
+"""Machines as files: what the kernel and Windows report, in a folder named by ROCENV_SYSROOT.
 
 Formats: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c, Documentation/ABI/testing/sysfs-bus-pci,
-ROCm/hip-tests:samples/1_Utils/hipInfo.
+ROCm/hip-tests:samples/1_Utils/hipInfo
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ NODES = "sys/class/kfd/kfd/topology/nodes"
 
 @dataclass
 class Root:
-    """One machine; each method adds a part of it."""
+    """One machine; each method adds a part."""
 
     path: Path
     _minors: int = field(default=128)
 
     def put(self, name: str, text: str) -> Path:
-        """Write a file, whatever lies in between."""
+        """Write a file, with missing folders."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
     def kernel(self, version: str = "6.8.0-45-generic", dkms: str = "") -> Root:
-        """The kernel, with amdgpu loaded: its own, or AMD's."""
+        """Add a kernel with amdgpu loaded, the kernel's or AMD's."""
         self.put("proc/version", f"Linux version {version} (who@where) (gcc 13.2.0) #1 SMP\n")
         self.put("sys/module/amdgpu/refcnt", "1\n")
         if dkms:
@@ -41,13 +41,13 @@ class Root:
         return self
 
     def cpu(self, number: int = 0) -> Root:
-        """The node of a processor."""
+        """Add a processor's node."""
         return self.node(number, cpu_cores_count=16, simd_count=0, gpu_id=0, heap=0, memory=64 * GIB)
 
     def node(
         self, number: int, *, gpu_id: int | None = None, heap: int = 1, memory: int = 0, **values: int
     ) -> Root:
-        """A node of KFD with these properties and no others."""
+        """Add a KFD node with exactly these properties."""
         folder = f"{NODES}/{number}"
         self.put(f"{folder}/properties", "".join(f"{key} {value}\n" for key, value in values.items()))
         self.put(f"{folder}/gpu_id", f"{1000 + number if gpu_id is None else gpu_id}\n")
@@ -73,7 +73,7 @@ class Root:
         revision: int = 0xC0,
         **more: int,
     ) -> Root:
-        """A GPU with its node, its card on the bus and its render node; `version` None: an old kernel."""
+        """Add a GPU with node, card and render node; `version=None` imitates an old kernel."""
         bus = number if bus is None else bus
         minor = self._minors
         self._minors += 1
@@ -104,7 +104,7 @@ class Root:
         gtt: int = 0,
         base_class: int = 0x03,
     ) -> Root:
-        """A graphics device on the bus."""
+        """Add a graphics device."""
         folder = f"sys/bus/pci/devices/{address}"
         self.put(f"{folder}/vendor", f"0x{vendor:04x}\n")
         self.put(f"{folder}/device", f"0x{device:04x}\n")
@@ -119,7 +119,7 @@ class Root:
         return self
 
     def wsl(self, *adapters: dict[str, Any], answer: str = "") -> Root:
-        """Linux on Windows, which answered with these display adapters, or with a text."""
+        """Make it WSL, where Windows answered with these display adapters, or with a text."""
         self.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2 (root@x) #1 SMP\n")
         self.put("dev/dxg", "")
         if adapters or answer:
@@ -127,7 +127,7 @@ class Root:
         return self
 
     def windows(self, *devices: dict[str, Any], said: str = "", controllers: Any = None) -> Root:
-        """A Windows machine, in place of what it was: what `hipInfo` prints, and the display adapters."""
+        """Make it Windows, with this `hipInfo` output and these display adapters."""
         text = said
         for number, device in enumerate(devices):
             text += "-" * 80 + f"\ndevice#                           {number}\n"

@@ -1,4 +1,4 @@
-"""What Defender's log says of files, from a copy of another machine's."""
+"""Defender's log in a copy of another machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "windows" / "defender.xml"
 
 
-def test_a_file_that_was_taken(machine: Path) -> None:
+def test_a_quarantined_file(machine: Path) -> None:
     path = os.path.join("envs", "sd", "zluda", "nccl.dll")
     newer = EVENT.format(
         when="2026-11-20T10:00:00.1Z", threat="Trojan:A", path=f"containerfile:_x; file:_{path}"
@@ -46,12 +46,12 @@ def test_a_file_that_was_taken(machine: Path) -> None:
         "no XML at all & more",
     ],
 )
-def test_a_log_that_is_none_says_nothing(machine: Path, text: str) -> None:
+def test_an_invalid_log_says_nothing(machine: Path, text: str) -> None:
     machine.write_text(text)
     assert quarantined(["a.dll"]) == ()
 
 
-def test_no_log_is_not_an_empty_one(machine: Path) -> None:
+def test_a_missing_log_differs_from_an_empty_one(machine: Path) -> None:
     assert events("Application", (1000,), "application_errors.xml") is None
     machine.write_text("")
     assert events("x", (1,), "defender.xml") == []

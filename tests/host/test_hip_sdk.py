@@ -1,4 +1,4 @@
-"""What an installed SDK is, by what lies in it."""
+"""Identify an installed SDK by its files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sdk(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_the_files_tell_and_not_the_folder(tmp_path: Path, matrix: Matrix) -> None:
+def test_files_identify_an_sdk_not_its_folder(tmp_path: Path, matrix: Matrix) -> None:
     found = examine(sdk(tmp_path / "6.2", "HIPRTC0507.dll", *LIBRARIES), "x", matrix)
     assert found.row is not None
     assert (found.row.version, found.why_not) == ("5.7.1", "")
@@ -38,12 +38,12 @@ def test_the_files_tell_and_not_the_folder(tmp_path: Path, matrix: Matrix) -> No
 @pytest.mark.parametrize(
     ("names", "why_not"),
     [
-        (("amdhip64.dll",), "no file in it says which release it is"),
-        (("hiprtc0507.dll", "hiprtc0602.dll", *LIBRARIES), "it holds files of 5.7.1 and 6.2.4 at once"),
-        (("hiprtc0507.dll", *LIBRARIES[1:]), "`rocblas.dll` is missing in it"),
+        (("amdhip64.dll",), "no file in it identifies its release"),
+        (("hiprtc0507.dll", "hiprtc0602.dll", *LIBRARIES), "it mixes files of 5.7.1 and 6.2.4"),
+        (("hiprtc0507.dll", *LIBRARIES[1:]), "`rocblas.dll` is missing"),
     ],
 )
-def test_what_cannot_be_taken_over_says_why(
+def test_an_unusable_sdk_says_why(
     tmp_path: Path, matrix: Matrix, names: tuple[str, ...], why_not: str
 ) -> None:
     assert examine(sdk(tmp_path / "5.7", *names), "x", matrix).why_not == why_not

@@ -1,4 +1,4 @@
-"""GPUs of Linux machines, each with something that misleads a simple look."""
+"""GPUs of Linux machines, each with something that would mislead a simple check."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def targets(host: Host) -> list[str]:
     ("version", "name"),
     [(90010, "gfx90a"), (90012, "gfx90c"), (100306, "gfx1036"), (110003, "gfx1103"), (120500, "gfx1250")],
 )
-def test_the_numbers_of_the_kernel(version: int, name: str) -> None:
+def test_kernel_numbers(version: int, name: str) -> None:
     assert target_name(version) == name
 
 
-def test_features_are_no_part_of_the_name() -> None:
+def test_features_are_split_from_the_name() -> None:
     assert split_target("gfx90a:sramecc+:xnack-") == ("gfx90a", ":sramecc+:xnack-")
     assert split_target(" gfx1100 ") == ("gfx1100", "")
 
 
-def test_newer_targets_are_told_by_number_and_not_by_text() -> None:
+def test_targets_are_compared_by_number() -> None:
     names = ["gfx1030", "gfx90a", "gfx1201", "gfx803", "gfx942", "gfx1100", "gfx90c"]
     newer_last = ["gfx803", "gfx90a", "gfx90c", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
     assert sorted(names, key=target_age) == newer_last
@@ -65,7 +65,7 @@ def test_the_card_is_used_and_the_igpu_with_more_memory_hidden(root: Root, look:
     assert host.why == "GPU 1 (gfx1100) comes before GPU 0 (gfx1036), which is part of the CPU"
 
 
-def test_an_env_for_several_targets_sees_their_cards_alone(root: Root, look: Look) -> None:
+def test_an_env_for_several_targets_sees_only_their_cards(root: Root, look: Look) -> None:
     root.kernel().cpu().gpu(1, RAPHAEL, 100306, units=2).gpu(2, RX_7900, 110000, units=96)
     root.gpu(3, RX_6800, 100300, units=60).gpu(4, 0x7550, 120001, units=64)
     host = look()
@@ -78,7 +78,7 @@ def test_an_env_for_several_targets_sees_their_cards_alone(root: Root, look: Loo
     assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the one that is named"
 
 
-def test_the_bank_of_an_igpu_may_be_what_it_borrows(root: Root, look: Look) -> None:
+def test_an_igpu_may_report_system_memory_as_its_own(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RAPHAEL, 100306, memory=16 * GIB, gtt=16 * GIB)
     root.put("sys/bus/pci/devices/0000:01:00.0/mem_info_vram_total", str(GIB // 2))
     gpu = look().gpus[0]
@@ -93,7 +93,7 @@ def test_nodes_are_in_the_order_of_their_numbers(root: Root, look: Look) -> None
     assert [gpu.hip_index for gpu in look().gpus] == [0, 1, 2]
 
 
-def test_a_kernel_that_does_not_say_targets(root: Root, look: Look) -> None:
+def test_a_kernel_without_targets(root: Root, look: Look) -> None:
     root.kernel("4.15.0").cpu().gpu(1, RX_6800, None).gpu(2, 0x9999, None)
     root.gpu(3, 0x74A0, None, revision=0).gpu(4, 0x74A0, None, revision=1)
     assert targets(look()) == ["gfx1030", "", "gfx940", "gfx942"]
@@ -101,18 +101,18 @@ def test_a_kernel_that_does_not_say_targets(root: Root, look: Look) -> None:
     assert look().gpus[1].pci_id == "1002:9999"
 
 
-def test_the_kernels_word_counts_more_than_the_id(root: Root, look: Look) -> None:
+def test_the_kernels_target_overrides_the_id(root: Root, look: Look) -> None:
     root.kernel().gpu(1, 0x74A0, 90400, revision=1)
     assert targets(look()) == ["gfx940"]
 
 
-def test_a_target_nobody_knows_stays_visible_and_can_be_used(root: Root, look: Look) -> None:
+def test_an_unknown_target_is_listed_and_usable(root: Root, look: Look) -> None:
     root.kernel().gpu(1, 0x8123, 150207, memory=64 * GIB)
     host = look()
     assert (targets(host), host.selected, host.gpus[0].integrated) == (["gfx1527"], 0, None)
 
 
-def test_the_same_place_in_another_domain_is_another_gpu(root: Root, look: Look) -> None:
+def test_the_same_address_in_another_domain_is_another_gpu(root: Root, look: Look) -> None:
     for number in range(4):
         root.gpu(number + 4, MI300X, 90402, bus=2, domain=number)
     addresses = [gpu.address for gpu in look().gpus]
@@ -120,22 +120,22 @@ def test_the_same_place_in_another_domain_is_another_gpu(root: Root, look: Look)
     assert look().notes == ()
 
 
-def test_partitions_lie_on_the_board_they_are_of(root: Root, look: Look) -> None:
+def test_partitions_belong_to_their_board(root: Root, look: Look) -> None:
     for partition in range(8):
         root.gpu(partition + 2, MI300X, 90402, units=38, bus=5, partition=partition, memory=24 * GIB)
     root.put("sys/bus/pci/devices/0000:05:00.0/mem_info_vram_total", str(192 * GIB))
     host = look()
     assert {gpu.address for gpu in host.gpus} == {"0000:05:00.0"}
     assert [gpu.memory_bytes for gpu in host.gpus] == [24 * GIB] * 8
-    assert host.notes == ("8 of these are partitions of one board, each with a share of memory and units",)
+    assert host.notes == ("8 of these are partitions of one board, which share its memory and compute units",)
 
 
-def test_a_first_partition_a_little_smaller_is_still_the_first(root: Root, look: Look) -> None:
+def test_a_slightly_smaller_first_partition_stays_first(root: Root, look: Look) -> None:
     root.gpu(1, MI300X, 90402, memory=48 * GIB - (16 << 20)).gpu(2, MI300X, 90402, memory=48 * GIB)
     assert look().selected == 0
 
 
-def test_names_come_from_the_machines_own_table_where_it_has_one(root: Root, look: Look) -> None:
+def test_names_come_from_the_machines_table_if_it_has_one(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_6800, 100300, revision=0xC1)
     assert look().gpus[0].name == "Radeon RX 6800 XT"
     root.put(
@@ -166,25 +166,25 @@ def test_a_card_that_kfd_left_out_is_shown_with_the_reason(
     assert host.gpus[0].hip_index is None
 
 
-def test_no_kfd_at_all_is_told_from_a_card_it_left_out(root: Root, look: Look) -> None:
+def test_a_missing_kfd_differs_from_a_skipped_card(root: Root, look: Look) -> None:
     root.kernel().card("0000:01:00.0", RX_580)
-    assert "no compute driver (KFD)" in look().why
+    assert "compute driver (KFD) is missing" in look().why
 
 
-def test_accelerators_have_another_class_and_sound_is_no_gpu(root: Root, look: Look) -> None:
+def test_pci_classes_of_gpus(root: Root, look: Look) -> None:
     root.card("0000:01:00.0", MI300X, base_class=0x12).card("0000:01:00.1", 0xAB38, base_class=0x04)
     assert targets(look()) == ["gfx942"]
 
 
-def test_a_card_that_cannot_compute_gives_way_to_an_igpu(root: Root, look: Look) -> None:
+def test_an_igpu_is_used_if_the_card_cannot_compute(root: Root, look: Look) -> None:
     root.kernel().cpu().gpu(1, RAPHAEL, 100306).card("0000:08:00.0", RX_580)
     host = look()
     assert (targets(host), host.selected) == (["gfx1036", "gfx803"], 0)
-    assert host.why == "GPU 0 (gfx1036) is the only one that can compute"
+    assert host.why == "GPU 0 (gfx1036) is the only GPU that can compute"
     assert host.visible_devices() == "", "an iGPU that is used must not be hidden"
 
 
-def test_a_node_that_the_driver_gave_up_on(root: Root, look: Look) -> None:
+def test_a_node_that_the_driver_failed_to_initialise(root: Root, look: Look) -> None:
     root.kernel().cpu().node(1, gpu_id=0, simd_count=0, vendor_id=0x1002, device_id=RX_6800)
     root.gpu(2, RX_7900, 110000)
     host = look()
@@ -205,7 +205,7 @@ def test_an_old_apu_is_cpu_and_gpu_in_one_node(root: Root, look: Look) -> None:
 @pytest.mark.parametrize(
     ("device", "version", "units"), [(RAPHAEL, 100306, 2), (0x1638, 90012, 8), (0x15BF, 110003, 2)]
 )
-def test_the_igpu_beside_an_nvidia_card_is_not_what_to_compute_on(
+def test_an_igpu_beside_an_nvidia_card_is_not_used(
     root: Root, look: Look, device: int, version: int, units: int
 ) -> None:
     root.kernel().gpu(1, device, version, units=units).card(
@@ -214,7 +214,7 @@ def test_the_igpu_beside_an_nvidia_card_is_not_what_to_compute_on(
     host = look()
     assert host.gpus[0].usable
     assert host.selected is None
-    assert "beside a GPU of NVIDIA" in host.why
+    assert "the NVIDIA GPU beside it" in host.why
     assert host.others == ("NVIDIA",)
 
 
@@ -227,29 +227,29 @@ def test_a_large_igpu_and_a_card_are_used_beside_an_nvidia_card_too(root: Root, 
     assert look().selected == 1
 
 
-def test_a_small_igpu_is_used_where_there_is_no_other(root: Root, look: Look) -> None:
+def test_a_small_igpu_is_used_if_it_is_the_only_gpu(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RAPHAEL, 100306, units=2).card("0000:09:00.0", 0x0111, vendor=0x1234, driver="bochs")
     assert look().selected == 0, "the screen of a virtual machine is no other card"
 
 
 def test_cards_are_ranked_by_support_then_memory_then_age(root: Root, look: Look) -> None:
     root.kernel().gpu(1, 0x66A1, 90006, memory=32 * GIB).gpu(2, RX_6800, 100300, memory=16 * GIB)
-    assert look().why == "today's releases do more for GPU 1 (gfx1030) than for GPU 0 (gfx906)"
+    assert look().why == "current releases support GPU 1 (gfx1030) better than GPU 0 (gfx906)"
     root.gpu(3, RX_7900, 110000, memory=24 * GIB)
     assert look().why == "GPU 2 (gfx1100) has more memory than GPU 1 (gfx1030)"
     root.gpu(4, 0x7550, 120001, memory=24 * GIB)
-    assert look().why == "GPU 3 (gfx1201) is of a newer kind than GPU 2 (gfx1100)"
+    assert look().why == "GPU 3 (gfx1201) is newer than GPU 2 (gfx1100)"
     root.gpu(5, 0x7550, 120001, memory=24 * GIB)
-    assert look().why == "GPU 3 (gfx1201) is the first of several that are alike"
+    assert look().why == "GPU 3 (gfx1201) is the first of several similar GPUs"
 
 
 def test_no_gpu(root: Root, look: Look) -> None:
-    assert (look().gpus, look().why) == ((), "there is no AMD GPU here")
+    assert (look().gpus, look().why) == ((), "this machine has no AMD GPU")
     root.card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").card("0000:00:02.0", 1, vendor=0x8086)
     assert (look().gpus, look().selected, look().why) == (
         (),
         None,
-        "there is no AMD GPU here, only Intel and NVIDIA",
+        "this machine has no AMD GPU, only Intel and NVIDIA",
     )
 
 
@@ -281,25 +281,23 @@ def test_a_container_with_one_gpu_of_two(root: Root, look: Look) -> None:
     assert host.why == "GPU 1 (gfx1030) can be used now, GPU 0 (gfx1100) cannot"
 
 
-def test_an_error_that_is_no_matter_of_permissions(
-    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_other_than_permissions(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     root.kernel().gpu(1, RX_6800, 100300)
     (root.path / "dev/kfd").unlink()
     monkeypatch.chdir(root.path / "dev")
     with socket.socket(socket.AF_UNIX) as device:
-        device.bind("kfd")  # opens with ENXIO, whoever asks
+        device.bind("kfd")  # opens with ENXIO for everyone
         host = look()
     assert host.selected == 0
     assert errno.errorcode[errno.ENXIO] in host.gpus[0].why_not
     assert "usermod" not in host.remedies[0]
 
 
-def test_a_node_that_cannot_be_read_is_a_gpu_all_the_same(root: Root, look: Look) -> None:
+def test_an_unreadable_node_is_still_a_gpu(root: Root, look: Look) -> None:
     root.kernel().cpu().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     properties = root.path / NODES / "1/properties"
     properties.unlink()
-    properties.mkdir()  # reading fails for root too
+    properties.mkdir()  # unreadable even for root
     host = look()
     assert [(gpu.target, gpu.state, gpu.node) for gpu in host.gpus] == [
         ("gfx1030", "barred", 1),
@@ -309,7 +307,7 @@ def test_a_node_that_cannot_be_read_is_a_gpu_all_the_same(root: Root, look: Look
 
 
 def test_without_permission(root: Root, tmp_path: Path) -> None:
-    """As somebody for whom modes count: neither `/dev/kfd` nor one of the nodes may be opened."""
+    """As an unprivileged user: neither `/dev/kfd` nor one of the nodes may be opened."""
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     (root.path / "dev/kfd").chmod(0)
     (root.path / NODES / "1/properties").chmod(0)
@@ -328,7 +326,7 @@ def test_without_permission(root: Root, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     first, second, selected, remedies = json.loads(done.stdout)
     assert first[:2] == ["gfx1030", "barred"]
-    assert "KFD node 1 cannot be read" in first[2]
+    assert "KFD node 1 is not readable" in first[2]
     assert second == ["gfx1100", "barred", "no permission to open `/dev/kfd`"]
     assert selected == 1
     assert any("usermod -aG render,video" in remedy for remedy in remedies)
@@ -345,7 +343,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("text", [*GARBAGE, "simd_count 192\n" * 100_000, "\x80" * 5000])
-def test_what_makes_no_sense_hides_no_other_gpu(root: Root, look: Look, text: str) -> None:
+def test_invalid_files_hide_no_other_gpu(root: Root, look: Look, text: str) -> None:
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     for name in ("properties", "gpu_id", "name", "mem_banks/0/properties"):
         (root.path / NODES / "1" / name).write_text(text, encoding="latin-1")
@@ -356,7 +354,7 @@ def test_what_makes_no_sense_hides_no_other_gpu(root: Root, look: Look, text: st
     assert "gfx1100" in [gpu.target for gpu in look().gpus if gpu.usable]
 
 
-def test_what_is_no_file_neither_raises_nor_blocks(root: Root, look: Look) -> None:
+def test_special_files_neither_raise_nor_block(root: Root, look: Look) -> None:
     root.kernel().gpu(2, RX_7900, 110000)
     nodes = root.path / NODES
     for number in (3, 4, 5, 6):
@@ -383,7 +381,7 @@ def test_what_is_no_file_neither_raises_nor_blocks(root: Root, look: Look) -> No
         ("gfx9999", ["gfx9999"], 0),
     ],
 )
-def test_the_variable_stands_in_for_the_machine(
+def test_rocenv_target_replaces_detection(
     root: Root,
     look: Look,
     monkeypatch: pytest.MonkeyPatch,
@@ -403,8 +401,8 @@ def test_the_variable_stands_in_for_the_machine(
 @pytest.mark.parametrize(
     ("value", "version", "expected"),
     [
-        ("10.3.0", 100300, "repeats what gfx1030 is"),
-        ("12.0.1", 110501, "passes gfx1151 off as gfx1201"),
+        ("10.3.0", 100300, "has no effect on gfx1030"),
+        ("12.0.1", 110501, "makes gfx1151 pass as gfx1201"),
         ("10.3.0", 100305, "wrong results"),
         ("10.3.0", 100301, ""),
         ("9.0.0", 90012, ""),
@@ -422,24 +420,24 @@ def test_an_override_left_in_the_environment(
 
 
 @pytest.mark.parametrize("said", ["GFX1100", "rtx4090", "gfx\x1b[31m1100", "gfx1100,rm -rf /", "gfx\udcff"])
-def test_a_variable_that_names_no_target_is_an_error(
+def test_an_invalid_rocenv_target_is_an_error(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     monkeypatch.setenv("ROCENV_TARGET", said)
-    with pytest.raises(RocenvError, match="in ROCENV_TARGET is not a target") as caught:
+    with pytest.raises(RocenvError, match="in ROCENV_TARGET is not a valid target") as caught:
         look()
     assert caught.value.code == "target-unknown"
     assert caught.value.message.isprintable()
 
 
-def test_what_cannot_be_listed_is_not_called_absent(root: Root, look: Look) -> None:
-    assert look().why == "there is no AMD GPU here"
+def test_unlistable_devices_are_unknown_not_absent(root: Root, look: Look) -> None:
+    assert look().why == "this machine has no AMD GPU"
     root.put("sys/bus/pci/devices", "no folder")
-    assert look().why.startswith("whether there is an AMD GPU here is not known: `/sys/bus/pci/devices`")
+    assert look().why.startswith("cannot tell whether this machine has an AMD GPU: `/sys/bus/pci/devices`")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "proc/version", "x" * 300])
-def test_a_root_that_is_no_folder_is_named(
+def test_an_invalid_sysroot_is_named(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     root.kernel()
@@ -449,7 +447,7 @@ def test_a_root_that_is_no_folder_is_named(
     assert why.endswith("`, which is not a folder")
 
 
-def test_no_word_of_the_machine_reaches_a_terminal_as_a_command(root: Root, look: Look) -> None:
+def test_machine_texts_cannot_control_a_terminal(root: Root, look: Look) -> None:
     root.kernel("6\x1b[2J").gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x1234, driver="x\x1b]0;y\x07")
     root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "\x1b[31m\u202eRX\n" + "7" * 5000)
     host = look()
@@ -458,6 +456,6 @@ def test_no_word_of_the_machine_reaches_a_terminal_as_a_command(root: Root, look
     assert host.gpus[0].name.startswith("?[31m?RX 777")
 
 
-def test_the_only_one_of_amd_is_not_called_the_only_one(root: Root, look: Look) -> None:
+def test_the_only_amd_gpu_is_described_as_such(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
-    assert look().why == "GPU 0 (gfx1100) is the only one of AMD, beside NVIDIA"
+    assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD, beside NVIDIA"

@@ -1,4 +1,4 @@
-"""A machine is recorded while it is looked at, and the recording stands in for it."""
+"""Recording a machine during detection, and using the recording instead."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def everything(_name: str) -> bool:
 
 
 def replayed(look: Look, monkeypatch: pytest.MonkeyPatch) -> tuple[Host, Host]:
-    """Look at the machine and record it; look again with the recording alone."""
+    """Record the machine during detection, then repeat with only the recording."""
     with machine.recording(everything) as answers:
         first = look()
     monkeypatch.delenv("ROCENV_SYSROOT")
@@ -37,9 +37,7 @@ def replayed(look: Look, monkeypatch: pytest.MonkeyPatch) -> tuple[Host, Host]:
         return first, look()
 
 
-def test_a_recording_is_as_good_as_the_machine(
-    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_gives_the_same_result(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     root.kernel(dkms="6.10.5").cpu().gpu(1, 0x73BF, 100300).gpu(2, 0x164E, 100306, units=2)
     root.card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia")
     monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "11.0.0")
@@ -49,7 +47,7 @@ def test_a_recording_is_as_good_as_the_machine(
     assert second == first
 
 
-def test_windows_is_known_by_the_recording(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recording_identifies_windows(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     device = {"Name": "AMD Radeon RX 6800", "gcnArchName": "gfx1030", "totalGlobalMem": "15.98 GB"}
     root.windows(device, controllers=[{"Name": "AMD Radeon RX 6800", "AdapterRAM": 8 * GIB}])
     first, second = replayed(look, monkeypatch)
@@ -57,8 +55,8 @@ def test_windows_is_known_by_the_recording(root: Root, look: Look, monkeypatch: 
     assert (second.platform, [gpu.target for gpu in second.gpus]) == ("windows", ["gfx1030"])
 
 
-def test_what_no_file_could_say_survives(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that opens with ENXIO, a folder in the place of a file: the errors themselves are kept."""
+def test_errors_are_recorded(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors themselves are kept: a device that opens with ENXIO, or a folder instead of a file."""
     root.kernel().gpu(1, 0x73BF, 100300).gpu(2, 0x744C, 110000)
     (root.path / "dev/kfd").unlink()
     properties = root.path / "sys/class/kfd/kfd/topology/nodes/2/properties"
@@ -76,8 +74,8 @@ def test_what_no_file_could_say_survives(root: Root, look: Look, monkeypatch: py
     assert "ENXIO" in first.gpus[0].why_not
 
 
-def test_what_was_not_asked_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above all it is not this machine's."""
+def test_unrecorded_queries_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In particular, it does not fall back to this machine."""
     monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
     with machine.answering(Answers()):
         assert machine.examined_elsewhere()
@@ -98,7 +96,7 @@ def test_what_was_not_asked_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Non
     assert machine.environment() is os.environ
 
 
-def test_the_machine_is_back_after_an_error() -> None:
+def test_the_machine_is_restored_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), machine.answering(Answers()):
         _ = 1 / 0
     assert not machine.examined_elsewhere()
@@ -108,7 +106,7 @@ def test_the_machine_is_back_after_an_error() -> None:
         assert not answers.files
 
 
-def test_a_limit_holds_for_what_was_recorded_without_one() -> None:
+def test_limits_apply_to_recorded_texts() -> None:
     answers = Answers()
     answers.keep_file("//proc/version", "Linux", 0)
     answers.keep_file("/proc/version", "Linux version 6.8", 0)
@@ -118,7 +116,7 @@ def test_a_limit_holds_for_what_was_recorded_without_one() -> None:
         assert machine.read_text("/proc/version") == "Linux version 6.8"
 
 
-def test_programs_and_tries_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_output_and_attempts_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     with machine.recording(everything) as answers:
         assert machine.program_output("/windows/hipinfo.txt", lambda: "device# 0") == "device# 0"
@@ -135,12 +133,12 @@ def test_programs_and_tries_are_recorded(monkeypatch: pytest.MonkeyPatch) -> Non
         )
 
 
-def test_an_examined_machine_is_not_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_attempted_on_an_examined_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     assert machine.tried("free bytes", "/", lambda: 7, -1) == -1
 
 
-def test_links_on_the_way_to_a_mount_are_those_of_the_machine(root: Root, tmp_path: Path) -> None:
+def test_links_to_a_mount_are_resolved_on_the_machine(root: Root, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     there = tmp_path / "real"
@@ -158,7 +156,7 @@ def test_links_on_the_way_to_a_mount_are_those_of_the_machine(root: Root, tmp_pa
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no named pipes")
-def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(root: Root) -> None:
+def test_a_pipe_instead_of_a_file_does_not_block(root: Root) -> None:
     def too_long(_signal: int, _frame: object) -> None:
         raise AssertionError("it waits")
 
@@ -174,8 +172,8 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(root: Root) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_file_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch, root: Root) -> None:
-    """Files of /proc give a page at once."""
+def test_whole_files_are_read(monkeypatch: pytest.MonkeyPatch, root: Root) -> None:
+    """/proc returns one page per read."""
     root.put("proc/long", "".join(f"line {number}\n" for number in range(9000)))
     read = os.read
     monkeypatch.setattr(os, "read", lambda file, count: read(file, min(count, 4096)))
@@ -184,7 +182,7 @@ def test_a_file_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch, root: Root) 
 
 
 @pytest.mark.parametrize("escape", ["\\999", "\\x", "\\N{foo}", "\\u12", "\\"])
-def test_a_mount_point_that_the_kernel_would_not_write(root: Root, escape: str) -> None:
+def test_an_invalid_mount_point(root: Root, escape: str) -> None:
     root.put(
         "proc/self/mountinfo",
         f"1 0 8:1 / /a{escape} rw - ext4 /dev/a rw\n2 0 8:2 / /中\\040b rw - nfs4 s:/ rw\n",
@@ -195,7 +193,7 @@ def test_a_mount_point_that_the_kernel_would_not_write(root: Root, escape: str) 
 
 
 class TestEnvironment:
-    def test_going_through_all_shows_what_is_about_gpus(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_iteration_yields_gpu_variables_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HIP_PATH_57", "C:\\hip")
         monkeypatch.setenv("DIARY", "dear diary")
         with machine.recording(lambda name: name.startswith("HIP")) as answers:
@@ -203,14 +201,14 @@ class TestEnvironment:
         assert answers.variables["HIP_PATH_57"] == "C:\\hip"
         assert "DIARY" not in answers.variables
 
-    def test_what_is_asked_for_by_name_is_always_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_lookup_by_name_always_works(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("EDITOR", "ed")
         with machine.recording(lambda _name: False) as answers:
             assert machine.environment().get("EDITOR") == "ed"
             assert machine.environment().get("NOT_THERE") is None
         assert answers.variables == {"EDITOR": "ed"}
 
-    def test_windows_counts_no_case(self) -> None:
+    def test_windows_ignores_case(self) -> None:
         with machine.answering(Answers(windows=True, variables={"SystemRoot": "C:\\Windows"})):
             assert machine.environment()["SYSTEMROOT"] == machine.environment()["systemroot"]
             assert list(machine.environment()) == ["SYSTEMROOT"]

@@ -1,4 +1,4 @@
-"""The rows that GPUs are told by, as they are shipped."""
+"""The shipped rows that identify GPUs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def matrix() -> Matrix:
     return load()
 
 
-def test_the_kernels_numbers_are_those_of_the_rows(matrix: Matrix) -> None:
+def test_kernel_numbers_match_the_rows(matrix: Matrix) -> None:
     # The kernel has one number for Raven and Raven2.
     numbers = {row.name: row.kfd for row in matrix.targets.values() if row.kfd and row.name != "gfx909"}
     assert len(numbers) > 30
@@ -30,7 +30,7 @@ def test_the_kernels_numbers_are_those_of_the_rows(matrix: Matrix) -> None:
 
 
 def test_names_and_ids_do_not_contradict_each_other(matrix: Matrix) -> None:
-    # Two products are called Radeon 840M.
+    # Two products are named Radeon 840M.
     products = [(row.target, name) for row in matrix.pci for name in row.products if name != "Radeon 840M"]
     wrong = [
         (name, target, row.target)
@@ -61,7 +61,7 @@ def test_names_of_windows(matrix: Matrix, name: str, target: str) -> None:
     assert target_by_name(name, matrix) == target
 
 
-def test_ids_that_mislead(matrix: Matrix) -> None:
+def test_misleading_ids(matrix: Matrix) -> None:
     ids = Ids(matrix)
     assert ids.target("13c0", "c1") == "gfx1036"
     assert ids.target("74a0", "00") == "gfx942", (
@@ -69,7 +69,7 @@ def test_ids_that_mislead(matrix: Matrix) -> None:
     )
 
 
-def test_todays_releases_are_the_newest_of_each_channel(matrix: Matrix) -> None:
+def test_current_releases_are_the_newest_of_each_channel(matrix: Matrix) -> None:
     support = supported_today(matrix)
     assert support["gfx1100"] == 2
     assert "gfx803" not in support

@@ -1,4 +1,4 @@
-"""AMD's own detection, `rocm-bootstrap`, as a second opinion wherever it has one."""
+"""Compare detection with AMD's own tool, `rocm-bootstrap`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if importlib.util.find_spec("rocm_bootstrap") is None:
     pytest.skip("rocm-bootstrap is not installed", allow_module_level=True)
 
 
-def test_the_kernels_numbers_stand_for_the_same_targets() -> None:
+def test_kernel_numbers_mean_the_same_targets() -> None:
     bootstrap: Any = importlib.import_module("rocm_bootstrap")
-    # `gfx1250-strict` is a way to build for gfx1250, and has its number.
+    # `gfx1250-strict` is a way to build for gfx1250, and shares its number.
     named = {each.name: each.gfx_target_version for each in bootstrap.ALL_TARGETS if "-" not in each.name}
     assert len(named) > 20
     assert {name: target_name(version) for name, version in named.items()} == {name: name for name in named}

@@ -1,4 +1,4 @@
-"""The libraries that Windows finds by name, and the registry, of copies of machines and of folders here."""
+"""Libraries that Windows finds by name, and the registry, in copies of machines and local folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_case_and_spelling_do_not_count(root: Root) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[1]", "[" * 100_000, "null"])
-def test_a_copy_that_is_none_says_nothing(root: Root, text: str) -> None:
+def test_an_invalid_copy_says_nothing(root: Root, text: str) -> None:
     for name in ("system32.json", "folders.json", "registry.json"):
         root.put(f"windows/{name}", text)
     assert system32.system_libraries() is None
@@ -36,7 +36,7 @@ def test_a_copy_that_is_none_says_nothing(root: Root, text: str) -> None:
     assert values("SYSTEM") is None
 
 
-def test_keys_that_are_none_are_not_known(root: Root) -> None:
+def test_invalid_keys_are_unknown(root: Root) -> None:
     root.put("windows/registry.json", r'{"SYSTEM\\A": {"Value": 1}, "SYSTEM\\B": 3}')
     assert values(r"SYSTEM\A") == {"Value": 1}
     assert values(r"SYSTEM\B") is None
@@ -58,15 +58,15 @@ def test_windows_own_folders(folder: str, is_own: bool) -> None:
 
 
 @pytest.mark.skipif(shutil.which("x86_64-w64-mingw32-gcc") is None, reason="there is no mingw here")
-def test_versions_are_those_of_the_files(tmp_path: Path) -> None:
+def test_versions_come_from_the_files(tmp_path: Path) -> None:
     dll(tmp_path / "amdhip64_6.dll", numbers="6,1,40252,0")
     (tmp_path / "MSVCP140.dll").write_text("no library")
     (tmp_path / "kernel32.dll").write_text("matters not")
     assert system32._libraries(str(tmp_path)) == {"amdhip64_6.dll": "6.1.40252.0", "msvcp140.dll": ""}
 
 
-def test_a_look_into_a_folder_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a pack: its libraries, and no other names."""
+def test_a_folder_listing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a support bundle: its libraries, and no other names."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     for name in ("nvcuda.dll", "letter.txt"):
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""GPUs of Windows machines: HIP's list and the display drivers', which agree on little."""
+"""GPUs of Windows machines, where HIP and the display drivers agree on little."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def adapter(name: str, device: str = "", driver: str = "", **more: Any) -> dict[
     return {"Name": name, "DriverVersion": driver, **pnp, **more}
 
 
-def test_hips_order_counts_and_the_card_is_used(root: Root, look: Look) -> None:
+def test_hips_order_is_kept_and_the_card_is_used(root: Root, look: Look) -> None:
     root.windows(
         IGPU, CARD, controllers=[adapter("AMD Radeon RX 6800"), adapter("AMD Radeon(TM) 780M Graphics")]
     )
@@ -61,7 +61,7 @@ def test_hips_order_counts_and_the_card_is_used(root: Root, look: Look) -> None:
         (("AMD Radeon RX 9990 XTX", "", "8 GB"), ("AMD Radeon(TM) 610M", "gfx1036", "16 GB"), 0),
     ],
 )
-def test_the_one_that_hip_has_libraries_for_is_used(
+def test_a_gpu_with_libraries_is_preferred(
     root: Root, look: Look, first: tuple[str, str, str], second: tuple[str, str, str], used: int
 ) -> None:
     keys = ("Name", "gcnArchName", "totalGlobalMem")
@@ -74,7 +74,7 @@ def test_the_one_that_hip_has_libraries_for_is_used(
     )
 
 
-def test_what_each_side_knows_is_put_together(root: Root, look: Look) -> None:
+def test_both_sources_are_combined(root: Root, look: Look) -> None:
     devices = [
         {**IGPU, "multiProcessorCount": 6, "isIntegrated": 1},
         {"Name": "", "gcnArchName": "gfx1030:xnack-"},
@@ -101,7 +101,7 @@ def test_units_are_pairs_on_rdna_only(root: Root, look: Look) -> None:
     assert [gpu.compute_units for gpu in look().gpus] == [36, 72, None]
 
 
-def test_without_hip_the_display_drivers_tell_the_targets(root: Root, look: Look) -> None:
+def test_without_hip_display_drivers_identify_targets(root: Root, look: Look) -> None:
     root.windows(controllers=adapter("AMD Radeon(TM) 8060S Graphics", "1586"))
     host = look()
     assert [(gpu.target, gpu.usable, gpu.hip_index) for gpu in host.gpus] == [("gfx1151", True, 0)]
@@ -109,14 +109,14 @@ def test_without_hip_the_display_drivers_tell_the_targets(root: Root, look: Look
     assert [gpu.target for gpu in look().gpus] == ["gfx1030", ""]
 
 
-def test_without_hip_nothing_is_hidden_by_a_guessed_number(root: Root, look: Look) -> None:
+def test_without_hip_no_number_is_guessed(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon 780M Graphics"), adapter("AMD Radeon RX 6800")])
     host = look()
     assert (host.selected, host.visible_devices()) == (1, "")
-    assert any("not known" in note for note in host.notes)
+    assert any("unknown" in note for note in host.notes)
 
 
-def test_a_card_that_hip_does_not_list_is_shown_with_its_words(root: Root, look: Look) -> None:
+def test_a_card_that_hip_does_not_list_is_shown_with_hips_error(root: Root, look: Look) -> None:
     root.windows(said=NO_DEVICE, controllers=[adapter("AMD Radeon RX 6800 XT", "73BF")])
     host = look()
     assert (host.gpus[0].target, host.gpus[0].state, host.selected) == ("gfx1030", "barred", 0)
@@ -129,7 +129,7 @@ def test_a_card_that_hip_does_not_list_is_shown_with_its_words(root: Root, look:
     assert host.selected == 0
 
 
-def test_equal_cards_are_not_taken_for_one(root: Root, look: Look) -> None:
+def test_equal_cards_stay_separate(root: Root, look: Look) -> None:
     root.windows(CARD, CARD, controllers=[adapter("AMD Radeon RX 6800", "73BF")] * 2)
     assert [gpu.pci_id for gpu in look().gpus] == ["1002:73bf"] * 2
 
@@ -140,10 +140,10 @@ def test_nvidia_beside(root: Root, look: Look, other: dict[str, Any]) -> None:
     root.windows(igpu, controllers=[other, adapter("AMD Radeon(TM) Graphics", "164E")])
     assert (look().selected, look().others) == (None, ("NVIDIA",))
     root.windows(controllers=[other])
-    assert look().why == "there is no AMD GPU here, only NVIDIA"
+    assert look().why == "this machine has no AMD GPU, only NVIDIA"
 
 
-def test_memory_that_the_field_cannot_hold_is_not_believed(root: Root, look: Look) -> None:
+def test_capped_memory_values_are_ignored(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon RX 6800", AdapterRAM=4293918720)])
     assert look().gpus[0].vram_bytes is None
 
@@ -151,7 +151,7 @@ def test_memory_that_the_field_cannot_hold_is_not_believed(root: Root, look: Loo
 @pytest.mark.parametrize(
     "text", ["", "null", "{}", "[1, [2]]", "{", "\0\xff", "[" * 50_000, '[{"Name": 7, "AdapterRAM": "much"}]']
 )
-def test_adapters_that_make_no_sense(root: Root, look: Look, text: str) -> None:
+def test_invalid_adapters(root: Root, look: Look, text: str) -> None:
     root.windows(CARD)
     (root.path / "windows/video_controllers.json").write_text(text, encoding="latin-1")
     assert look().selected == 0
@@ -167,7 +167,7 @@ def test_adapters_that_make_no_sense(root: Root, look: Look, text: str) -> None:
         "totalGlobalMem: 1.2.3 GB\n",
     ],
 )
-def test_a_list_of_hip_that_makes_no_sense(root: Root, look: Look, text: str) -> None:
+def test_invalid_hip_output(root: Root, look: Look, text: str) -> None:
     root.windows(said=text, controllers=[adapter("AMD Radeon RX 6800 XT", "73BF")])
     assert [gpu.target for gpu in look().gpus] == ["gfx1030"]
 
@@ -186,7 +186,7 @@ def test_an_adapter_without_revision_as_the_registry_has_it() -> None:
 
 
 def test_hip_itself_is_asked_in_a_child(tmp_path: Path) -> None:
-    """What the child prints of a library that answers like HIP is what `hipInfo` would print."""
+    """The child prints the same for a HIP-like library as `hipInfo` would."""
     compiler = shutil.which("cc")
     if compiler is None:
         missing("no C compiler to make a HIP with")
@@ -215,14 +215,14 @@ def test_hip_itself_is_asked_in_a_child(tmp_path: Path) -> None:
     assert '"error 100"' in asked(NO_DEVICE="1").stdout
 
 
-def test_adapters_that_cannot_be_understood_are_not_called_absent(root: Root, look: Look) -> None:
+def test_unreadable_adapters_are_unknown_not_absent(root: Root, look: Look) -> None:
     root.windows()
-    assert look().why == "there is no AMD GPU here"
+    assert look().why == "this machine has no AMD GPU"
     root.put("windows/video_controllers.json", "no JSON")
-    assert "video_controllers.json` cannot be read" in look().why
+    assert "video_controllers.json` is not readable" in look().why
 
 
-def test_files_that_powershell_wrote_begin_with_a_mark(root: Root, look: Look) -> None:
+def test_files_from_powershell_have_a_byte_order_mark(root: Root, look: Look) -> None:
     text = json.dumps([adapter("AMD Radeon RX 6800", "73BF")])
     root.windows().put("windows/video_controllers.json", f"\ufeff{text}")
     assert [gpu.target for gpu in look().gpus] == ["gfx1030"]
@@ -230,15 +230,15 @@ def test_files_that_powershell_wrote_begin_with_a_mark(root: Root, look: Look) -
     assert [gpu.source for gpu in look().gpus] == ["HIP"]
 
 
-def test_words_and_numbers_that_no_adapter_has(root: Root, look: Look) -> None:
+def test_impossible_adapter_values(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon \x1b[31m\ud800 RX 6800", "73BF", AdapterRAM=10**400)])
     host = look()
     assert host.gpus[0].vram_bytes is None
     assert host.gpus[0].name == "AMD Radeon ?[31m? RX 6800"
 
 
-def test_gpus_that_may_be_igpus_are_in_no_known_order_without_hip(root: Root, look: Look) -> None:
+def test_without_hip_the_order_of_possible_igpus_is_unknown(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon(TM) Graphics"), adapter("AMD Radeon RX 6800", "73BF")])
     host = look()
     assert (host.selected, host.visible_devices()) == (1, "")
-    assert any("which numbers it gives to these GPUs is not known" in note for note in host.notes)
+    assert any("its numbers for these GPUs are unknown" in note for note in host.notes)

@@ -1,4 +1,4 @@
-"""Targets by the names that Windows gives to GPUs, as the rows are shipped."""
+"""Targets by Windows' GPU names, from the shipped rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def matrix() -> Matrix:
     return load()
 
 
-def test_every_name_gives_its_target_and_no_other(matrix: Matrix) -> None:
+def test_every_name_matches_exactly_its_target(matrix: Matrix) -> None:
     rows = tomllib.loads(_LIST.read_text(encoding="utf-8"))["names"]
     assert len(rows) >= 120
     found = {row["name"]: (row["target"], target_by_name(row["name"], matrix)) for row in rows}
@@ -40,7 +40,7 @@ def test_every_name_gives_its_target_and_no_other(matrix: Matrix) -> None:
     assert wrong == []
 
 
-def test_the_name_of_a_product_never_gives_another_target_than_its_pci_id(matrix: Matrix) -> None:
+def test_product_names_agree_with_pci_ids(matrix: Matrix) -> None:
     wrong = [
         f"{row.device} {product}: {row.target}, not {got}"
         for row in matrix.pci

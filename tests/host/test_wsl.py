@@ -1,4 +1,4 @@
-"""GPUs of Linux on Windows, which only Windows can name."""
+"""GPUs on WSL, which only Windows can name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_windows_names_the_gpu(root: Root, look: Look) -> None:
     assert (host.driver.wsl, host.driver.display, host.driver.release) == (True, "32.0.12033.1030", "24.12.1")
 
 
-def test_of_two_gpus_the_card_is_used_and_no_number_is_made_up(root: Root, look: Look) -> None:
+def test_the_card_is_used_and_no_number_is_invented(root: Root, look: Look) -> None:
     root.wsl(IGPU, CARD)
     host = look()
     assert [(gpu.target, gpu.integrated, gpu.hip_index) for gpu in host.gpus] == [
@@ -55,29 +55,29 @@ def test_of_two_gpus_the_card_is_used_and_no_number_is_made_up(root: Root, look:
         ("gfx1100", False, None),
     ]
     assert (host.selected, host.visible_devices()) == (1, "")
-    assert any("not known" in note for note in host.notes)
+    assert any("unknown" in note for note in host.notes)
 
 
-def test_windows_has_no_gpu_of_amd(root: Root, look: Look) -> None:
+def test_windows_has_no_amd_gpu(root: Root, look: Look) -> None:
     root.wsl(NVIDIA)
-    assert (look().gpus, look().why) == ((), "there is no AMD GPU here, only NVIDIA")
+    assert (look().gpus, look().why) == ((), "this machine has no AMD GPU, only NVIDIA")
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("interop is off: the kernel starts no programs of Windows", "interop is off"),
+        ("interop is off, so Linux cannot start Windows programs", "interop is off"),
         ("`powershell.exe` failed: it did not end within 20 s", "did not end within 20 s"),
-        ("", "nobody asked Windows"),
+        ("", "has no answer from Windows"),
     ],
 )
-def test_without_an_answer_gpus_are_unknown_and_not_absent(
+def test_without_an_answer_gpus_are_unknown_not_absent(
     root: Root, look: Look, answer: str, told: str
 ) -> None:
     root.wsl(answer=answer)
     host = look()
     assert (host.gpus, host.selected, host.driver.wsl) == ((), None, True)
-    assert "is not known" in host.why
+    assert "cannot tell whether" in host.why
     assert told in host.why
     assert "--target" in host.why
 
@@ -91,22 +91,22 @@ def test_a_named_target_needs_no_answer(root: Root, look: Look, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("files", "off"),
     [
-        ({}, False),  # nobody can tell, as in a container
+        ({}, False),  # unknown, as in a container
         ({"register": "", "status": "enabled\n"}, True),
         ({"register": "", "WSLInterop": "disabled\n"}, True),
         ({"register": "", "WSLInterop": "enabled\ninterpreter /init\n"}, False),
         ({"register": "", "WSLInterop-late": "enabled\ninterpreter /init\n"}, False),
     ],
 )
-def test_interop_is_off_where_the_kernel_says_so(root: Root, files: dict[str, str], off: bool) -> None:
+def test_interop_is_off_if_the_kernel_says_so(root: Root, files: dict[str, str], off: bool) -> None:
     root.wsl()
     for name, text in files.items():
         root.put(f"proc/sys/fs/binfmt_misc/{name}", text)
     assert wsl.interop_is_off() is off
 
 
-# A stand-in for the one program of Windows that no test machine has. It answers as PowerShell 5.1 does, and
-# only to the question that it can answer.
+# A stand-in for the one Windows program that no test machine has. It answers like PowerShell 5.1, and only to
+# the expected question.
 POWERSHELL = r"""
 import sys, time
 
@@ -131,7 +131,7 @@ sys.stdout.buffer.write(
 
 @pytest.fixture
 def powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Put a program of this name on PATH, on a machine that takes itself for WSL; returns its log."""
+    """Put a fake PowerShell on PATH of a machine that claims to be WSL; returns its log."""
     for name in ("ROCENV_SYSROOT", "ROCENV_TARGET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(detection, "linux_gpus", lambda _matrix: Found())
@@ -150,9 +150,7 @@ def powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     return make
 
 
-def test_windows_is_really_asked_and_the_answer_is_recorded(
-    powershell: Callable[[str], Path], look: Look
-) -> None:
+def test_windows_is_asked_and_the_answer_recorded(powershell: Callable[[str], Path], look: Look) -> None:
     log = powershell(ANSWER)
     with machine.recording(bool) as answers:
         host = look()
@@ -169,18 +167,18 @@ def test_windows_is_really_asked_and_the_answer_is_recorded(
     ("body", "told"),
     [
         ("sys.exit('Access is denied.')", "exit code 1 (Access is denied.)"),
-        ("print('what is this')", "listed no display adapter (what is this)"),
-        ("", "listed no display adapter"),
+        ("print('what is this')", "listed no display adapters (what is this)"),
+        ("", "listed no display adapters"),
         ("time.sleep(60)", "did not end within 0.5 s"),
     ],
 )
-def test_whatever_goes_wrong_is_told(
+def test_failures_are_explained(
     powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, body: str, told: str
 ) -> None:
     powershell(body)
     monkeypatch.setattr(wsl, "_TIMEOUT_S", 0.5 if "sleep" in body else 20)
     host = look()
-    assert (host.gpus, "is not known" in host.why) == ((), True)
+    assert (host.gpus, "cannot tell whether" in host.why) == ((), True)
     assert told in host.why
     assert "--target" in host.why
 
@@ -193,7 +191,7 @@ def test_without_powershell(
 
 
 @pytest.mark.parametrize("why", ["no WSL", "a GPU that Linux lists", "interop is off"])
-def test_no_other_machine_starts_it(
+def test_other_machines_do_not_start_it(
     powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     log = powershell(ANSWER)

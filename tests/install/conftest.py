@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Cellar:
-    """A home whose cache can be filled by hand."""
+class CachedHome:
+    """A home whose cache tests fill directly."""
 
     home: Home
     pool: ThreadPoolExecutor
 
     def artifact(self, name: str, entries: Iterable[Entry], package: bytes | None = None) -> Artifact:
-        """Return an artifact of these entries (or of this package), which lies fetched in the cache."""
+        """Return an artifact of these entries (or of this package) that is in the cache."""
         data = deb(entries) if package is None else package
         sha256 = hashlib.sha256(data).hexdigest()
         self.home.artifacts.mkdir(parents=True, exist_ok=True)
@@ -51,6 +51,6 @@ class Cellar:
 
 
 @pytest.fixture
-def cellar(tmp_path: Path) -> Iterator[Cellar]:
+def cached_home(tmp_path: Path) -> Iterator[CachedHome]:
     with ThreadPoolExecutor(2) as pool:
-        yield Cellar(Home(tmp_path / "home"), pool)
+        yield CachedHome(Home(tmp_path / "home"), pool)

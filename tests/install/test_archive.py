@@ -1,4 +1,4 @@
-"""What zip and 7z archives may hold, what they may not, and what happens to damaged ones."""
+"""What zip and 7z archives may contain, what they may not, and how damage is handled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.install.conftest import Cellar
+    from tests.install.conftest import CachedHome
 
 FILES = {
     "zluda/nvcuda.dll": b"MZ driver" * 1000,
@@ -41,7 +41,7 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name)
-            info.filename = name  # as it stands, also where the constructor would cut or change it
+            info.filename = name  # as it is, even if the constructor would cut or change it
             info.compress_type = method
             archive.writestr(info, content)
     return out.getvalue()
@@ -56,7 +56,7 @@ def sevenzipped(files: dict[str, bytes]) -> bytes:
 
 
 def by_7z(folder: Path, files: dict[str, bytes], *options: str) -> bytes:
-    """Return what 7-Zip makes of these files."""
+    """Return an archive of these files made by 7-Zip."""
     source = folder / "source"
     for name, content in files.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def by_7z(folder: Path, files: dict[str, bytes], *options: str) -> bytes:
 
 
 class Place:
-    """A folder to unpack into, in one that must hold nothing else afterwards."""
+    """A folder to unpack into, whose parent must contain nothing else afterwards."""
 
     def __init__(self, folder: Path) -> None:
         self.around = folder / "around"
@@ -115,7 +115,7 @@ def place(tmp_path: Path) -> Place:
 PACKERS = pytest.mark.parametrize("pack", [zipped, sevenzipped])
 
 
-class TestWhatComesOut:
+class TestContents:
     @pytest.mark.parametrize(
         "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
     )
@@ -151,7 +151,7 @@ class TestWhatComesOut:
         for name in files:
             assert stat.S_IMODE((place.into / name).stat().st_mode) == 0o444
 
-    def test_without_a_program_that_can_it_says_which(
+    def test_without_a_suitable_program_the_error_names_one(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -161,7 +161,7 @@ class TestWhatComesOut:
         assert "install 7-Zip" in error.hints[0]
         assert place.contents == {}
 
-    def test_a_program_that_fails_is_quoted_and_the_next_is_asked(
+    def test_a_failing_program_is_quoted_and_the_next_one_used(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -178,7 +178,7 @@ class TestWhatComesOut:
         place.take(data)
         assert place.contents == {"rocblas.dll": library}
 
-    def test_a_program_that_makes_something_else_is_not_believed(
+    def test_unexpected_output_of_a_program_is_rejected(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -189,7 +189,7 @@ class TestWhatComesOut:
         into = 'for word; do case "$word" in -o*) cd "${word#-o}";; esac; done;'
         for act, why in [
             ("exit 0", "was not unpacked"),
-            ("mkdir bin; echo x > bin/rocblas.dll", "is not what the archive says"),
+            ("mkdir bin; echo x > bin/rocblas.dll", "does not match the archive's listing"),
             ("mkdir bin; ln -s /etc/hostname bin/rocblas.dll", "is a link"),
             (f"ln -s {tmp_path} bin; cp /etc/hostname bin/rocblas.dll", "behind a link"),
             ("mkdir bin; ln /proc/self/exe bin/x; touch bin/y; ln bin/y bin/rocblas.dll", "is a link"),
@@ -222,10 +222,10 @@ class TestWhatComesOut:
 
 
 UNSAFE = {
-    "../out.dll": "climbs out",
-    "a/../../out.dll": "climbs out",
-    "..\\out.dll": "climbs out",
-    "a\\..\\..\\out.dll": "climbs out",
+    "../out.dll": "points outside",
+    "a/../../out.dll": "points outside",
+    "..\\out.dll": "points outside",
+    "a\\..\\..\\out.dll": "points outside",
     "/etc/cron.d/x": "absolute",
     "\\Windows\\x.dll": "absolute",
     "\\\\server\\share\\x": "absolute",
@@ -264,7 +264,7 @@ class TestUnsafeNames:
 
     @pytest.mark.parametrize("name", [name for name in UNSAFE if "\x00" not in name])
     def test_7z(self, place: Place, name: str) -> None:
-        # py7zr refuses to write some of them, so one of the same length takes their place.
+        # py7zr refuses to write some of these names, so write one of the same length and patch it.
         stand_in = "x" * len(name)
         out = io.BytesIO()
         with py7zr.SevenZipFile(out, "w") as archive:
@@ -278,16 +278,16 @@ class TestUnsafeNames:
     @pytest.mark.parametrize(
         "name", ["console.dll", "bin/null.txt", "a..b", "com10", "nul2.x", "-x", "@list", "a;b"]
     )
-    def test_what_only_looks_like_it_is_taken(self, place: Place, name: str) -> None:
+    def test_similar_but_safe_names_are_accepted(self, place: Place, name: str) -> None:
         place.take(zipped({name: b"x"}))
         assert list(place.contents) == [name]
 
-    def test_a_name_that_is_no_unicode(self) -> None:
+    def test_a_name_that_is_not_unicode(self) -> None:
         with pytest.raises(ArchiveError, match="UTF-8"):
             windows_path("bin/\ud800.dll")
 
     def test_a_name_that_is_too_long(self, place: Place) -> None:
-        place.refused(zipped({"x" * 300: b""}), "cannot be made here")
+        place.refused(zipped({"x" * 300: b""}), "cannot be created")
 
 
 class TestTwice:
@@ -298,12 +298,12 @@ class TestTwice:
             ("a.dll", "A.DLL", "twice"),
             ("bin/a.dll", "BIN\\a.dll", "twice"),
             ("bin/ärger.dll", "bin/ÄRGER.dll", "twice"),
-            ("bin/a", "bin/A/b.dll", "goes through a file"),
+            ("bin/a", "bin/A/b.dll", "uses a file as a folder"),
             ("bin/a/b.dll", "bin/A", "twice"),
             ("a.dll", "./a.dll", "twice"),
         ],
     )
-    def test_as_windows_reads_names(
+    def test_by_the_rules_of_windows(
         self,
         place: Place,
         pack: Callable[[dict[str, bytes]], bytes],
@@ -314,7 +314,7 @@ class TestTwice:
         place.refused(pack({first: b"1", second: b"2"}), why)
         assert place.contents == {}
 
-    def test_the_very_same_name(self, place: Place) -> None:
+    def test_the_same_name(self, place: Place) -> None:
         with pytest.warns(UserWarning, match="Duplicate"):
             out = io.BytesIO()
             with zipfile.ZipFile(out, "w") as archive:
@@ -342,7 +342,7 @@ class TestLinks:
         place.refused((tmp_path / "l.7z").read_bytes(), "`link` is a link")
 
 
-class TestNoArchive:
+class TestOtherFiles:
     @pytest.mark.parametrize(
         ("data", "why"),
         [
@@ -363,10 +363,10 @@ class TestNoArchive:
 
     @pytest.mark.parametrize("head", [b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c"])
     @pytest.mark.parametrize("size", [0, 26, 5000])
-    def test_only_the_head_of_one(self, place: Place, head: bytes, size: int) -> None:
+    def test_a_truncated_archive(self, place: Place, head: bytes, size: int) -> None:
         place.refused(head + b"\x00" * size, "damaged|cut|incomplete")
 
-    def test_the_name_says_nothing(self, place: Place, tmp_path: Path) -> None:
+    def test_the_file_name_does_not_matter(self, place: Place, tmp_path: Path) -> None:
         place.archive = tmp_path / "ZLUDA-windows.zip"
         place.take(sevenzipped(FILES))
         assert place.contents == FILES
@@ -377,7 +377,7 @@ class TestDamage:
     def test_any_cut(self, place: Place, pack: Callable[[dict[str, bytes]], bytes]) -> None:
         whole = pack(FILES)
         for kept in [*range(4, 200, 17), *range(200, len(whole) - 1, len(whole) // 20), len(whole) - 1]:
-            place.refused(whole[:kept], "damaged|cut|it is not a zip or 7z")
+            place.refused(whole[:kept], "damaged|truncated|expected a zip or 7z")
             self.only_whole_files(place)
 
     @pytest.mark.slow
@@ -393,7 +393,7 @@ class TestDamage:
             except ArchiveError:
                 pass
             else:
-                # Time stamps, or a name that is as good: what came out is what was packed.
+                # Timestamps, or an equally valid name: the unpacked files are the packed ones.
                 content = {hashlib.sha256(content).hexdigest() for content in FILES.values()}
                 assert {entry.sha256 for entry in entries.values()} <= content
             self.only_whole_files(place)
@@ -423,7 +423,7 @@ class TestDamage:
         place.into.mkdir()
         place.refused(by_7z(tmp_path, {"a.dll": b"x" * 50}, "-psecret", "-mhe=on"), "encrypted")
 
-    def test_an_error_of_the_disk_is_no_damage(self, place: Place, tmp_path: Path) -> None:
+    def test_a_disk_error_is_not_reported_as_damage(self, place: Place, tmp_path: Path) -> None:
         def full(size_bytes: int) -> None:
             raise OSError(28, "No space left on device")
 
@@ -436,21 +436,21 @@ class TestDamage:
 
 class TestBombs:
     @PACKERS
-    def test_far_more_than_libraries_shrink_to(
+    def test_an_implausible_compression_ratio(
         self, place: Place, pack: Callable[[dict[str, bytes]], bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("rocenv.install.tree._RATIO_FREE_BYTES", 1 << 20)
         place.refused(pack({"zeros": bytes(10 << 20)}), "claims to contain 10485760 bytes")
         assert place.contents == {}
 
-    def test_how_far_libraries_shrink(self) -> None:
+    def test_plausible_compression_ratios(self) -> None:
         require_plausible(200 * (1 << 30), 1 << 30)
         require_plausible(64 << 20, 100)
         with pytest.raises(ArchiveError, match="claims to contain"):
             require_plausible(150 << 20, 100_000)
 
     def test_many_names_for_the_same_bytes(self, place: Place) -> None:
-        # Every entry of the list points to one compressed member.
+        # Every entry of the list points to the same compressed member.
         data = zipped({"a": bytes(20 << 20)})
         start = data.index(b"PK\x01\x02")
         end = data.index(b"PK\x05\x06")
@@ -475,51 +475,65 @@ class TestBombs:
         data = bytearray(zipped({"a.dll": b"x" * 5000}))
         at = data.index(b"PK\x01\x02")
         data[at + 24 : at + 28] = (9000).to_bytes(4, "little")
-        place.refused(bytes(data), "damaged|cut short")
+        place.refused(bytes(data), "damaged|truncated")
 
 
 class TestInTheStore:
-    def artifact(self, cellar: Cellar, data: bytes) -> Artifact:
+    def artifact(self, cached_home: CachedHome, data: bytes) -> Artifact:
         sha256 = hashlib.sha256(data).hexdigest()
-        cellar.home.artifacts.mkdir(parents=True, exist_ok=True)
-        (cellar.home.artifacts / sha256).write_bytes(data)
+        cached_home.home.artifacts.mkdir(parents=True, exist_ok=True)
+        (cached_home.home.artifacts / sha256).write_bytes(data)
         url = "https://mirror.example/ZLUDA-windows-rocm5-amd64.zip"
         return Artifact(
             kind="archive", name="ZLUDA", version="3.9.5", url=url, sha256=sha256, size_bytes=len(data)
         )
 
     @PACKERS
-    def test_an_archive_is_kept_like_a_package(
-        self, cellar: Cellar, pack: Callable[[dict[str, bytes]], bytes]
+    def test_an_archive_is_stored_like_a_package(
+        self, cached_home: CachedHome, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
-        artifact = self.artifact(cellar, pack(FILES))
-        store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, lambda _size: None)
-        assert set(store.manifest_of(cellar.home, artifact)) == set(FILES)
-        tree = store.tree_of(cellar.home, artifact)
+        artifact = self.artifact(cached_home, pack(FILES))
+        store.add(
+            cached_home.home, artifact, cached_home.package(artifact), cached_home.pool, lambda _size: None
+        )
+        assert set(store.manifest_of(cached_home.home, artifact)) == set(FILES)
+        tree = store.tree_of(cached_home.home, artifact)
         assert (tree / "zluda/nvcuda.dll").read_bytes() == FILES["zluda/nvcuda.dll"]
-        assert list((cellar.home.store / store.STAGING).iterdir()) == []
+        assert list((cached_home.home.store / store.STAGING).iterdir()) == []
 
-    def test_a_bad_one_is_named_and_leaves_nothing(self, cellar: Cellar) -> None:
-        artifact = self.artifact(cellar, zipped({"a": b"", "../b": b""}))
-        with pytest.raises(ArchiveError, match=r"ZLUDA 3\.9\.5: .*climbs") as caught:
-            store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, lambda _size: None)
+    def test_a_bad_archive_is_named_and_leaves_nothing(self, cached_home: CachedHome) -> None:
+        artifact = self.artifact(cached_home, zipped({"a": b"", "../b": b""}))
+        with pytest.raises(ArchiveError, match=r"ZLUDA 3\.9\.5: .*points outside") as caught:
+            store.add(
+                cached_home.home,
+                artifact,
+                cached_home.package(artifact),
+                cached_home.pool,
+                lambda _size: None,
+            )
         assert artifact.url in caught.value.hints[0]
-        assert list((cellar.home.store / store.STAGING).iterdir()) == []
-        assert not store.holds(cellar.home, artifact)
+        assert list((cached_home.home.store / store.STAGING).iterdir()) == []
+        assert not store.holds(cached_home.home, artifact)
 
-    def test_a_missing_program_is_what_the_hint_is_about(
-        self, cellar: Cellar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_the_hint_names_a_missing_program(
+        self, cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
-        artifact = self.artifact(cellar, by_7z(tmp_path, {"rocblas.dll": library}, "-m0=BCJ2"))
+        artifact = self.artifact(cached_home, by_7z(tmp_path, {"rocblas.dll": library}, "-m0=BCJ2"))
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(ArchiveError, match="7-Zip") as caught:
-            store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, lambda _size: None)
+            store.add(
+                cached_home.home,
+                artifact,
+                cached_home.package(artifact),
+                cached_home.pool,
+                lambda _size: None,
+            )
         assert "install 7-Zip" in caught.value.hints[0]
 
 
 def by_store(content: bytes) -> bytes:
-    """Return a 7z archive of `a.dll` that is not compressed."""
+    """Return an uncompressed 7z archive of `a.dll`."""
     out = io.BytesIO()
     with py7zr.SevenZipFile(out, "w", filters=[{"id": py7zr.FILTER_COPY}]) as archive:
         archive.writef(io.BytesIO(content), "a.dll")
@@ -527,7 +541,7 @@ def by_store(content: bytes) -> bytes:
 
 
 def with_header_sums(data: bytes) -> bytes:
-    """Return a 7z archive whose headers were changed with the checksums that go with them."""
+    """Return a 7z archive with modified headers and matching checksums."""
     import struct
     import zlib
 

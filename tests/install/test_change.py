@@ -1,4 +1,4 @@
-"""Removing, renaming and repairing real envs, and who else must not feel it."""
+"""Removing, renaming and repairing real envs without affecting others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOOL = "rocm/usr/bin/hipconfig"
 
 
 def differences(mini: Mini, name: str = "demo") -> str:
-    """Return what the `files` rung says, "" if it passes."""
+    """Return the detail of the `files` rung, "" if it passes."""
     done = mini.run("verify", name, "--upto", "files", "--json")
     assert done.returncode in (0, 1), done.stderr
     (rung,) = json.loads(done.stdout)["rungs"]
@@ -37,7 +37,7 @@ def differences(mini: Mini, name: str = "demo") -> str:
 
 
 def content(place: Path) -> dict[str, object]:
-    """Return all that lies below a folder, with what it is."""
+    """Return everything below a folder with its content."""
     found: dict[str, object] = {}
     for path in sorted(place.rglob("*")):
         info = path.lstat()
@@ -52,12 +52,12 @@ def content(place: Path) -> dict[str, object]:
 
 
 def without_notes(found: dict[str, object]) -> dict[str, object]:
-    """Return what `content` found without what rocenv keeps about the env."""
+    """Remove rocenv's own files about the env from the result of `content`."""
     return {name: what for name, what in found.items() if not name.startswith(".rocenv/")}
 
 
 def store_is_whole(mini: Mini) -> bool:
-    """Tell whether every file of the store is what its manifest says, and read-only."""
+    """Whether every file of the store matches its manifest and is read-only."""
     for place in (mini.home / "store").iterdir():
         if place.name == ".staging":
             continue
@@ -71,7 +71,7 @@ def store_is_whole(mini: Mini) -> bool:
     return True
 
 
-# What -> how it is done, in the prefix; one of the files that it hits; what is said of it
+# Damage -> how to cause it in the prefix; one affected file; its reported state
 DAMAGE = {
     "missing file": ("rm $HIP", HIP, "missing"),
     "missing link": ("rm $LINK", LINK, "missing"),
@@ -116,20 +116,20 @@ def test_repair(mini: Mini, damage: str) -> None:
     assert mini.run("repair", "demo").stderr.endswith("nothing was to be done\n")
 
 
-def test_repair_where_the_store_was_damaged_through_the_shared_file(mini: Mini) -> None:
+def test_repair_after_damage_to_the_store_through_a_shared_file(mini: Mini) -> None:
     mini.create()
     mini.create("sibling")
     shared = mini.prefix("demo") / HIP
     assert shared.stat().st_nlink == 3
     right = shared.read_bytes()
-    # As root does, or whoever changes the mode first.
+    # As root does, or after changing the mode.
     shared.chmod(0o644)
     shared.write_bytes(b"damaged everywhere at once")
     assert mini.run("repair", "demo").returncode == 0
     assert shared.read_bytes() == right
     assert stat.S_IMODE(shared.stat().st_mode) == 0o444
     assert differences(mini) == ""
-    # The other env still holds the damaged file; its own repair helps it.
+    # The other env still has the damaged file; repairing that env fixes it.
     assert HIP in differences(mini, "sibling")
     assert mini.run("repair", "sibling").returncode == 0
     assert differences(mini, "sibling") == ""
@@ -145,7 +145,7 @@ def test_repair_keeps_what_it_cannot_download_again(mini: Mini) -> None:
     shared.write_bytes(b"damaged in the store too")
     (mini.prefix("demo") / "activate").unlink()
     assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 1
-    shared.write_bytes(right)  # from a backup, say
+    shared.write_bytes(right)  # such as from a backup
     assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 0
     assert differences(mini) == ""
 
@@ -161,7 +161,7 @@ def test_repair_when_the_cache_is_empty_too(mini: Mini) -> None:
     assert store_is_whole(mini)
 
 
-def test_repair_never_reaches_through_a_link_that_somebody_put_there(mini: Mini, tmp_path: Path) -> None:
+def test_repair_never_follows_a_planted_link(mini: Mini, tmp_path: Path) -> None:
     mini.create()
     mine = tmp_path / "mine"
     folder = mini.prefix("demo") / LIBRARIES.join(("rocm/", "/rocblas"))
@@ -219,7 +219,7 @@ class TestRename:
                 assert str(mini.prefix("old")).encode() + b"/" not in path.read_bytes(), path
 
     @pytest.mark.parametrize("there", ["complete", "foreign", "itself"])
-    def test_takes_no_name_that_is_taken(self, mini: Mini, there: str) -> None:
+    def test_rejects_a_name_in_use(self, mini: Mini, there: str) -> None:
         mini.create("old")
         new = "old" if there == "itself" else "new"
         if there == "complete":
@@ -234,7 +234,7 @@ class TestRename:
         assert content(mini.home / "envs") == before
 
     @pytest.mark.parametrize("there", ["incomplete", "empty"])
-    def test_takes_the_place_of_an_interrupted_attempt(self, mini: Mini, there: str) -> None:
+    def test_replaces_an_interrupted_attempt(self, mini: Mini, there: str) -> None:
         mini.create("old")
         mini.prefix("new").mkdir()
         if there == "incomplete":
@@ -243,7 +243,7 @@ class TestRename:
         assert mini.run("rename", "old", "new").returncode == 0
         assert differences(mini, "new") == ""
 
-    def test_a_move_by_hand_is_noticed_and_repaired(self, mini: Mini) -> None:
+    def test_a_manual_move_is_detected_and_repaired(self, mini: Mini) -> None:
         mini.create("old")
         mini.prefix("old").rename(mini.prefix("new"))
         listed = json.loads(mini.run("list", "--json").stdout)["envs"]
@@ -275,7 +275,7 @@ class TestRemove:
         assert mini.run("remove", "demo").returncode == 0
         assert not mini.prefix("demo").exists()
 
-    def test_leaves_others_their_files(self, mini: Mini) -> None:
+    def test_keeps_the_files_of_other_envs(self, mini: Mini) -> None:
         mini.create()
         mini.create("sibling")
         before = content(mini.prefix("sibling"))
@@ -285,7 +285,7 @@ class TestRemove:
         assert store_is_whole(mini)
 
     @pytest.mark.parametrize("verb", ["remove", "repair", "run", "rename", "create"])
-    def test_a_folder_of_somebody_else_is_never_touched(self, mini: Mini, verb: str) -> None:
+    def test_a_foreign_folder_is_never_touched(self, mini: Mini, verb: str) -> None:
         place = mini.prefix("theirs")
         place.mkdir(parents=True)
         (place / "data").write_text("mine")
@@ -299,7 +299,7 @@ class TestRemove:
         assert str(place) in done.stderr
         assert content(place) == {"data": (False, b"mine")}
 
-    def test_of_what_is_not_there_makes_nothing(self, mini: Mini) -> None:
+    def test_of_a_missing_env_creates_nothing(self, mini: Mini) -> None:
         for argv in (("remove", "nosuch"), ("rename", "nosuch", "new"), ("repair", "nosuch")):
             done = mini.run(*argv)
             assert done.returncode == 1
@@ -308,7 +308,7 @@ class TestRemove:
 
 
 class TestSharedFiles:
-    def test_a_link_that_is_broken_first_leaves_store_and_sibling_alone(self, mini: Mini) -> None:
+    def test_breaking_a_link_leaves_the_store_and_other_envs_alone(self, mini: Mini) -> None:
         mini.create()
         mini.create("sibling")
         ours, theirs = (mini.prefix(name) / HIP for name in ("demo", "sibling"))
@@ -321,7 +321,7 @@ class TestSharedFiles:
         assert store_is_whole(mini)
         assert HIP in differences(mini)
 
-    def test_breaking_needs_no_second_name_and_follows_no_link(self, tmp_path: Path) -> None:
+    def test_breaking_a_single_name_or_a_symbolic_link(self, tmp_path: Path) -> None:
         single, link = tmp_path / "single", tmp_path / "link"
         single.write_text("x")
         single.chmod(0o555)

@@ -1,4 +1,4 @@
-"""Packages as they come, and what is no package: the outer shell and its compression."""
+"""Valid and invalid packages: the outer archive and its compression."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_compression(pool: ThreadPoolExecutor, how: Compression) -> None:
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_cut_short_anywhere(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
+def test_truncated_anywhere(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
     package = deb(ENTRIES, compression=how)
     for number, end in enumerate({len(package) * part // 40 for part in range(40)} | {len(package) - 2}):
         place = tmp_path / str(number)
@@ -66,15 +66,13 @@ def test_cut_short_anywhere(pool: ThreadPoolExecutor, how: Compression, tmp_path
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_tree_that_was_cut_before_it_was_packed(
-    pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
-) -> None:
-    # The package is whole and its sums are right, but some files would silently be missing.
+def test_a_tree_truncated_before_packing(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
+    # The package is intact with correct checksums, but files would be missing silently.
     for number, end in enumerate({len(TREE) * part // 40 // 512 * 512 for part in range(40)} | {1000, 1024}):
         place = tmp_path / str(number)
         place.mkdir()
         package = deb([], data=compress(TREE[:end], how), compression=how)
-        with pytest.raises(ArchiveError, match=r"tar|cut short"):
+        with pytest.raises(ArchiveError, match=r"tar|truncated"):
             unpack(package, pool, place)
 
 
@@ -89,7 +87,7 @@ def test_the_compressed_data_ends_early(pool: ThreadPoolExecutor, how: Compressi
             unpack(package, pool, place)
 
 
-@pytest.mark.parametrize("how", HOW[:-1])  # what is not compressed has no sums of its own
+@pytest.mark.parametrize("how", HOW[:-1])  # uncompressed data has no checksums
 def test_flipped_bits_end_in_an_error_or_in_the_same_files(
     pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
 ) -> None:
@@ -119,7 +117,7 @@ def test_several_frames_of_zstd_are_one_tree(pool: ThreadPoolExecutor) -> None:
 
 
 @pytest.mark.parametrize("how", ["gz", "zst"])
-def test_what_expands_a_thousandfold_comes_in_small_pieces(
+def test_highly_compressed_data_is_yielded_in_small_pieces(
     pool: ThreadPoolExecutor, how: Compression
 ) -> None:
     package = deb([], data=compress(bytes(64 << 20), how), compression=how)
@@ -138,14 +136,14 @@ NO_PACKAGE = {
     "another compression": (ar([("data.tar.lzma", b"x")]), r"`\.lzma`"),
     "a size that is no number": (ar([("x", b"")]).replace(b"0         `", b"1e3       `"), "list of members"),
     "a size below zero": (ar([("x", b"")]).replace(b"0         `", b"-9        `"), "list of members"),
-    "a size beyond the end": (ar([("x", b"")]).replace(b"0         `", b"9999999999`"), "short"),
-    "a tree beyond the end": (ar([("data.tar", b"")]).replace(b"0         `", b"9999999999`"), "short"),
+    "a size beyond the end": (ar([("x", b"")]).replace(b"0         `", b"9999999999`"), "truncated"),
+    "a tree beyond the end": (ar([("data.tar", b"")]).replace(b"0         `", b"9999999999`"), "truncated"),
     "something between members": (ar([("x", b"ab")]) + b"\n" + ar([("data.tar", b"")])[8:], "no data"),
 }
 
 
 @pytest.mark.parametrize(("package", "text"), NO_PACKAGE.values(), ids=NO_PACKAGE.keys())
-def test_what_is_no_package(pool: ThreadPoolExecutor, package: bytes, text: str) -> None:
+def test_other_files(pool: ThreadPoolExecutor, package: bytes, text: str) -> None:
     with pytest.raises(ArchiveError, match=text):
         content(package, pool)
 

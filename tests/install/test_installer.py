@@ -1,4 +1,4 @@
-"""AMD's installer, unpacked without running it; tests/windows does the same with Windows' own `msiexec`."""
+"""AMD's installer, unpacked without running it; tests/windows does the same with Windows' `msiexec`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.hip_installer import installer, msiextract
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.install.conftest import Cellar
+    from tests.install.conftest import CachedHome
 
 CORE = {"bin/amdhip64.dll": b"MZ hip" * 999, "bin/hipcc.bat": b"@echo off\r\n", "include/hip/hip.h": b"//"}
 LIBRARIES = {
@@ -59,7 +59,7 @@ def _without_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unpack(path: Path, into: Path, advance: Callable[[int], None] = lambda _size: None) -> dict[str, bytes]:
-    """Unpack an installer, and return the contents that came out."""
+    """Unpack an installer and return the unpacked files."""
     tree = Tree(into, advance, for_windows=True)
     try:
         unpack_installer(path, tree, into.parent / "work")
@@ -73,16 +73,16 @@ def unpack(path: Path, into: Path, advance: Callable[[int], None] = lambda _size
     return found
 
 
-def test_the_sdk_comes_out_and_nothing_else(made: Path, into: Path) -> None:
+def test_only_the_sdk_is_unpacked(made: Path, into: Path) -> None:
     assert unpack(made, into) == {**CORE, **LIBRARIES}
 
 
-def test_one_that_only_7zip_can_read(into: Path, tmp_path: Path) -> None:
+def test_an_installer_that_only_7zip_can_read(into: Path, tmp_path: Path) -> None:
     path = installer(tmp_path / "x.exe", "6.2", {"SDKCore/ROCm_SDK_Core.msi": CORE}, "-m0=BCJ2")
     assert unpack(path, into) == CORE
 
 
-def test_without_7zip_for_one_of_those(into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_such_an_installer_without_7zip(into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = installer(tmp_path / "x.exe", "6.2", {"SDKCore/ROCm_SDK_Core.msi": CORE}, "-m0=BCJ2")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InstallerClosed, match="BCJ2") as caught:
@@ -91,7 +91,7 @@ def test_without_7zip_for_one_of_those(into: Path, tmp_path: Path, monkeypatch: 
     assert "yourself" in caught.value.hints[1]
 
 
-def test_the_archive_is_found_behind_a_program_that_names_its_signature(made: Path) -> None:
+def test_the_archive_is_found_although_the_program_contains_its_signature(made: Path) -> None:
     data = made.read_bytes()
     start = archive_start(made)
     assert data.index(b"7z\xbc\xaf\x27\x1c") < start
@@ -106,16 +106,16 @@ def test_a_file_that_two_packages_share(into: Path, tmp_path: Path) -> None:
     assert unpack(path, into) == {**CORE, **LIBRARIES, **shared}
 
 
-def test_packages_that_do_not_agree(into: Path, tmp_path: Path) -> None:
+def test_contradictory_packages(into: Path, tmp_path: Path) -> None:
     packages = {"a/ROCm_A.msi": CORE, "b/ROCm_B.msi": {"bin/amdhip64.dll": b"another"}}
-    with pytest.raises(ArchiveError, match=r"`bin/amdhip64\.dll` is in two parts"):
+    with pytest.raises(ArchiveError, match=r"`bin/amdhip64\.dll` differs between two packages"):
         unpack(installer(tmp_path / "x.exe", "5.7", packages), into)
 
 
 @pytest.mark.parametrize(
     ("packages", "why"),
     [
-        ({"Setup.msi": CORE}, "holds no ROCm_"),
+        ({"Setup.msi": CORE}, "contains no ROCm_"),
         ({"a/ROCm_A.msi": {"doc/readme.txt": b"x"}}, r"no `ROCm\\5\.7\\bin`"),
     ],
 )
@@ -126,21 +126,21 @@ def test_another_kind_of_installer(
         unpack(installer(tmp_path / "x.exe", "5.7", packages), into)
 
 
-def test_a_folder_that_is_no_version(into: Path, tmp_path: Path) -> None:
+def test_an_invalid_version_folder(into: Path, tmp_path: Path) -> None:
     path = installer(tmp_path / "x.exe", "current", {"SDKCore/ROCm_SDK_Core.msi": CORE})
     with pytest.raises(ArchiveError, match="found: none"):
         unpack(path, into)
 
 
 @pytest.mark.parametrize("content", [b"<!doctype html><title>Sign in", b"", b"MZ" + bytes(5000)])
-def test_what_is_no_installer(into: Path, tmp_path: Path, content: bytes) -> None:
+def test_other_files(into: Path, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.exe"
     path.write_bytes(content)
     with pytest.raises(ArchiveError, match=r"web page|empty|contains no 7z archive"):
         unpack(path, into)
 
 
-def test_a_download_that_broke_off(made: Path, into: Path, tmp_path: Path) -> None:
+def test_a_truncated_download(made: Path, into: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.exe"
     data = made.read_bytes()
     for kept in (len(data) - 1, len(data) - 5000, archive_start(made) + 40, archive_start(made) + 20, 1000):
@@ -154,10 +154,10 @@ def test_a_download_that_broke_off(made: Path, into: Path, tmp_path: Path) -> No
     ("answer", "why"),
     [
         ("exit 65", r"`msiexec /a` of ROCm_Libs_RT\.msi: exit code 65"),
-        ("exit 0", r"`msiexec /a` of ROCm_Libs_RT\.msi: nothing came out"),
+        ("exit 0", r"`msiexec /a` of ROCm_Libs_RT\.msi: it unpacked no files"),
     ],
 )
-def test_what_windows_installer_refuses_is_named(
+def test_a_refusal_of_windows_installer_is_explained(
     made: Path, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, why: str
 ) -> None:
     with_msiexec(tmp_path, monkeypatch, answer)
@@ -171,7 +171,7 @@ def test_what_windows_installer_refuses_is_named(
     ("code", "cause"),
     [(1601, "disabled it"), (1618, "another installation"), (1625, "a policy of this machine")],
 )
-def test_a_policy_that_forbids_it_is_named(
+def test_a_forbidding_policy_is_named(
     made: Path, into: Path, monkeypatch: pytest.MonkeyPatch, code: int, cause: str
 ) -> None:
     monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)
@@ -181,16 +181,14 @@ def test_a_policy_that_forbids_it_is_named(
         unpack(made, into)
 
 
-def test_elsewhere_it_says_that_only_windows_can(
-    made: Path, into: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_other_systems_the_error_says_so(made: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)
     with pytest.raises(InstallerClosed, match=r"only Windows can unpack `ROCm_Libs_RT\.msi`"):
         unpack(made, into)
 
 
 def with_msiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Let a shell script answer in the place of Windows Installer."""
+    """Use a shell script in place of Windows Installer."""
     program = tmp_path / "System32" / "msiexec.exe"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -204,7 +202,7 @@ def with_msiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -
     )
 
 
-def test_whoever_does_not_wait_ends_the_program_that_unpacks(
+def test_an_interruption_kills_the_unpacking_program(
     made: Path, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_msiexec(tmp_path, monkeypatch, f"echo $$ > {tmp_path}/pid\nexec sleep 60")
@@ -225,7 +223,7 @@ def test_whoever_does_not_wait_ends_the_program_that_unpacks(
     assert list(into.parent.iterdir()) == [into]
 
 
-def test_in_the_store(made: Path, cellar: Cellar) -> None:
+def test_in_the_store(made: Path, cached_home: CachedHome) -> None:
     data = made.read_bytes()
     artifact = Artifact(
         kind="installer",
@@ -235,8 +233,8 @@ def test_in_the_store(made: Path, cellar: Cellar) -> None:
         sha256=hashlib.sha256(data).hexdigest(),
         size_bytes=len(data),
     )
-    cellar.home.artifacts.mkdir(parents=True)
-    shutil.copyfile(made, cellar.package(artifact))
-    store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, lambda _size: None)
-    assert set(store.manifest_of(cellar.home, artifact)) == {*CORE, *LIBRARIES}
-    assert list((cellar.home.store / store.STAGING).iterdir()) == []
+    cached_home.home.artifacts.mkdir(parents=True)
+    shutil.copyfile(made, cached_home.package(artifact))
+    store.add(cached_home.home, artifact, cached_home.package(artifact), cached_home.pool, lambda _size: None)
+    assert set(store.manifest_of(cached_home.home, artifact)) == {*CORE, *LIBRARIES}
+    assert list((cached_home.home.store / store.STAGING).iterdir()) == []

@@ -1,4 +1,4 @@
-"""A folder that takes no hard links, like a cloud's or exFAT: files are copied, and that is said."""
+"""Folders without hard links, such as cloud folders or exFAT: files are copied, with a note."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-# Python reads it at its start. What such a file system answers: EPERM, and no reflinks either.
+# Python loads this at start-up. Such filesystems return EPERM and have no reflinks.
 NO_LINKS = """
 import errno, os
 def link(source, target, **options):
@@ -18,11 +18,11 @@ os.link = link
 """
 
 
-def test_files_are_copied_and_it_is_said(mini: Mini, tmp_path: Path) -> None:
+def test_files_are_copied_with_a_note(mini: Mini, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(NO_LINKS)
     done = mini.create("demo", PYTHONPATH=str(tmp_path / "site"))
-    assert "files were copied, since" in done.stderr
+    assert "files were copied, because" in done.stderr
     assert "takes no hard links" in done.stderr
     placed = [
         path for path in (mini.prefix("demo") / "rocm").rglob("*") if path.is_file() and not path.is_symlink()
@@ -32,7 +32,7 @@ def test_files_are_copied_and_it_is_said(mini: Mini, tmp_path: Path) -> None:
     assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
 
-def test_a_folder_that_onedrive_keeps_is_named(mini: Mini) -> None:
+def test_a_onedrive_folder_is_named(mini: Mini) -> None:
     done = mini.create("demo", OneDrive=str(mini.home.parent))
     assert "OneDrive would upload gigabytes" in done.stderr
     assert "setx ROCENV_HOME" in done.stderr

@@ -1,4 +1,4 @@
-"""Which file of which archive lies where, from manifests in a store."""
+"""Map files of archives to their places, using manifests in a store."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_zluda_with_and_without_a_top_folder(
 
 
 @pytest.mark.parametrize("inner", ["", "rocm gfx1031/"])
-def test_a_pack_lies_over_the_sdk(tmp_path: Path, inner: str) -> None:
+def test_a_pack_overlays_the_sdk(tmp_path: Path, inner: str) -> None:
     pack = tuple(f"{inner}{name}" for name in PACK)
     found = tree_files(zluda_lock(), stored(tmp_path, zluda=ZLUDA, pack=(*pack, f"{inner}readme.txt")))
     assert found["rocm/5.7/bin/rocblas.dll"].artifact.name == "pack.7z"
@@ -73,7 +73,7 @@ def test_a_pack_lies_over_the_sdk(tmp_path: Path, inner: str) -> None:
     assert not [path for path in found if "readme" in path]
 
 
-def test_windows_knows_one_file_under_two_spellings(tmp_path: Path) -> None:
+def test_on_windows_two_spellings_are_one_file(tmp_path: Path) -> None:
     sdk = ("bin/amdhip64.dll", "bin/RocBLAS.dll")
     found = tree_files(zluda_lock(), stored(tmp_path, sdk=sdk, zluda=ZLUDA, pack=PACK))
     assert [path for path in found if path.lower() == "rocm/5.7/bin/rocblas.dll"] == [
@@ -81,8 +81,8 @@ def test_windows_knows_one_file_under_two_spellings(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_of_one_part_is_no_folder_of_another(tmp_path: Path) -> None:
-    """It could be a link, and what is written through a link can be anywhere."""
+def test_a_file_cannot_be_a_folder_of_another_component(tmp_path: Path) -> None:
+    """It could be a link, and writes through a link may go anywhere."""
     home = stored(tmp_path, zluda=("bin/amdhip64.dll/nvcuda.dll",), pack=PACK)
     lock = zluda_lock()
     parts = (
@@ -95,10 +95,10 @@ def test_a_file_of_one_part_is_no_folder_of_another(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_something_else(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match=r"there is no `nvcuda\.dll` in it"):
+    with pytest.raises(ArchiveError, match=r"it has no `nvcuda\.dll`"):
         tree_files(zluda_lock(), stored(tmp_path, zluda=("setup.exe",), pack=PACK))
 
 
-def test_a_pack_of_nothing(tmp_path: Path) -> None:
+def test_an_empty_pack(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="is not a library pack"):
         tree_files(zluda_lock(), stored(tmp_path, zluda=ZLUDA, pack=("readme.txt", "my library.txt")))

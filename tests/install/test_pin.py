@@ -1,4 +1,4 @@
-"""First fetches: recorded once, and matched from then on."""
+"""First downloads: their hashes are recorded once and must match from then on."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def server() -> Iterator[Loopback]:
         yield server
 
 
-def workshop(tmp_path: Path, network: Network | None = None) -> Context:
+def context(tmp_path: Path, network: Network | None = None) -> Context:
     return Context(home=Home(tmp_path), network=network or Network(pause_s=0.01), progress=Progress())
 
 
 def pinned(lock: Lock, work: Context, installed: Sequence[InstalledSdk] = ()) -> Lock:
-    """Do what `create` does with a plan before it touches the prefix."""
+    """Do what `create` does with a plan before it changes the prefix."""
     return ensure_available(with_installed_sdk(lock, work, installed), work)[0]
 
 
@@ -69,22 +69,22 @@ def unpinned(url: str) -> Lock:
     return replace(lock, components=(replace(part, artifacts=(unknown,)),))
 
 
-def test_the_first_download_is_recorded_and_said(
+def test_the_first_download_is_recorded_with_a_note(
     tmp_path: Path, server: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"{server.url}/zluda.zip"
-    lock = pinned(unpinned(url), workshop(tmp_path))
+    lock = pinned(unpinned(url), context(tmp_path))
     [found] = lock.components[0].artifacts
     digest = hashlib.sha256(DATA).hexdigest()
     assert (found.sha256, found.size_bytes) == (digest, len(DATA))
     assert read_pins(Home(tmp_path))[url]["sha256"] == digest
     assert "recorded the sha256 of this first download" in capsys.readouterr().err
-    assert pinned(unpinned(url), workshop(tmp_path)).components == lock.components
+    assert pinned(unpinned(url), context(tmp_path)).components == lock.components
     assert "first download" not in capsys.readouterr().err
     assert len([each for each in server.seen("/zluda.zip") if each.method == "GET"]) == 1
 
 
-def test_all_files_of_a_set_are_recorded_whoever_is_unpacked_first(tmp_path: Path, server: Loopback) -> None:
+def test_all_files_of_a_set_are_recorded_in_any_order(tmp_path: Path, server: Loopback) -> None:
     addresses = [f"/{number}.zip" for number in range(6)]
     for address in addresses:
         server.files[address] = archive(address.encode())
@@ -92,14 +92,14 @@ def test_all_files_of_a_set_are_recorded_whoever_is_unpacked_first(tmp_path: Pat
     [unknown] = lock.components[0].artifacts
     each = tuple(replace(unknown, url=f"{server.url}{address}") for address in addresses)
     lock = replace(lock, components=(replace(lock.components[0], artifacts=each),))
-    found = pinned(lock, workshop(tmp_path)).components[0].artifacts
+    found = pinned(lock, context(tmp_path)).components[0].artifacts
     hashes = [hashlib.sha256(server.files[address]).hexdigest() for address in addresses]
     assert [artifact.sha256 for artifact in found] == hashes
     assert {pin["sha256"] for pin in read_pins(Home(tmp_path)).values()} == set(hashes)
 
 
-def test_a_file_that_another_process_got_otherwise(tmp_path: Path) -> None:
-    work = workshop(tmp_path)
+def test_another_process_got_a_different_file(tmp_path: Path) -> None:
+    work = context(tmp_path)
     [unknown] = unpinned("https://example.invalid/zluda.zip").components[0].artifacts
     record_pin(replace(unknown, sha256="a" * 64, size_bytes=1), work)
     with pytest.raises(FetchError, match="served a different file moments ago") as caught:
@@ -111,46 +111,44 @@ def test_a_file_that_another_process_got_otherwise(tmp_path: Path) -> None:
 def test_a_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
     server.files["/zluda.zip"] = HTML
     with pytest.raises(FetchError, match="sent a web page"):
-        pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path))
+        pinned(unpinned(f"{server.url}/zluda.zip"), context(tmp_path))
     assert read_pins(Home(tmp_path)) == {}
 
 
-def test_what_is_no_archive_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
-    """An error in place of the file, with a good answer, must not be what later fetches have to match."""
+def test_other_files_are_not_recorded(tmp_path: Path, server: Loopback) -> None:
+    """An error page with status 200 must not become the hash that later downloads have to match."""
     server.files["/zluda.zip"] = b'{"error": "rate limited"}'
     with pytest.raises(ArchiveError):
-        pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path))
+        pinned(unpinned(f"{server.url}/zluda.zip"), context(tmp_path))
     server.files["/zluda.zip"] = DATA
-    [found] = pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path)).components[0].artifacts
+    [found] = pinned(unpinned(f"{server.url}/zluda.zip"), context(tmp_path)).components[0].artifacts
     assert found.sha256 == hashlib.sha256(DATA).hexdigest()
 
 
-def test_an_unencrypted_address_vouches_for_nothing(tmp_path: Path) -> None:
+def test_an_unencrypted_first_download_is_refused(tmp_path: Path) -> None:
     mirrors = (("https://example.invalid/", ("http://192.0.2.1/",)),)
-    work = workshop(tmp_path, network=Network(mirrors=mirrors, pause_s=0.01))
+    work = context(tmp_path, network=Network(mirrors=mirrors, pause_s=0.01))
     with pytest.raises(FetchError, match="the connection is not encrypted"):
         pinned(unpinned("https://example.invalid/zluda.zip"), work)
 
 
-def test_a_first_fetch_that_breaks_off_is_not_put_together_from_two_files(
-    tmp_path: Path, server: Loopback
-) -> None:
+def test_an_interrupted_first_download_does_not_mix_two_files(tmp_path: Path, server: Loopback) -> None:
     server.validators = False
     server.fail("/zluda.zip", Fault(), Fault(cut_after=100))
-    lock = pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path))
+    lock = pinned(unpinned(f"{server.url}/zluda.zip"), context(tmp_path))
     assert lock.components[0].artifacts[0].sha256 == hashlib.sha256(DATA).hexdigest()
     assert all("Range" not in each.headers for each in server.seen("/zluda.zip"))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pins": {"u": {}}}', '{"pins": {"u": 3}}', '{"pins": []}'])
-def test_damaged_pins_are_an_error_and_not_forgotten(tmp_path: Path, text: str) -> None:
+def test_damaged_pins_are_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "pins.json").write_text(text)
     with pytest.raises(RocenvError, match="is damaged"):
         read_pins(Home(tmp_path))
 
 
 def made_installer(tmp_path: Path) -> bytes:
-    """Return an installer of the test's own making that can be unpacked."""
+    """Return an installer that can be unpacked."""
     path = tmp_path / "made.exe"
     installer(path, "5.7", {"SDKCore/ROCm_SDK_Core.msi": {"bin/amdhip64.dll": b"MZ"}})
     return path.read_bytes()
@@ -181,8 +179,8 @@ class TestInstalledSdk:
         (folder / "bin" / "amdhip64.dll").write_bytes(b"MZ")
         return folder
 
-    def test_stands_for_the_installer(self, tmp_path: Path) -> None:
-        work = workshop(tmp_path / "home")
+    def test_replaces_the_installer(self, tmp_path: Path) -> None:
+        work = context(tmp_path / "home")
         folder = self.folder(tmp_path)
         installed = InstalledSdk(folder=folder, found_by="HIP_PATH_57", row=self.ROW)
         lock = pinned(self.lock(), work, (installed,))
@@ -195,11 +193,11 @@ class TestInstalledSdk:
         (folder / "bin/amdhip64.dll").unlink()
         assert pinned(lock, work).components == lock.components, "uninstalled since: the copy stays"
 
-    def test_of_another_release_or_broken_is_left_alone(
+    def test_another_release_or_a_broken_one_is_ignored(
         self, tmp_path: Path, server: Loopback, capsys: pytest.CaptureFixture[str]
     ) -> None:
         server.files["/sdk.exe"] = made_installer(tmp_path)
-        work = workshop(tmp_path / "home")
+        work = context(tmp_path / "home")
         sdk = self.lock().components[0]
         here = replace(sdk.artifacts[0], url=f"{server.url}/sdk.exe")
         lock = replace(self.lock(), components=(replace(sdk, artifacts=(here,)),))
@@ -207,17 +205,15 @@ class TestInstalledSdk:
             InstalledSdk(
                 folder=tmp_path, found_by="HIP_PATH", row=structs.replace(self.ROW, version="6.1.2")
             ),
-            InstalledSdk(
-                folder=tmp_path, found_by="x", row=self.ROW, why_not="`rocblas.dll` is missing in it"
-            ),
+            InstalledSdk(folder=tmp_path, found_by="x", row=self.ROW, why_not="`rocblas.dll` is missing"),
         )
         found = pinned(lock, work, others)
         assert found.components[0].artifacts[0].kind == "installer"
-        assert "`rocblas.dll` is missing in it" in capsys.readouterr().err
+        assert "`rocblas.dll` is missing" in capsys.readouterr().err
 
-    def test_of_another_machine_comes_from_amd_here(self, tmp_path: Path, server: Loopback) -> None:
+    def test_one_from_another_machine_comes_from_amd_here(self, tmp_path: Path, server: Loopback) -> None:
         server.files["/AMD.exe"] = data = made_installer(tmp_path)
-        work = workshop(tmp_path / "home")
+        work = context(tmp_path / "home")
         sdk = self.lock().components[0]
         there = replace(
             sdk.artifacts[0], kind="folder", sha256="a" * 64, path=r"C:\there", url=f"{server.url}/AMD.exe"

@@ -74,8 +74,8 @@ REFUSED = {
     "a\x1b[31m": "control",
     "a\x7f": "control",
     "a\0b": "control",
-    "a\u202eb": "seen",
-    "\u200b": "seen",
+    "a\u202eb": "invisible",
+    "\u200b": "invisible",
     "a\u2028b": "control",
     "caf\udce9": "control",
     "a.": "ends",
@@ -83,7 +83,7 @@ REFUSED = {
     " a": "begins",
     "n" * 201: "too long",
     "日" * 67: "too long",
-    "ΐ" * 100: "too long",  # in the name of its lock, which is the same for all spellings
+    "ΐ" * 100: "too long",  # for the name of its lock, which all spellings share
     "con": "device",
     "NUL": "device",
     "Com1": "device",
@@ -95,7 +95,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("name", "text"), REFUSED.items(), ids=[ascii(name)[:20] for name in REFUSED])
-def test_names_that_cannot_be(home: Home, name: str, text: str) -> None:
+def test_invalid_names(home: Home, name: str, text: str) -> None:
     with pytest.raises(PrefixError, match=text) as caught:
         prefix_of(home, name)
     assert caught.value.code == "env-name"
@@ -121,14 +121,14 @@ def test_names_that_cannot_be(home: Home, name: str, text: str) -> None:
         "nul5",
     ],
 )
-def test_names_that_can_be(home: Home, name: str) -> None:
+def test_valid_names(home: Home, name: str) -> None:
     prefix = prefix_of(home, name)
     prefix.own.mkdir(parents=True)
     prefix.write_record(record_of(name), FILES)
     assert prefix.record().name == name
     assert [found.name for found in all_prefixes(home)] == [name]
     with locked(home.lock("env", name)):
-        pass  # a lock's file has a longer name
+        pass  # the file of a lock has a longer name
 
 
 def test_spellings_of_one_name_have_one_lock(home: Home) -> None:
@@ -138,7 +138,7 @@ def test_spellings_of_one_name_have_one_lock(home: Home) -> None:
 
 
 class TestInterruptedRemoval:
-    """On Windows a folder is renamed before it is removed; here it looks like one that stayed behind."""
+    """On Windows a folder is renamed before removal; here it looks like a remaining one."""
 
     @pytest.fixture
     def left(self, home: Home, prefix: Prefix) -> Path:
@@ -158,7 +158,7 @@ class TestInterruptedRemoval:
         with pytest.raises(PrefixError, match="there is no env `demo`"):
             remove(home, "demo")
 
-    def test_is_completed_with_the_next_env_of_the_name(self, home: Home, left: Path) -> None:
+    def test_is_completed_by_the_next_env_of_that_name(self, home: Home, left: Path) -> None:
         anew = Prefix(home.envs / "demo")
         anew.own.mkdir(parents=True)
         anew.write_record(record_of("demo"), FILES)
@@ -169,13 +169,13 @@ class TestInterruptedRemoval:
         "name",
         [".demo.removing", ".demo.x.removing", ".demo.4711", "demo.4711.removing", ".other.4711.removing"],
     )
-    def test_what_only_looks_similar_stays(self, home: Home, left: Path, name: str) -> None:
+    def test_similar_names_stay(self, home: Home, left: Path, name: str) -> None:
         similar = left.rename(home.envs / name)
         with pytest.raises(PrefixError, match="there is no env `demo`"):
             remove(home, "demo")
         assert (similar / ".rocenv" / "record.json").exists()
 
-    def test_a_folder_of_somebody_else_stays(self, home: Home) -> None:
+    def test_a_foreign_folder_stays(self, home: Home) -> None:
         theirs = home.envs / ".demo.4711.removing"
         theirs.mkdir(parents=True)
         (theirs / "data").write_text("mine")
@@ -185,8 +185,8 @@ class TestInterruptedRemoval:
 
 
 @pytest.mark.parametrize("name", ["a;b", "a:b", "a\nb", "x$ORIGIN", "${LIB}", "$PLATFORM-1"])
-def test_a_home_that_no_env_could_be_used_from(tmp_path: Path, name: str) -> None:
-    """Loaders and shells would take such a path for another one, or for two."""
+def test_a_home_in_which_no_env_would_work(tmp_path: Path, name: str) -> None:
+    """Loaders and shells would misread such a path, or split it."""
     home = Home(tmp_path / name)
     with pytest.raises(PrefixError, match=r"program loader|PATH|control characters") as caught:
         require_place(prefix_of(home, "demo"), Context(home))
@@ -196,7 +196,7 @@ def test_a_home_that_no_env_could_be_used_from(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])
-def test_a_home_with_an_odd_name(tmp_path: Path, name: str) -> None:
+def test_a_home_with_an_unusual_name(tmp_path: Path, name: str) -> None:
     home = Home(tmp_path / name)
     require_place(prefix_of(home, "demo"), Context(home))
 
@@ -208,12 +208,12 @@ class TestState:
         (prefix.own / "record.json").unlink()
         assert prefix.state == "incomplete"
 
-    def test_an_empty_folder_is_no_env_and_nobodys_loss(self, home: Home) -> None:
+    def test_an_empty_folder_is_not_an_env(self, home: Home) -> None:
         (home.envs / "empty").mkdir(parents=True)
         assert prefix_of(home, "empty").state == "absent"
 
     @pytest.mark.parametrize("kind", ["folder", "file", "link to nowhere", "marker that is a file"])
-    def test_what_is_not_ours(self, home: Home, kind: str) -> None:
+    def test_foreign_folders(self, home: Home, kind: str) -> None:
         place = home.envs / "theirs"
         home.envs.mkdir(parents=True)
         if kind == "file":
@@ -225,18 +225,18 @@ class TestState:
             (place / (".rocenv" if kind == "marker that is a file" else "data")).write_text("x")
         assert prefix_of(home, "theirs").state == "foreign"
         assert all_prefixes(home) == []
-        with pytest.raises(PrefixError, match="not an env") as caught:
+        with pytest.raises(PrefixError, match="not a rocenv env") as caught:
             prefix_of(home, "theirs").record()
         assert caught.value.code == "env-foreign"
 
-    def test_the_list_leaves_out_what_is_hidden(self, home: Home, prefix: Prefix) -> None:
+    def test_the_list_omits_hidden_folders(self, home: Home, prefix: Prefix) -> None:
         prefix.path.rename(home.envs / ".trash")
         assert all_prefixes(home) == []
         assert all_prefixes(Home(home.path / "nowhere")) == []
 
 
 class TestRecord:
-    def test_is_read_as_it_was_written(self, prefix: Prefix) -> None:
+    def test_round_trip(self, prefix: Prefix) -> None:
         record = prefix.record()
         assert replace(record, files_sha256="") == record_of("demo")
         assert prefix.files(record) == FILES
@@ -252,7 +252,7 @@ class TestRecord:
             (lambda plain: plain.pop("schema"), "another version"),
         ],
     )
-    def test_is_never_half_understood(
+    def test_invalid_values_are_errors(
         self, prefix: Prefix, change: Callable[[dict[str, object]], object], text: str
     ) -> None:
         path = prefix.own / "record.json"
@@ -265,14 +265,14 @@ class TestRecord:
         assert caught.value.hints == prefix.made_anew
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'"text"', b"null"])
-    def test_that_is_damaged(self, prefix: Prefix, content: bytes) -> None:
+    def test_a_damaged_record(self, prefix: Prefix, content: bytes) -> None:
         (prefix.own / "record.json").write_bytes(content)
         with pytest.raises(DataError, match=r"record\.json") as caught:
             prefix.record()
         assert caught.value.hints
 
-    def test_the_hints_keep_the_lock_before_they_remove_it(self, home: Home) -> None:
-        # The way out has to work when it is pasted as it is.
+    def test_the_hints_save_the_lock_before_removal(self, home: Home) -> None:
+        # The commands must work when pasted.
         prefix = Prefix(home.envs / "it's demo")
         prefix.own.mkdir(parents=True)
         prefix.lock_file.write_text("the lock")
@@ -291,7 +291,7 @@ class TestRecord:
         assert not prefix.path.exists()
 
     @pytest.mark.parametrize("damage", ["changed", "deleted"])
-    def test_a_list_of_files_that_the_record_does_not_vouch_for(self, prefix: Prefix, damage: str) -> None:
+    def test_a_modified_file_list(self, prefix: Prefix, damage: str) -> None:
         (path,) = prefix.own.glob("files-*.json")
         record = prefix.record()
         if damage == "deleted":
@@ -301,23 +301,23 @@ class TestRecord:
         with pytest.raises(DataError, match=path.name):
             prefix.files(record)
 
-    def test_another_one_takes_its_place_with_its_list(self, prefix: Prefix) -> None:
+    def test_a_new_record_replaces_it_with_its_list(self, prefix: Prefix) -> None:
         files = FILES | {"rocm/b": FileEntry(sha256="1" * 64, size_bytes=1)}
         prefix.write_record(record_of("demo"), files)
         assert prefix.files(prefix.record()) == files
         assert len(list(prefix.own.iterdir())) == 2
 
-    def test_of_an_env_that_was_moved_by_hand(self, home: Home, prefix: Prefix) -> None:
+    def test_a_manually_moved_env(self, home: Home, prefix: Prefix) -> None:
         moved = prefix_of(home, "moved")
         prefix.path.rename(moved.path)
-        with pytest.raises(PrefixError, match="from the name `demo`") as caught:
+        with pytest.raises(PrefixError, match="renamed from `demo`") as caught:
             moved.record()
         assert caught.value.hints == ("rocenv repair moved",)
         assert moved.record_wherever_made().name == "demo"
 
 
 class TestWipe:
-    def test_takes_everything_and_nothing_else(self, prefix: Prefix, tmp_path: Path) -> None:
+    def test_removes_only_the_prefix(self, prefix: Prefix, tmp_path: Path) -> None:
         outside = tmp_path / "outside"
         outside.mkdir()
         (outside / "mine").write_text("x")
@@ -330,7 +330,7 @@ class TestWipe:
         assert not prefix.path.exists()
         assert (outside / "mine").read_text() == "x"
 
-    def test_of_an_env_that_lies_elsewhere_behind_a_link(self, home: Home, prefix: Prefix) -> None:
+    def test_a_linked_env(self, home: Home, prefix: Prefix) -> None:
         elsewhere = home.path / "large disk"
         prefix.path.rename(elsewhere)
         prefix.path.symlink_to(elsewhere)

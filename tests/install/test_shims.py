@@ -1,4 +1,4 @@
-"""Shims made and undone in a folder that looks like an env of Windows: files are files on every system."""
+"""Create and undo shims in a folder that resembles a Windows env, on any system."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def content(prefix: Prefix) -> dict[str, bytes]:
     }
 
 
-def test_beside_the_build_torch_is_untouched(prefix: Prefix) -> None:
+def test_separate_shims_leave_torch_unchanged(prefix: Prefix) -> None:
     made = apply_shims(prefix, zluda_lock(), entries(prefix))
     there = content(prefix)
     assert {path: there[path] for path in FILES} == FILES
@@ -58,7 +58,7 @@ def test_beside_the_build_torch_is_untouched(prefix: Prefix) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_in_torch_and_back_byte_for_byte(prefix: Prefix, times: int) -> None:
+def test_shims_in_torch_can_be_undone(prefix: Prefix, times: int) -> None:
     base = entries(prefix)
     for _ in range(times):
         made = apply_shims(prefix, zluda_lock(), base, in_torch=True)
@@ -72,19 +72,19 @@ def test_in_torch_and_back_byte_for_byte(prefix: Prefix, times: int) -> None:
     assert {path: after[path] for path in FILES} == FILES
 
 
-def test_what_is_no_file_of_torchs_is_not_kept_as_one(prefix: Prefix) -> None:
+def test_a_foreign_file_is_not_kept_as_torchs_original(prefix: Prefix) -> None:
     path = prefix.path / TORCH_LIB / "cublas64_11.dll"
     base = entries(prefix)
     path.chmod(0o644)
     path.write_bytes(b"of an upgrade by hand")
-    with pytest.raises(PrefixError, match="is not the file that came with torch") as caught:
+    with pytest.raises(PrefixError, match="is not the original torch file") as caught:
         apply_shims(prefix, zluda_lock(), base, in_torch=True)
     assert "rocenv repair" in caught.value.hints[0]
     assert path.read_bytes() == b"of an upgrade by hand", "nothing is lost"
 
 
-def test_a_wrapper_is_never_pointed_at_itself(prefix: Prefix) -> None:
-    """Source: facts of ComfyUI-Zluda and Applio: copied twice, nvrtc_cuda.dll is ZLUDA's and calls itself."""
+def test_a_wrapper_never_wraps_itself(prefix: Prefix) -> None:
+    """After a second copy, nvrtc_cuda.dll is ZLUDA's and calls itself (ComfyUI-Zluda, Applio)."""
     path = prefix.path / TORCH_LIB / "nvrtc64_112_0.dll"
     path.chmod(0o644)
     path.write_bytes(FILES["zluda/nvrtc.dll"])
@@ -93,7 +93,7 @@ def test_a_wrapper_is_never_pointed_at_itself(prefix: Prefix) -> None:
             apply_shims(prefix, zluda_lock(), entries(prefix), in_torch=in_torch)
 
 
-def test_a_build_without_one_of_its_files(prefix: Prefix) -> None:
+def test_an_incomplete_build(prefix: Prefix) -> None:
     base = {path: entry for path, entry in entries(prefix).items() if path != "zluda/cublas.dll"}
-    with pytest.raises(PrefixError, match=r"`zluda/cublas\.dll` is in no part of the set"):
+    with pytest.raises(PrefixError, match=r"no component contains `zluda/cublas\.dll`"):
         apply_shims(prefix, zluda_lock(), base)

@@ -1,4 +1,4 @@
-"""Whoever can write to the cache, or to the store but not to its key, gets no byte of theirs into an env."""
+"""A user who can write to the cache, or to the store without its key, cannot get any byte into an env."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.debs import Compression
-    from tests.install.conftest import Cellar
+    from tests.install.conftest import CachedHome
     from tests.mini import Mini
 
 GOOD, EVIL = b"good" * 250_000, b"evil" * 250_000
@@ -66,7 +66,7 @@ def zipped(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> Iterator[None]:
-    """Let another process change a file to another one and back, again and again."""
+    """Let another process repeatedly swap a file for another and back."""
     (folder_ / "good").write_bytes(good)
     (folder_ / "evil").write_bytes(evil)
     head = f"""
@@ -87,11 +87,11 @@ def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> 
 
 @pytest.mark.skipif(WINDOWS, reason="a file that is open is not replaced there")
 @pytest.mark.parametrize("how", _WRITERS)
-def test_what_was_not_hashed_is_never_unpacked(cellar: Cellar, tmp_path: Path, how: str) -> None:
+def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path, how: str) -> None:
     good, evil = zipped(GOOD), zipped(EVIL)
     sha256 = hashlib.sha256(good).hexdigest()
-    cellar.home.artifacts.mkdir(parents=True)
-    package = cellar.home.artifacts / sha256
+    cached_home.home.artifacts.mkdir(parents=True)
+    package = cached_home.home.artifacts / sha256
     package.write_bytes(good)
     artifact = Artifact(
         kind="archive",
@@ -106,31 +106,37 @@ def test_what_was_not_hashed_is_never_unpacked(cellar: Cellar, tmp_path: Path, h
         end = time.monotonic() + 60
         while (refused < 5 or taken < 30) and time.monotonic() < end:
             try:
-                cellar.add(artifact)
+                cached_home.add(artifact)
             except (store.DamagedPackage, FetchError):
                 refused += 1
                 continue
             taken += 1
-            library = store.tree_of(cellar.home, artifact) / "nvcuda.dll"
+            library = store.tree_of(cached_home.home, artifact) / "nvcuda.dll"
             assert library.read_bytes() == GOOD
             shutil.rmtree(library.parents[1])
     assert refused, "the other process was never in between"
 
 
 @pytest.mark.skipif(WINDOWS, reason="there are no modes")
-def test_nobody_else_can_write_where_the_copy_is(
-    cellar: Cellar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_private_copy_is_not_writable_by_others(
+    cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.umask(0)
     try:
-        artifact = cellar.artifact("x", (), zipped(GOOD))
+        artifact = cached_home.artifact("x", (), zipped(GOOD))
         found: list[int] = []
 
         def look(_size: int) -> None:
-            works = [path.parent for path in (cellar.home.store / store.STAGING).glob("*/a")]
+            works = [path.parent for path in (cached_home.home.store / store.STAGING).glob("*/a")]
             found.extend(path.stat().st_mode & 0o777 for path in works)
 
-        store.add(cellar.home, replace(artifact, kind="archive"), cellar.package(artifact), cellar.pool, look)
+        store.add(
+            cached_home.home,
+            replace(artifact, kind="archive"),
+            cached_home.package(artifact),
+            cached_home.pool,
+            look,
+        )
     finally:
         os.umask(before)
     assert set(found) == {0o700}
@@ -139,23 +145,23 @@ def test_nobody_else_can_write_where_the_copy_is(
 @pytest.mark.skipif(WINDOWS, reason="there are no pipes in folders")
 @pytest.mark.parametrize("kind", ["deb", "archive"])
 @pytest.mark.parametrize("what", ["a pipe", "a folder", "a device"])
-def test_something_else_in_the_cache(cellar: Cellar, kind: str, what: str) -> None:
-    artifact = replace(cellar.artifact("x", ENTRIES), kind=kind)
-    package = cellar.package(artifact)
+def test_special_files_in_the_cache(cached_home: CachedHome, kind: str, what: str) -> None:
+    artifact = replace(cached_home.artifact("x", ENTRIES), kind=kind)
+    package = cached_home.package(artifact)
     package.unlink()
     {"a pipe": os.mkfifo, "a folder": os.mkdir, "a device": lambda path: path.symlink_to("/dev/zero")}[what](
         package
     )
-    with pytest.raises(FetchError, match="cannot be read: not a regular file") as caught:
-        cellar.add(artifact)
+    with pytest.raises(FetchError, match=r"cannot read .*: not a regular file") as caught:
+        cached_home.add(artifact)
     assert "remove it" in caught.value.hints[0]
 
 
 class TestTheManifest:
-    def test_files_and_manifest_that_were_changed_together(self, cellar: Cellar) -> None:
-        artifact = cellar.artifact("x", ENTRIES)
-        cellar.add(artifact)
-        place = cellar.home.store / artifact.sha256
+    def test_files_and_manifest_changed_together(self, cached_home: CachedHome) -> None:
+        artifact = cached_home.artifact("x", ENTRIES)
+        cached_home.add(artifact)
+        place = cached_home.home.store / artifact.sha256
         library = place / "tree/usr/lib/libx.so.1"
         library.chmod(0o644)
         library.write_text("CONTENT")
@@ -163,42 +169,44 @@ class TestTheManifest:
         old, new = (hashlib.sha256(each).hexdigest() for each in (b"content", b"CONTENT"))
         assert old in manifest
         (place / "manifest.json").write_text(manifest.replace(old, new))
-        assert not store.holds(cellar.home, artifact)
+        assert not store.holds(cached_home.home, artifact)
         with pytest.raises(DataError, match="damaged in the store"):
-            store.manifest_of(cellar.home, artifact)
-        cellar.add(artifact)
+            store.manifest_of(cached_home.home, artifact)
+        cached_home.add(artifact)
         assert library.read_text() == "content"
 
-    def test_an_entry_in_the_place_of_another(self, cellar: Cellar) -> None:
-        first, second = cellar.artifact("x", ENTRIES), cellar.artifact("y", [file("./y", "other")])
-        cellar.add(first)
-        shutil.copytree(cellar.home.store / first.sha256, cellar.home.store / second.sha256)
-        assert not store.holds(cellar.home, second)
-        cellar.add(second)
-        assert set(store.manifest_of(cellar.home, second)) == {"y"}
+    def test_an_entry_moved_to_another_hash(self, cached_home: CachedHome) -> None:
+        first, second = cached_home.artifact("x", ENTRIES), cached_home.artifact("y", [file("./y", "other")])
+        cached_home.add(first)
+        shutil.copytree(cached_home.home.store / first.sha256, cached_home.home.store / second.sha256)
+        assert not store.holds(cached_home.home, second)
+        cached_home.add(second)
+        assert set(store.manifest_of(cached_home.home, second)) == {"y"}
 
-    def test_an_entry_of_an_older_version_or_of_another_home(self, cellar: Cellar, tmp_path: Path) -> None:
-        artifact = cellar.artifact("x", ENTRIES)
-        cellar.add(artifact)
-        place = cellar.home.store / artifact.sha256
+    def test_an_entry_of_an_older_version_or_of_another_home(
+        self, cached_home: CachedHome, tmp_path: Path
+    ) -> None:
+        artifact = cached_home.artifact("x", ENTRIES)
+        cached_home.add(artifact)
+        place = cached_home.home.store / artifact.sha256
         plain = {"schema": 1, "name": "x", "version": "1.0", "files": manifest_in(place)}
         (place / "manifest.json").write_text(json.dumps(plain))
-        assert not store.holds(cellar.home, artifact)
-        assert [size > 0 for _, size in store.sweep(cellar.home, frozenset(), dry_run=True)] == [True]
-        cellar.add(artifact)
-        assert store.holds(cellar.home, artifact)
+        assert not store.holds(cached_home.home, artifact)
+        assert [size > 0 for _, size in store.sweep(cached_home.home, frozenset(), dry_run=True)] == [True]
+        cached_home.add(artifact)
+        assert store.holds(cached_home.home, artifact)
         other = Home(tmp_path / "other")
-        shutil.copytree(cellar.home.store, other.store)
+        shutil.copytree(cached_home.home.store, other.store)
         assert not store.holds(other, artifact)
 
-    def test_create_and_verify_notice_it(self, mini: Mini) -> None:
+    def test_create_and_verify_detect_it(self, mini: Mini) -> None:
         assert mini.run("create", "one", "--rocm", "5.7", "--no-verify").returncode == 0
         library = next(
             path for path in (mini.home / "store").rglob("librocblas.so*") if not path.is_symlink()
         )
         content = library.read_bytes()
         library.chmod(0o644)
-        library.write_bytes(content + b"evil")  # the env's as well: it is the same file
+        library.write_bytes(content + b"evil")  # the env's file, too, because it is the same
         place = next(path for path in library.parents if path.parent.name == "store")
         manifest, old = place / "manifest.json", hashlib.sha256(content).hexdigest()
         text = manifest.read_text().replace(old, hashlib.sha256(content + b"evil").hexdigest())
@@ -214,48 +222,50 @@ class TestTheManifest:
         assert "files    passed" in mini.run("verify", "one", "--upto", "files").stdout
 
 
-class TestHowMuchAPackageMayUnpack:
-    def written(self, cellar: Cellar, artifact: Artifact) -> int:
-        """Return how many bytes are written before a package is refused."""
+class TestUnpackedSizeLimit:
+    def written(self, cached_home: CachedHome, artifact: Artifact) -> int:
+        """Return how many bytes are written before a package is rejected."""
         sizes: list[int] = []
         with pytest.raises(ArchiveError) as caught:
-            store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, sizes.append)
+            store.add(
+                cached_home.home, artifact, cached_home.package(artifact), cached_home.pool, sizes.append
+            )
         self.message = caught.value.message
-        assert not store.holds(cellar.home, artifact)
-        assert list((cellar.home.store / store.STAGING).iterdir()) == []
+        assert not store.holds(cached_home.home, artifact)
+        assert list((cached_home.home.store / store.STAGING).iterdir()) == []
         return sum(sizes)
 
     @pytest.mark.parametrize("how", ["xz", "xz-blocks", "gz", "zst"])
-    def test_one_that_claims_a_kilobyte(self, cellar: Cellar, how: Compression) -> None:
+    def test_a_package_that_claims_a_kilobyte(self, cached_home: CachedHome, how: Compression) -> None:
         package = deb([file("./x", bytes(200 << 20))], compression=how)
-        artifact = replace(cellar.artifact("x", (), package), installed_bytes=1024)
-        assert self.written(cellar, artifact) <= 65 << 20
+        artifact = replace(cached_home.artifact("x", (), package), installed_bytes=1024)
+        assert self.written(cached_home, artifact) <= 65 << 20
         assert "it unpacks to more than 67.1 MB, but the package index states 1.0 kB" in self.message
 
-    def test_one_of_which_the_index_states_no_size(self, cellar: Cellar) -> None:
+    def test_a_package_without_a_stated_size(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(200 << 20))])
-        assert self.written(cellar, cellar.artifact("x", (), package)) < 80 << 20
+        assert self.written(cached_home, cached_home.artifact("x", (), package)) < 80 << 20
         assert "states no size" in self.message
 
-    def test_one_that_takes_a_quarter_more_than_stated(self, cellar: Cellar) -> None:
+    def test_a_package_a_quarter_larger_than_stated(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(180 << 20))], compression="gz")
-        artifact = replace(cellar.artifact("x", (), package), installed_bytes=150 << 20)
-        cellar.add(artifact)
-        assert store.holds(cellar.home, artifact)
+        artifact = replace(cached_home.artifact("x", (), package), installed_bytes=150 << 20)
+        cached_home.add(artifact)
+        assert store.holds(cached_home.home, artifact)
 
-    def test_what_comes_behind_the_last_file_counts(self, cellar: Cellar) -> None:
+    def test_trailing_data_counts(self, cached_home: CachedHome) -> None:
         package = deb((), data=compress(tar([file("./x", b"x")]) + bytes(200 << 20), "xz"))
-        artifact = replace(cellar.artifact("x", (), package), installed_bytes=1024)
-        assert self.written(cellar, artifact) == 1
+        artifact = replace(cached_home.artifact("x", (), package), installed_bytes=1024)
+        assert self.written(cached_home, artifact) == 1
 
-    def test_a_header_that_would_fill_the_memory(self, cellar: Cellar) -> None:
+    def test_an_oversized_header(self, cached_home: CachedHome) -> None:
         long_name = [file("./" + "a/" * (4 << 20), b"x")]
-        artifact = replace(cellar.artifact("x", (), deb(long_name)), installed_bytes=1 << 30)
-        assert self.written(cellar, artifact) == 0
+        artifact = replace(cached_home.artifact("x", (), deb(long_name)), installed_bytes=1 << 30)
+        assert self.written(cached_home, artifact) == 0
         assert "a header of 8.4 MB" in self.message
 
-    def test_more_folders_than_any_package_has(self, cellar: Cellar) -> None:
+    def test_too_many_folders(self, cached_home: CachedHome) -> None:
         entries = [folder(f"./{number}/{'a/' * 2000}") for number in range(_MOST_MEMBERS // 2000)]
-        artifact = replace(cellar.artifact("x", (), deb(entries)), installed_bytes=1 << 30)
-        assert self.written(cellar, artifact) == 0
+        artifact = replace(cached_home.artifact("x", (), deb(entries)), installed_bytes=1 << 30)
+        assert self.written(cached_home, artifact) == 0
         assert "more than 200,000 files and folders" in self.message

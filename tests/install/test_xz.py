@@ -1,4 +1,4 @@
-"""The decoder against `lzma` and the `xz` program, which know nothing of each other's streams."""
+"""Compare the decoder with `lzma` and the `xz` program, on streams of both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decode(stream: bytes, pool: ThreadPoolExecutor, ahead: int = 3) -> bytes:
 
 
 def streams() -> dict[str, bytes]:
-    """Return streams of `DATA` of every make; the name says which check they carry."""
+    """Return streams of `DATA` of every kind; the name states the checksum type."""
     found = {
         f"one block, {name}": lzma.compress(DATA, check=check, preset=0) for name, check in CHECKS.items()
     }
@@ -74,11 +74,11 @@ STREAMS = streams()
 
 class TestWholeStreams:
     @pytest.mark.parametrize("name", STREAMS)
-    def test_every_make_of_stream(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_every_kind_of_stream(self, pool: ThreadPoolExecutor, name: str) -> None:
         assert decode(STREAMS[name], pool) == DATA
 
-    def test_the_blocks_are_really_decoded_apart(self) -> None:
-        # Otherwise all tests of this file would go through the plain decoder.
+    def test_blocks_are_decoded_separately(self) -> None:
+        # Otherwise all tests of this file would use the plain decoder.
         stream = STREAMS["sized blocks, crc64"]
         assert stream[13] & 0xC0 == 0xC0
         with CountingPool(1) as own:
@@ -86,7 +86,7 @@ class TestWholeStreams:
         assert own.submitted == -(-len(DATA) // (16 * KIB))
 
     @pytest.mark.parametrize("options", [("-T1",), ("-T2", "--block-size=4KiB")])
-    def test_nothing_at_all(self, pool: ThreadPoolExecutor, options: tuple[str, ...]) -> None:
+    def test_empty_data(self, pool: ThreadPoolExecutor, options: tuple[str, ...]) -> None:
         assert decode(xz(b"", *options), pool) == b""
 
     @settings(max_examples=60, deadline=None)
@@ -136,7 +136,7 @@ class TestWholeStreams:
 
 class TestDamage:
     @pytest.mark.parametrize("name", STREAMS)
-    def test_cut_short_anywhere(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_truncated_anywhere(self, pool: ThreadPoolExecutor, name: str) -> None:
         stream = STREAMS[name]
         ends = {*range(40), *range(40, len(stream), 2999), *range(len(stream) - 90, len(stream))}
         for end in sorted(ends):
@@ -144,7 +144,7 @@ class TestDamage:
                 decode(stream[:end], pool)
 
     @pytest.mark.parametrize("name", [name for name in STREAMS if not name.endswith("none")])
-    def test_any_flipped_bit_shows(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_any_flipped_bit_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
         stream = bytearray(STREAMS[name])
         places = [*range(60), *range(60, len(stream), 3499), *range(len(stream) - 100, len(stream))]
         for place in places:
@@ -165,14 +165,14 @@ class TestDamage:
                 assert len(decode(bytes(stream), pool)) == len(DATA)
             stream[place] ^= 0x10
 
-    def test_a_block_taken_for_the_index(self, pool: ThreadPoolExecutor) -> None:
-        # With the size of its header gone a block looks like the index, and all after it would be lost.
+    def test_a_block_that_looks_like_the_index(self, pool: ThreadPoolExecutor) -> None:
+        # With a zero header size, a block looks like the index, and everything after it would be lost.
         stream = bytearray(STREAMS["sized blocks, crc32"])
         stream[12] = 0
         with pytest.raises(ArchiveError, match="index"):
             decode(bytes(stream), pool)
 
-    def test_a_block_left_out(self, pool: ThreadPoolExecutor) -> None:
+    def test_a_missing_block(self, pool: ThreadPoolExecutor) -> None:
         data = random.Random(2).randbytes(12 * KIB)
         two = xz(data[: 8 * KIB], "-0", "-T2", "--block-size=4KiB")
         three = xz(data, "-0", "-T2", "--block-size=4KiB")
@@ -182,22 +182,20 @@ class TestDamage:
 
     @pytest.mark.parametrize("name", ["one block, crc64", "sized blocks, crc64", "unsized blocks, crc64"])
     @pytest.mark.parametrize("more", [b"\0\0\0\0", b"x", lzma.compress(b"more")])
-    def test_something_behind_the_end(self, pool: ThreadPoolExecutor, name: str, more: bytes) -> None:
-        with pytest.raises(ArchiveError, match="follows"):
+    def test_trailing_data(self, pool: ThreadPoolExecutor, name: str, more: bytes) -> None:
+        with pytest.raises(ArchiveError, match="trailing data"):
             decode(STREAMS[name] + more, pool)
 
     @settings(max_examples=200, deadline=None)
     @given(tail=st.binary(max_size=200), keep=st.integers(0, 80), name=st.sampled_from(sorted(STREAMS)))
-    def test_garbage_is_never_more_than_an_error(
-        self, pool: ThreadPoolExecutor, tail: bytes, keep: int, name: str
-    ) -> None:
+    def test_garbage_is_an_error(self, pool: ThreadPoolExecutor, tail: bytes, keep: int, name: str) -> None:
         with pytest.raises(ArchiveError):
             decode(STREAMS[name][:keep] + tail, pool)
 
     @pytest.mark.parametrize(
         "field", [b"\xff" * 9, b"\xff" * 8 + b"\x7f"], ids=["a number without end", "an exabyte"]
     )
-    def test_a_size_that_cannot_be(self, pool: ThreadPoolExecutor, field: bytes) -> None:
+    def test_an_impossible_size(self, pool: ThreadPoolExecutor, field: bytes) -> None:
         header = bytes([5, 0xC0]) + field + b"\x21\x01\x0c"
         header = header.ljust(20, b"\0")
         header += zlib.crc32(header).to_bytes(4, "little")
@@ -207,7 +205,7 @@ class TestDamage:
     def test_a_dictionary_of_gigabytes_is_refused(self, pool: ThreadPoolExecutor) -> None:
         filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 64 << 10}]
         stream = bytearray(lzma.compress(b"x" * 100, filters=filters))
-        assert stream[16] == 8  # the size of the dictionary, as a power
+        assert stream[16] == 8  # the dictionary size as a power of two
         stream[16] = 40
         end = 12 + (stream[12] + 1) * 4 - 4
         stream[end : end + 4] = zlib.crc32(bytes(stream[12:end])).to_bytes(4, "little")

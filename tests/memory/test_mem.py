@@ -96,7 +96,7 @@ class TestReport:
         done = run(environ)
         assert (done.returncode, done.stdout) == (
             0,
-            "no GPU whose memory could be shown: there is no AMD GPU here\n",
+            "no GPU whose memory could be shown: this machine has no AMD GPU\n",
         )
         assert told(environ)["gpus"] == []
 
@@ -192,7 +192,7 @@ class TestWatch:
         document = json.loads(line)
         assert (done.returncode, document["gpus"]) == (0, [])
         assert document["time"]
-        assert document["notes"] == ["there is no AMD GPU here"]
+        assert document["notes"] == ["this machine has no AMD GPU"]
 
     def test_on_a_terminal_it_is_drawn_anew(self, machine: Machine, environ: dict[str, str]) -> None:
         """And it sees what changes: the graph grows, and the figures move."""

@@ -218,7 +218,7 @@ class TestData:
     @pytest.mark.parametrize(
         ("values", "said"),
         [
-            ({"torch": "newer"}, "not a version range"),
+            ({"torch": "newer"}, "not a valid version range"),
             ({"value": ""}, "go together"),
             ({"where": "setting"}, "go together"),
             ({"from_gib": 8, "to_gib": 4}, "below"),

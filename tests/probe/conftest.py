@@ -1,4 +1,4 @@
-"""Sets made of the stand-in of `shims/fakes`, built once with the system's compiler."""
+"""Sets of the fakes in `shims/fakes`, built once with the system compiler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TARGET = "gfx1100"
 
 
 def compile_library(output: Path, *arguments: str | Path) -> None:
-    """Build a shared library with the system's compiler."""
+    """Build a shared library with the system compiler."""
     command = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{output.name}"]
     subprocess.run([*command, *map(str, arguments), "-o", str(output)], check=True, timeout=60)
 
@@ -58,7 +58,7 @@ for rung, fault in faults:
 
 @dataclass(frozen=True)
 class Set:
-    """A built set: `lib/` with the libraries, and what they are called."""
+    """A built set: `lib/` with the libraries, and their names."""
 
     prefix: Path
     libraries: dict[str, str]  # role -> file name
@@ -73,7 +73,7 @@ class Set:
 
 @dataclass(frozen=True)
 class Rig:
-    """A set and a folder to work in, on which rungs are run."""
+    """A set and a work folder, on which rungs run."""
 
     built: Set
     work: Path
@@ -109,9 +109,9 @@ class Rig:
         return {result.rung: result for result in results}
 
     def answers(self, faults: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Run a rung under each fault, in forks of one process; status and detail of each.
+        """Run a rung under each fault in forks of one process; return status and detail of each.
 
-        For faults that are answers of a library. What a fault does to its process is tested with `rung`.
+        For faults that are return values of a library. Use `rung` for faults that affect the process.
         """
         probe = self.probe()
         task = asdict(probe.task)
@@ -125,7 +125,7 @@ class Rig:
         return [(each["status"], each["detail"]) for each in found]
 
     def hurried(self) -> Rig:
-        """The same with a timeout that a hang is found by soon."""
+        """The same with a short timeout, to detect a hang quickly."""
         return replace(self, timeout_s=1.5)
 
 
@@ -135,7 +135,7 @@ def files_passed() -> RungResult:
 
 @pytest.fixture(scope="session")
 def hip5(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """As Debian's 5.7.1: hipRTC is a part of HIP, and HIP needs the compiler library by name."""
+    """Like Debian's 5.7.1: hipRTC is part of HIP, and HIP loads the compiler library by name."""
     prefix = tmp_path_factory.mktemp("hip5")
     lib = prefix / "lib"
     lib.mkdir()
@@ -152,7 +152,7 @@ def hip5(tmp_path_factory: pytest.TempPathFactory) -> Set:
 
 @pytest.fixture(scope="session")
 def hip6(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """As 6.x: hipRTC is a library of its own, and the device properties have the new layout."""
+    """Like 6.x: hipRTC is a separate library, and the device properties have the new layout."""
     prefix = tmp_path_factory.mktemp("hip6")
     lib = prefix / "lib"
     lib.mkdir()
@@ -164,7 +164,7 @@ def hip6(tmp_path_factory: pytest.TempPathFactory) -> Set:
     return Set(prefix, libraries, {"hip": "6.4", "rocblas": "3.1"})
 
 
-# What the stand-in's cuBLAS asks of its neighbours, and theirs does not have on Linux.
+# Functions that the fake cuBLAS needs from others, which they lack on Linux.
 GLUE = """
 void rocenv_standin_caller(const char *version) { (void)version; }
 int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
@@ -173,7 +173,7 @@ int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
 
 @pytest.fixture(scope="session")
 def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """As a set with ZLUDA: CUDA's libraries, and HIP's behind them, found because they are loaded already."""
+    """Like a set with ZLUDA: CUDA's libraries use HIP's, which are found because they are loaded already."""
     prefix = tmp_path_factory.mktemp("zluda")
     lib = prefix / "lib"
     lib.mkdir()
@@ -197,19 +197,19 @@ def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
 
 @pytest.fixture
 def cuda_rig(zluda: Set, tmp_path: Path) -> Rig:
-    """A rig of the set with ZLUDA, which finds its libraries by nothing but their paths."""
+    """A rig of the ZLUDA set, which finds libraries only by path."""
     return Rig(zluda, tmp_path)
 
 
 @pytest.fixture
 def rig(hip5: Set, tmp_path: Path) -> Rig:
-    """A rig whose work folder is empty."""
+    """A rig with an empty work folder."""
     return Rig(hip5, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def code_object(hip5: Set, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kernel as the stand-in compiles it."""
+    """The kernel as compiled by the fakes."""
     work = tmp_path_factory.mktemp("code")
     result = Rig(hip5, work).rung("compile")
     assert result.status == "passed", result
@@ -218,6 +218,6 @@ def code_object(hip5: Set, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compiled(rig: Rig, code_object: Path) -> Rig:
-    """A rig whose work folder holds the compiled kernel."""
+    """A rig with the compiled kernel in its work folder."""
     shutil.copy(code_object, rig.work)
     return rig

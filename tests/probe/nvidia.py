@@ -1,8 +1,8 @@
-"""`python -m tests.probe.nvidia`: the rungs that ZLUDA's sets have, on NVIDIA's own CUDA.
+"""`python -m tests.probe.nvidia`: the rungs of ZLUDA sets on NVIDIA's own CUDA.
 
-The API is the same, so this shows that prototypes, constants, kernel and bounds are right, on hardware that
-was not made for the tests. For a Linux machine with an NVIDIA GPU, libcuda.so.1 and libcublas.so; needs
-nothing but Python and this source tree. Exits 0 if every rung passed.
+The API is the same, so this validates prototypes, constants, kernel and bounds on independent hardware. It
+needs a Linux machine with an NVIDIA GPU, libcuda.so.1 and libcublas.so, and only Python and this source tree.
+Exits 0 if every rung passed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _find(name: str) -> str:
 
 
 def main() -> int:
-    """Run the rungs and print what came of each."""
+    """Run the rungs and print their results."""
     sys.path.insert(0, str(_SOURCES))
     from rocenv.probe.wire import Task
     from rocenv.system import process
@@ -71,7 +71,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         task = Task(
             target="",
-            prefix="/",  # of NVIDIA's libraries none belongs to a set, so that none is in the wrong place
+            prefix="/",  # no NVIDIA library belongs to a set, so none is in the wrong place
             libraries=libraries,
             work_dir=work,
             expected={},

@@ -1,4 +1,4 @@
-"""The child that asks for memory, on the stand-in: what it finds, and that it does not outlive its parent."""
+"""The allocation child on the fakes: its results, and that it does not outlive its parent."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def talk(rig: Rig, **env: str) -> Iterator[HipSession]:
 
 
 def peak(path: Path) -> tuple[int, int, int]:
-    """Return what was allocated at most, what is now, and how often it was asked for."""
+    """Return peak and current allocation, and the number of requests."""
     most, now, calls = map(int, path.read_text().split())
     return most, now, calls
 
 
 class TestBlocks:
-    def test_all_of_a_card_is_had_checked_and_given_back(self, rig: Rig, tmp_path: Path) -> None:
+    def test_a_whole_card_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         with talk(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
             assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had"
@@ -52,7 +52,7 @@ class TestBlocks:
                 "what is given back can be had again"
             )
 
-    def test_a_refusal_has_the_name_that_the_runtime_gives_it(self, rig: Rig) -> None:
+    def test_a_refusal_has_the_runtimes_error_name(self, rig: Rig) -> None:
         with talk(rig) as child:
             found = child.ask(dict, "try", size=17 * GIB)
         assert (found["outcome"], found["answer"]) == ("refused", "hipErrorOutOfMemory")
@@ -75,9 +75,7 @@ class TestBlocks:
             ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),
         ],
     )
-    def test_memory_that_cannot_be_used_is_not_had(
-        self, rig: Rig, fail: str, outcome: str, words: str
-    ) -> None:
+    def test_unusable_memory_does_not_count(self, rig: Rig, fail: str, outcome: str, words: str) -> None:
         with talk(rig, ROCENV_STANDIN_LARGE="2GiB", ROCENV_STANDIN_FAIL=fail) as child:
             assert child.ask(dict, "try", size=GIB)["outcome"] == "had"
             found = child.ask(dict, "try", size=3 * GIB)
@@ -85,7 +83,7 @@ class TestBlocks:
         assert words in found["detail"]
 
     @pytest.mark.parametrize(("mode", "name"), [("segv", "SIGSEGV"), ("abort", "SIGABRT")])
-    def test_a_crash_says_in_which_call(self, rig: Rig, mode: str, name: str) -> None:
+    def test_a_crash_names_the_call(self, rig: Rig, mode: str, name: str) -> None:
         env = {"ROCENV_STANDIN_LARGE": "2GiB", "ROCENV_STANDIN_FAIL": f"memset.large={mode}"}
         with talk(rig, **env) as child, pytest.raises(NoAnswer, match=f"{name} in hipMemset") as caught:
             child.ask(dict, "try", size=3 * GIB)
@@ -104,7 +102,7 @@ class TestBlocks:
 
 
 class TestPieces:
-    def test_pieces_hold_at_once_and_never_exceed_the_bound(self, rig: Rig, tmp_path: Path) -> None:
+    def test_pieces_coexist_and_never_exceed_the_bound(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         told: list[int] = []
         env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}
@@ -117,7 +115,7 @@ class TestPieces:
         assert told[-1] == 14 * GIB
         assert peak(counted)[:2] == (14 * GIB, 0)
 
-    def test_what_is_left_over_is_filled_with_smaller_pieces(self, rig: Rig) -> None:
+    def test_the_rest_is_filled_with_smaller_pieces(self, rig: Rig) -> None:
         words: dict[str, Any] = {"bound": 16 * GIB, "piece": 5 * GIB, "least": 256 * MIB, "most_pieces": 100}
         with talk(rig, ROCENV_STANDIN_FRAGMENT="8GiB") as child:
             found = child.ask(dict, "fill", **words)
@@ -138,13 +136,13 @@ class TestTooMuch:
         assert (found["free_bytes"], found["total_bytes"]) == (16 * GIB, 16 * GIB)
         assert found["small"]["outcome"] == "had"
 
-    def test_what_no_longer_works_is_told(self, rig: Rig) -> None:
+    def test_failures_afterwards_are_reported(self, rig: Rig) -> None:
         with talk(rig, ROCENV_STANDIN_FAIL="meminfo.after=error:719,malloc.after=error:2") as child:
             found = child.ask(dict, "push", size=32 * GIB)
         assert found["info_answer"] == "hipErrorLaunchFailure"
         assert found["small"]["outcome"] == "refused"
 
-    def test_what_is_granted_beyond_the_card_is_given_back_unwritten(self, rig: Rig, tmp_path: Path) -> None:
+    def test_excess_memory_is_freed_unwritten(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         env = {"ROCENV_STANDIN_SHARED": "64GiB", "ROCENV_STANDIN_PEAK": str(counted)}
         with talk(rig, **env) as child:
@@ -153,7 +151,7 @@ class TestTooMuch:
 
 
 class TestList:
-    def test_every_gpu_with_its_place_and_what_is_said_of_its_memory(self, rig: Rig) -> None:
+    def test_every_gpu_with_address_and_reported_memory(self, rig: Rig) -> None:
         env = {
             "ROCENV_STANDIN_DEVICES": "2",
             "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100",
@@ -174,7 +172,7 @@ class TestList:
         assert caught.value.end == "no-device"
 
 
-# Says the child's number once the child waits in a library, and waits to be killed.
+# Prints the child's PID once the child waits in a library, and then waits to be killed.
 PARENT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -219,7 +217,7 @@ class TestParent:
             parent.wait()
             parent.stdout.close()
 
-    def test_a_child_is_gone_once_nobody_asks_it(self, rig: Rig) -> None:
+    def test_a_child_ends_with_its_last_request(self, rig: Rig) -> None:
         with talk(rig) as child:
             assert child._child is not None
             number = child._child.pid

@@ -1,4 +1,4 @@
-"""What the parent makes of children that do not answer as they should."""
+"""How the parent handles misbehaving children."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
     ("script", "status", "detail"),
     [
         (f"echo '{GOOD}'", "passed", "well"),
-        ("true", "crashed", "ended without an answer, it printed nothing"),
+        ("true", "crashed", "ended without an answer; it printed nothing"),
         (f"echo '{GOOD}'; echo '{GOOD}'", "crashed", "it printed `{"),
         (f"echo 'hello'; echo '{GOOD}'", "crashed", "it printed `hello"),
         ("echo garbage", "crashed", "it printed `garbage"),
-        ("head -c 300000 /dev/urandom", "crashed", "it prints without end"),
+        ("head -c 300000 /dev/urandom", "crashed", "it printed too much"),
         ("echo '[1]'", "crashed", "it printed `[1]"),
         ("""echo '{"status": "excellent", "detail": ""}'""", "crashed", "it printed `{"),
         ("""echo '{"status": "passed", "detail": 3}'""", "crashed", "it printed `{"),
@@ -39,7 +39,7 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
         ("exec 0<&-; exec 1>&-; sleep 60", "timeout", "no answer within 1 s"),
     ],
 )  # fmt: skip
-def test_an_unruly_child_is_a_result(rig: Rig, script: str, status: str, detail: str) -> None:
+def test_a_misbehaving_child_is_a_result(rig: Rig, script: str, status: str, detail: str) -> None:
     stub = rig.work / "python"
     stub.write_text(f"#!/bin/sh\n{script}\n")
     stub.chmod(0o755)
@@ -57,15 +57,15 @@ def test_a_child_that_cannot_start_is_a_result(rig: Rig) -> None:
     assert "ld-linux-x86-64.so.2" in result.detail
 
 
-def test_the_child_is_this_rocenv_also_where_isolated_mode_would_hide_it(rig: Rig, tmp_path: Path) -> None:
-    # As after `pip install --user`, or on PYTHONPATH: an interpreter that has no rocenv of its own.
+def test_the_child_uses_this_rocenv_even_in_isolated_mode(rig: Rig, tmp_path: Path) -> None:
+    # As after `pip install --user`, or with PYTHONPATH: an interpreter without its own rocenv.
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=60)
     result = ladder.run_rung(replace(rig.probe(), python=(str(bare / "bin" / "python"),)), "load")
     assert result.status == "passed", result
 
 
-def test_only_the_end_of_a_long_log_is_held(rig: Rig) -> None:
+def test_only_the_end_of_a_long_log_is_kept(rig: Rig) -> None:
     stub = rig.work / "python"
     stub.write_text(f"#!/bin/sh\nyes noise | head -c 240000 >&2; echo last >&2; echo '{GOOD}'\n")
     stub.chmod(0o755)
@@ -75,8 +75,8 @@ def test_only_the_end_of_a_long_log_is_held(rig: Rig) -> None:
     assert (rig.work / "load.log").stat().st_size >= 240000
 
 
-def test_what_a_library_prints_to_stdout_is_no_answer(rig: Rig) -> None:
-    # Vendor libraries do; it has to land in the log.
+def test_library_output_is_not_mistaken_for_an_answer(rig: Rig) -> None:
+    # Vendor libraries do this; it must end up in the log.
     source = rig.work / "chatty.c"
     source.write_text(
         "#include <stdio.h>\n"

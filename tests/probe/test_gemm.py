@@ -1,4 +1,4 @@
-"""The bound lets every correct product through and no wrong one."""
+"""The bound accepts every correct product and no wrong one."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_one_wrong_element_is_found(precision: Precision, seed: int, at: int, by
 
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS)
-def test_the_products_of_tf32_or_bfloat16_units_are_not_float32(seed: int) -> None:
-    # What a library does that trades precision for speed without being asked.
+def test_tf32_and_bfloat16_products_are_not_float32(seed: int) -> None:
+    # Some libraries trade precision for speed without being asked.
     def truncated(value: float) -> float:
         bits = struct.unpack("<I", struct.pack("<f", value))[0] & ~0x1FFF  # 10 bits of fraction
         cut: float = struct.unpack("<f", struct.pack("<I", bits))[0]
@@ -82,7 +82,7 @@ def test_the_products_of_tf32_or_bfloat16_units_are_not_float32(seed: int) -> No
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_an_element_that_was_not_written_is_told_apart_from_a_wrong_one(precision: Precision) -> None:
+def test_unwritten_elements_differ_from_wrong_ones(precision: Precision) -> None:
     expected = [gemm.Expected(1.0, 0.1)] * 4
     one, poison = gemm.pack([1.0], precision), gemm.poison(1, precision)
     assert gemm.difference(one * 4, expected, 2, precision) == ""

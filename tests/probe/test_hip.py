@@ -1,4 +1,4 @@
-"""The table of foreign structures and calls: a wrong offset reads rubbish without an error."""
+"""Tables of foreign structures and calls: a wrong offset reads garbage without an error."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize(("structure", "size", "offsets"), LAYOUTS)
-def test_fields_lie_where_the_headers_put_them(structure: Any, size: int, offsets: dict[str, int]) -> None:
+def test_field_offsets_match_the_headers(structure: Any, size: int, offsets: dict[str, int]) -> None:
     assert {name: getattr(structure, name).offset for name in offsets} == offsets
     assert structure.name.offset == 0
     assert (structure.name.size, structure.gcn_arch_name.size) == (256, 256)
     assert ctypes.sizeof(structure) >= max(size, 4096)
 
 
-def test_calls_have_as_many_arguments_as_their_prototypes() -> None:
-    # Counted in the headers; ctypes checks what is passed against the table, and the table is checked here.
+def test_argument_counts_match_the_prototypes() -> None:
+    # Counted in the headers; ctypes checks calls against the table, and this test checks the table.
     counts = {
         "hipModuleLaunchKernel": 11,
         "rocblas_sgemm": 14,
@@ -49,13 +49,17 @@ def test_every_function_that_a_rung_calls_is_in_the_table() -> None:
     text = "".join(path.read_text() for path in folder.glob("*.py"))
     called = set(re.findall(r'"((?:hip|hiprtc|rocblas_|cu|cublas)[A-Za-z]\w+)"(?!:)', text))
     called -= {"hiprtc", "cublas", "cuda", "hipGetErrorName", "hiprtcGetErrorString"}
-    called -= {"rocblas_status_to_string", "cuGetErrorName", "cublasGetStatusName"}  # names of a status
+    called -= {
+        "rocblas_status_to_string",
+        "cuGetErrorName",
+        "cublasGetStatusName",
+    }  # functions for status names
     assert called == {*hip.PROTOTYPES, *cuda.PROTOTYPES}
 
 
 def test_an_error_names_call_number_and_name() -> None:
-    assert str(CallError("hipInit", 100, "hipErrorNoDevice")) == "hipInit answered 100 hipErrorNoDevice"
-    assert str(CallError("hipInit", 5, "")) == "hipInit answered 5"
+    assert str(CallError("hipInit", 100, "hipErrorNoDevice")) == "hipInit returned 100 hipErrorNoDevice"
+    assert str(CallError("hipInit", 5, "")) == "hipInit returned 5"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The whole ladder on the stand-in, and every way in which each rung can end."""
+"""The whole ladder on the fakes, and every way in which a rung can end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHILD_RUNGS = ("load", "version", "compile", "device", "memory", "kernel", "gemm
 
 
 @pytest.mark.parametrize("name", ["hip5", "hip6"])
-def test_every_rung_passes_and_names_the_stand_in(
+def test_every_rung_passes_and_names_the_fake(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     built: Set = request.getfixturevalue(name)
@@ -37,11 +37,11 @@ def test_every_rung_passes_and_names_the_stand_in(
     assert "__launch_bounds__(256)" in (tmp_path / "sgemm.hip").read_text()
 
 
-# What the fakes do to the process of a rung, and what the parent makes of it.
+# Faults of the fakes that affect the process, and the parent's result.
 ENDS = [
     ("load.hip=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.rocblas=exit:7", "load", "crashed", "exit code 7"),
-    ("load.hip=exit:0", "load", "crashed", "ended without an answer, it printed nothing"),
+    ("load.hip=exit:0", "load", "crashed", "ended without an answer; it printed nothing"),
     ("load.rocblas=hang", "load", "timeout", "no answer within 1.5 s in dlopen"),
     ("version=segv", "version", "crashed", "SIGSEGV in hipRuntimeGetVersion"),
     ("compile=abort", "compile", "crashed", "SIGABRT in hiprtcCompileProgram"),
@@ -50,10 +50,10 @@ ENDS = [
     ("sync=hang", "kernel", "timeout", "in hipDeviceSynchronize"),
 ]
 
-# What the fakes answer, the rung that asks, and what it reports.
+# Return values of the fakes, the rung that uses them, and its report.
 ANSWERS = [
-    ("version=wrong", "version", "failed", "hip says it is 4.3.0, resolved was 5.7"),
-    ("blasversion=wrong", "version", "failed", "rocblas says it is 1.0.0, resolved was 3.1"),
+    ("version=wrong", "version", "failed", "hip says it is 4.3.0, expected 5.7"),
+    ("blasversion=wrong", "version", "failed", "rocblas says it is 1.0.0, expected 3.1"),
     ("version=error:999", "version", "failed", "hipRuntimeGetVersion answered 999 hipErrorUnknown"),
     (
         "compile=error:6",
@@ -61,7 +61,7 @@ ANSWERS = [
         "failed",
         "hiprtcCompileProgram answered 6 HIPRTC_ERROR_COMPILATION for gfx1100",
     ),
-    ("compile=error:6", "compile", "failed", "sgemm.hip:1:1: error: the stand-in was told to fail"),
+    ("compile=error:6", "compile", "failed", "sgemm.hip:1:1: error: the stand-in was set to fail"),
     ("compile=wrong", "compile", "failed", "code for ELF machine 62"),
     ("init=error:35", "device", "failed", "hipInit answered 35"),
     ("count=error:999", "device", "failed", "hipGetDeviceCount answered 999"),
@@ -74,7 +74,7 @@ ANSWERS = [
     ("download=error:700", "memory", "failed", "hipMemcpy answered 700 hipErrorIllegalAddress"),
     ("free=error:17", "memory", "failed", "hipFree answered 17"),
     ("meminfo=error:1", "memory", "failed", "hipMemGetInfo answered 1"),
-    ("download=wrong1", "memory", "failed", "1 of 4096 bytes came back changed, the first at offset 2048"),
+    ("download=wrong1", "memory", "failed", "1 of 4096 bytes came back wrong, the first at offset 2048"),
     ("upload=wrong", "memory", "failed", "4096 of 4096 bytes came back changed"),
     ("download=unwritten", "memory", "failed", "bytes came back changed"),
     ("module=error:209", "kernel", "failed", "hipModuleLoadData answered 209 hipErrorNoBinaryForGpu"),
@@ -113,7 +113,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_the_end_of_a_child_is_the_result_of_its_rung(
+def test_how_a_child_ends_determines_its_rungs_result(
     compiled: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = compiled.hurried() if "hang" in fault else compiled
@@ -123,7 +123,7 @@ def test_the_end_of_a_child_is_the_result_of_its_rung(
     assert not result.no_device
 
 
-def test_every_wrong_answer_is_found(compiled: Rig) -> None:
+def test_every_wrong_result_is_detected(compiled: Rig) -> None:
     found = compiled.answers([(rung, fault) for fault, rung, *_ in ANSWERS])
     for (fault, rung, status, detail), (told, text) in zip(ANSWERS, found, strict=True):
         assert told == status, (fault, rung, text)
@@ -143,7 +143,7 @@ def test_every_wrong_answer_is_found(compiled: Rig) -> None:
         ("sgemm=segv", "blas", set()),
     ],
 )
-def test_what_needs_a_broken_rung_is_skipped_and_nothing_else(
+def test_only_dependents_of_a_broken_rung_are_skipped(
     rig: Rig, fault: str, broken: str, skipped: set[str]
 ) -> None:
     results = rig.walk(ROCENV_STANDIN_FAIL=fault)
@@ -155,7 +155,7 @@ def test_what_needs_a_broken_rung_is_skipped_and_nothing_else(
         assert re.fullmatch(r"needs (`\w+`(, )?)+", results[rung].detail)
 
 
-def test_a_crash_after_load_still_names_the_stand_in(rig: Rig) -> None:
+def test_a_crash_after_load_still_names_the_fake(rig: Rig) -> None:
     results = rig.walk(ROCENV_STANDIN_FAIL="init=segv")
     assert results["device"].detail == "STAND-IN, not a GPU runtime: crashed: SIGSEGV in hipInit"
     assert results["device"].exit_code == -11
@@ -167,10 +167,10 @@ def test_a_crash_after_load_still_names_the_stand_in(rig: Rig) -> None:
         ({"ROCENV_STANDIN_DEVICES": "0"}, "hipInit answered 100 hipErrorNoDevice"),
         ({"ROCENV_STANDIN_FAIL": "init=error:101"}, "hipInit answered 101 hipErrorInvalidDevice"),
         ({"ROCENV_STANDIN_FAIL": "count=error:100"}, "hipGetDeviceCount answered 100 hipErrorNoDevice"),
-        ({"ROCENV_STANDIN_FAIL": "count=wrong"}, "hipGetDeviceCount found none"),
+        ({"ROCENV_STANDIN_FAIL": "count=wrong"}, "hipGetDeviceCount found no devices"),
     ],
 )
-def test_no_gpu_is_told_apart_from_a_fault(rig: Rig, environ: dict[str, str], why: str) -> None:
+def test_a_missing_gpu_differs_from_a_fault(rig: Rig, environ: dict[str, str], why: str) -> None:
     results = rig.walk(**environ)
     device = results["device"]
     assert (device.status, device.no_device) == ("skipped", True)
@@ -182,19 +182,19 @@ def test_no_gpu_is_told_apart_from_a_fault(rig: Rig, environ: dict[str, str], wh
     assert all(results[rung].status == "passed" for rung in ("load", "version", "compile"))
 
 
-def test_a_fault_outranks_the_want_of_a_gpu(rig: Rig) -> None:
+def test_a_fault_outranks_a_missing_gpu(rig: Rig) -> None:
     results = rig.walk(ROCENV_STANDIN_DEVICES="0", ROCENV_STANDIN_FAIL="compile=error:6")
     assert (results["kernel"].detail, results["kernel"].no_device) == ("needs `compile`", False)
     assert results["blas"].no_device
 
 
-def test_the_gpu_of_the_right_target_is_found_behind_another(rig: Rig) -> None:
+def test_the_right_gpu_is_found_after_another(rig: Rig) -> None:
     # An integrated GPU often comes first.
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
     assert [result.status for result in rig.walk(**two).values()] == ["passed"] * 9
 
 
-def test_target_features_do_not_make_another_target(rig: Rig) -> None:
+def test_target_features_are_ignored(rig: Rig) -> None:
     result = rig.rung("device", ROCENV_STANDIN_TARGET="gfx1100:sramecc+:xnack-")
     assert result.status == "passed"
 
@@ -225,20 +225,20 @@ def test_version_prefixes_are_compared_by_component(rig: Rig) -> None:
         assert ladder.run_rung(replace(probe, task=task), "version").status == status, expected
 
 
-def test_a_kernel_of_an_earlier_run_is_not_taken_for_this_ones(compiled: Rig) -> None:
+def test_a_kernel_of_an_earlier_run_is_not_used(compiled: Rig) -> None:
     compiled.rung("compile", ROCENV_STANDIN_FAIL="compile=abort")
     assert not (compiled.work / "sgemm_gfx1100.co").exists()
 
 
-def test_a_library_that_is_not_there_fails_load(rig: Rig) -> None:
+def test_a_missing_library_fails_load(rig: Rig) -> None:
     probe = rig.probe()
     libraries = {**probe.task.libraries, "rocblas": str(rig.work / "librocblas.so.3")}
     result = ladder.run_rung(replace(probe, task=replace(probe.task, libraries=libraries)), "load")
     assert result.status == "failed"
-    assert "librocblas.so.3 does not load: " in result.detail
+    assert "librocblas.so.3 cannot be loaded: " in result.detail
 
 
-def test_symbols_that_cannot_be_bound_fail_load(rig: Rig, hip5: Set) -> None:
+def test_missing_symbols_fail_load(rig: Rig, hip5: Set) -> None:
     broken = rig.work / "libbroken.so"
     source = rig.work / "broken.c"
     source.write_text("int absent(void); int rocblas_create_handle(void) { return absent(); }\n")
@@ -266,14 +266,14 @@ def test_only_the_rungs_asked_for_run(rig: Rig) -> None:
     assert [result.rung for result in results] == seen == ["load", "version"]
 
 
-def test_files_that_differ_stop_everything(rig: Rig) -> None:
+def test_modified_files_stop_the_ladder(rig: Rig) -> None:
     broken = RungResult(rung="files", status="failed", elapsed_s=0.0, detail="2 files differ")
     results = ladder.run_ladder(rig.probe(), ladder.RUNGS, files=lambda: broken)
     assert {result.status for result in results[1:]} == {"skipped"}
     assert results[1].detail == "needs `files`"
 
 
-def test_an_env_has_the_rungs_that_its_components_give_it(rig: Rig) -> None:
+def test_the_rungs_depend_on_the_components(rig: Rig) -> None:
     probe = rig.probe()
     assert probe.rungs == ladder.RUNGS[:-1]
     without_blas = {role: path for role, path in probe.task.libraries.items() if role != "rocblas"}
@@ -285,8 +285,8 @@ def test_an_env_has_the_rungs_that_its_components_give_it(rig: Rig) -> None:
     assert wheels.rungs == ("files", "torch")
 
 
-def test_a_hang_takes_its_own_children_with_it(rig: Rig) -> None:
-    # A vendor library may have started a process; after the timeout neither may be left.
+def test_descendants_of_a_hanging_child_are_killed(rig: Rig) -> None:
+    # A vendor library may have started a process; after the timeout, neither may remain.
     script = rig.work / "python"
     script.write_text(f"#!/bin/sh\nsleep 300 & echo $! > {rig.work}/pid\nwait\n")
     script.chmod(0o755)

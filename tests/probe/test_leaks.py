@@ -1,4 +1,4 @@
-"""Libraries from anywhere but the prefix are found, however they came in."""
+"""Libraries from outside the prefix are detected, however they were loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.probe.conftest import Rig, Set, compile_library
 
 @pytest.fixture
 def opt_rocm(hip5: Set, tmp_path: Path) -> Path:
-    """Another ROCm on the machine: the same libraries in another place."""
+    """Another ROCm on the machine: the same libraries in another folder."""
     return Path(shutil.copytree(hip5.lib, tmp_path / "opt" / "rocm" / "lib"))
 
 
@@ -29,7 +29,7 @@ def test_a_preloaded_runtime_is_a_leak(rig: Rig, opt_rocm: Path, rung: str) -> N
 
 
 def test_a_library_path_to_another_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5: Set) -> None:
-    # The runtime itself is loaded by its path, but what it needs is looked up by name.
+    # The runtime itself is loaded by path, but its dependencies are found by name.
     result = rig.rung("load", LD_LIBRARY_PATH=f"{opt_rocm}:{hip5.lib}")
     assert result.status == "failed"
     assert f"from outside the prefix: {opt_rocm / 'libamd_comgr.so.2'}" in result.detail
@@ -44,10 +44,12 @@ def test_a_preloaded_function_of_the_runtime_is_a_leak_under_any_name(rig: Rig, 
     compile_library(preload, source)
     result = rig.rung("load", LD_PRELOAD=str(preload))
     assert result.status == "failed"
-    assert f"there before its library was loaded (LD_PRELOAD?): `{function}`" in result.detail
+    assert f"defined before its library was loaded (LD_PRELOAD?): `{function}`" in result.detail
 
 
-def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_the_machines(rig: Rig, opt_rocm: Path) -> None:
+def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_a_system_library(
+    rig: Rig, opt_rocm: Path
+) -> None:
     probe = rig.probe()
     foreign = {**probe.task.libraries, "rocblas": str(opt_rocm / "librocblas.so.3")}
     task = replace(probe.task, libraries=foreign)
@@ -84,7 +86,7 @@ def test_maps_are_read_for_code_only() -> None:
     }
 
 
-def test_what_was_there_before_may_be_the_machines_unless_the_prefix_has_it() -> None:
+def test_earlier_libraries_are_allowed_unless_the_prefix_has_them() -> None:
     task = Task(
         target="gfx1100",
         prefix="/e/demo",
@@ -99,7 +101,7 @@ def test_what_was_there_before_may_be_the_machines_unless_the_prefix_has_it() ->
     assert own_process.outsiders(before, now, task) == ["/e/demo-2/lib/libnuma.so.1", "/lib/libffi.so.8"]
 
 
-def test_the_machines_folders_hold_no_library_of_the_prefix(tmp_path: Path) -> None:
+def test_system_folders_must_not_provide_the_prefixs_libraries(tmp_path: Path) -> None:
     prefix, system, python, other = (str(tmp_path / name) for name in ("sd", "windows", "python", "opt"))
     task = Task(
         target="gfx1100",
@@ -116,17 +118,17 @@ def test_the_machines_folders_hold_no_library_of_the_prefix(tmp_path: Path) -> N
     fine |= {f"{other}/virus scanner.dll"}  # loaded into every process, at any time
     leaks = [f"{other}/rocblas.dll", f"{prefix}-2/nvcuda.dll", f"{system}/amdhip64.dll"]
     assert own_process.outsiders(before, before | fine | set(leaks), task, python) == leaks
-    # The interpreter came with its own, and had it before anything was loaded.
+    # The interpreter came with its own, and loaded it before anything else.
     late = f"{python}/Library/amdhip64.dll"
     assert own_process.outsiders(before, before | {late}, task, python) == [late]
 
 
-def test_everything_may_lie_outside_where_nothing_belongs_to_a_set() -> None:
+def test_without_a_set_libraries_may_be_anywhere() -> None:
     task = Task(target="", prefix="/", libraries={}, work_dir="/tmp", expected={}, runtime="cuda")
     assert own_process.outsiders(frozenset(), frozenset({"/usr/lib/libcuda.so.1"}), task) == []
 
 
-def test_a_task_reaches_the_child_as_it_was_written() -> None:
+def test_a_task_reaches_the_child_unchanged() -> None:
     task = Task(
         target="gfx1031",
         prefix="C:\\sd",

@@ -1,4 +1,4 @@
-"""Our kernel for CUDA, run by a small interpreter of the few instructions that it is made of."""
+"""Our CUDA kernel, run by a small interpreter of the few PTX instructions that it uses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CALCULATED: dict[str, Callable[..., float]] = {
 }
 
 
-def test_the_kernel_multiplies_row_by_column_in_its_place() -> None:
+def test_the_kernel_multiplies_row_by_column() -> None:
     a, b = gemm.random_values(1, N * N, "float32"), gemm.random_values(2, N * N, "float32")
     inputs = {start + 4 * at: value for start, values in ((A, a), (B, b)) for at, value in enumerate(values)}
     expected = gemm.expected_product(a, b, N, "float32")
@@ -83,8 +83,8 @@ def test_the_kernel_multiplies_row_by_column_in_its_place() -> None:
         assert abs(memory[address] - want.value) <= want.tolerance
 
 
-def test_the_kernel_is_text_that_the_driver_can_find_the_end_of() -> None:
-    # cuModuleLoadData is given a pointer and no length; ctypes ends bytes with a zero.
+def test_the_kernel_text_is_zero_terminated() -> None:
+    # cuModuleLoadData gets a pointer without a length; ctypes terminates bytes with a zero.
     assert b"\0" not in cuda.KERNEL
     assert cuda.KERNEL.isascii()
     assert f".entry {gemm.KERNEL}(".encode() in cuda.KERNEL

@@ -1,4 +1,4 @@
-"""The ladder of a set with ZLUDA, on the stand-in's CUDA, and what each rung says when it fails."""
+"""The ladder of a ZLUDA set on the fake CUDA, and the reports of failing rungs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
         assert (result.status, result.exit_code) == ("passed", 0), result
         assert result.detail.startswith("STAND-IN, not a GPU runtime: ")
     loaded = "libamdhip64.so.5, libnvcuda.so, librocblas.so.3, librocsolver.so.0, libcublas.so.11"
-    assert f"{loaded} from the prefix alone" in results["load"].detail
+    assert f"{loaded} from the prefix only" in results["load"].detail
     assert "hip 5.7." in results["version"].detail
     assert "nvcuda 12.2" in results["version"].detail
     assert "[ZLUDA], gfx1100, 8.0 GiB, the first of 1" in results["device"].detail
@@ -36,7 +36,7 @@ def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
     assert [precision for precision, _ in rates] == ["float32", "float16"]
 
 
-# What the fakes do to the process of a rung, and what the parent makes of it.
+# Faults of the fakes that affect the process, and the parent's result.
 ENDS = [
     ("load.nvcuda=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.cublas=abort", "load", "crashed", "libcublas.so.11"),
@@ -44,16 +44,16 @@ ENDS = [
     ("cuinit=hang", "device", "timeout", "in cuInit"),
 ]
 
-# What the fakes answer, the rung that asks, and what it reports.
+# Return values of the fakes, the rung that uses them, and its report.
 ANSWERS = [
-    ("cuversion=wrong", "version", "failed", "nvcuda says it is 9.0, resolved was 12.2"),
-    ("version=wrong", "version", "failed", "hip says it is 4.3.0, resolved was 5.7"),
+    ("cuversion=wrong", "version", "failed", "nvcuda says it is 9.0, expected 12.2"),
+    ("version=wrong", "version", "failed", "hip says it is 4.3.0, expected 5.7"),
     ("cuinit=error:999", "device", "failed", "cuInit answered 999 CUDA_ERROR_UNKNOWN"),
     ("cuname=wrong", "device", "failed", "without [ZLUDA]"),
     ("cucontext=error:2", "device", "failed", "cuDevicePrimaryCtxRetain answered 2 CUDA_ERROR_OUT_OF_MEMORY"),
-    ("cuinit=error:100", "device", "failed", "(gfx1100), ZLUDA does not (cuInit answered 100"),
-    ("cucount=wrong", "device", "failed", "ZLUDA does not (cuDeviceGetCount found none)"),
-    ("props=wrong", "device", "failed", "(gfx803), the set is for gfx1100"),
+    ("cuinit=error:100", "device", "failed", "(gfx1100), but ZLUDA does not (cuInit answered 100"),
+    ("cucount=wrong", "device", "failed", "ZLUDA does not (cuDeviceGetCount found no devices)"),
+    ("props=wrong", "device", "failed", "(gfx803), but the set is for gfx1100"),
     ("cumalloc=oom:1000000", "memory", "failed", "cuMemAlloc_v2 of 16777216 bytes answered 2"),
     ("cudownload=wrong1", "memory", "failed", "1 of 4096 bytes came back changed"),
     ("cumeminfo=error:1", "memory", "failed", "cuMemGetInfo_v2 answered 1 CUDA_ERROR_INVALID_VALUE"),
@@ -68,7 +68,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_the_end_of_a_child_is_the_result_of_its_rung(
+def test_how_a_child_ends_determines_its_rungs_result(
     cuda_rig: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = cuda_rig.hurried() if "hang" in fault else cuda_rig
@@ -78,14 +78,14 @@ def test_the_end_of_a_child_is_the_result_of_its_rung(
     assert not result.no_device
 
 
-def test_every_wrong_answer_is_found(cuda_rig: Rig) -> None:
+def test_every_wrong_result_is_detected(cuda_rig: Rig) -> None:
     found = cuda_rig.answers([(rung, fault) for fault, rung, *_ in ANSWERS])
     for (fault, rung, status, detail), (told, text) in zip(ANSWERS, found, strict=True):
         assert told == status, (fault, rung, text)
         assert detail in text, (fault, rung)
 
 
-def test_without_a_gpu_for_hip_either_there_is_none(cuda_rig: Rig) -> None:
+def test_without_a_gpu_for_hip_there_is_no_gpu(cuda_rig: Rig) -> None:
     results = cuda_rig.walk(ROCENV_STANDIN_DEVICES="0")
     assert (results["device"].status, results["device"].no_device) == ("skipped", True)
     assert "no GPU here: cuInit answered 100 CUDA_ERROR_NO_DEVICE" in results["device"].detail
@@ -93,18 +93,18 @@ def test_without_a_gpu_for_hip_either_there_is_none(cuda_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("visible", "number"), [("", "1"), ("3,5", "5")])
-def test_another_gpu_in_front_is_named_with_the_remedy(cuda_rig: Rig, visible: str, number: str) -> None:
-    # Torch takes the first one, so that it is no help that the right one is there too.
+def test_another_first_gpu_is_named_with_the_remedy(cuda_rig: Rig, visible: str, number: str) -> None:
+    # Torch uses the first GPU, so it does not help that the right one exists.
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
     result = cuda_rig.rung("device", **two, HIP_VISIBLE_DEVICES=visible)
     assert result.status == "failed"
-    assert "(gfx1036), the set is for gfx1100, which " in result.detail
+    assert "(gfx1036), but the set is for gfx1100, which " in result.detail
     assert f"with HIP_VISIBLE_DEVICES={number} programs see that one" in result.detail
 
 
 def test_both_versions_that_are_wrong_are_named(cuda_rig: Rig) -> None:
     result = cuda_rig.rung("version", ROCENV_STANDIN_FAIL="version=wrong,cuversion=wrong")
-    assert "hip says it is 4.3.0, resolved was 5.7; nvcuda says it is 9.0, resolved was 12.2" in result.detail
+    assert "hip says it is 4.3.0, expected 5.7; nvcuda says it is 9.0, expected 12.2" in result.detail
 
 
 def test_nvidias_own_libraries_have_no_target(cuda_rig: Rig) -> None:
@@ -116,8 +116,8 @@ def test_nvidias_own_libraries_have_no_target(cuda_rig: Rig) -> None:
     assert "target not compared" in result.detail
 
 
-def test_the_run_on_nvidias_own_needs_no_more_than_python(zluda: Set) -> None:
-    # As it is started on a machine that has such a GPU, and neither rocenv nor what it depends on.
+def test_the_run_on_nvidias_own_needs_only_python(zluda: Set) -> None:
+    # As started on a machine with such a GPU, without rocenv and its dependencies.
     lib = zluda.lib
     arguments = ["--cuda", str(lib / "libnvcuda.so"), "--cublas", str(lib / "libcublas.so.11")]
     command = [sys.executable, "-S", "-m", "tests.probe.nvidia", *arguments]
@@ -131,7 +131,7 @@ def test_the_run_on_nvidias_own_needs_no_more_than_python(zluda: Set) -> None:
 
 
 def test_a_runtime_that_was_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
-    # As with amdhip64.dll of the display driver, where the set's own was not loaded first.
+    # Like amdhip64.dll from the display driver, if the set's own was not loaded first.
     foreign = shutil.copy(cuda_rig.built.lib / "libamdhip64.so.5", cuda_rig.work)
     probe = cuda_rig.probe()
     preload = (str(foreign), *probe.task.preload[1:])

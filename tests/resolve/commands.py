@@ -1,4 +1,4 @@
-"""The command line of a suggestion, read as the program reads it."""
+"""Parse the command line of a suggestion like the program does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = ("rocm", "zluda", "torch", "python", "target", "channel", "platform", "
 
 
 def asked(command: str) -> Request:
-    """Return what a `rocenv resolve …` asks for, on Linux and with nothing in the configuration."""
+    """Return the request of a `rocenv resolve …` on Linux with an empty configuration."""
     words = shlex.split(command)
     assert words[:2] == ["rocenv", "resolve"]
     given = resolve_command.make_context("resolve", words[2:]).params
@@ -27,5 +27,5 @@ def asked(command: str) -> Request:
     if given["no_torch"] or request.torch == NO_TORCH:
         assert not given["torch"]
         return replace(request, torch="")
-    # With ZLUDA torch is the default.
+    # With ZLUDA, torch is the default.
     return replace(request, torch="*") if request.zluda and not request.torch else request

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from rocenv.data.known import Platform
 
 T = TypeVar("T")
-Make = Callable[[random.Random], T]  # what makes a random one
+Make = Callable[[random.Random], T]  # generates a random value
 
 TARGETS = ("gfx1030", "gfx1031", "gfx1100")
-OTHER_TARGET = "gfx906"  # of which there is a row, and which no request is for
+OTHER_TARGET = "gfx906"  # a target with a row that no request uses
 UNKNOWN_TARGET = "gfx9999"
 SERIES = ("5.7", "6.2", "7.1")
 ROCM = ("5.7.1", "6.2", "6.2.4", "6.4.2", "7.1.1")
@@ -57,7 +57,7 @@ CHANNELS = {
 }
 PACKAGES = ("amd", "debian", "unstable")
 WHEELS = ("therock", "therock", "therock-nightly")
-ONLY_NAMED = ("unstable", "therock-nightly")  # nobody gets their sets unasked
+ONLY_NAMED = ("unstable", "therock-nightly")  # users must name these explicitly
 Flavour = Literal["plain", "rocm5", "rocm6", "nightly"]
 FLAVOURS: tuple[Flavour, ...] = ("plain", "rocm5", "rocm6", "nightly")
 LEVELS = ("official", "official", "deprecated", "libraries", "runtime", "unsupported")
@@ -65,7 +65,7 @@ LAYOUT = Layout(root="opt", library_dirs=("lib",), libraries={})
 
 
 def strategy(make: Make[T]) -> st.SearchStrategy[T]:
-    """What hypothesis draws. One number is drawn, not every cell: thirty times as fast, and evenly spread."""
+    """Return a hypothesis strategy that draws one number instead of every cell: faster, and evenly spread."""
     return st.integers(0, 1 << 32).map(lambda seed: make(random.Random(seed)))
 
 
@@ -83,7 +83,7 @@ def often(most: T, pool: tuple[T, ...]) -> Make[T]:
 
 
 def some(pool: tuple[T, ...], least: int = 0) -> Make[tuple[T, ...]]:
-    """Some of a pool, in its order; mostly many of it."""
+    """Some of a pool, in its order; usually many."""
     sizes = [*range(least, len(pool) + 1), *[len(pool)] * 2]
     return pick([found for size in sizes for found in itertools.combinations(pool, size)])
 
@@ -93,7 +93,7 @@ def build(what: Callable[..., T], /, **fields: Make[Any]) -> Make[T]:
 
 
 def rows(row: Make[T], key: Callable[[T], Any], most: int = 4, least: int = 1) -> Make[tuple[T, ...]]:
-    """Rows of which no two are about the same."""
+    """Rows with distinct identities."""
     return lambda dice: tuple(
         {key(found): found for found in (row(dice) for _ in range(dice.randint(least, most)))}.values()
     )
@@ -125,12 +125,12 @@ rocm = build(
 
 
 def _mixed(row: RocmSet) -> RocmSet:
-    """A distribution's set mixes releases: its version is a series."""
+    """A distribution mixes releases, so its version is a series."""
     return row if row.channel == "amd" else structs.replace(row, version=series(row.version))
 
 
 def _nightly(row: RocmWheels) -> RocmWheels:
-    """Nightly builds float, too."""
+    """Nightly builds are also rolling."""
     if row.channel == "therock":
         return row
     return structs.replace(row, floating=True, version=series(row.version))
@@ -239,7 +239,7 @@ def wheels_torch(dice: random.Random, *, rocm: str = "9.9", channel: str = "ther
 
 
 def _with_torch_for_wheels(matrix: Matrix, dice: random.Random) -> Matrix:
-    """Add PyTorch for most releases of wheels, and for one that there is none of."""
+    """Add PyTorch for most releases of wheels, and for one that has none."""
     releases = [(row.version, row.channel) for row in matrix.rocm_wheels] * 2 + [("6.2.3", "therock")]
     found = {
         (row.version, row.rocm, row.channel): row
@@ -318,7 +318,7 @@ system_kernel = build(
 
 
 def support(dice: random.Random) -> tuple[Support, ...]:
-    """Of each target one level for each release, as the checks of the data require; maybe said twice."""
+    """One level per target and release, as the data checks require; duplicates are possible."""
     found = []
     platforms: tuple[Platform, ...] = ("linux", "windows")
     for platform, release, target in itertools.product(platforms, SERIES, TARGETS):
@@ -339,7 +339,7 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 
 
 def _condition(row: Verdict) -> tuple[object, ...]:
-    """What must not be the same of two rows: all but who says so, and how surely."""
+    """Fields that must differ between two rows: all but source and status."""
     return structs.astuple(
         structs.replace(
             row,

@@ -1,7 +1,7 @@
-"""What `resolve` must find, worked out plainly: every combination of parts, every rule asked of each.
+"""What `resolve` must find, by brute force: every combination of components, every rule checked.
 
-Written from the order and the rules that the issue and the docstrings of `rocenv.resolve` promise, without
-their code. Slow, and meant to be read.
+Written from the documented order and rules of `rocenv.resolve`, without using its code. It is slow, and meant
+to be read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Parts:
 
     @property
     def root(self) -> tuple[object, ...]:
-        """Of what only the best set is shown."""
+        """Only the best set per root is shown."""
         return (self.rocm, self.override)
 
 
@@ -59,7 +59,7 @@ class World:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """All that the set has to serve."""
+        """All targets that the set must serve."""
         return self.request.targets
 
     @property
@@ -68,7 +68,7 @@ class World:
 
 
 def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
-    """Return the best set of each root that has one, in order; empty where nothing fits."""
+    """Return the best set of each root that has one, in order; empty if nothing fits."""
     world = World(request=request, matrix=matrix, machine=machine)
     enumerate_all, fits, rank = KINDS[request.platform, bool(request.zluda)]
     fitting = sorted(
@@ -101,12 +101,12 @@ def series(version: str) -> str:
 
 
 def in_range(text: str, version: str) -> bool:
-    """Whether a range of the data holds a version; none holds all."""
+    """Whether a range from the data includes a version; an empty one includes all."""
     return SpecifierSet(text, prereleases=True).contains(version)
 
 
-def wished(spec: str, version: str, *, floating: bool = False, local: str = "") -> bool:
-    """Whether a version is what a user asked for; of a floating one, whether any of its releases could be."""
+def is_requested(spec: str, version: str, *, floating: bool = False, local: str = "") -> bool:
+    """Whether the user requested a version; for a rolling one, whether any of its releases could match."""
     if spec in ("", "*"):
         return True
     if re.fullmatch(r"[0-9.]+(\.\*)?", spec):
@@ -122,11 +122,11 @@ def wished(spec: str, version: str, *, floating: bool = False, local: str = "") 
     return any(wanted.contains(release) for release in releases)
 
 
-def release_wished(spec: str, row: RocmSet | RocmWheels) -> bool:
-    """Whether a row is of a release that a user asked for; a mixed set must be wished for as a series."""
+def release_is_requested(spec: str, row: RocmSet | RocmWheels) -> bool:
+    """Whether the user requested a row's release; a mixed set requires a request for the series."""
     if isinstance(row, RocmWheels) or row.version.count(".") > 1:
-        return wished(spec, row.version, floating=getattr(row, "floating", False))
-    return all(wished(spec, f"{row.version}.{patch}") for patch in range(100))
+        return is_requested(spec, row.version, floating=getattr(row, "floating", False))
+    return all(is_requested(spec, f"{row.version}.{patch}") for patch in range(100))
 
 
 def is_build_of(version: str, series_of_row: str) -> bool:
@@ -137,7 +137,7 @@ def is_build_of(version: str, series_of_row: str) -> bool:
 
 @dataclass(frozen=True)
 class newest:  # noqa: N801 - reads as the function that it is
-    """Sorts versions with the newest first."""
+    """Sort the newest version first."""
 
     version: str
 
@@ -149,8 +149,8 @@ def target_known(world: World) -> bool:
     return not world.matrix.targets or all(each in world.matrix.targets for each in world.targets)
 
 
-def python_wished(world: World, row: TorchSet | RocmWheels) -> bool:
-    return any(wished(world.request.python, python, floating=True) for python in row.python)
+def python_is_requested(world: World, row: TorchSet | RocmWheels) -> bool:
+    return any(is_requested(world.request.python, python, floating=True) for python in row.python)
 
 
 def known_bad(parts: Parts, world: World) -> bool:
@@ -158,7 +158,7 @@ def known_bad(parts: Parts, world: World) -> bool:
 
 
 def applies(row: Verdict, parts: Parts, world: World) -> bool:
-    """Whether a set is one that a row calls broken: everything that the row names must be so."""
+    """Whether a row calls a set broken: all its conditions must hold."""
     if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
         return False
     if row.targets and not any(each in row.targets for each in world.targets):
@@ -197,7 +197,7 @@ def linux_fits(parts: Parts, world: World) -> bool:
     request = world.request
     return (
         target_known(world)
-        and release_wished(request.rocm, row)
+        and release_is_requested(request.rocm, row)
         and (request.channel == row.channel or (not request.channel and not by_name_only(row, world)))
         and way_fits(parts, row, world)
         and (not isinstance(row, RocmWheels) or runs_here(row, world))
@@ -212,18 +212,18 @@ def own_wheels(world: World) -> list[RocmWheels]:
 
 
 def runs_here(row: RocmWheels, world: World) -> bool:
-    """Whether Python, the driver and the C library are right for wheels of ROCm."""
+    """Whether Python, driver and C library support wheels of ROCm."""
     glibc = world.machine.glibc
     return (
-        python_wished(world, row)
-        and (row.packages != () or world.request.torch != "")  # else PyTorch's wheel brings all of it
+        python_is_requested(world, row)
+        and (row.packages != () or world.request.torch != "")  # else PyTorch's wheel bundles it
         and not (row.driver and world.driver and not in_range(row.driver, world.driver))
         and (row.loader != "" or not (row.glibc and glibc and Version(glibc) < Version(row.glibc)))
     )
 
 
 def by_name_only(row: RocmSet | RocmWheels, world: World) -> bool:
-    """Whether only who names its channel gets a set."""
+    """Whether the set is opt-in."""
     return world.matrix.channels[row.channel].only_named
 
 
@@ -235,7 +235,7 @@ def way_fits(parts: Parts, row: RocmSet | RocmWheels, world: World) -> bool:
     torch_natively = isinstance(row, RocmWheels) or parts.torch is None or world.target in parts.torch.targets
     return (
         not (world.target in blas and torch_natively)
-        and len(world.targets) == 1  # what one GPU is made to be, all are
+        and len(world.targets) == 1  # an override changes every GPU
         and override.verdict in ("ok", "caution")
         and override.runs_as in blas
         and in_range(override.rocm, row.version)
@@ -243,7 +243,7 @@ def way_fits(parts: Parts, row: RocmSet | RocmWheels, world: World) -> bool:
 
 
 def kernels_of(row: RocmSet | RocmWheels) -> tuple[set[str], set[str]]:
-    """The targets of its libraries, and those of its compiler."""
+    """Targets of the libraries, and those of the compiler."""
     if isinstance(row, RocmWheels):
         return set(row.targets), set(row.targets)
     return set(row.blas), set(row.compiles)
@@ -253,21 +253,21 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
     glibc, row = world.machine.glibc, parts.rocm
     served = (parts.override.runs_as,) if parts.override else world.targets
     if isinstance(row, RocmWheels):
-        # Its libraries are the release's own: another patch release of ROCm is another ROCm.
+        # It uses the release's own libraries: another patch release of ROCm is a different ROCm.
         goes = (torch.channel, torch.rocm) == (row.channel, row.version)
     else:
         goes = not torch.channel and series(torch.rocm) == series(row.version)
         goes = goes and set(served) <= set(torch.targets)
     return (
         goes
-        and wished(world.request.torch, torch.version, floating=True, local=f"+rocm{torch.rocm}")
-        and python_wished(world, torch)
+        and is_requested(world.request.torch, torch.version, floating=True, local=f"+rocm{torch.rocm}")
+        and python_is_requested(world, torch)
         and not (torch.glibc and glibc and Version(glibc) < Version(torch.glibc))
     )
 
 
 def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
-    """A release before a candidate; of ROCm's own wheels what AMD lists; the newest."""
+    """A release before a candidate; for ROCm's own wheels, those that AMD lists; the newest."""
     if torch is None:
         return ()
     sure = SURE[torch.status] if torch.channel else 0
@@ -275,7 +275,7 @@ def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
 
 
 def promised(row: RocmSet | RocmWheels, targets: tuple[str, ...]) -> int:
-    """0 where AMD supports all of them, 1 where the wheels are ready for the rest, else 2."""
+    """0 if AMD supports all of them, 1 if the wheels are ready for the rest, else 2."""
     if set(targets) <= set(row.official):
         return 0
     ready = set(row.ready) if isinstance(row, RocmWheels) else set()
@@ -318,7 +318,7 @@ def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
 
 
 def tested_with_driver(release: str, world: World) -> bool:
-    """Whether nothing speaks against a release with the kernel driver; here drivers are named by series."""
+    """Whether a release is compatible with the kernel driver, as far as known; drivers are series here."""
     pairs = world.matrix.driver_pair
     driver = world.driver
     heard = any(driver in row.drivers or release in row.rocm for row in pairs)
@@ -328,7 +328,7 @@ def tested_with_driver(release: str, world: World) -> bool:
 
 
 def tested_on_kernel(release: str, world: World) -> bool:
-    """Whether no release was tested on newer kernels only; kernels that carry newer drivers tell nothing."""
+    """Whether a release was tested on this kernel or older ones; unknown for kernels with backports."""
     rows = [row for row in world.matrix.system_kernel if row.rocm == release and not row.backports]
     kernels = [Version(kernel) for row in rows for kernel in row.kernels]
     own = world.machine.kernel.partition("-")[0]
@@ -355,9 +355,9 @@ def zluda_fits(parts: Parts, world: World) -> bool:
     release, request = series(sdk.version), world.request
     return (
         target_known(world)
-        and wished(request.rocm, sdk.version)
+        and is_requested(request.rocm, sdk.version)
         and request.channel in ("", "hip-sdk")
-        and wished(request.zluda, build.version)
+        and is_requested(request.zluda, build.version)
         and not (build.driver and world.driver and not in_range(build.driver, world.driver))
         and asset.platform == "windows"
         and (
@@ -372,7 +372,7 @@ def zluda_fits(parts: Parts, world: World) -> bool:
 
 
 def promise(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> Support | None:
-    """What AMD says of a target on an SDK."""
+    """AMD's support for a target on an SDK."""
     found = [
         row
         for row in world.matrix.support
@@ -405,7 +405,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """The sets that makers of apps name for the target and an SDK, with a build that the user asks for."""
+    """Sets that app makers name for the target and an SDK, with a requested build."""
     return [
         row
         for row in world.matrix.good_set
@@ -414,7 +414,7 @@ def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet
         and world.target in row.targets
         and in_range(row.rocm, sdk.version)
         and any(
-            in_range(row.zluda, build.version) and wished(world.request.zluda, build.version)
+            in_range(row.zluda, build.version) and is_requested(world.request.zluda, build.version)
             for build in world.matrix.zluda
         )
     ]
@@ -422,8 +422,10 @@ def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet
 
 def cuda_wheel_fits(torch: TorchSet, world: World) -> bool:
     wish = world.request.torch
-    right = wished(wish, torch.version) or wished(wish, f"{torch.version}+cu{torch.cuda.replace('.', '')}")
-    return right and python_wished(world, torch)
+    right = is_requested(wish, torch.version) or is_requested(
+        wish, f"{torch.version}+cu{torch.cuda.replace('.', '')}"
+    )
+    return right and python_is_requested(world, torch)
 
 
 def zluda_rank(parts: Parts, world: World) -> tuple[object, ...]:
@@ -489,12 +491,12 @@ def windows_fits(parts: Parts, world: World) -> bool:
     if not isinstance(row, RocmWheels):
         return (
             request.channel in ("", "hip-sdk")
-            and wished(request.rocm, row.version)
+            and is_requested(request.rocm, row.version)
             and all(has_kernels(row, replace(world, request=one)) for one in alone(request))
             and not request.torch
         )
     return (
-        wished(request.rocm, row.version, floating=row.floating)
+        is_requested(request.rocm, row.version, floating=row.floating)
         and set(world.targets) <= set(row.targets)
         and (request.channel == row.channel or (not request.channel and not by_name_only(row, world)))
         and runs_here(row, world)

@@ -1,8 +1,7 @@
-"""Every plan that the cases resolve to can be created: its sources list each file of it.
+"""Every plan from the cases can be created: its sources list all files.
 
-The archives and indices are on loopback and offer what the rows of the data promise, in files with nothing
-inside. Plans for Windows, and for a Python that this machine lacks, are listed as there: uv has options
-for both.
+The archives and indices are on loopback and offer what the data rows promise, as empty files. Plans for
+Windows, and for a Python that this machine lacks, are listed with uv's options for those.
 """
 
 from __future__ import annotations
@@ -66,10 +65,10 @@ checked = "2026-11-22"
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
-    """A home whose mirrors lead to all that the shipped rows name."""
+    """A home whose mirrors lead to everything in the shipped rows."""
     root = tmp_path_factory.mktemp("creatable")
     shipped = load()
-    # Nobody else can sign for AMD; the distributions' keyrings are files of the machine.
+    # Nobody else can sign for AMD; the distributions' keyrings are files on the machine.
     amd = structs.replace(shipped.repos["amd"], fingerprints=(archive_key().fingerprint,))
     shipped = replace(shipped, repo=tuple(amd if row.name == "amd" else row for row in shipped.repo))
     write_machine(root / "machine")
@@ -102,7 +101,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
 
 
 def write_machine(root: Path) -> None:
-    """A Debian that trusts the key of the archives."""
+    """A Debian that trusts the archives' key."""
     (root / KEYRING).parent.mkdir(parents=True)
     (root / KEYRING).write_bytes(archive_key().keyring)
     (root / "etc").mkdir()
@@ -110,7 +109,7 @@ def write_machine(root: Path) -> None:
 
 
 def write_archives(www: Path, matrix: Matrix) -> None:
-    """Publish the packages that the rows name, where the rows of their channels say that they are."""
+    """Publish the packages in the rows, at their channels' addresses."""
     suites: dict[tuple[str, str], Repo] = {}
     for row in matrix.rocm:
         repo = matrix.repos[matrix.channels[row.channel].repos[0]]
@@ -129,7 +128,7 @@ def write_archives(www: Path, matrix: Matrix) -> None:
 
 
 def pytorch_wheels(matrix: Matrix) -> dict[str, list[Wheel]]:
-    """The wheels of pytorch.org; the address of an index says what its builds are for."""
+    """The wheels of pytorch.org; the address of an index states the build."""
     found: dict[str, list[Wheel]] = {}
     for row in matrix.torch:
         if not row.channel:
@@ -157,7 +156,7 @@ def pinned_numpys(matrix: Matrix) -> set[str]:
 
 @contextlib.contextmanager
 def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[None]:
-    """Let this machine list as one of a platform that has every Python; `answers` are uv's."""
+    """Let this machine list files as one of another platform that has every Python; `answers` caches uv's."""
     run = Uv.run
     asked = ""
 
@@ -169,7 +168,7 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
     def run_there(uv: Uv, *arguments: str, **options: Any) -> Any:
         assert arguments[:2] == ("pip", "compile")
         arguments += (f"--python-platform={platform}", f"--python-version={asked}")
-        # Many sets have the same PyTorch.
+        # Many sets share a PyTorch.
         same = (*(each for each in arguments if "/rocenv-" not in each), *map(str, options.items()))
         wanted = (Path(arguments[2]).read_text(), *same)
         if wanted not in answers:
@@ -188,14 +187,14 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
 
 
 def what_is_missing(plan: Lock, best: Candidate) -> str:
-    """Say what `create` would not find; "" = nothing that it does not tell the user to provide."""
+    """Describe what `create` would not find; "" = nothing that the user was not told to provide."""
     try:
         require_installable(plan)
     except RocenvError as error:
         if not pack_is_named(error, best.row(Pack)):
             return error.message
     for each in plan.artifacts:
-        # What has no hash is pinned by its first download, which needs an address that is encrypted.
+        # Files without a hash are pinned by the first download, which needs an encrypted address.
         if not each.sha256 and not each.url.startswith("https://"):
             return f"{each.name} has neither a hash nor an address to trust: {each.url}"
     sdk = best.row(HipSdk)
@@ -203,20 +202,20 @@ def what_is_missing(plan: Lock, best: Candidate) -> str:
 
 
 def pack_is_named(error: RocenvError, pack: Pack | None) -> bool:
-    """Whether `create` says where to look for a library pack whose file name nobody has recorded."""
+    """Whether `create` says where to find a library pack with an unknown file name."""
     page = f"https://github.com/{pack.provider}/releases/tag/{pack.tag}" if pack else ""
     return bool(page) and any(page in hint and "`pack` row" in hint for hint in error.hints)
 
 
 def installer_is_named(plan: Lock, sdk: HipSdk) -> bool:
-    """Whether the plan says with what a HIP SDK may have to be installed by hand, and where that is."""
+    """Whether the plan names the HIP SDK installer that users may have to run, and its address."""
     [installer] = next(part for part in plan.components if part.kind == "rocm").artifacts
     named = (installer.kind, installer.name, installer.url)
     return named == ("installer", sdk.installer, sdk.url) and sdk.url in plan_text(plan)
 
 
 def listed(best: Candidate, case: Situation, context: Context, answers: dict[tuple[str, ...], Any]) -> str:
-    """Plan the best set of a case alone, with every file."""
+    """Plan only the best set of a case, with all files."""
     with listing_on(case.request.platform, answers), pytest.MonkeyPatch.context() as patch:
         patch.setattr(rocenv.plan, "resolve", lambda *_: iter([best]))
         try:
@@ -226,7 +225,7 @@ def listed(best: Candidate, case: Situation, context: Context, answers: dict[tup
 
 
 def situations(matrix: Matrix) -> Iterator[tuple[str, Situation]]:
-    """The cases that resolve, and each release as wheels with each PyTorch for it."""
+    """The cases that resolve, and each wheel release with each matching PyTorch."""
     for path in CASES:
         case = read(path)
         if case.expect is not None:
@@ -250,7 +249,7 @@ def test_every_plan_that_resolves_can_be_created(context: Context) -> None:
     for name, case in situations(context.matrix):
         best = next(resolve(case.request, context.matrix, case.machine))
         parts = tuple((part.kind, part.channel, part.version) for part in best.parts)
-        # Wheels for one target differ from those for another by its name alone.
+        # Wheels for different targets differ only in the name.
         by_name = best.row(RocmWheels) is not None and best.runs_as == case.request.target
         targets = len(case.request.targets) if by_name else (*case.request.targets, best.runs_as)
         question = (case.request.platform, parts, targets, case.request.python)
@@ -261,8 +260,8 @@ def test_every_plan_that_resolves_can_be_created(context: Context) -> None:
     assert len(seen) > 90
 
 
-def test_a_row_of_the_users_own_names_a_pack_that_no_row_names(context: Context, tmp_path: Path) -> None:
-    """Nothing has to be released for it."""
+def test_a_user_row_can_add_a_pack(context: Context, tmp_path: Path) -> None:
+    """This needs no new release of rocenv."""
     case = read(next(path for path in CASES if path.stem == "gfx1011-windows-rocm64"))
     with pytest.raises(ResolutionImpossible):
         resolve(case.request, context.matrix)

@@ -1,4 +1,4 @@
-"""What is known against sets that are there already, and the command that makes a better one."""
+"""Known problems of existing sets, and commands for better ones."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class TestKnownBroken:
         ],
         ids=["build", "archive", "sdk", "target", "no-zluda"],
     )
-    def test_every_condition_of_it_counts(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
+    def test_every_condition_counts(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts, target), MATRIX)}
 
     def test_another_project_with_the_same_version_is_another_build(self) -> None:
         parts = (INCIDENT[0], replace(INCIDENT[1], channel="vosen"), INCIDENT[2])
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts), MATRIX)}
 
-    def test_drivers_count_only_where_they_are_known(self) -> None:
+    def test_drivers_count_only_if_known(self) -> None:
         parts = (*zluda_parts("6.2.4", "3.9.4"), component("libraries", "6.2.4", "x"))
         lock = lock_of(parts, "gfx1100")
         assert not any(row.driver for row in known_broken(lock, MATRIX))
@@ -62,7 +62,7 @@ class TestKnownBroken:
             ("10.0.0", "2.13.0+rocm10.0.0", "gfx1201", False),
         ],
     )
-    def test_a_fault_of_one_build_is_held_against_no_other(
+    def test_a_problem_of_one_build_does_not_affect_others(
         self, rocm: str, torch: str, target: str, known: bool
     ) -> None:
         parts = (component("rocm", rocm, "therock"), component("torch", torch, "therock"))
@@ -76,8 +76,8 @@ class TestKnownBroken:
         assert known_broken(lock_of(packed), MATRIX) == ()
 
     @pytest.mark.slow
-    def test_what_the_search_returns_is_never_called_broken(self) -> None:
-        """The same rows, asked from the other side: each best set of each target."""
+    def test_search_results_are_never_known_broken(self) -> None:
+        """The same rows, checked the other way: the best sets of each target."""
         for target in MATRIX.targets:
             for driver in ("", "25.4.1", "25.9.1"):
                 request = Request(platform="windows", target=target, zluda="*", torch="*", driver=driver)
@@ -116,11 +116,11 @@ class TestSuggestEnv:
         assert told.startswith("rocenv create sd2 ")
         assert command in told
 
-    def test_given_from_another_platform_it_names_the_own(self) -> None:
+    def test_from_another_platform_it_includes_the_platform(self) -> None:
         told = suggest_env(lock_of(INCIDENT), MATRIX, Machine(platform="linux"))
         assert told == "rocenv create NAME --platform windows --rocm 5.7 --zluda --target gfx1031"
 
-    def test_set_without_torch_stays_one(self) -> None:
+    def test_a_set_without_torch_stays_without(self) -> None:
         told = suggest_env(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
         assert told == "rocenv create sd2 --rocm 5.7 --zluda --no-torch --target gfx1031"
 
@@ -133,7 +133,7 @@ class TestSuggestEnv:
         assert "--rocm 5.7" in suggest_env(lock, MATRIX, app="of-a-profile-that-is-gone")
 
     @pytest.mark.parametrize("number", [0, 1, 2], ids=["sdk", "build", "torch"])
-    def test_versions_of_a_lock_may_be_none(self, number: int) -> None:
+    def test_a_lock_may_have_invalid_versions(self, number: int) -> None:
         parts = tuple(
             replace(each, version="odd") if at == number else each for at, each in enumerate(INCIDENT)
         )
@@ -141,11 +141,11 @@ class TestSuggestEnv:
         assert "sdnext-3414" not in {row.code for row in known_broken(lock, MATRIX)} or number == 2
         assert suggest_env(lock, MATRIX).startswith("rocenv create NAME ")
 
-    def test_nothing_where_there_is_nothing(self) -> None:
+    def test_no_suggestion_without_an_alternative(self) -> None:
         assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
 
     @pytest.mark.parametrize("target", sorted(MATRIX.targets))
-    def test_there_is_one_wherever_there_is_a_set(self, target: str) -> None:
+    def test_a_suggestion_exists_if_a_set_exists(self, target: str) -> None:
         request = Request(platform="windows", target=target, zluda="*", torch="*")
         try:
             next(resolve(request, MATRIX))

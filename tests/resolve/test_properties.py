@@ -1,4 +1,4 @@
-"""On random matrices the resolver finds what a plain enumeration finds, and explains what it does not."""
+"""On random matrices, the resolver finds what brute force finds, and explains the rest."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Impossible:
 
 
 OTHER = matrices.OTHER_TARGET
-# Table, what makes a row of it, and what makes the row one about another target.
+# Table, generator of a row, and generator of a row about another target.
 OTHERS: list[tuple[str, matrices.Make[Any], dict[str, Any]]] = [
     ("rocm", matrices.rocm, {"compiles": (OTHER,), "blas": (OTHER,), "official": (OTHER,), "version": "9.9"}),
     (
@@ -62,7 +62,7 @@ Outcome: TypeAlias = "list[Candidate] | Impossible"
 
 
 def check(data: st.DataObject, kind: str) -> None:
-    """Ask everything of one random case."""
+    """Check everything on one random case."""
     requests, machines = KINDS[kind]
     request, matrix, machine = data.draw(requests), data.draw(matrices.matrices), data.draw(machines)
     found = outcome(request, matrix, machine)
@@ -98,7 +98,7 @@ def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
 
 
 def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
-    """The matrix with one more row, which is about a target that nobody asked for."""
+    """The matrix plus a row about a target that nobody requested."""
     table, row, change = data.draw(st.sampled_from(OTHERS))
     more: Any = structs.replace(data.draw(matrices.strategy(row)), **change)
     larger: dict[str, Any] = {table: (*getattr(matrix, table), more)}
@@ -106,7 +106,7 @@ def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
 
 
 def check_rows_of_others(before: Outcome, after: Outcome) -> None:
-    """Rows about another target change neither the verdict nor the sets nor what is suggested."""
+    """Rows about another target affect neither verdict nor sets nor suggestions."""
     if isinstance(before, Impossible):
         assert isinstance(after, Impossible)
         assert after.suggestions == before.suggestions
@@ -116,7 +116,7 @@ def check_rows_of_others(before: Outcome, after: Outcome) -> None:
 
 
 def check_override(candidate: Candidate, request: Request) -> None:
-    """A variable that makes a GPU another one is never set where everything serves it as it is."""
+    """An override is never set if every component serves the target natively."""
     override, torch = candidate.override, candidate.row(TorchSet)
     if override is None:
         assert candidate.runs_as == request.target
@@ -129,7 +129,7 @@ def check_override(candidate: Candidate, request: Request) -> None:
 
 
 def check_lines(error: Impossible) -> None:
-    """A line says what a part would have to be, what it is, and who says so."""
+    """A line names the requirement, the actual value and the source."""
     for line in error.rejections:
         assert line.component
         assert line.requirement
@@ -139,7 +139,7 @@ def check_lines(error: Impossible) -> None:
 
 
 def check_suggestions(error: Impossible, request: Request, matrix: Matrix, machine: Machine) -> None:
-    """What is suggested is for the same GPU, does resolve, and gives what it promises."""
+    """Suggestions are for the same GPU, resolve, and yield what they promise."""
     for suggestion in error.suggestions:
         again = asked(suggestion.command)
         assert again.targets == request.targets

@@ -1,4 +1,4 @@
-"""What a SPEC of the command line and a range of the data allow."""
+"""What a command-line SPEC and a data range include."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rocenv.core.model import Request
 from rocenv.core.versions import allows, lowest, meets, meets_whole, newest_first, specifier, version_fits
 from rocenv.resolve import resolve
 from rocenv.resolve.drivers import kernel_driver
-from tests.resolve.oracle import wished
+from tests.resolve.oracle import is_requested
 from tests.resolve.test_cases import matrix
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         ("<7.0", "7.0.0rc1", False),
         ("*", "0.1", True),
         ("", "0.1", True),
-        # Builds of ZLUDA are numbered so.
+        # ZLUDA builds are numbered like this.
         ("3.8.4", "3.8.4.post1", True),
         ("3.8.4.post1", "3.8.4.post1", True),
         ("3.8.4.post1", "3.8.4", False),
@@ -69,14 +69,14 @@ def test_a_series_fits_if_a_release_of_it_could(text: str, fits: bool) -> None:
     ("text", "fits"),
     [("6.4", True), (">=6.3", True), ("", True), ("6.4.3", False), (">=6.4.2", False), ("!=6.4.1", False)],
 )
-def test_a_mixed_set_meets_only_a_spec_that_does_not_tell_its_releases_apart(text: str, fits: bool) -> None:
+def test_a_mixed_set_matches_only_specs_for_the_whole_series(text: str, fits: bool) -> None:
     assert meets_whole(text, "6.4", "--rocm") is fits
 
 
 @pytest.mark.parametrize("text", ["latest", "v5.7", "=5.7", ">=", "5.7 6.1", "5.7,<6", "\u0665"])
 @pytest.mark.parametrize("name", ["rocm", "zluda", "torch", "python"])
-def test_a_text_that_is_not_a_spec(text: str, name: str) -> None:
-    """A typing error is reported even if nothing depends on it."""
+def test_an_invalid_spec(text: str, name: str) -> None:
+    """A typo is reported even if nothing depends on it."""
     platform = "windows" if name == "zluda" else "linux"
     with pytest.raises(RocenvError) as caught:
         wrong: dict[str, Any] = {"target": "gfx1100", "platform": platform, name: text}
@@ -98,7 +98,7 @@ def test_a_bad_spec_on_the_command_line_is_a_usage_error(mini: Mini, option: str
     wishes = {"--python": ["--torch", "--python", "latest"]}
     done = mini.run("resolve", "--target", "gfx1100", *wishes.get(option, [option, "latest"]))
     assert done.returncode == 2
-    assert f"is not a version for {option}" in done.stderr
+    assert f"is not a valid version for `{option}`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -155,7 +155,7 @@ def test_where_a_range_starts(text: str, start: str) -> None:
 def test_a_spec_is_met_as_a_specifier_says(text: str, version: str, floating: bool, local: str) -> None:
     if floating:
         version = ".".join(map(str, (*Version(version).release, 0)[:2]))
-    expected = wished(text, version, floating=floating, local=local)
+    expected = is_requested(text, version, floating=floating, local=local)
     assert meets(text, version, "--rocm", floating=floating, local=local) is expected
 
 
@@ -170,16 +170,16 @@ def test_the_newest_comes_first(found: list[str]) -> None:
     ("driver", "release"),
     [
         ("6.2", "6.2"),
-        ("6.1.60101", "6.1"),  # the version of the package
+        ("6.1.60101", "6.1"),  # package version
         ("6.3.2", "6.3"),
-        ("22.20.50200", "5.2"),  # what packages were called before
+        ("22.20.50200", "5.2"),  # the former package version
         ("30.10.1", "30.10"),
-        ("5.16.9.22.20", "5.2"),  # of the module, which ends in that of the package
-        ("6.10.5", ""),  # of the module alone
+        ("5.16.9.22.20", "5.2"),  # module version, which ends in the package's
+        ("6.10.5", ""),  # module version only
         ("5.18.13", ""),
         ("6.8.0-45-generic", ""),
         ("6", ""),
     ],
 )
-def test_which_release_a_kernel_driver_is_of(driver: str, release: str) -> None:
+def test_the_release_of_a_kernel_driver(driver: str, release: str) -> None:
     assert kernel_driver(driver, matrix()) == release

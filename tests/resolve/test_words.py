@@ -1,4 +1,4 @@
-"""The order of sets, and the words of requests, lines and suggestions."""
+"""The order of sets, and the texts of requests, explanations and suggestions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def impossible(request: Request, of: Matrix | None = None) -> ResolutionImpossib
     ],
     ids=lambda value: options(value) if isinstance(value, Request) else "",
 )
-def test_all_that_fits_best_first(request_: Request, expected: list[str]) -> None:
+def test_all_fitting_sets_best_first(request_: Request, expected: list[str]) -> None:
     assert names(request_) == expected
 
 
@@ -75,23 +75,23 @@ def test_a_set_that_its_maker_supports_for_the_target_comes_first() -> None:
     assert names(linux("5.7"), changed) == ["debian-trixie 5.7", "amd 5.7.1", "amd 5.7.0"]
 
 
-def test_a_driver_that_does_not_serve_a_release_puts_it_last() -> None:
-    """What was tested with the machine's kernel driver comes first, whoever made it and however new."""
+def test_releases_untested_with_the_driver_come_last() -> None:
+    """Sets tested with the machine's kernel driver come first, regardless of maker and age."""
     machine = Machine(driver="5.7")
     first = next(resolve(linux(target="gfx90a"), matrix(), machine))
     assert first.rocm.version == "6.1.5"
     assert next(resolve(linux(target="gfx90a"), matrix())).rocm.version == "7.2.4"
 
 
-def test_a_channel_that_has_to_be_named_is_not_taken_unasked() -> None:
-    """Debian's unstable may break any day."""
+def test_an_opt_in_channel_is_not_used_by_default() -> None:
+    """Debian unstable may break any day."""
     assert matrix().channels["debian-sid"].only_named
     assert not any(name.startswith("debian-sid") for name in names(linux("6.4")))
     assert names(linux("6.4", channel="debian-sid")) == ["debian-sid 6.4"]
 
 
-def test_a_channel_that_has_to_be_named_is_no_reason_and_no_advice() -> None:
-    """Where nothing fits, only who named it reads of it; also where it alone would do."""
+def test_an_opt_in_channel_is_neither_reason_nor_advice() -> None:
+    """If nothing fits, only users who named the channel read about it, even if it alone would fit."""
     asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
     of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
     unstable_only = replace(matrix(), rocm=of_sid)
@@ -105,7 +105,7 @@ def test_a_channel_that_has_to_be_named_is_no_reason_and_no_advice() -> None:
     assert any("--channel debian-sid" in each.command for each in named.suggestions)
 
 
-def test_a_channel_that_has_to_be_named_is_marked_so_in_explanations() -> None:
+def test_an_opt_in_channel_is_marked_in_explanations() -> None:
     lines = explain("gfx1100", matrix()).lines
     (text,) = [line.text for line in lines if "Debian unstable" in line.text]
     unasked, _, asked = text.partition("only by name ")
@@ -121,7 +121,7 @@ def test_no_torch_unless_asked() -> None:
 # ---------------------------------------------------------------- words
 
 
-def test_each_part_says_why() -> None:
+def test_each_component_has_a_reason() -> None:
     best = next(resolve(windows("5.7", "gfx1031", zluda="*", torch="*"), matrix()))
     assert all(part.why for part in best.parts)
     assert [kind for kind, _ in best.versions] == ["rocm", "zluda", "libraries", "torch"]
@@ -148,21 +148,21 @@ def test_the_message_that_nothing_fits() -> None:
     ],
     ids=options,
 )
-def test_options_say_the_same_again(request_: Request) -> None:
-    """What is printed can be pasted: into a shell, and into the program."""
+def test_options_round_trip(request_: Request) -> None:
+    """The printed command can be pasted into a shell and accepted by the program."""
     assert asked(f"rocenv resolve {options(request_)}") == request_
 
 
 def test_nothing_fits_in_an_empty_matrix() -> None:
-    """No line and no suggestion can be made of nothing, and nothing breaks."""
+    """An empty matrix yields neither lines nor suggestions, and no crash."""
     for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
         error = impossible(request, Matrix())
         assert error.message.startswith("No ")
         assert error.suggestions == ()
 
 
-def test_suggestions_give_up_as_little_as_can_be() -> None:
-    """With two wishes that exclude each other, either alone is given up before both."""
+def test_suggestions_drop_as_little_as_possible() -> None:
+    """If two requirements conflict, either alone is dropped before both."""
     error = impossible(linux("5.7", torch="2.7"))
     commands = [suggestion.command for suggestion in error.suggestions]
     assert commands[0] == "rocenv resolve --rocm 5.7 --torch 2.3 --target gfx1100"
@@ -170,8 +170,8 @@ def test_suggestions_give_up_as_little_as_can_be() -> None:
     assert len(commands) == 2
 
 
-def test_an_override_of_a_machine_that_needs_none_is_not_offered() -> None:
-    """With a matrix where everything serves the target itself, the override's way is not even second."""
+def test_an_unnecessary_override_is_not_offered() -> None:
+    """If everything serves the target natively, the override is not even second."""
     row = next(each for each in matrix().rocm if each.version == "6.2.4")
     torch = next(each for each in matrix().torch if (each.version, each.rocm) == ("2.7", "6.2.4"))
     only = replace(matrix(), rocm=(row,), torch=(torch,))
@@ -195,8 +195,8 @@ for path in CASES:
 """
 
 
-def test_two_runs_never_differ() -> None:
-    """Python hashes text anew in each process; the order of a set must never show."""
+def test_runs_are_deterministic() -> None:
+    """Python's string hashes differ between processes; the order of sets must never show it."""
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", HASHES],

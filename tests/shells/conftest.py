@@ -1,4 +1,4 @@
-"""Which lines of the checklist a test proves, in which shell."""
+"""The checklist lines that a test covers, and its shell."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-EVERY_SHELL = "every shell"  # what a test that needs no shell stands for
+EVERY_SHELL = "every shell"  # for tests that need no shell
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of the checklist in each shell."""
+    """Run a checklist test in each shell."""
     if "work" in metafunc.fixturenames:
         metafunc.parametrize("work", DRIVERS, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a line of the checklist cannot mean in a shell; the shell's driver says why."""
+    """Skip lines that do not apply to a shell; its driver says why."""
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
@@ -45,12 +45,12 @@ def work(request: pytest.FixtureRequest, tmp_path: Path) -> Work:
 
 
 def lines_of(item: pytest.Item) -> tuple[int, ...]:
-    """Return the lines of the checklist that a test proves."""
+    """Return the checklist lines that a test covers."""
     return tuple(sorted({n for marker in item.iter_markers("checklist") for n in marker.args}))
 
 
 def shell_of(item: pytest.Item) -> str:
-    """Return the shell that a test of the checklist runs in."""
+    """Return the shell that a checklist test runs in."""
     callspec = getattr(item, "callspec", None)
     if callspec and "work" in callspec.params:
         return str(callspec.params["work"])

@@ -1,4 +1,4 @@
-"""What the checklist has to be able to say in each shell, and the real shells it says it to."""
+"""The interface that the checklist uses for each shell, and running real shells."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHANGES = (
     set_("EMPTY", ""),
     unset("HIP_PATH_57"),
 )
-# What every shell keeps for itself in the environment.
+# Variables that every shell keeps for itself in the environment.
 _SHELLS_OWN = re.compile(r"_|SHLVL|OLDPWD|PWD|XONSH.*|NU_VERSION|_AST_FEATURES|ROCENV_HOME")
 
 
@@ -65,7 +65,7 @@ def program(name: str) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a script left: its exit code, its words, and the environments it dumped."""
+    """What a script left: exit code, output, and the environments it dumped."""
 
     status: int
     stdout: str
@@ -74,46 +74,46 @@ class Outcome:
 
 
 class Driver:
-    """How one shell says what the checklist asks for: each method returns code, whole lines of it."""
+    """Code of one shell for the checklist: each method returns whole lines of code."""
 
-    name: ClassVar[str]  # in `SHELLS` and `HOOKS`
+    name: ClassVar[str]  # a name in `SHELLS` and `HOOKS`
     program: ClassVar[str]
     suffix: ClassVar[str] = ""  # of a script file
-    # Lines of the checklist that cannot be asked of this shell -> why.
+    # Checklist lines that do not apply to this shell -> the reason.
     not_applicable: ClassVar[Mapping[int, str]] = {}
     # Line 1: name -> code that makes the shell strict.
     modes: ClassVar[Mapping[str, str]] = {"plain": ""}
     # Line 36: name -> code: aliases, functions and options that must not change the result.
     oddities: ClassVar[Mapping[str, str]] = {}
-    # Can the shell tell a variable of its own from one of the environment?
+    # Can the shell distinguish its own variables from the environment's?
     has_own_variables: ClassVar[bool] = True
 
     def argv(self, script: Path) -> list[str]:
-        """Return what runs a script file without start-up files."""
+        """Return the command line that runs a script file without start-up files."""
         raise NotImplementedError
 
     def script(self, code: Sequence[str]) -> str:
-        """Put statements together to a script."""
+        """Join statements into a script."""
         return "\n".join([*code, ""])
 
     def quote(self, text: str) -> str:
-        """Return one literal word (by the tests' own reckoning, not by the code under test)."""
+        """Return one literal word, quoted independently of the code under test."""
         raise NotImplementedError
 
     def put(self, name: str, value: str) -> str:
-        """Set a variable of the environment."""
+        """Set an environment variable."""
         raise NotImplementedError
 
     def erase(self, name: str) -> str:
-        """Remove a variable of the environment, which need not be there."""
+        """Remove an environment variable, which may be unset."""
         raise NotImplementedError
 
     def put_own(self, name: str, value: str) -> str:
-        """Set a variable of the shell that is not exported."""
+        """Set a shell variable without exporting it."""
         raise NotImplementedError
 
     def surround(self, name: str, front: str, back: str) -> str:
-        """Put an entry in front of a list like PATH, and one behind it."""
+        """Add an entry at the front and one at the end of a list such as PATH."""
         raise NotImplementedError
 
     def source(self, script: Path) -> str:
@@ -129,7 +129,7 @@ class Driver:
         return " ".join([words[0], *map(self.quote, words[1:])])
 
     def dump(self, path: Path) -> str:
-        """Write the environment that a program gets to a file, as `env -0` prints it."""
+        """Write a program's environment to a file, in the format of `env -0`."""
         return f"/usr/bin/env -0 >{self.quote(str(path))}"
 
     def say(self, text: str) -> str:
@@ -141,25 +141,25 @@ class Driver:
         return "echo status $?"
 
     def attempt(self, code: str) -> str:
-        """Run a statement that may fail, without ending the script; the next one may be `say_status`."""
+        """Run a statement that may fail without ending the script; `say_status` may follow."""
         return code
 
     def change_folder(self, folder: Path) -> str:
-        """Go to a folder."""
+        """Change to a folder."""
         return f"cd {self.quote(str(folder))}"
 
     def list_names(self) -> str:
-        """Print the names (more does no harm) of all functions, aliases, completions and variables."""
+        """Print the names (possibly with more) of all functions, aliases, completions and variables."""
         raise NotImplementedError
 
     def load_hook(self, file: Path) -> str:
-        """Load the hook, whose code stands in a file, as the one line of the start-up file does."""
+        """Load the hook from a file, like the line in the start-up file."""
         return self.source(file)
 
     # ------------------------------------------------ a person at a terminal
 
     def interactive(self, work: Work) -> list[str]:
-        """Return what starts the shell for a person, with no start-up files but `start_up`'s."""
+        """Return the command that starts an interactive shell with only `start_up`'s start-up files."""
         raise NotImplementedError
 
     def start_up(self, code: str) -> list[str]:
@@ -175,9 +175,9 @@ class Driver:
         prefix: Sequence[str] = (),
         **environ: str,
     ) -> list[str]:
-        """Type lines at a terminal; return what is shown after each, up to and with the next prompt.
+        """Type lines at a terminal; return the output after each, including the next prompt.
 
-        `first` are statements of the start-up file; `prefix` are words in front of the shell's command line.
+        `first` are statements of the start-up file; `prefix` precedes the shell's command line.
         """
         argv = [*prefix, *self.interactive(work)]
         terminal = Terminal(argv, work.folder, {**work.environ, "TERM": "dumb", **environ})
@@ -190,7 +190,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Work:
-    """A folder with a home of rocenv's in it, and one shell to run scripts in."""
+    """A folder with a rocenv home, and a shell to run scripts in."""
 
     driver: Driver
     folder: Path
@@ -211,7 +211,7 @@ class Work:
     def env(
         self, name: str = "demo", changes: Sequence[EnvChange] = CHANGES, folder: Path | str = ""
     ) -> Path:
-        """Make an env that consists of nothing but what a script looks for."""
+        """Create a minimal env with only the files that a script checks."""
         prefix = self.home / "envs" / (folder or name)
         (prefix / ".rocenv").mkdir(parents=True, exist_ok=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -227,11 +227,11 @@ class Work:
         return self.driver.source(self.script(prefix))
 
     def dump(self, name: str) -> str:
-        """Return the code that writes the environment down under a name."""
+        """Return the code that dumps the environment under a name."""
         return self.driver.dump(self.folder / f"dump.{name}")
 
     def hook(self) -> str:
-        """Return the code that loads the hook, which finds rocenv."""
+        """Return the code that loads a hook which finds rocenv."""
         file = self.folder / f"hook{self.driver.suffix}"
         place = Place(program=str(resident_rocenv()), envs=str(self.folder / "unused" / "envs"))
         file.write_bytes(os.fsencode(HOOKS[self.driver.name].render(place)))
@@ -240,7 +240,7 @@ class Work:
     def run(
         self, *code: str, environ: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
     ) -> Outcome:
-        """Run statements as one script; `prefix` are words in front of the shell's command line."""
+        """Run statements as one script; `prefix` precedes the shell's command line."""
         for old in self.folder.glob("dump.*"):
             old.unlink()
         file = self.folder / f"script{self.driver.suffix}"
@@ -258,7 +258,7 @@ class Work:
         return Outcome(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr), dumps)
 
     def round_trip(self, prefix: Path, *before: str, environ: Mapping[str, str] | None = None) -> Outcome:
-        """Activate and deactivate; what was there before is back."""
+        """Activate and deactivate, and check that the previous state is back."""
         outcome = self.run(
             *before,
             self.dump("before"),
@@ -275,7 +275,7 @@ class Work:
 
 
 def render(prefix: Path, name: str, changes: Sequence[EnvChange]) -> None:
-    """Write what activates an env, as `create` does, but without waiting for the disk."""
+    """Write an env's activation files like `create`, but without waiting for the disk."""
     for path, content in activation_files(name, str(prefix), changes, WATCHED, "linux").items():
         (prefix / path).write_bytes(content)
 

@@ -1,4 +1,4 @@
-"""Other tools that change the environment of a shell, as their users enter and leave them in each shell."""
+"""Other tools that change a shell's environment, entered and left like their users do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.shells.driver import Work
 
 _POSIX = ("bash", "zsh", "dash", "ksh")
-# The shell evaluates what a program prints, as the tools' own hooks have it done.
+# The shell evaluates a program's output, like the tools' own hooks.
 _EVALUATE = {
     **dict.fromkeys(_POSIX, 'eval "$({})"'),
     "fish": "{} | source",
@@ -32,7 +32,7 @@ _ASSIGN_PATH = {
     "nu": "$env.PATH = (^{} | str trim | split row ':')",
     "xonsh": "$PATH = $({}).strip().split(':')",
 }
-# What the module that `mise activate nu` prints does with the answer.
+# What the module printed by `mise activate nu` does with the answer.
 _NU_MISE = (
     "for row in (^{} | from csv --noheaders --no-infer | rename op name value) {{ if $row.op == hide "
     "{{ hide-env --ignore-errors $row.name }} else if $row.name == PATH "
@@ -41,13 +41,13 @@ _NU_MISE = (
 
 
 class Neighbour:
-    """A tool in one shell. Its methods return code, as a driver's do."""
+    """A tool in one shell; its methods return code, like a driver's."""
 
     name: ClassVar[str]
-    shells: ClassVar[tuple[str, ...]]  # that it serves, by its own documentation
-    # What it keeps in the environment for itself; some of that stays for good, without rocenv too.
+    shells: ClassVar[tuple[str, ...]]  # shells that it documents as supported
+    # Variables that it keeps in the environment; some stay forever, even without rocenv.
     keeps: ClassVar[str] = "(?!)"
-    # Is it left with `deactivate`, like an env of ours?
+    # Is it left with `deactivate`, like our envs?
     same_name: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
@@ -64,11 +64,11 @@ class Neighbour:
         return self.work.environ
 
     def start(self) -> str:
-        """Do what a start-up file does for it."""
+        """Do what its line in a start-up file does."""
         return ""
 
     def before_script(self) -> str:
-        """Give a script what a person's shell has and the tool relies on."""
+        """Give a script the parts of an interactive shell that the tool relies on."""
         return ""
 
     def on(self) -> str:
@@ -78,11 +78,11 @@ class Neighbour:
         raise NotImplementedError
 
     def mark(self) -> tuple[str, str]:
-        """Return a variable that is so only while it is on."""
+        """Return a variable that has this value only while the tool is active."""
         raise NotImplementedError
 
     def is_on(self, environ: dict[str, str]) -> bool:
-        """Say whether it acts in this environment; no half of it may."""
+        """Whether it is active in this environment; it must not be half active."""
         in_path = str(self.folder / "bin") in environ["PATH"].split(":")
         assert in_path == (self.mark() in environ.items()), environ
         return in_path
@@ -97,11 +97,11 @@ class Neighbour:
 
 
 class Conda(Neighbour):
-    """The shape of conda's activation, since no conda can be had here.
+    """Imitates conda's activation, because conda is not available here.
 
-    A program reads PATH and says what it is to be: with PREFIX/bin in front, or without that entry. The rest
-    are variables that are set, and unset but for the depth.
-    Source: conda/activate.py, `build_activate`, `build_deactivate`, `_remove_prefix_from_path`
+    A program reads PATH and prints the new value: with PREFIX/bin first, or without that entry. The rest are
+    variables that are set, and unset except for the depth. Source: conda/activate.py, `build_activate`,
+    `build_deactivate`, `_remove_prefix_from_path`
     """
 
     name = "conda"
@@ -132,7 +132,7 @@ class Conda(Neighbour):
 
 
 class Venv(Neighbour):
-    """Python's own. `deactivate` puts back what PATH was when it was activated."""
+    """Python's own. `deactivate` restores the PATH from activation."""
 
     name = "venv"
     shells: ClassVar[tuple[str, ...]] = ("bash", "zsh", "dash", "ksh", "fish", "tcsh")
@@ -147,12 +147,12 @@ class Venv(Neighbour):
         )
 
     def start(self) -> str:
-        # virtualenv takes an attribute for granted that xonsh 0.13 has not.
+        # virtualenv relies on an attribute that xonsh 0.13 lacks.
         return "__xonsh__.xontrib = __import__('types').SimpleNamespace()" if self._shell == "xonsh" else ""
 
     def before_script(self) -> str:
         if self._shell == "tcsh":
-            return "set prompt='> '"  # without one the script of venv fails
+            return "set prompt='> '"  # without a prompt, venv's script fails
         return "" if self._shell in ("fish", "nu", "xonsh") else "PS1='> '"
 
     def on(self) -> str:
@@ -162,7 +162,7 @@ class Venv(Neighbour):
         return f"overlay use {script}" if driver.name == "nu" else driver.source(script)
 
     def off(self) -> str:
-        # What the `deactivate` of virtualenv is short for; in nushell ours stands in its place for good.
+        # `deactivate` of virtualenv is an alias for this; in nushell ours replaces it for good.
         return "overlay hide activate" if self._shell == "nu" else "deactivate"
 
     def mark(self) -> tuple[str, str]:
@@ -170,7 +170,7 @@ class Venv(Neighbour):
 
 
 class Virtualenv(Venv):
-    """The one of PyPI. It does as venv does."""
+    """The one from PyPI; it behaves like venv."""
 
     name = "virtualenv"
     shells = ("bash", "zsh", "dash", "ksh", "fish", "tcsh", "nu", "xonsh")
@@ -178,7 +178,7 @@ class Virtualenv(Venv):
 
 
 class Direnv(Neighbour):
-    """direnv: on leaving the folder every variable gets the value that it had on entering."""
+    """direnv: on leaving the folder, every variable gets its value from entering."""
 
     name = "direnv"
     shells = ("bash", "zsh", "fish", "tcsh", "elvish")
@@ -201,7 +201,7 @@ class Direnv(Neighbour):
         return "NEIGHBOUR", "direnv"
 
     def _prompt(self, folder: Path) -> str:
-        """Go to a folder, and do what the hook does at the next prompt."""
+        """Change to a folder, and do what the hook does at the next prompt."""
         name = self._shell
         command = f"{self.program} export {name}"
         if name == "elvish":
@@ -216,7 +216,7 @@ class Direnv(Neighbour):
 
 
 class Mise(Neighbour):
-    """mise: on leaving the folder PATH is made anew."""
+    """mise: on leaving the folder, PATH is rebuilt."""
 
     name = "mise"
     shells = ("bash", "zsh", "fish", "nu", "elvish", "xonsh")
@@ -225,7 +225,7 @@ class Mise(Neighbour):
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self.program = program("mise")
-        # It prints its own path into code, and that does not take a space.
+        # It prints its own path as code, which breaks at a space.
         if " " in self.program:
             self.program = shutil.copy2(self.program, str(self.folder / "mise"))
         (self.folder / "bin").mkdir()
@@ -238,7 +238,7 @@ class Mise(Neighbour):
 
     def start(self) -> str:
         driver, name = self.work.driver, self._shell
-        if name in ("nu", "elvish"):  # where the rest of it needs a prompt
+        if name in ("nu", "elvish"):  # where the rest needs a prompt
             return f"{driver.put('MISE_SHELL', name)}\n{driver.put('__MISE_ORIG_PATH', self.environ['PATH'])}"
         return _EVALUATE[name].format(f"{self.program} activate {name}")
 
@@ -252,7 +252,7 @@ class Mise(Neighbour):
         return "NEIGHBOUR", "mise"
 
     def _prompt(self, folder: Path) -> str:
-        """Go to a folder, and do what the hook does at the next prompt."""
+        """Change to a folder, and do what the hook does at the next prompt."""
         name = self._shell
         # Without --force, mise may decide from times of files that nothing has changed.
         command = f"{self.program} hook-env --force -s {name}"

@@ -1,8 +1,8 @@
-"""A `rocenv` that answers at once: a process that has imported it already, forks for each call.
+"""A fast `rocenv`: a process that has already imported it forks for each call.
 
-Most of the time of a call goes into starting Python and importing. What a shell starts here is a small
-program that hands over its words, environment, files and folder, and ends as the call did. Tests of shells
-call rocenv hundreds of times; those of the program itself start the real one.
+Starting Python and importing takes most of a call's time. The shell starts a small program that passes on
+arguments, environment, files and folder, and exits as the call did. Shell tests call rocenv hundreds of
+times; tests of the program itself start the real one.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ os._exit(connection.recv(1)[0])
 
 @cache
 def resident_rocenv() -> Path:
-    """Start the process, which ends with this one; return the path of the program that calls it."""
-    folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))  # a socket's path has 107 bytes at most
+    """Start the process, which ends with this one; return the path of its client program."""
+    folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))  # a socket's path has at most 107 bytes
     address, program = str(folder / "socket"), folder / "rocenv"
     program.write_text(_CLIENT.format(python=os.path.realpath(sys.executable), address=address))
     program.chmod(0o755)
@@ -59,7 +59,7 @@ def resident_rocenv() -> Path:
 
 
 def main() -> None:
-    """Answer calls until the test process is gone, which closes this one's standard input."""
+    """Serve calls until the test process exits, which closes standard input."""
     import importlib
 
     from rocenv.cli import COMMANDS, HIDDEN

@@ -70,13 +70,13 @@ LINES: Mapping[int, str] = {
     47: "what the machine had is reported",
     48: "a .rocenv has to be trusted",
 }
-# Lines that name the one shell they are about.
+# Lines that concern a single shell.
 ONLY = {17: "cmd", 42: "powershell", 43: "cmd", 44: "bash"}
 SHELLS = (*DRIVERS, "cmd", "powershell")
 
 
 def reasons() -> dict[str, Mapping[int, str]]:
-    """Return for each shell the lines that mean nothing in it, with the reason."""
+    """Return the lines that do not apply to each shell, with reasons."""
     return {
         **{name: driver.not_applicable for name, driver in DRIVERS.items()},
         "cmd": test_cmd.NOT_APPLICABLE,
@@ -85,13 +85,13 @@ def reasons() -> dict[str, Mapping[int, str]]:
 
 
 class Table:
-    """What became of each line in each shell."""
+    """The result of each line in each shell."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[int, str], bool] = {}
 
     def add(self, lines: tuple[int, ...], shell: str, *, passed: bool) -> None:
-        """Count one test; a line is only as good as the worst of its tests."""
+        """Count one test; the worst test of a line decides."""
         for line in lines:
             for name in SHELLS if shell == EVERY_SHELL else (shell,):
                 if line in reasons()[name]:
@@ -99,7 +99,7 @@ class Table:
                 self.seen[line, name] = self.seen.get((line, name), True) and passed
 
     def cell(self, line: int, shell: str) -> str:
-        """Return what stands in a cell."""
+        """Return the content of a cell."""
         if ONLY.get(line, shell) != shell:
             return ""
         if (line, shell) in self.seen:
@@ -109,12 +109,12 @@ class Table:
         return "read" if shell == "powershell" and line in test_powershell.REVIEWED else "?"
 
     def bad(self, *, part: bool) -> list[tuple[int, str]]:
-        """Return the cells that failed, or were not tested where more than a `part` was to run."""
+        """Return cells that failed, or that were not tested although more than a `part` was to run."""
         bad = ("FAIL",) if part else ("FAIL", "?")
         return [(line, shell) for line in LINES for shell in SHELLS if self.cell(line, shell) in bad]
 
     def text(self) -> str:
-        """Return the table, and the reasons of what is left out."""
+        """Return the table, and reasons for omitted lines."""
         width = max(map(len, LINES.values()))
         rows = [f"{'':{width + 3}} " + " ".join(f"{shell[:6]:>6}" for shell in SHELLS)]
         for line, about in LINES.items():
@@ -134,7 +134,7 @@ class _Plugin:
         self.table = Table()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """With --collect-only: every test that is there counts as passed, so that a missing one shows."""
+        """With --collect-only, every existing test counts as passed, so that missing ones show."""
         if session.config.option.collectonly:
             for item in session.items:
                 self.table.add(lines_of(item), shell_of(item), passed=True)
@@ -158,11 +158,11 @@ class _Plugin:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count what runs."""
+    """Count the results."""
     config.pluginmanager.register(_Plugin(), "checklist-table")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the report of a test say what it proves, also where another process runs it."""
+    """Attach the covered lines to a test's report, because another process may run it."""
     if lines := lines_of(item):
         item.user_properties.append(("checklist", json.dumps([lines, shell_of(item)])))

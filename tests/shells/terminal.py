@@ -1,4 +1,4 @@
-"""A person at a terminal: a pseudo-terminal on which lines are typed and what is shown is read."""
+"""A user at a terminal: a pseudo-terminal to type lines into and read output from."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PROMPT = "#> "  # every prompt ends so
-# How long a shell that waits for input has shown nothing more, once its prompt stands there.
+PROMPT = "#> "  # every prompt ends like this
+# How long a waiting shell must be silent after its prompt.
 _QUIET_S = 0.05
 _LIMIT_S = 20.0
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
 )
-# What line editors ask a terminal, and what one says: where the cursor is, what it is.
+# Queries of line editors, and a terminal's answers: cursor position and type.
 _QUESTIONS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[0c", b"\x1b[?62;c"))
 
 
 class Terminal:
-    """A shell on a terminal of 2000 columns, so that no line is broken, ended with the block."""
+    """A shell on a terminal of 2000 columns, so that no line wraps; it ends with the block."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
         self._pid, self._fd = pty.fork()
@@ -50,7 +50,7 @@ class Terminal:
         until = time.monotonic() + 0.5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
-                # What strace looks at goes on without it.
+                # A process under strace continues without it.
                 for pid in (*_children(self._pid), self._pid):
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
@@ -58,14 +58,14 @@ class Terminal:
             time.sleep(0.01)
 
     def type(self, line: str) -> str:
-        """Type a line; return what is shown until a prompt stands there, without escape sequences."""
+        """Type a line; return the output up to the next prompt, without escape sequences."""
         os.write(self._fd, os.fsencode(line) + b"\r")
         return self.settle(marker=PROMPT, after=line.partition("\t")[0][-6:])
 
     def settle(self, marker: str = "", after: str = "") -> str:
-        """Return what is shown until it ends in `marker` (if any) and the shell waits for input.
+        """Return the output until it ends in `marker` (if any) and the shell waits for input.
 
-        A prompt that is drawn again, late, is not the one that follows the line: that comes `after` its echo.
+        A late redraw of the prompt is not the one that follows the line: that comes `after` the line's echo.
         """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:
@@ -88,9 +88,9 @@ class Terminal:
         raise AssertionError(f"the shell went quiet after {plain(shown)!r}")
 
     def _is_busy(self) -> bool:
-        """Does any thread of the shell, or of a program that it has started, have work to do?
+        """Whether any thread of the shell, or of its children, has work to do.
 
-        A machine that is busy with something else may leave a shell waiting for a processor.
+        On a busy machine, a shell may have to wait for a processor.
         """
         processes = [self._pid]
         for pid in processes:
@@ -99,7 +99,7 @@ class Terminal:
 
 
 def plain(shown: bytes) -> str:
-    """Return what was shown without escape sequences."""
+    """Remove escape sequences from output."""
     return _ESCAPES.sub("", os.fsdecode(shown))
 
 
@@ -112,7 +112,7 @@ def _states(pid: int) -> list[str]:
 
 
 def _read_threads(pid: int, name: str) -> list[str]:
-    """Return a file of each thread of a process; one that has just ended has none."""
+    """Return a file for each thread of a process; none for one that has just ended."""
     found = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

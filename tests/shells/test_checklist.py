@@ -1,7 +1,7 @@
-"""The checklist for activation, line by line, in every shell that a line applies to.
+"""The activation checklist, line by line, in every shell that a line applies to.
 
-`scripts/test-shells` prints the result as a table. The line about other tools stands in `test_neighbours.py`,
-those about cmd in `tests/windows/test_cmd.py`, and what is peculiar to a shell in a file of its name.
+`scripts/test-shells` prints the result as a table. The line about other tools is in `test_neighbours.py`,
+those about cmd are in `tests/windows/test_cmd.py`, and each shell's peculiarities are in its own file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def assert_no_canary(work: Work) -> None:
 
 
 @line(1, 2)
-def test_strict_shells_take_both_ways(work: Work) -> None:
+def test_activation_and_deactivation_in_strict_shells(work: Work) -> None:
     prefix = work.env()
     for name, mode in work.driver.modes.items():
         outcome = work.round_trip(prefix, mode)
@@ -64,7 +64,7 @@ def test_strict_shells_take_both_ways(work: Work) -> None:
 
 
 @line(2)
-def test_leaving_where_nothing_is_active_says_so(work: Work) -> None:
+def test_deactivating_without_an_env_says_so(work: Work) -> None:
     outcome = work.run(work.hook(), work.driver.call("rocenv", "deactivate"), work.driver.say_status())
     assert outcome.stdout.split("\n")[0] == "status 0", outcome
     assert "no env is active" in outcome.stderr
@@ -76,7 +76,7 @@ def test_leaving_where_nothing_is_active_says_so(work: Work) -> None:
 @line(*HOSTILE)
 def test_a_path_is_never_code(work: Work) -> None:
     names = [text.replace("/", "") for text in HOSTILE.values()]
-    # Each as the last name of a path, and all of them at the start of names.
+    # Each as the last part of a path, and all at the start of names.
     prefixes = {str(number): work.env(folder=name) for number, name in zip(HOSTILE, names, strict=True)}
     prefixes["start"] = work.env(folder=Path(*(name.lstrip() for name in names)) / "~x" / "-n")
     steps = [
@@ -98,7 +98,7 @@ def test_a_path_is_never_code(work: Work) -> None:
 
 
 @line(18)
-def test_values_arrive_byte_for_byte(work: Work) -> None:
+def test_values_are_preserved(work: Work) -> None:
     texts = [
         *HOSTILE.values(),
         EVERYTHING,
@@ -139,7 +139,7 @@ def test_values_arrive_byte_for_byte(work: Work) -> None:
 
 
 @line(19)
-def test_place_holders_in_a_path_stay_as_they_are(work: Work) -> None:
+def test_placeholders_in_a_path_are_unchanged(work: Work) -> None:
     prefix = work.env(folder="{prefix}{name}{rocm} FUNCTIONS __VIRTUAL_ENV__ %s {0}")
     assert_applied(work.round_trip(prefix), prefix)
 
@@ -157,7 +157,7 @@ def test_a_name_is_only_shown_in_the_prompt(work: Work) -> None:
 
 @line(16)
 @pytest.mark.parametrize("folder", ["a:b", "a\nb", "a\x1bb"])
-def test_a_path_that_cannot_stand_in_path_is_refused_at_create(tmp_path: Path, folder: str) -> None:
+def test_create_refuses_a_path_invalid_in_path(tmp_path: Path, folder: str) -> None:
     home = tmp_path / folder
     done = subprocess.run(
         [ROCENV, "create", "demo", "--rocm", "5.7", "--target", "gfx1100", "--offline", "--yes"],
@@ -178,7 +178,7 @@ def test_a_path_that_cannot_stand_in_path_is_refused_at_create(tmp_path: Path, f
 
 
 @line(22)
-def test_activating_twice_is_activating_once(work: Work) -> None:
+def test_activating_twice_equals_activating_once(work: Work) -> None:
     prefix = work.env()
     enter = work.enter(prefix)
     outcome = work.run(
@@ -196,7 +196,7 @@ def test_activating_twice_is_activating_once(work: Work) -> None:
 
 
 @line(28)
-def test_lists_that_are_empty_or_unset_get_no_empty_entry(work: Work) -> None:
+def test_empty_lists_get_no_empty_entry(work: Work) -> None:
     prefix = work.env()
     for before in (
         [work.driver.put("LD_LIBRARY_PATH", ""), work.driver.put("PATH", "")],
@@ -209,7 +209,7 @@ def test_lists_that_are_empty_or_unset_get_no_empty_entry(work: Work) -> None:
 
 
 @line(47)
-def test_what_the_machine_had_is_reported(work: Work) -> None:
+def test_previous_values_are_reported(work: Work) -> None:
     prefix = work.env()
     replaced = ["HIP_PATH", "HIP_PATH_57", "ROCM_PATH"]
     acting = ["HIP_PATH_61", "HIP_PATH_62", "HIP_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION"]
@@ -217,7 +217,7 @@ def test_what_the_machine_had_is_reported(work: Work) -> None:
         prefix, environ={**work.environ, **dict.fromkeys([*replaced, *acting], "/opt/x")}
     )
     assert_applied(outcome, prefix)
-    for text, names in (("replaced until deactivation", replaced), ("acts on this env too", acting)):
+    for text, names in (("replaced until you leave the env", replaced), ("still in effect", acting)):
         said = next((said for said in outcome.stderr.splitlines() if text in said), "")
         assert sorted(said.rpartition(":")[2].split()) == names
 
@@ -226,7 +226,7 @@ def test_what_the_machine_had_is_reported(work: Work) -> None:
 
 
 @line(21, 23, 24, 25, 26)
-def test_what_was_there_comes_back(work: Work) -> None:
+def test_previous_values_are_restored(work: Work) -> None:
     prefix = work.env()
     befores: tuple[dict[str, str], ...] = (
         {},
@@ -260,7 +260,7 @@ def test_lists_edited_while_active_keep_the_edits(work: Work) -> None:
             work.dump("after"),
             environ={**work.environ, **given},
         )
-        assert "left as it is now" not in outcome.stderr
+        assert "so not restored" not in outcome.stderr
         old = "".join(f"{value}:" for value in given.values())
         assert outcome.dumps["after"] == {
             **outcome.dumps["before"],
@@ -282,12 +282,12 @@ def test_a_variable_changed_while_active_stays_and_is_named(work: Work) -> None:
     )
     assert outcome.dumps["after"] == {**outcome.dumps["before"], "HIP_PATH": "mine", "HIP_PATH_57": "new"}
     (said,) = outcome.stderr.splitlines()
-    assert "left as it is now" in said
+    assert "so not restored" in said
     assert sorted(said.rpartition(":")[2].split()) == ["EMPTY", "HIP_PATH", "HIP_PATH_57"]
 
 
 @line(30)
-def test_an_env_on_top_of_another_leads_back_to_it(work: Work) -> None:
+def test_leaving_an_env_returns_to_the_one_below(work: Work) -> None:
     first, second = work.env("first"), work.env("second", folder="sec ond")
     outcome = work.run(
         work.dump("before"),
@@ -297,7 +297,7 @@ def test_an_env_on_top_of_another_leads_back_to_it(work: Work) -> None:
         work.dump("second"),
         work.driver.leave(),
         work.dump("back"),
-        # One that is below is returned to.
+        # Leaving returns to the env below.
         work.enter(second),
         work.enter(first),
         work.dump("again"),
@@ -312,7 +312,7 @@ def test_an_env_on_top_of_another_leads_back_to_it(work: Work) -> None:
 
 
 @line(32)
-def test_nothing_of_ours_stays_behind(work: Work) -> None:
+def test_deactivation_leaves_nothing_behind(work: Work) -> None:
     first, second = work.env("first"), work.env("second")
     outcome = work.run(
         work.driver.put("HSA_OVERRIDE_GFX_VERSION", "1"),
@@ -328,20 +328,20 @@ def test_nothing_of_ours_stays_behind(work: Work) -> None:
     )
     listing = outcome.stdout.partition("listing")[2].lower().replace("rocenv_home", "")
     assert "path" in listing
-    # What a test runs on may lie in a folder of any name.
+    # The folder that tests run in may have any name.
     assert "rocenv" not in listing.replace(str(work.folder).lower(), "")
     assert "deactivate" not in listing
 
 
 @line(32)
-def test_nothing_of_ours_is_exported_while_active(work: Work) -> None:
+def test_internal_variables_are_not_exported(work: Work) -> None:
     outcome = work.run(work.enter(work.env()), work.hook(), work.dump("active"))
     assert [name for name in outcome.dumps["active"] if "rocenv" in name.lower()] == []
 
 
 @line(25)
 @pytest.mark.own_variables
-def test_a_variable_of_the_shell_alone_stays_its_own(work: Work) -> None:
+def test_shell_variables_stay_unexported(work: Work) -> None:
     outcome = work.run(
         work.driver.put_own("HIP_PATH", "mine"),
         work.enter(work.env()),
@@ -367,7 +367,7 @@ def test_the_prompt_is_neither_lost_nor_exported(work: Work) -> None:
 
 
 @line(35)
-def test_the_marker_in_the_prompt_can_be_switched_off(work: Work) -> None:
+def test_the_prompt_marker_can_be_disabled(work: Work) -> None:
     shown = work.driver.talk(work, [work.enter(work.env()), work.driver.leave()], ROCENV_DISABLE_PROMPT="1")
     assert "(demo)" not in "".join(shown)
 
@@ -376,7 +376,7 @@ def test_the_marker_in_the_prompt_can_be_switched_off(work: Work) -> None:
 
 
 @line(36)
-def test_what_the_user_has_redefined_does_not_reach_the_script(work: Work) -> None:
+def test_redefinitions_do_not_affect_the_script(work: Work) -> None:
     prefix = work.env()
     for name, code in work.driver.oddities.items():
         outcome = work.run(
@@ -394,7 +394,7 @@ def test_what_the_user_has_redefined_does_not_reach_the_script(work: Work) -> No
 
 
 @line(37)
-def test_executed_instead_of_sourced_it_says_what_to_type(work: Work) -> None:
+def test_when_executed_it_explains_how_to_source_it(work: Work) -> None:
     script = work.script(work.env())
     done = subprocess.run(
         work.driver.argv(script), env=work.environ, capture_output=True, text=True, check=False, timeout=60
@@ -404,7 +404,7 @@ def test_executed_instead_of_sourced_it_says_what_to_type(work: Work) -> None:
 
 
 @line(38)
-def test_a_child_shell_can_tell_what_it_inherited(work: Work) -> None:
+def test_a_child_shell_handles_inherited_variables(work: Work) -> None:
     prefix = work.env()
     child = work.folder / f"child{work.driver.suffix}"
     ask = [work.hook(), work.driver.call("rocenv", "deactivate"), work.driver.say_status()]
@@ -412,7 +412,7 @@ def test_a_child_shell_can_tell_what_it_inherited(work: Work) -> None:
     outcome = work.run(work.enter(prefix), work.driver.call("/usr/bin/env", *work.driver.argv(child)))
     assert "status 1" in outcome.stdout
     assert "inherited" in outcome.stderr and "exit" in outcome.stderr
-    # What a person without the hook types.
+    # What users without the hook type.
     done = subprocess.run(
         [ROCENV, "deactivate"],
         env={**work.environ, "PATH": f"{prefix}/bin:/usr/bin:/bin"},
@@ -425,7 +425,7 @@ def test_a_child_shell_can_tell_what_it_inherited(work: Work) -> None:
 
 
 @line(39)
-def test_an_env_that_is_gone_or_was_moved_is_refused(work: Work) -> None:
+def test_a_missing_or_moved_env_is_refused(work: Work) -> None:
     gone, moved = work.env("gone"), work.env("moved")
     (gone / ".rocenv" / "record.json").unlink()
     moved = moved.rename(moved.with_name("elsewhere"))
@@ -469,7 +469,7 @@ def test_activating_again_puts_its_programs_first_again(work: Work) -> None:
     )
     assert outcome.dumps["again"]["PATH"] == f"{prefix}/bin:/local:{base}"
     assert outcome.dumps["after"]["PATH"] == f"/local:{base}"
-    # A login shell that starts within an active one, and puts the system's folders first, as macOS does.
+    # A login shell inside an active one, which puts system folders first, as on macOS.
     login = work.run(
         work.enter(prefix),
         work.dump("active"),
@@ -481,7 +481,7 @@ def test_activating_again_puts_its_programs_first_again(work: Work) -> None:
 
 
 @line(41)
-def test_two_terminals_do_not_meet(work: Work) -> None:
+def test_terminals_are_independent(work: Work) -> None:
     first, second = work.env("first"), work.env("second")
 
     def tree() -> list[tuple[str, int]]:
@@ -499,7 +499,7 @@ def test_two_terminals_do_not_meet(work: Work) -> None:
 
 
 def processes(trace: Path) -> int:
-    """Return how many processes and programs strace saw starting; threads are none."""
+    """Return how many processes and programs strace saw starting, without threads."""
     lines = trace.read_text().splitlines()
     calls = [call for call in lines if "CLONE_THREAD" not in call and "? ERESTART" not in call]
     return sum(
@@ -538,12 +538,12 @@ def test_no_process_is_started(work: Work) -> None:
 
 
 @line(45)
-def test_no_process_is_started_at_a_prompt_where_nothing_has_changed(work: Work) -> None:
+def test_an_unchanged_prompt_starts_no_process(work: Work) -> None:
     driver, trace = work.driver, work.folder / "trace"
     there = work.folder / "there" / "a" / "b"
     there.mkdir(parents=True)
     (there.parent.parent / ".rocenv").write_text("demo\n")
-    # What a shell does once its terminal is gone, as elvish starts another one, is not counted.
+    # Processes that start after the terminal closes, as by elvish, do not count.
     once, five_times = [driver.call(LAST)], [*[""] * 5, driver.call(LAST)]
     lines = [driver.change_folder(there), "", *once, *once, *five_times]
     driver.talk(work, lines, first=work.hook(), prefix=strace(trace))
@@ -564,7 +564,7 @@ def test_the_hook_prints_nothing(work: Work) -> None:
     assert (outcome.stdout.split(), outcome.stderr) == (["reached"], "")
 
 
-def test_the_function_sources_the_script_and_leaves_the_rest_to_the_program(work: Work) -> None:
+def test_the_function_sources_scripts_and_calls_the_program(work: Work) -> None:
     prefix = work.env("my-env")
     driver = work.driver
     outcome = work.run(
@@ -611,7 +611,7 @@ def test_the_exit_code_of_the_last_command_is_kept(work: Work) -> None:
 
 
 @line(48)
-def test_a_folder_is_only_followed_once_it_is_trusted(work: Work) -> None:
+def test_only_trusted_folders_activate(work: Work) -> None:
     driver = work.driver
     there, below = work.folder / "th ere", work.folder / "th ere" / "be'low"
     below.mkdir(parents=True)
@@ -661,7 +661,7 @@ def test_a_folder_is_only_followed_once_it_is_trusted(work: Work) -> None:
 
 
 @line(48)
-def test_an_env_entered_by_hand_is_not_left_with_the_folder(work: Work) -> None:
+def test_leaving_the_folder_keeps_a_manually_activated_env(work: Work) -> None:
     driver = work.driver
     there = work.folder / "there"
     there.mkdir()

@@ -1,4 +1,4 @@
-"""What only tcsh has: shell variables that hide the environment's, its own names, its loops, its hook."""
+"""tcsh only: shell variables that hide the environment's, reserved names, loops, the hook."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tcsh(tmp_path: Path) -> Work:
     return Work(DRIVERS["tcsh"], folder)
 
 
-def test_shell_variables_of_the_same_names_neither_count_nor_change(tcsh: Work) -> None:
+def test_shell_variables_of_the_same_names_are_ignored(tcsh: Work) -> None:
     prefix = tcsh.env()
     own = "set | /bin/grep -E '^(LD_LIBRARY_PATH|HIP_|EMPTY|ROCM_)'"
     for code in OWN:
@@ -48,7 +48,7 @@ def test_shell_variables_of_the_same_names_neither_count_nor_change(tcsh: Work) 
         assert lines[: len(lines) // 3] * 3 == lines
 
 
-def test_every_byte_and_any_length_arrive(tcsh: Work) -> None:
+def test_every_byte_and_any_length_are_preserved(tcsh: Work) -> None:
     every = os.fsdecode(bytes(range(1, 256)))
     values = [every, every[::-1], "x" * 100_000, "\\\n", "\\\\\n\n", "1", "u", "(", ")", "$#argv", "\udcff"]
     lists = ["%s %p", "%n", "a\n\nb", "\n", "\\\n", "*", "?", "1"]
@@ -61,15 +61,15 @@ def test_every_byte_and_any_length_arrive(tcsh: Work) -> None:
         assert outcome.dumps["active"] == apply(expand(changes, str(prefix)), outcome.dumps["before"])
 
 
-def test_names_that_tcsh_keeps_for_itself_are_refused() -> None:
+def test_names_reserved_by_tcsh_are_refused() -> None:
     for name in ("path", "home", "status", "argv"):
         for action in ("set", "prepend", "unset"):
             change = EnvChange(action=action, name=name, value="" if action == "unset" else "/x")
-            with pytest.raises(DataError, match="tcsh keeps for itself"):
+            with pytest.raises(DataError, match="tcsh reserves"):
                 activation_script("demo", "/p", [change], shell="tcsh")
 
 
-def test_the_loop_that_it_is_called_in_goes_on(tcsh: Work) -> None:
+def test_the_callers_loop_continues(tcsh: Work) -> None:
     enter = tcsh.enter(tcsh.env())
     changed = "setenv LD_LIBRARY_PATH /mine:$LD_LIBRARY_PATH"
     loop = ["foreach each (1 2)", enter, enter, changed, "deactivate", "echo $each $?HIP_PATH", "end"]
@@ -78,7 +78,7 @@ def test_the_loop_that_it_is_called_in_goes_on(tcsh: Work) -> None:
     assert outcome.stdout.splitlines() == ["1 0", "2 0", "1 0", "2 0", "end"], outcome
 
 
-def test_what_it_says_is_not_lost_in_a_file(tcsh: Work) -> None:
+def test_messages_do_not_go_to_a_redirected_file(tcsh: Work) -> None:
     more = "/bin/sh -c 'echo more >&2'"
     code, said = tcsh.folder / "code.csh", tcsh.folder / "said"
     code.write_text("\n".join([tcsh.enter(tcsh.env()), more, "setenv HIP_PATH x", "deactivate", more, ""]))
@@ -86,9 +86,9 @@ def test_what_it_says_is_not_lost_in_a_file(tcsh: Work) -> None:
         environ = {**tcsh.environ, "ROCM_PATH": "/opt"}
         subprocess.run(tcsh.driver.argv(code), stderr=file, env=environ, check=True, timeout=30)
     assert said.read_text().splitlines() == [
-        "rocenv: set on this machine, replaced until deactivation: ROCM_PATH",
+        "rocenv: replaced until you leave the env: ROCM_PATH",
         "more",
-        "rocenv: changed while the env was active, and left as it is now: HIP_PATH",
+        "rocenv: changed while the env was active, so not restored: HIP_PATH",
         "more",
     ]
 
@@ -107,7 +107,7 @@ def test_a_venv_between_two_envs_can_be_left(tcsh: Work) -> None:
     assert outcome.stdout.split() == ["0", "1", "0", "0"], outcome
 
 
-def test_an_alias_of_the_users_own_stays(tcsh: Work) -> None:
+def test_a_user_alias_stays(tcsh: Work) -> None:
     enter = tcsh.enter(tcsh.env())
     outcome = tcsh.run("alias deactivate 'echo mine; echo too'", enter, "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "mine\ntoo\n"
@@ -123,7 +123,7 @@ def test_an_env_with_a_read_only_prompt_can_be_left(tcsh: Work) -> None:
     assert "on 1" in shown[2] and "off 0" in shown[4]
 
 
-def test_the_label_goes_from_wherever_it_stands_in_the_prompt(tcsh: Work) -> None:
+def test_the_label_is_removed_from_anywhere_in_the_prompt(tcsh: Work) -> None:
     code = [
         "set prompt='> '",
         tcsh.enter(tcsh.env()),
@@ -135,7 +135,7 @@ def test_the_label_goes_from_wherever_it_stands_in_the_prompt(tcsh: Work) -> Non
     assert outcome.stdout == "x (demo) > \nx > \n", outcome
 
 
-def test_an_entry_from_before_survives_an_edit(tcsh: Work) -> None:
+def test_an_earlier_entry_survives_an_edit(tcsh: Work) -> None:
     prefix = tcsh.env()
     outcome = tcsh.run(
         tcsh.enter(prefix), tcsh.driver.surround("LD_LIBRARY_PATH", "/mine", "/yours"), "deactivate",
@@ -150,7 +150,7 @@ def test_an_entry_from_before_survives_an_edit(tcsh: Work) -> None:
 
 
 def _hook(work: Work, folder: Path) -> str:
-    """Load the hook with a program of ours, which says what it gets and answers like rocenv."""
+    """Load the hook with a test program that reports its arguments and answers like rocenv."""
     folder.mkdir()
     program, log = folder / "rocenv", folder / "log"
     program.write_text(f"""#!/bin/sh
@@ -166,7 +166,7 @@ esac
     return work.driver.load_hook(file)
 
 
-def test_words_reach_the_program_as_they_were_typed(tcsh: Work) -> None:
+def test_words_reach_the_program_unchanged(tcsh: Work) -> None:
     hook = _hook(tcsh, tcsh.folder / "it's a!b;c")
     outcome = tcsh.run(
         hook, "rocenv run 'a b' '' '*' '$HOME' \"x'y\" 'new\\\nline' '\\!x' >out", "echo $status", "cat out"
@@ -174,7 +174,7 @@ def test_words_reach_the_program_as_they_were_typed(tcsh: Work) -> None:
     assert outcome.stdout == "7\n<run><a b><><*><$HOME><x'y><new\nline><!x>", outcome
 
 
-def test_only_names_are_looked_for_among_the_envs(tcsh: Work) -> None:
+def test_only_plain_names_are_looked_up(tcsh: Work) -> None:
     prefix = tcsh.env()
     hook = _hook(tcsh, tcsh.folder / "bin")
     script = tcsh.script(prefix)
@@ -186,7 +186,7 @@ def test_only_names_are_looked_for_among_the_envs(tcsh: Work) -> None:
     assert outcome.stdout == told, outcome
 
 
-def test_an_env_that_the_user_entered_outlasts_the_folder(tcsh: Work) -> None:
+def test_leaving_the_folder_keeps_the_users_env(tcsh: Work) -> None:
     tcsh.env()
     hook, below = _hook(tcsh, tcsh.folder / "bin"), tcsh.folder / "t"
     below.mkdir()
@@ -226,7 +226,7 @@ def test_folders_of_any_name_are_followed(tcsh: Work) -> None:
     assert not list(tcsh.folder.rglob("canary"))
 
 
-def test_the_users_own_precmd_goes_on(tcsh: Work) -> None:
+def test_the_users_precmd_still_runs(tcsh: Work) -> None:
     hook = _hook(tcsh, tcsh.folder / "bin")
     first = f"alias precmd 'echo mine $status'\n{hook}\n{hook}"
     shown = tcsh.driver.talk(tcsh, ["(exit 3)", "echo so $status"], first=first)

@@ -1,4 +1,4 @@
-"""What only elvish has: what evaluated code leaves behind, and source code that must be UTF-8."""
+"""elvish only: what evaluated code leaves behind, and source code that must be UTF-8."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_prompt_gets_deactivate_and_loses_it_again(elvish: Work) -> None:
     assert "not found" in shown[6]
 
 
-def test_a_function_of_the_users_activates_too(elvish: Work) -> None:
+def test_a_user_function_can_activate(elvish: Work) -> None:
     enter = elvish.enter(elvish.env()).partition("; ")[2]
     lines = ["start", "echo hip=$E:HIP_PATH", "deactivate", "put [(resolve deactivate)] [(has-env HIP_PATH)]"]
     shown = elvish.driver.talk(elvish, lines, first=f"fn start {{ {enter} }}")
@@ -44,7 +44,7 @@ def test_a_function_of_the_users_activates_too(elvish: Work) -> None:
     assert "(external deactivate)" in shown[3] and "[$false]" in shown[3]
 
 
-def test_a_deactivate_of_the_users_own_comes_back(elvish: Work) -> None:
+def test_the_users_deactivate_is_restored(elvish: Work) -> None:
     enters = [elvish.enter(elvish.env(name)) for name in ("first", "second")]
     shown = elvish.driver.talk(
         elvish, [*enters, "deactivate", "deactivate", "deactivate"], first="fn deactivate { echo my-own }"
@@ -52,14 +52,14 @@ def test_a_deactivate_of_the_users_own_comes_back(elvish: Work) -> None:
     assert ["my-own" in answer.rpartition("deactivate")[2] for answer in shown[2:]] == [False, False, True]
 
 
-def test_a_prompt_that_was_set_meanwhile_stays(elvish: Work) -> None:
+def test_a_prompt_set_meanwhile_stays(elvish: Work) -> None:
     wrap = "var inner = $edit:prompt; set edit:prompt = { put mine; $inner }"
     shown = elvish.driver.talk(elvish, [elvish.enter(elvish.env()), wrap, PROMPT, "deactivate", PROMPT])
     assert "▶ [mine '(demo) ' '#> ']" in shown[2]
     assert "▶ [mine '#> ']" in shown[4]
 
 
-def test_lists_of_hooks_may_be_set_anew_meanwhile(elvish: Work) -> None:
+def test_hook_lists_may_be_replaced_meanwhile(elvish: Work) -> None:
     first, second = (elvish.enter(elvish.env(name)) for name in ("first", "second"))
     outcome = elvish.run(
         elvish.dump("before"),
@@ -73,7 +73,7 @@ def test_lists_of_hooks_may_be_set_anew_meanwhile(elvish: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_a_path_that_is_no_utf_8_goes_through(elvish: Work) -> None:
+def test_a_path_that_is_not_utf_8_works(elvish: Work) -> None:
     prefix = elvish.env(folder=os.fsdecode(b"\xff\"\\'\xc3"))
     script = "deactivate.elv"
     (elvish.folder / script).write_bytes((elvish.script(prefix)).read_bytes())
@@ -94,7 +94,7 @@ def test_words_are_completed(elvish: Work) -> None:
     assert "rocenv activate some-env" in shown[0] or "(some-env) #>" in shown[0]
 
 
-def test_the_hook_and_the_typed_line_share_what_is_active(elvish: Work) -> None:
+def test_the_hook_and_typed_commands_share_their_state(elvish: Work) -> None:
     first, second = elvish.enter(elvish.env("first")), elvish.enter(elvish.env("second"))
     lines = [
         first,
@@ -113,7 +113,7 @@ def test_the_hook_and_the_typed_line_share_what_is_active(elvish: Work) -> None:
 
 
 def trusted(work: Work) -> Path:
-    """Make a folder that asks for `demo`, and is trusted."""
+    """Create a trusted folder that asks for `demo`."""
     work.env()
     there = work.folder / "there"
     (there / "below").mkdir(parents=True)
@@ -123,7 +123,7 @@ def trusted(work: Work) -> Path:
     return there
 
 
-def test_an_env_that_was_active_before_is_not_left_with_the_folder(elvish: Work) -> None:
+def test_leaving_the_folder_keeps_an_earlier_env(elvish: Work) -> None:
     there = trusted(elvish)
     elvish.env("other")
     lines = ["rocenv activate demo", "rocenv activate other", f"cd {there}", PROMPT, "cd ..", PROMPT]

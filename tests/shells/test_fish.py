@@ -1,4 +1,4 @@
-"""What only fish has: universal variables, path variables, and a prompt that is a function."""
+"""fish only: universal variables, path variables, and a prompt function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOW = "set --show PATH LD_LIBRARY_PATH HIP_PATH HIP_PATH_57 EMPTY LIST"
 
 
 class _Configured(Fish):
-    """fish with its configuration, without which it has no universal variables."""
+    """fish with its configuration, which universal variables require."""
 
     def argv(self, script: Path) -> list[str]:
         return [program("fish"), str(script)]
@@ -29,7 +29,7 @@ class _Configured(Fish):
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Work:
-    """A folder that is the home of a fish with universal variables."""
+    """The home folder of a fish with universal variables."""
     return Work(_Configured(), tmp_path)
 
 
@@ -41,7 +41,7 @@ def fish(tmp_path: Path) -> Work:
     return Work(DRIVERS["fish"], folder)
 
 
-def test_variables_come_back_as_the_kind_they_were(configured: Work) -> None:
+def test_variables_are_restored_with_their_kind(configured: Work) -> None:
     changes = (*CHANGES, EnvChange(action="prepend", name="LIST", value="/first"))
     prefix = configured.env(changes=changes)
     kinds = (
@@ -60,7 +60,7 @@ def test_a_universal_variable_that_cannot_be_hidden_is_reported(configured: Work
     outcome = configured.run(
         "set -Ux HIP_PATH_57 /everywhere", configured.enter(configured.env()), configured.dump("active")
     )
-    assert "acts on this env too: HIP_PATH_57" in outcome.stderr
+    assert "still in effect: HIP_PATH_57" in outcome.stderr
     assert outcome.dumps["active"]["HIP_PATH_57"] == "/everywhere"
 
 
@@ -94,7 +94,7 @@ def test_local_variables_of_the_caller_do_not_mislead(fish: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_bytes_that_are_no_text_arrive(fish: Work) -> None:
+def test_bytes_that_are_not_text_are_preserved(fish: Work) -> None:
     value = "a\udcff\udcc3b\uf600\uf7ff\ufdd0\r"
     prefix = fish.env(
         folder="x\udcff", changes=(*CHANGES, EnvChange(action="set", name="HIP_PATH", value=value))
@@ -104,14 +104,14 @@ def test_bytes_that_are_no_text_arrive(fish: Work) -> None:
     assert outcome.dumps["active"]["PATH"].startswith(f"{prefix}/bin:")
 
 
-def test_the_users_own_deactivate_stays(fish: Work) -> None:
+def test_the_users_deactivate_stays(fish: Work) -> None:
     own = "function deactivate; echo mine; end"
     outcome = fish.run(own, fish.enter(fish.env()), "deactivate", "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "mine\nmine\n"
     assert "leave this env with `rocenv_deactivate`" in outcome.stderr
 
 
-def test_the_prompt_still_finds_the_exit_code(fish: Work) -> None:
+def test_the_prompt_still_sees_the_exit_code(fish: Work) -> None:
     prompt = "function fish_prompt; set -l s $status $pipestatus; echo one $s; echo '#> '; end"
     lines = [prompt, fish.enter(fish.env()), "sh -c 'exit 3' | sh -c 'exit 4'", "deactivate"]
     shown = fish.driver.talk(fish, lines)
@@ -120,7 +120,7 @@ def test_the_prompt_still_finds_the_exit_code(fish: Work) -> None:
     assert shown[3].splitlines()[-2] == "one 0 0"
 
 
-def test_a_prompt_set_or_wrapped_meanwhile_stays_and_nothing_of_ours_does(fish: Work) -> None:
+def test_a_prompt_set_or_wrapped_meanwhile_stays(fish: Work) -> None:
     enter = fish.enter(fish.env())
     wrap = "functions -c fish_prompt theirs; function fish_prompt; echo -n '[venv] '; theirs; end"
     unwrap = "functions -e fish_prompt; functions -c theirs fish_prompt; functions -e theirs"
@@ -166,7 +166,7 @@ def test_words_are_completed(fish: Work) -> None:
     ]  # fmt: skip
 
 
-def test_a_word_is_completed_whatever_its_quotes_and_what_stands_in_front(configured: Work) -> None:
+def test_words_are_completed_with_quotes_and_prefix_commands(configured: Work) -> None:
     program = configured.folder / "program"
     program.write_text(f"{PYTHON}import sys\nprint(sys.argv[2:], file=open('asked', 'a'))\nsys.exit('x')\n")
     program.chmod(0o755)
@@ -190,7 +190,7 @@ def test_a_program_that_is_missing_is_named_once(fish: Work) -> None:
     assert outcome.stderr == "rocenv: /no such cannot be run\n"
 
 
-def test_the_hook_leaves_an_env_that_is_active_already_as_it_is(fish: Work) -> None:
+def test_the_hook_does_not_reactivate_an_active_env(fish: Work) -> None:
     demo, other = fish.env(), fish.env("other")
     there = fish.folder / "there"
     there.mkdir()

@@ -1,7 +1,7 @@
-"""bash on Windows, of Git, MSYS2 and Cygwin: its script, in the bash of this machine.
+"""The script for bash on Windows (Git, MSYS2, Cygwin), in this machine's bash.
 
-Where the drives are there is a folder of the test's here. What the runtime of these shells makes of `PATH`
-for a program of Windows cannot be seen here.
+A test folder replaces the drives. How these runtimes convert `PATH` for Windows programs cannot be tested
+here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OWN = ("_", "SHLVL", "PWD", "OLDPWD", "OSTYPE", "MSYSTEM")
 
 
 class WindowsPath:
-    """A folder of the test's that Windows calls by its own name."""
+    """A test folder that has its own name on Windows."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.joinpath = path.joinpath
@@ -59,7 +59,7 @@ class WindowsPath:
 
 
 class Lab:
-    """A drive C, and a shell that finds it where those of Windows would."""
+    """A drive C, and a shell that finds it like those on Windows."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ class Lab:
         self.environ = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "ROCM_PATH": "C:\\r", **KINDS[kind]}
 
     def env(self, name: str) -> str:
-        """Make an env; return what is sourced here."""
+        """Create an env; return the command that sources it here."""
         prefix = self.folder / "drives" / "c" / "Users" / "me" / name
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -83,7 +83,7 @@ class Lab:
         return rf"C:\Users\me\{name}"
 
     def run(self, *code: str) -> tuple[subprocess.CompletedProcess[str], dict[str, dict[str, str]]]:
-        """Run statements; `dump NAME` among them writes the environment down."""
+        """Run statements; `dump NAME` dumps the environment."""
         lines = [
             f"/usr/bin/env -0 >{self.folder}/dump.{text[5:]}" if text.startswith("dump ") else text
             for text in code
@@ -99,7 +99,7 @@ class Lab:
         return done, dumps
 
     def expected(self, name: str, before: dict[str, str]) -> dict[str, str]:
-        """Return what the oracle says, with PATH as the shell spells it."""
+        """Return the oracle's result, with PATH in the shell's spelling."""
         windows = self.windows(name)
         after = apply(expand(CHANGES[2:], windows), before, "windows")
         root = f"{self.root}/c/Users/me/{name}"
@@ -119,7 +119,7 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @line(44)
-def test_path_is_spelled_as_the_shell_does_and_all_else_as_windows_does(lab: Lab) -> None:
+def test_only_path_uses_the_shells_spelling(lab: Lab) -> None:
     name = "it's 漢 $(touch canary) `x`"
     enter = lab.env(name)
     done, dumps = lab.run(
@@ -127,7 +127,7 @@ def test_path_is_spelled_as_the_shell_does_and_all_else_as_windows_does(lab: Lab
     )
     assert (done.returncode, done.stderr) == (
         0,
-        "rocenv: set on this machine, replaced until deactivation: ROCM_PATH\n" * 2,
+        "rocenv: replaced until you leave the env: ROCM_PATH\n" * 2,
     )
     assert dumps["active"] == dumps["twice"] == lab.expected(name, dumps["before"])
     assert dumps["after"] == dumps["before"]
@@ -149,11 +149,11 @@ def test_envs_nest_and_edits_stay(lab: Lab) -> None:
     assert dumps["back"] == dumps["first"]
     before = dumps["before"]
     assert dumps["after"] == {**before, "PATH": f"/front:{before['PATH']}:/back", "HIP_PATH": "mine"}
-    assert "left as it is now: HIP_PATH\n" in done.stderr
+    assert "so not restored: HIP_PATH\n" in done.stderr
 
 
 @line(44)
-def test_an_env_that_is_gone_is_refused_with_nothing_left(lab: Lab) -> None:
+def test_a_missing_env_is_refused_without_changes(lab: Lab) -> None:
     enter = lab.env("a")
     (lab.folder / "drives/c/Users/me/a/.rocenv/record.json").unlink()
     done, dumps = lab.run("dump before", enter, "echo status $?", "dump after", "set")
@@ -163,6 +163,6 @@ def test_an_env_that_is_gone_is_refused_with_nothing_left(lab: Lab) -> None:
 
 
 @line(44)
-def test_what_is_typed_has_a_path_that_all_of_them_take() -> None:
+def test_the_typed_command_works_in_all_of_them() -> None:
     assert SHELLS["msys"].source(r"C:\Users\it's\activate") == r". 'C:/Users/it'\''s/activate'"
     assert posix._spelled(r"\\server\share\x").endswith("//server/share/x")

@@ -1,6 +1,6 @@
 """Line 31 of the checklist: an env inside and around conda, venv, virtualenv, direnv and mise.
 
-In the name of an order `T` and `t` stand for entering and leaving the tool, `R` and `r` for the env.
+In the name of an order, `T` and `t` mean entering and leaving the tool, `R` and `r` the env.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ line = pytest.mark.checklist
 
 
 def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
-    """Make those of the tools that serve a shell: at least one of those that a test names."""
+    """Create the tools that support a shell: at least one of those that a test names."""
     serving = [tool for tool in tools if work.driver.name in tool.shells]
     assert serving
     for tool in serving:
@@ -30,9 +30,9 @@ def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
 
 
 class Walk:
-    """One order of a tool and an env in one shell, and what the environment was after each step.
+    """One order of a tool and an env in one shell, and the environment after each step.
 
-    The tool alone comes first: what it leaves behind without an env is no residue of ours.
+    The tool alone comes first, to learn what it leaves behind without an env.
     """
 
     def __init__(self, tool: Neighbour, order: str, *more: str, **instead: str) -> None:
@@ -53,7 +53,7 @@ class Walk:
         return f"{self.tool.name} {self.order}: {self.outcome}"
 
     def has_env(self, environ: Mapping[str, str]) -> bool:
-        """Say whether the env acts in an environment; no half of it may."""
+        """Whether the env is active in an environment; it must not be half active."""
         changes = expand(CHANGES, str(self.prefix))
         after = apply(changes, self.dumps["base"])
         acts = set()
@@ -66,10 +66,10 @@ class Walk:
         return acts.pop()
 
     def assert_apart(self, *, but: tuple[str, ...] = ()) -> None:
-        """Both act exactly as long as they are on, and nothing of either is left.
+        """Assert that each is active exactly between its steps, and leaves nothing behind.
 
         Args:
-            but: Steps after which this is not so.
+            but: Steps for which this does not hold.
         """
         expected = {
             (False, False): self.dumps["base"],
@@ -84,16 +84,16 @@ class Walk:
             dump = self.dumps[step]
             assert (self.has_env(dump), self.tool.is_on(dump)) == (env, tool), (step, str(self))
             if (env, tool) in expected:
-                if env and "PS1" in dump:  # venv exports the prompt, and that has our label
+                if env and "PS1" in dump:  # venv exports the prompt, which contains our label
                     dump["PS1"] = dump["PS1"].removeprefix("(demo) ")
                 assert dump == expected[env, tool], (step, str(self))
-        # What the tool keeps for itself may differ from the other time, but not in what there is of it.
+        # The values of the tool's own variables may differ between runs, but not their names.
         if self.order not in but:
             assert self.outcome.dumps[self.order].keys() == self.outcome.dumps["base"].keys()
 
 
 def _leave_ours(work: Work) -> str:
-    """Leave the env where `deactivate` is somebody else's, or was."""
+    """Leave the env when `deactivate` belongs, or belonged, to another tool."""
     return work.driver.call("rocenv", "deactivate")
 
 
@@ -103,10 +103,10 @@ def _leave_ours(work: Work) -> str:
 @line(31)
 @pytest.mark.parametrize("order", ["TRrt", "RTtr", "TRtr", "RTrt"])
 def test_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
-    """conda and mise make PATH anew from what it is, and leave alone what is not theirs.
+    """conda and mise rebuild PATH from its current value and keep foreign entries.
 
-    No conda can be had here: what is entered has the shape of its activation. conda takes its entries out,
-    wherever they are. mise looks for what was put in front of PATH since mise itself was activated.
+    Conda is not available here, so its activation is imitated. conda removes its entries wherever they are.
+    mise looks for entries added before PATH since it was activated.
     """
     for tool in _in(work, Conda, Mise):
         Walk(tool, order).assert_apart()
@@ -118,10 +118,10 @@ def test_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
 @line(31)
 @pytest.mark.parametrize("order", ["TRrt", "RTtr"])
 def test_with_direnv_and_venv_one_inside_the_other(work: Work, order: str) -> None:
-    """Both put PATH back to what it was when they were entered.
+    """Both restore the PATH from when they were entered.
 
-    A venv's `deactivate` stays its own; an env that is on top of one says what leaves it. A venv that is on
-    top of an env replaces our `deactivate`. `rocenv deactivate` always leaves the env.
+    A venv's `deactivate` stays its own; an env on top of one says how to leave it. A venv on top of an env
+    replaces our `deactivate`. `rocenv deactivate` always leaves the env.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if not tool.same_name:
@@ -165,7 +165,7 @@ def test_with_direnv_and_venv_crossed(work: Work) -> None:
 
 
 def _assert_prompts_come_apart(tool: Neighbour) -> None:
-    """After an env that a venv was put on top of, left in either order, the prompt is what it was."""
+    """After a venv on top of an env was left in either order, the prompt is restored."""
     work = tool.work
     enter, leave = work.enter(work.env()), _leave_ours(work)
     shown = work.driver.talk(

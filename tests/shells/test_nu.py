@@ -1,4 +1,4 @@
-"""What only nushell has: lists in variables, data that the hook reads, a version without its sigil."""
+"""nushell only: lists in variables, data that the hook reads, versions without the sigil."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nushell(tmp_path: Path) -> Work:
     return Work(DRIVERS["nu"], folder)
 
 
-def test_a_list_stays_a_list_and_a_text_a_text(nushell: Work) -> None:
+def test_lists_and_texts_keep_their_types(nushell: Work) -> None:
     prefix = nushell.env()
     before = [
         "$env.PATH = ($env.PATH | str join ':')",
@@ -59,7 +59,7 @@ def test_the_hook_reads_names_and_values_as_they_are(nushell: Work) -> None:
     assert not list(nushell.folder.rglob("canary*"))
 
 
-def test_bytes_that_are_no_text_are_refused(nushell: Work) -> None:
+def test_bytes_that_are_not_text_are_refused(nushell: Work) -> None:
     changes = [EnvChange(action="set", name="VALUE", value=os.fsdecode(b"a\xffb"))]
     prefix = nushell.env(changes=changes)
     outcome = nushell.run(nushell.enter(prefix), nushell.dump("active"))
@@ -79,7 +79,7 @@ def test_as_a_module_or_an_overlay_it_is_refused(nushell: Work) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["{|| 'mine' }", "'mine'"])
-def test_a_prompt_that_was_set_meanwhile_stays(nushell: Work, prompt: str) -> None:
+def test_a_prompt_set_meanwhile_stays(nushell: Work, prompt: str) -> None:
     enter, leave = nushell.enter(nushell.env()), nushell.driver.leave()
     mine, other = f"$env.PROMPT_COMMAND = {prompt}", "$env.PROMPT_COMMAND = {|| 'other' }"
     shown = nushell.driver.talk(nushell, [mine, enter, enter, leave, enter, other, leave])
@@ -90,7 +90,7 @@ def test_a_prompt_that_was_set_meanwhile_stays(nushell: Work, prompt: str) -> No
 
 @pytest.fixture
 def hook(nushell: Work) -> str:
-    """The code that loads a hook whose program says what it was called with."""
+    """The code that loads a hook whose program reports its arguments."""
     program = nushell.folder / "program"
     program.write_text(
         "#!/bin/sh\ncase $1 in\nin) cat ;;\ntty) test -t 0 && test -t 1 && echo both ;;\n"
@@ -102,7 +102,7 @@ def hook(nushell: Work) -> str:
     return nushell.driver.load_hook(file)
 
 
-def test_the_program_gets_words_input_and_terminal_as_they_are(nushell: Work, hook: str) -> None:
+def test_the_program_gets_words_input_and_terminal_unchanged(nushell: Work, hook: str) -> None:
     words = "007 1kb true null 1..2 'a b' '*' \"$HOME\" --flag -x=y -- -n '' ...[c d]"
     outcome = nushell.run(hook, "'text' | rocenv in | print --raw $in", f"rocenv {words}")
     given = "".join(f"[{word}]" for word in "007 1kb true null 1..2".split())
@@ -118,7 +118,7 @@ def test_words_are_completed(nushell: Work) -> None:
     assert "no env is active" in shown[0]
 
 
-def test_the_hook_leaves_an_env_that_is_active_already_as_it_is(nushell: Work) -> None:
+def test_the_hook_does_not_reactivate_an_active_env(nushell: Work) -> None:
     driver = nushell.driver
     nushell.env()
     nushell.env("other")
@@ -133,7 +133,7 @@ def test_the_hook_leaves_an_env_that_is_active_already_as_it_is(nushell: Work) -
     shown = driver.talk(nushell, lines, first=nushell.hook())
     ends = [text.rsplit("\n", 1)[-1].strip() for text in shown]
     both = "(other) (demo) #>"
-    # Where the folder was deleted it cannot look, and changes nothing.
+    # In a deleted folder it cannot look, and changes nothing.
     assert ends == ["#>", "(demo) #>", *[both] * 3, "(demo) #>", "#>", "(demo) #>", "(demo) #>"]
 
 

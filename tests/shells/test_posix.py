@@ -1,4 +1,4 @@
-"""What is peculiar to bash, zsh, ksh and dash: PROMPT_COMMAND, attributes of variables, deleted folders."""
+"""bash, zsh, ksh and dash only: PROMPT_COMMAND, attributes of variables, deleted folders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _work(name: str, tmp_path: Path) -> Work:
 @pytest.mark.parametrize(
     "before", ["PROMPT_COMMAND='echo S=$?;'", "PROMPT_COMMAND=('echo S=$?' 'echo T=$?')", "PROMPT_COMMAND="]
 )
-def test_a_prompt_command_of_the_user_stays_and_sees_the_exit_code(bash: Work, before: str) -> None:
+def test_the_users_prompt_command_stays_and_sees_the_exit_code(bash: Work, before: str) -> None:
     shown = bash.driver.talk(bash, ["(exit 7)", ":"], first=f"{before}\n{bash.hook()}\n{bash.hook()}")
     for word in ("S", "T"):
         assert shown[0].count(f"{word}=7") == before.count(f"{word}=$?"), shown[0]
@@ -54,7 +54,7 @@ def test_the_hook_is_in_a_list_of_zsh_once(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 @pytest.mark.parametrize("code", ["set +a", "set -a", "export _ROCENV_ALL=x"])
-def test_options_stay_as_they_were(posix: Work, code: str) -> None:
+def test_options_are_restored(posix: Work, code: str) -> None:
     prefix = posix.env()
     show = 'echo "[$-]"'
     outcome = posix.run(code, show, posix.enter(prefix), show, posix.driver.leave(), show)
@@ -71,9 +71,7 @@ FIXED["ksh"] = ["readonly HIP_PATH=/x", "typeset -i HIP_PATH=1", "typeset -u HIP
 
 
 @pytest.mark.parametrize(("shell", "code"), [(name, code) for name in FIXED for code in FIXED[name]])
-def test_what_cannot_be_set_is_refused_before_anything_is_changed(
-    tmp_path: Path, shell: str, code: str
-) -> None:
+def test_unsettable_variables_are_refused_before_any_change(tmp_path: Path, shell: str, code: str) -> None:
     work = _work(shell, tmp_path)
     outcome = work.run(
         code, work.dump("before"), work.enter(work.env()), work.driver.say_status(), work.dump("after"), "set"
@@ -83,8 +81,8 @@ def test_what_cannot_be_set_is_refused_before_anything_is_changed(
 
 
 @pytest.mark.parametrize("code", ["readonly PATH", "readonly HIP_PATH", "HIP_PATH=x; readonly HIP_PATH"])
-def test_a_read_only_variable_leaves_nothing_half_done(posix: Work, code: str) -> None:
-    """dash cannot tell before, no shell can of one that is not set: what was done until then is undone."""
+def test_a_read_only_variable_changes_nothing(posix: Work, code: str) -> None:
+    """dash cannot check beforehand, and no shell can for an unset variable, so earlier changes are undone."""
     outcome = posix.run(
         code,
         posix.dump("before"),
@@ -103,12 +101,12 @@ def assert_nothing_happened(outcome: Outcome) -> None:
     assert [name for name in names if name.lower().startswith("_rocenv")] == []
 
 
-def test_a_shell_in_a_deleted_folder_goes_on(posix: Work) -> None:
+def test_a_shell_in_a_deleted_folder_continues(posix: Work) -> None:
     gone = posix.folder / "gone"
     code = [f"mkdir {gone}", f"cd {gone}", f"rmdir {gone}"]
     outcome = posix.run(posix.hook(), *code, "_rocenv_look", "PWD=foo", "_rocenv_look", "echo reached")
     assert outcome.stdout.split() == ["reached"]
-    # A shell that starts there does not know its folder.
+    # A shell started there does not know its folder.
     second = posix.folder / "second"
     second.write_text(f"{posix.hook()}\n_rocenv_look\necho again\n")
     started = posix.run(*code, f"exec {' '.join(posix.driver.argv(second))}")
@@ -127,7 +125,7 @@ def test_an_alias_of_that_name_does_not_break_the_hook(posix: Work, alias: str) 
     assert outcome.dumps["active"]["HIP_PATH"].endswith("/demo/rocm"), outcome
 
 
-def test_a_cd_of_the_users_own_is_never_replaced(posix: Work) -> None:
+def test_the_users_cd_is_never_replaced(posix: Work) -> None:
     own = "cd() { echo mine; }"
     assert posix.run(own, posix.hook(), "cd /").stdout == "mine\n"
     if posix.driver.name not in ("bash", "zsh"):
@@ -146,5 +144,5 @@ def test_a_venv_between_two_envs_can_be_left(posix: Work, second: str) -> None:
     ours = posix.driver.call("rocenv", "deactivate")
     steps = [posix.hook(), posix.enter(first), on, enter, ours, "deactivate", ours]
     outcome = posix.run(posix.dump("before"), *steps, posix.dump("after"))
-    after = {name: value for name, value in outcome.dumps["after"].items() if name != "PS1"}  # of venv
+    after = {name: value for name, value in outcome.dumps["after"].items() if name != "PS1"}  # from venv
     assert after == outcome.dumps["before"], outcome

@@ -1,7 +1,7 @@
-"""PowerShell, which cannot be had for tests: its script and hook are parsed by a grammar, and read by people.
+"""PowerShell is not available for tests, so a grammar parses its script and hook, and people review them.
 
-`REVIEWED` says for each line of the checklist how the code holds it. The table that `scripts/test-shells`
-prints calls these lines read, not passed.
+`REVIEWED` says for each checklist line how the code satisfies it. The table of `scripts/test-shells` marks
+these lines as read, not passed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOT_APPLICABLE: dict[int, str] = {
     43: "about cmd",
     44: "about bash on Windows",
 }
-# Functions are named as they stand in `powershell-library.ps1` and in the hook.
+# Function names as in `powershell-library.ps1` and the hook.
 REVIEWED: dict[int, str] = {
     1: "nothing is read before it is set; what may be absent is asked for by Test-Path; nothing is printed",
     2: "_RocenvLeave sets its own preferences; where nothing is active, the program answers for the hook",
@@ -103,14 +103,14 @@ def test_every_line_is_reviewed_or_does_not_apply() -> None:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_the_grammar_takes_the_script_of_a_linux_env(prefix: str) -> None:
+def test_the_grammar_accepts_a_linux_script(prefix: str) -> None:
     script = linux(prefix)
     assert errors(script) == []
     assert {powershell.quote(f"{prefix}/bin"), powershell.quote(f"{prefix}/rocm")} < literals(script)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_grammar_takes_the_hook_in_ascii(place: Place) -> None:
+def test_the_grammar_accepts_the_hook_in_ascii(place: Place) -> None:
     hook = HOOKS[SHELL].render(place)
     assert errors(hook) == []
     assert hook.isascii()
@@ -121,9 +121,9 @@ def test_the_grammar_takes_the_hook_in_ascii(place: Place) -> None:
 @pytest.mark.parametrize(
     "code", [library("linux"), library("windows"), *map(HOOKS[SHELL].render, PLACES), linux(PREFIXES[0])]
 )
-def test_nothing_that_a_user_can_redefine_is_called_by_its_bare_name(code: str) -> None:
+def test_redefinable_commands_are_not_called_by_bare_name(code: str) -> None:
     own = set(re.findall(r"function global:([\w-]+)", code)) | {"_RocenvEnter"}
-    # Those of the runtime, which are there whenever the hook calls them.
+    # The runtime's functions, which exist whenever the hook calls them.
     own |= {"_RocenvLeave"}
     for node in nodes(code):
         if node.type == "command_name":
@@ -132,8 +132,8 @@ def test_nothing_that_a_user_can_redefine_is_called_by_its_bare_name(code: str) 
 
 
 @pytest.mark.parametrize("code", [library("linux"), *map(HOOKS[SHELL].render, PLACES)])
-def test_every_variable_is_set_somewhere_before_a_strict_shell_reads_it(code: str) -> None:
-    """A misspelt name, or one that swallows the letters behind it in a text, would show here."""
+def test_every_variable_is_set_before_use(code: str) -> None:
+    """This detects misspelt names, and names that swallow following letters in a text."""
     known = {"_", "args", "input", "null", "true", "false", "?", "host", "executioncontext", "myinvocation"}
     known |= {"global:lastexitcode", "function:prompt", "function:deactivate"}
     known |= {name.lower() for name in re.findall(r"\$((?:global:)?\w+)(?:, \$\w+)* =", code)}
@@ -147,7 +147,7 @@ def test_every_variable_is_set_somewhere_before_a_strict_shell_reads_it(code: st
         (node.text or b"").decode() for node in nodes(code) if node.type in ("variable", "braced_variable")
     }
     names = {name.strip("$@{}").lower() for name in read}
-    # Of the runtime, which the hook asks for by Test-Path.
+    # The runtime's variables, which the hook checks with Test-Path.
     assert names - known <= {"global:_rocenvstack"}, names - known
 
 
@@ -159,7 +159,7 @@ def test_the_platforms_differ_as_the_oracle_says() -> None:
     assert apply(CHANGES, {})["EMPTY"] == "" and entries(CHANGES, "PATH")
 
 
-def test_text_that_powershell_cannot_hold_is_refused_when_it_is_sourced(tmp_path: Path) -> None:
+def test_text_invalid_in_powershell_is_refused_when_sourced(tmp_path: Path) -> None:
     prefix = tmp_path / "n\udce9"
     prefix.mkdir()
     write_activation(prefix, "sd", CHANGES, WATCHED)
@@ -178,10 +178,10 @@ def test_text_that_powershell_cannot_hold_is_refused_when_it_is_sourced(tmp_path
         ("plain", "'plain'"),
     ],
 )
-def test_control_characters_do_not_stand_in_the_code(text: str, code: str) -> None:
+def test_control_characters_are_not_in_the_code(text: str, code: str) -> None:
     assert powershell.quote(text) == code
 
 
-def test_wildcards_in_what_is_typed_are_escaped() -> None:
+def test_wildcards_in_typed_commands_are_escaped() -> None:
     assert powershell.source(r"C:\a [1]\Activate.ps1") == r". 'C:\a `[1`]\Activate.ps1'"
     assert powershell.source(r"C:\a`b\Activate.ps1") == r". 'C:\a`b\Activate.ps1'"

@@ -1,4 +1,4 @@
-"""What only xonsh has: values with types, a prompt made of fields, aliases that are functions."""
+"""xonsh only: typed values, a prompt made of fields, aliases that are functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def xonsh(tmp_path: Path) -> Work:
     return Work(Xonsh(), folder)
 
 
-def test_the_objects_in_a_list_come_back_as_they_were(xonsh: Work) -> None:
+def test_objects_in_a_list_are_restored(xonsh: Work) -> None:
     prefix = xonsh.env()
     outcome = xonsh.run(
         "import pathlib",
@@ -61,7 +61,7 @@ def test_lists_of_a_prefix_that_xonsh_would_expand_can_be_edited(xonsh: Work, mo
     assert outcome.dumps["after"]["PATH"] == f"/front:{base}:/after"
 
 
-def test_a_variable_that_xonsh_keeps_for_itself_is_refused_with_nothing_changed(xonsh: Work) -> None:
+def test_a_variable_reserved_by_xonsh_is_refused_without_changes(xonsh: Work) -> None:
     prefix = xonsh.env(changes=[*CHANGES, EnvChange(action="set", name="SHLVL", value="many")])
     outcome = xonsh.run(
         xonsh.dump("before"),
@@ -111,7 +111,7 @@ def test_a_deactivate_of_another_tool_that_replaced_ours_stays(xonsh: Work) -> N
     assert outcome.stdout == "theirs\n"
 
 
-def test_an_env_that_was_active_before_is_not_left_with_the_folder(xonsh: Work) -> None:
+def test_leaving_the_folder_keeps_an_earlier_env(xonsh: Work) -> None:
     prefix, _ = xonsh.env(), xonsh.env("other")
     there = xonsh.folder / "there"
     there.mkdir()
@@ -148,9 +148,7 @@ SHOW = "$PROMPT_FIELDS.reset(); print(PromptFormatter()($PROMPT))"
 
 
 @pytest.mark.parametrize("prompt", ["'{user}> '", "lambda: '{user}> '"])
-def test_a_prompt_of_the_users_own_is_marked_and_programs_are_told_of_theirs(
-    xonsh: Work, prompt: str
-) -> None:
+def test_the_users_prompt_is_marked_only_for_display(xonsh: Work, prompt: str) -> None:
     outcome = xonsh.run(
         "from xonsh.prompt.base import PromptFormatter",
         f"$PROMPT = prompt = {prompt}", "$PROMPT_FIELDS['user'] = 'me'", xonsh.dump("before"),
@@ -176,7 +174,7 @@ def test_xonshs_own_prompt_names_the_env_once(xonsh: Work) -> None:
 
 @pytest.fixture
 def hooked(xonsh: Work) -> Work:
-    """A shell whose hook calls a program that says what it was called with."""
+    """A shell whose hook calls a program that reports its arguments."""
     program = xonsh.folder / "program"
     program.write_text(
         "#!/bin/sh\ncase $1 in\nin) cat ;;\ncomplete) shift; printf 'a-b\\thelp\\n%s\\n' \"a $*\" ;;\n"
@@ -192,7 +190,7 @@ def load(work: Work) -> str:
     return work.driver.load_hook(work.folder / "hook")
 
 
-def test_the_function_stands_in_pipes_and_is_captured_as_the_program_would_be(hooked: Work) -> None:
+def test_the_function_works_in_pipes_and_captures(hooked: Work) -> None:
     outcome = hooked.run(
         load(hooked),
         "rocenv 'a b' | /usr/bin/tr a-z A-Z",
@@ -216,7 +214,7 @@ def test_completion_asks_the_program(hooked: Work) -> None:
     assert outcome.stdout.strip() == """["'a x a'", 'a-b']"""
 
 
-def test_an_interrupted_program_is_waited_for_and_has_the_terminal(hooked: Work) -> None:
+def test_an_interrupted_program_is_awaited_and_has_the_terminal(hooked: Work) -> None:
     (hooked.folder / "program").write_text(
         "#!/bin/sh\ntrap 'sleep 0.5; echo caught' INT\ntest -t 1 && test -t 2 && echo ready\nkill -INT 0\n"
     )

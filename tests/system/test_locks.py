@@ -1,4 +1,4 @@
-"""Locks between processes: who can take one, who holds it, and what stands in a file's place."""
+"""Locks between processes: who can take and hold them, and other files in place of the lock."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def holder(path: Path, *, shared: bool = False, words: tuple[str, ...] = ()) -> 
 
 @contextlib.contextmanager
 def waiter(path: Path, *, long_s: float = 0.1, waiting: str = "") -> Iterator[IO[str]]:
-    """Yield the stderr of a process that waits for a lock; it ends after 30 s, however long it would wait."""
+    """Yield the stderr of a process that waits for a lock, but at most 30 s."""
     code = WAIT.format(path=str(path), long_s=long_s, waiting=waiting)
     child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     timer = threading.Timer(30, child.kill)
@@ -74,7 +74,7 @@ def waiter(path: Path, *, long_s: float = 0.1, waiting: str = "") -> Iterator[IO
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o000, 0o077])
-def test_only_who_may_write_can_open_a_lock(tmp_path: Path, umask: int) -> None:
+def test_only_users_with_write_access_can_open_a_lock(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "home" / "locks" / "one.lock"
     before = os.umask(umask)
     try:
@@ -94,7 +94,7 @@ def test_a_lock_of_an_older_version_loses_its_mode(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_in_a_home_that_a_group_shares_the_group_can_lock(tmp_path: Path) -> None:
+def test_a_group_can_lock_its_shared_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o2770)
@@ -104,7 +104,7 @@ def test_in_a_home_that_a_group_shares_the_group_can_lock(tmp_path: Path) -> Non
     assert stat.S_IMODE(path.parent.stat().st_mode) & 0o777 == 0o770
 
 
-def test_a_reader_cannot_hold_up_others() -> None:
+def test_a_reader_cannot_block_others() -> None:
     if os.geteuid() != 0:
         missing("only root can become somebody else")
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def test_a_reader_cannot_hold_up_others() -> None:
         with locked(path):
             pass
         for each in (path.parent, path.parent.parent):
-            each.chmod(0o755)  # as older versions made it
+            each.chmod(0o755)  # as older versions created it
         for program in ("cat", "ls"):
             done = subprocess.run(
                 [f"/bin/{program}", str(path)], user=65534, group=65534, extra_groups=(), cwd="/", check=False
@@ -120,20 +120,20 @@ def test_a_reader_cannot_hold_up_others() -> None:
             assert (done.returncode == 0) == (program == "ls"), program
 
 
-def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_instead_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("precious")
     path = tmp_path / "one.lock"
     for place in (target, tmp_path / "new"):
         path.symlink_to(place)
-        with pytest.raises(PrefixError, match="cannot serve as a lock") as caught, locked(path):
+        with pytest.raises(PrefixError, match="rocenv cannot lock it") as caught, locked(path):
             pass
         assert caught.value.hints == (f"remove `{path}`",)
         path.unlink()
     assert target.read_text() == "precious"
     assert not (tmp_path / "new").exists()
     os.mkfifo(path)
-    with pytest.raises(PrefixError, match="cannot serve as a lock"), locked(path):
+    with pytest.raises(PrefixError, match="rocenv cannot lock it"), locked(path):
         pass
 
 
@@ -171,7 +171,7 @@ class TestALongWait:
             assert line == f"still waiting for another process, which holds `{path}`\n"
 
     @pytest.mark.parametrize("content", [b" \x00\xff\x1b[31m", b" 9999999999 1 a\n"], ids=["garbage", "pid"])
-    def test_anything_may_be_in_the_file(self, tmp_path: Path, content: bytes) -> None:
+    def test_the_lock_file_may_contain_anything(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "one.lock"
         with holder(path, shared=True) as pid:
             path.write_bytes(content)
@@ -188,7 +188,7 @@ class TestALongWait:
                 assert who in said.readline()
 
 
-def test_nothing_of_the_holder_stays_behind(tmp_path: Path) -> None:
+def test_the_holder_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "one.lock"
     with locked(path):
         assert path.read_text().startswith(f" {os.getpid()} ")

@@ -10,13 +10,13 @@ import pytest
 from rocenv.system import pe
 from tests.dlls import dll
 
-# What every DLL of the compiler needs besides.
+# Dependencies of every DLL from the compiler.
 SYSTEM = ("KERNEL32.dll", "msvcrt.dll")
 
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set of DLLs: cublas64_11 needs rocblas, which needs amdhip64_6 and, once called, hipblaslt."""
+    """A set of DLLs: cublas64_11 needs rocblas, which needs amdhip64_6 and, when called, hipblaslt."""
     folder = tmp_path_factory.mktemp("set")
     hip = dll(folder / "amdhip64_6.dll", numbers="6,1,24177,0", text="6.1.24177-somebody's build")
     late = dll(folder / "hipblaslt.dll")
@@ -27,7 +27,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(shelf: Path, tmp_path: Path) -> Path:
-    """A copy of the set, and beside it what is Windows' own."""
+    """A copy of the set, with Windows' own DLLs in another folder."""
     (tmp_path / "set").mkdir()
     for path in shelf.iterdir():
         (tmp_path / "set" / path.name).write_bytes(path.read_bytes())
@@ -41,7 +41,7 @@ def walk(place: Path, name: str = "cublas64_11.dll") -> list[str]:
     return pe.missing(place / "set" / name, [place / "set"], [place / "system32"])
 
 
-def test_a_library_says_what_it_is(shelf: Path) -> None:
+def test_headers_of_a_library(shelf: Path) -> None:
     library = pe.read(shelf / "rocblas.dll")
     assert library.machine == "64-bit"
     assert set(library.imports) >= {"amdhip64_6.dll", "KERNEL32.dll"}
@@ -57,26 +57,26 @@ def test_exports(shelf: Path) -> None:
     assert "cublasHgemm" not in names
 
 
-def test_a_whole_set_misses_nothing(place: Path) -> None:
+def test_a_complete_set_lacks_nothing(place: Path) -> None:
     assert walk(place) == []
 
 
-def test_what_is_missing_is_named_with_who_needs_it(place: Path) -> None:
+def test_a_missing_library_is_named_with_its_user(place: Path) -> None:
     (place / "set" / "amdhip64_6.dll").unlink()
     assert walk(place) == ["cublas64_11.dll needs rocblas.dll, which needs amdhip64_6.dll: not found"]
 
 
-def test_what_is_loaded_when_it_is_called_may_be_missing(place: Path) -> None:
+def test_delay_loaded_libraries_may_be_missing(place: Path) -> None:
     (place / "set" / "hipblaslt.dll").unlink()
     assert walk(place) == []
 
 
-def test_names_are_compared_as_windows_does(place: Path) -> None:
+def test_names_are_case_insensitive(place: Path) -> None:
     (place / "set" / "amdhip64_6.dll").rename(place / "set" / "AMDHIP64_6.DLL")
     assert walk(place) == []
 
 
-def test_the_first_folder_wins_even_with_a_file_that_does_not_fit(place: Path) -> None:
+def test_the_first_folder_wins_even_with_an_incompatible_file(place: Path) -> None:
     (place / "first").mkdir()
     other = bytearray((place / "set" / "rocblas.dll").read_bytes())
     header = int.from_bytes(other[0x3C:0x40], "little")
@@ -88,7 +88,7 @@ def test_the_first_folder_wins_even_with_a_file_that_does_not_fit(place: Path) -
     assert f"`{place / 'first' / 'rocblas.dll'}` is 32-bit, and 64-bit is needed" in found
 
 
-def test_a_needed_file_that_is_no_library(place: Path) -> None:
+def test_a_needed_file_that_is_not_a_library(place: Path) -> None:
     (place / "set" / "rocblas.dll").write_bytes(b"<html>")
     (text,) = walk(place)
     assert "rocblas.dll` is not a Windows library" in text
@@ -107,7 +107,7 @@ def test_api_sets_need_no_file(place: Path) -> None:
     assert walk(place, "user.dll") == []
 
 
-def test_a_circle_ends(place: Path) -> None:
+def test_circular_imports_end(place: Path) -> None:
     a, b = place / "set" / "a.dll", place / "set" / "b.dll"
     dll(b)
     dll(a, needs=[b])
@@ -116,21 +116,21 @@ def test_a_circle_ends(place: Path) -> None:
     assert walk(place, "a.dll") == ["a.dll needs b.dll, which needs gone.dll: not found"]
 
 
-def test_a_folder_that_is_not_there_is_passed_over(place: Path) -> None:
+def test_a_missing_folder_is_skipped(place: Path) -> None:
     path = place / "set" / "cublas64_11.dll"
     found = pe.missing(str(path), ["", place / "nowhere", str(place / "set")], [place / "system32"])
     assert found == []
 
 
 @pytest.mark.parametrize("kept", [0, 1, 63, 64, 300, 1500, -1])
-def test_a_cut_off_library_is_none(place: Path, kept: int) -> None:
+def test_a_truncated_library_is_rejected(place: Path, kept: int) -> None:
     path = place / "set" / "rocblas.dll"
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(pe.NotPe, match=r"rocblas\.dll"):
         pe.read(path)
 
 
-def test_other_files_are_no_libraries(place: Path) -> None:
+def test_other_files_are_rejected(place: Path) -> None:
     for content in (b"MZ", b"\x7fELF" + bytes(100), b"MZ" + b"\xff" * 500):
         (place / "x").write_bytes(content)
         with pytest.raises(pe.NotPe):
@@ -139,8 +139,8 @@ def test_other_files_are_no_libraries(place: Path) -> None:
             pe.export_names(place / "x")
 
 
-def test_any_flipped_byte_is_read_or_refused(place: Path) -> None:
-    gc.freeze()  # pefile goes over all garbage for each file, and earlier tests have left much
+def test_any_flipped_byte_is_accepted_or_rejected(place: Path) -> None:
+    gc.freeze()  # pefile traverses all garbage for each file, and earlier tests have left much
     whole = (place / "set" / "rocblas.dll").read_bytes()
     path = place / "set" / "flipped.dll"
     for at in range(0, min(len(whole), 0x600), 7):
@@ -180,7 +180,7 @@ def build(folder: Path, name: str, source: str, *needs: Path) -> Path:
 
 
 def test_why_a_library_does_not_load(tmp_path: Path) -> None:
-    """DLLs that mingw built: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
+    """DLLs built by mingw: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
     rocblas = build(tmp_path / "bin", "rocblas.dll", A + B)
     cublas = build(tmp_path / "zluda", "cublas.dll", USES_BOTH, rocblas)
     system = tmp_path / "system32"
@@ -193,7 +193,7 @@ def test_why_a_library_does_not_load(tmp_path: Path) -> None:
             str(cublas), (str(cublas.parent), "", str(rocblas.parent)), [str(system)]
         )
 
-    assert explain().startswith("everything that it imports exists")
+    assert explain().startswith("all its imports exist")
     build(rocblas.parent, "rocblas.dll", A)
     assert explain() == f"cublas.dll needs `rocblas_b`, which `{rocblas}` lacks"
     rocblas.unlink()

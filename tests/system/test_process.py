@@ -1,4 +1,4 @@
-"""The process runner: what it keeps, what it kills, and what it reports."""
+"""The process runner: what it captures, kills and reports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_script_without_a_first_line_runs_in_sh(tmp_path: Path) -> None:
 
 @needs_groups
 @pytest.mark.parametrize("how", ["hangs", "ends"])
-def test_it_kills_what_the_child_left_behind(tmp_path: Path, how: str) -> None:
+def test_it_kills_descendants_of_the_child(tmp_path: Path, how: str) -> None:
     child = f"sleep 60 & echo $! > {tmp_path}/pid; " + ("wait" if how == "hangs" else "exit 0")
     started = time.monotonic()
     done = process.run(["/bin/sh", "-c", child], timeout_s=1)
@@ -72,14 +72,14 @@ def alive(pid: int) -> bool:
 
 
 @needs_groups
-def test_it_runs_programs_where_no_temporary_file_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_works_without_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.TemporaryFile", lambda: pytest.fail("only standard input needs one"))
     assert process.run(["/bin/sh", "-c", "echo here"]).lines == ["here"]
 
 
 def test_endless_output_ends_the_child() -> None:
     done = process.run([*PYTHON, "while True: print('x' * 1000)"], limit_bytes=5000, timeout_s=30)
-    assert (done.code, done.problem, len(done.stdout)) == (None, "it prints without end", 5000)
+    assert (done.code, done.problem, len(done.stdout)) == (None, "it printed too much", 5000)
     assert not done.timed_out
 
 

@@ -1,4 +1,4 @@
-"""Files that count only where this home wrote them."""
+"""Files that count only in the home that wrote them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_changed_a_foreign_and_an_exchanged_file(tmp_path: Path) -> None:
+def test_modified_foreign_and_swapped_files(tmp_path: Path) -> None:
     key, file, other = tmp_path / "key", tmp_path / "a" / "x", tmp_path / "a" / "y"
     file.parent.mkdir()
     write_sealed(file, b"one\n\n", key)
@@ -26,7 +26,7 @@ def test_a_changed_a_foreign_and_an_exchanged_file(tmp_path: Path) -> None:
     sealed = file.read_bytes()
 
     def refused() -> None:
-        with pytest.raises(DataError, match="is not as this rocenv home wrote it"):
+        with pytest.raises(DataError, match="was not written by this rocenv home"):
             read_sealed(file, key)
 
     for content in (b"", b"one\n\n", sealed.replace(b"one", b"two"), sealed + b"x", other.read_bytes()):
@@ -34,14 +34,14 @@ def test_a_changed_a_foreign_and_an_exchanged_file(tmp_path: Path) -> None:
         refused()
     file.write_bytes(sealed)
     assert read_sealed(file, key) == b"one\n\n"
-    key.unlink()  # as in a cache that was copied without it
+    key.unlink()  # like a cache that was copied without the key
     refused()
-    write_sealed(other, b"two", key)  # makes a new key
+    write_sealed(other, b"two", key)  # creates a new key
     refused()
 
 
 def test_the_folder_may_move(tmp_path: Path) -> None:
-    """The store fills an entry beside its place, and a home may be renamed."""
+    """The store fills an entry in a temporary folder, and a home may be renamed."""
     staged = tmp_path / ".staging" / "sha" / "manifest.json"
     staged.parent.mkdir(parents=True)
     write_sealed(staged, b"{}", tmp_path / "key")
@@ -68,7 +68,7 @@ def test_a_key_that_somebody_else_may_know_counts_for_nothing(tmp_path: Path) ->
         assert key.stat().st_mode & 0o777 == 0o600
         assert len(set(key.read_bytes())) > 1, "a new one"
         key.chmod(0o644)
-        with pytest.raises(DataError, match="is not a key that this rocenv home made"):
+        with pytest.raises(DataError, match="is not a key of this rocenv home"):
             read_sealed(file, key)
         key.unlink()
     key.mkdir()

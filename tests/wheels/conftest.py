@@ -1,4 +1,4 @@
-"""A home with an awkward name, an index on loopback, and uv set up as `create` does it."""
+"""A home with an awkward name, a loopback index, and uv configured as by `create`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BIG = bytes(range(256)) * 4096 * 3  # 3 MiB: large enough to stay shared
 
 @pytest.fixture(scope="session")
 def torch_wheels(python: Interpreter) -> list[Wheel]:
-    """torch for this Python with all it depends on, and two wheels that do not belong to that."""
+    """torch for this Python with its dependencies, and two unrelated wheels."""
     series = python.series.replace(".", "")
     return [
         build_wheel(
@@ -79,5 +79,5 @@ def uv(tmp_path: Path, said: list[str]) -> Uv:
 
 @pytest.fixture(scope="session")
 def python() -> Interpreter:
-    """The Python of this test run, as if it came without a wheel of pip, which takes a while to unpack."""
+    """The Python of this test run without its pip wheel, which takes a while to unpack."""
     return replace(examine(Path(sys.executable)), pip_wheel=None)

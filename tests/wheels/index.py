@@ -1,4 +1,4 @@
-"""Small wheels of the real format, and a simple index (PEP 503, 658) on loopback that serves them."""
+"""Small real wheels, and a simple index (PEP 503, 658) on loopback that serves them."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def build_wheel(
     algorithm: str = "sha256",
     compression: int = zipfile.ZIP_STORED,
 ) -> Wheel:
-    """A wheel with METADATA, WHEEL and a RECORD of right hashes; one module unless `files` says more.
+    """Build a wheel with METADATA, WHEEL and a RECORD of right hashes; one module unless `files` says more.
 
     Args:
         extras: Extra -> what it requires.
         script: The lines of its console scripts.
-        hex_record: Write the hashes of RECORD in hex instead of base64, as AMD's tools do.
-        algorithm: The name that RECORD has for its hashes.
+        hex_record: Write the hashes of RECORD in hex instead of base64, like AMD's tools.
+        algorithm: The hash name in RECORD.
     """
     module = name.replace("-", "_")
     stem = f"{module}-{version}"
@@ -104,15 +104,15 @@ def _digest(data: bytes) -> str:
 
 @dataclass
 class Index:
-    """What a server answers; change a field to make it misbehave."""
+    """The responses of a server; change a field to make it misbehave."""
 
     base: str  # http://127.0.0.1:PORT
     wheels: dict[str, list[Wheel]] = field(default_factory=dict)  # folder of an index -> its wheels
-    html: bool = False  # answer every page with something that is no index
-    hashed: bool = True  # name the hash of each file
-    headless: bool = False  # break the connection when asked for the size of a file
+    html: bool = False  # answer every page with a page that is not an index
+    hashed: bool = True  # include the hash of each file
+    headless: bool = False  # break the connection when asked for a file's size
     login: str = ""  # NAME:PASSWORD that every request must have; "" = none
-    asked: list[str] = field(default_factory=list)  # every path that was asked for
+    asked: list[str] = field(default_factory=list)  # every requested path
 
     def url(self, folder: str) -> str:
         return f"{self.base}/{folder}"
@@ -150,7 +150,7 @@ class Index:
 
 @contextlib.contextmanager
 def serve() -> Iterator[Index]:
-    """An empty index that answers until the block ends."""
+    """Serve an empty index until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""What PyTorch depends on beside a GPU's libraries, in wheels as small as can be."""
+"""PyTorch's dependencies other than GPU libraries, as minimal wheels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Name -> version, and what that depends on.
+# Name -> version, and its dependencies.
 PURE: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "filelock": ("3.16.1", ()),
     "fsspec": ("2024.10.0", ()),

@@ -1,4 +1,4 @@
-"""`rocenv create --torch` with everything real but the wheels themselves."""
+"""`rocenv create --torch` with everything real except the wheels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ source = "tests"
 status = "tested"
 checked = "2026-11-20"
 """
-# Answers like a ROCm build on a machine without a GPU.
+# Behaves like a ROCm build on a machine without a GPU.
 TORCH = b"""
 __version__ = "2.8.0+rocm6.4"
 class version: hip = "6.4.43484"
@@ -57,7 +57,7 @@ BIG = b"\x7fELF" + bytes(range(256)) * 8192
 
 @pytest.fixture
 def torch_world(mini: Mini, python: Interpreter) -> Iterator[tuple[Mini, Index]]:
-    """The mini world, with the index of one torch behind a mirror of the settings."""
+    """The miniature world, with a torch index behind a configured mirror."""
     series = python.series
     (mini.root / "profiles" / "torch.toml").write_text(ROWS.format(index=ORIGINAL, python=series))
     tag = f"cp{series.replace('.', '')}"
@@ -83,7 +83,7 @@ def create(mini: Mini, name: str, *options: str) -> subprocess.CompletedProcess[
     return done
 
 
-def test_env_with_torch_is_locked_shared_rebuilt_moved_and_repaired(
+def test_life_cycle_of_an_env_with_torch(
     torch_world: tuple[Mini, Index],
 ) -> None:
     mini, index = torch_world
@@ -104,7 +104,7 @@ def test_env_with_torch_is_locked_shared_rebuilt_moved_and_repaired(
     assert rungs["files"]["status"] == "passed"
     assert rungs["torch"]["no_device"], rungs["torch"]
 
-    # A source is patched in place, as installers of such apps do; the next env must not see it.
+    # A source file is patched in place, as app installers do; the next env must not see the change.
     patched = mini.prefix("sd") / "venv"
     (source,) = patched.rglob("torch/__init__.py")
     with source.open("ab") as out:
@@ -129,7 +129,7 @@ def test_env_with_torch_is_locked_shared_rebuilt_moved_and_repaired(
     assert rungs["files"]["status"] == "passed"
 
 
-def test_nobody_else_can_write_to_what_uv_makes(torch_world: tuple[Mini, Index]) -> None:
+def test_uvs_files_are_not_writable_by_others(torch_world: tuple[Mini, Index]) -> None:
     mini, _ = torch_world
     before = os.umask(0)
     try:
@@ -143,13 +143,13 @@ def test_nobody_else_can_write_to_what_uv_makes(torch_world: tuple[Mini, Index])
         os.umask(before)
     paths = [mini.home, *mini.home.rglob("*")]
     writable = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o022]
-    # uv lets everybody take its locks; nobody else can come near them.
+    # uv lets everyone take its locks; others must not reach them.
     assert (mini.home / "cache" / "uv").stat().st_mode & 0o077 == 0
     left = [str(path) for path in writable if not path.is_relative_to(mini.home / "cache" / "uv")]
     assert left == []
 
 
-def test_torch_that_is_not_built_for_the_target_is_refused_with_what_is(
+def test_torch_without_the_target_is_refused_with_alternatives(
     torch_world: tuple[Mini, Index],
 ) -> None:
     mini, _ = torch_world
@@ -161,7 +161,7 @@ def test_torch_that_is_not_built_for_the_target_is_refused_with_what_is(
     assert not mini.prefix("sd").exists()
 
 
-def test_an_index_that_breaks_off_says_nothing_about_the_channel_of_rocm(
+def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
     torch_world: tuple[Mini, Index], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mini, index = torch_world

@@ -1,4 +1,4 @@
-"""What is read only over an encrypted connection: indices and files that nobody signs, on every hop."""
+"""Indices and unsigned files are read only over encrypted connections, on every hop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
 
-PLAIN = "http://corp.invalid/simple"  # reached by a proxy, so that nothing leaves this machine
+PLAIN = "http://corp.invalid/simple"  # reached through a proxy, so nothing leaves this machine
 NO_PIP = {"PIP_CONFIG_FILE": os.devnull}
 
 
@@ -40,7 +40,7 @@ def wheel() -> Wheel:
 
 @pytest.fixture
 def plain(wheel: Wheel) -> Iterator[Loopback]:
-    """A server without encryption, which is a proxy for any other as well."""
+    """An unencrypted server, which is also a proxy for all others."""
     with Loopback(_site(wheel, f"/{wheel.filename}#sha256={wheel.sha256}")) as server:
         yield server
 
@@ -86,7 +86,7 @@ def test_an_index_without_encryption_is_refused_and_the_setting_named(
         lambda: uv.select(["thing"], index_url=PLAIN, python=python),
         lambda: uv.select(["thing"], index_url="", page=f"{PLAIN}/", python=python),
     ):
-        with pytest.raises(FetchError, match=r"the index is not read from `http://corp\.invalid/") as caught:
+        with pytest.raises(FetchError, match=r"the index from `http://corp\.invalid/") as caught:
             ask()
         assert caught.value.code == "unencrypted"
         assert "`PIP_TRUSTED_HOST=corp.invalid`" in caught.value.hints[1]
@@ -94,7 +94,7 @@ def test_an_index_without_encryption_is_refused_and_the_setting_named(
 
 
 @pytest.mark.parametrize("way", ["pip", "uv", "file", "file for install"])
-def test_an_index_of_a_host_that_pip_or_uv_trust_is_read(
+def test_an_index_of_a_trusted_host_is_read(
     uv: Uv, python: Interpreter, plain: Loopback, wheel: Wheel, tmp_path: Path, way: str
 ) -> None:
     config = tmp_path / "pip.conf"
@@ -131,12 +131,12 @@ def test_which_hosts_are_trusted(named: str, url: str, expected: bool) -> None:
     assert is_trusted(url, {**NO_PIP, "PIP_TRUSTED_HOST": named}) == expected
 
 
-def test_an_address_that_makes_no_sense_is_an_error_in_words() -> None:
+def test_an_invalid_address_is_a_clear_error() -> None:
     with pytest.raises(FetchError, match="is not encrypted"):
         require_encrypted(("http://[::1/",), NO_PIP, "the index")
 
 
-def test_the_next_mirror_is_tried_and_the_reason_told(uv: Uv, python: Interpreter, said: list[str]) -> None:
+def test_the_next_mirror_is_tried_with_a_note(uv: Uv, python: Interpreter, said: list[str]) -> None:
     def ask(url: str) -> str:
         if url != "https://good.invalid":
             uv.resolve(["thing"], index_url=url, python=python)
@@ -178,24 +178,24 @@ def test_pages_that_rocenv_reads_itself_follow_the_same_rule(
 
 
 @pytest.mark.parametrize("no_proxy", ["", "127.0.0.1", "*"])
-def test_uv_does_not_follow_an_index_to_where_nothing_is_encrypted(
+def test_uv_does_not_follow_an_index_to_an_unencrypted_address(
     uv: Uv, python: Interpreter, secure: Loopback, plain: Loopback, certificate: Path, no_proxy: str
 ) -> None:
     place = f"{plain.url}/simple/thing/"
     secure.always("/simple/thing/", Fault(status=302, headers={"Location": place}))
     uv = with_settings(uv, SSL_CERT_FILE=str(certificate), no_proxy=no_proxy)
-    with pytest.raises(FetchError, match="leads to `http://127") as caught:
+    with pytest.raises(FetchError, match="links to `http://127") as caught:
         uv.resolve(["thing"], index_url=f"{secure.url}/simple", python=python)
     assert (caught.value.code, plain.requests) == ("unencrypted", [])
 
 
-def test_uv_does_not_read_files_where_nothing_is_encrypted(
+def test_uv_does_not_read_files_from_unencrypted_addresses(
     uv: Uv, python: Interpreter, secure: Loopback, plain: Loopback, certificate: Path, wheel: Wheel
 ) -> None:
-    """Without a hash on the page, uv would download the wheel and take its word for it."""
+    """Without a hash on the page, uv would download and trust the wheel."""
     secure.files = _site(wheel, f"{plain.url}/{wheel.filename}")
     uv = with_settings(uv, SSL_CERT_FILE=str(certificate))
-    with pytest.raises(FetchError, match="leads to `http://127") as caught:
+    with pytest.raises(FetchError, match="links to `http://127") as caught:
         uv.resolve(["thing"], index_url=f"{secure.url}/simple", python=python)
     assert (caught.value.code, plain.requests) == ("unencrypted", [])
 
@@ -259,7 +259,7 @@ def test_what_uv_sees_of_the_environment(
         return found
 
     base = seen()
-    kept = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}  # uv takes an empty one for none
+    kept = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}  # uv treats an empty one as unset
     assert SWITCHES.keys() & base.keys() <= kept
     assert base["http_proxy"] == "http://127.0.0.1:0"
     assert "HTTP_PROXY" not in seen(HTTP_PROXY="http://p.invalid")
@@ -268,7 +268,7 @@ def test_what_uv_sees_of_the_environment(
     assert (behind["HTTPS_PROXY"], behind["NO_PROXY"]) == ("http://p.invalid", "corp.invalid")
     assert behind["http_proxy"] == "http://127.0.0.1:0"
 
-    # uv knows the hash of each Python, so a mirror of them may be anything, but not another list of them.
+    # uv knows the hash of each Python, so mirrors may be unencrypted, but not another list of Pythons.
     mirror = with_settings(uv, UV_PYTHON_INSTALL_MIRROR="http://corp.invalid/pythons", http_proxy="http://p")
     assert json.loads(_install("3.12", mirror).stdout)["http_proxy"] == "http://p"
     listed = {"UV_PYTHON_DOWNLOADS_JSON_URL": "http://corp.invalid/list.json"}

@@ -18,7 +18,7 @@ OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @pytest.mark.parametrize("spec", ["", OWN, f">={OWN},<{sys.version_info[0] + 1}", f"=={OWN}.*"])
-def test_rocenvs_own_python_is_taken_where_it_fits(uv: Uv, spec: str) -> None:
+def test_rocenvs_own_python_is_used_if_it_fits(uv: Uv, spec: str) -> None:
     found = find_python(spec, uv)
     assert found.path == Path(sys.executable)
     assert found.version == ".".join(map(str, sys.version_info[:3]))
@@ -26,7 +26,7 @@ def test_rocenvs_own_python_is_taken_where_it_fits(uv: Uv, spec: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
-def test_a_python_given_by_path_is_taken(uv: Uv, tmp_path: Path) -> None:
+def test_a_python_given_by_path_is_used(uv: Uv, tmp_path: Path) -> None:
     other = tmp_path / "my python"
     other.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     other.chmod(0o755)
@@ -54,27 +54,27 @@ def test_a_python_that_does_not_run_is_named(uv: Uv, tmp_path: Path) -> None:
 @pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the download is for one platform"
 )
-def test_a_python_that_is_nowhere_is_fetched_into_the_home(
+def test_a_missing_python_is_downloaded_into_the_home(
     uv: Uv, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    too_old = put_python(tmp_path / "python2", "2.7.1")  # stands for the one that runs rocenv
+    too_old = put_python(tmp_path / "python2", "2.7.1")  # replaces the one that runs rocenv
     environ = {**uv.environ, "PATH": "/nowhere", "UV_PYTHON_DOWNLOADS": "automatic"}
     environ["UV_PYTHON_DOWNLOADS_JSON_URL"] = downloads_of(Path(sys.executable).resolve(), tmp_path)
     monkeypatch.setattr(sys, "executable", str(too_old))
     assert find_python(OWN, replace(uv, environ=environ)).series == OWN
     assert said == [f"No Python {OWN} on this machine; downloading one"]
     assert list(uv.pythons.glob(f"cpython-{OWN}.*/bin/python3"))
-    # It is there now: also for those who forbid downloads.
+    # It is installed now, even for users who forbid downloads.
     assert find_python(OWN, replace(uv, offline=True, environ=environ)).series == OWN
     assert len(said) == 1
     assert not (tmp_path / "user" / ".local" / "bin").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
-def test_a_python_of_the_store_is_refused_even_where_it_is_named(
+def test_a_python_from_the_store_is_refused_even_if_named(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A venv of it lies outside of the Store's folder."""
+    """Its venv is outside the Store's folder."""
     venv = put_python(tmp_path / "venv" / "python", "3.98.1", base="C:/Program Files/WindowsApps/Python.3.98")
     monkeypatch.setattr(Uv, "run", lambda *_: Outcome(code=0, stdout=f"{venv}\n", stderr=""))
     with pytest.raises(RocenvError, match="Microsoft Store") as caught:
@@ -84,7 +84,7 @@ def test_a_python_of_the_store_is_refused_even_where_it_is_named(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Pythons are shell scripts")
-def test_a_python_of_the_store_that_uv_finds_is_passed_over(
+def test_a_python_from_the_store_found_by_uv_is_skipped(
     uv: Uv, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, other = (
@@ -102,7 +102,7 @@ def test_a_python_of_the_store_that_uv_finds_is_passed_over(
 
     monkeypatch.setattr(Uv, "run", run)
     with pytest.raises(
-        RocenvError, match=r"no Python `3\.98`: the only one here is from the Microsoft Store"
+        RocenvError, match=r"no Python `3\.98`: the only one on this machine is from the Microsoft Store"
     ):
         find_python("3.98", uv)
     assert find_python("3.98", replace(uv, environ={})).path == other
@@ -115,7 +115,7 @@ def test_paths_of_the_store_are_known() -> None:
 
 
 def put_python(path: Path, version: str, base: str = "/usr") -> Path:
-    """A script that answers rocenv's questions as a Python of this version would."""
+    """Write a script that answers rocenv's questions like a Python of this version."""
     path.parent.mkdir(exist_ok=True)
     answer = {"version": version, "free_threaded": False, "pip_wheel": "", "base": base}
     path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
@@ -124,7 +124,7 @@ def put_python(path: Path, version: str, base: str = "/usr") -> Path:
 
 
 def downloads_of(real: Path, folder: Path) -> str:
-    """A list of downloads of the form uv reads: one, whose Python is a script that runs `real`."""
+    """Write a download list in uv's format with one Python, a script that runs `real`."""
     version = ".".join(map(str, sys.version_info[:3]))
     root = folder / "build" / "python"
     (root / "bin").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Passwords in addresses of mirrors: they are used, and written nowhere but in the settings."""
+"""Passwords in mirror addresses are used, but written only to the settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_login(url: str, password: str) -> str:
 
 
 def forms(password: str) -> list[bytes]:
-    """How a password may be written: as it is, in an address, and in a header."""
+    """Return the spellings of a password: plain, in an address, and in a header."""
     header = base64.b64encode(f"{NAME}:{password}".encode())
     return [b"hunter2", header.rstrip(b"=")[:-2]]
 
@@ -65,8 +65,8 @@ def said(done: subprocess.CompletedProcess[str], password: str) -> bool:
 
 
 def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Write what people send to others: a pack, and a report of `verify`."""
-    for variable in ("ROCENV_SYSROOT", "ROCENV_TARGET", "ROCENV_PROFILES"):  # they are of this machine
+    """Create what users send to others: a support bundle, and a report of `verify`."""
+    for variable in ("ROCENV_SYSROOT", "ROCENV_TARGET", "ROCENV_PROFILES"):  # they belong to this machine
         del mini.env[variable]
     mini.env.update(env)
     done = mini.run("doctor", "--collect", str(out / "pack.zip"))
@@ -78,7 +78,7 @@ def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingPr
 
 
 def look(mini: Mini, done: subprocess.CompletedProcess[str], password: str, name: str = "demo") -> None:
-    """Look at what `create` printed, at the lock that others get, and at all files."""
+    """Check the output of `create`, the lock for others, and all files."""
     assert done.returncode == 0, done.stderr
     assert not said(done, password), (done.stdout, done.stderr)
     for command in (("lock", name), ("doctor", "--json")):
@@ -89,7 +89,7 @@ def look(mini: Mini, done: subprocess.CompletedProcess[str], password: str, name
 
 
 def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
-    """Run every command that writes or prints something about an env, and look at all of it."""
+    """Run every command that prints or writes something about an env, and check everything."""
     out = mini.root / "out"
     out.mkdir()
     (out / "app.log").write_text("hipErrorNoBinaryForGpu\n")
@@ -157,7 +157,7 @@ class TestPackagesOfDebian:
         assert holders(mini.home, ENCODED) == []
 
     @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "http://no-such-host.invalid"])
-    def test_of_a_server_that_is_not_there(self, server: str) -> None:
+    def test_of_a_missing_server(self, server: str) -> None:
         network = Network(mirrors=(("debian:", (with_login(server, ENCODED),)),), pause_s=0.001)
         with pytest.raises(FetchError) as caught:
             network.get("debian:dists/mini/InRelease")
@@ -165,7 +165,7 @@ class TestPackagesOfDebian:
         assert server in text
         assert not any(form in text.encode() for form in forms(ENCODED))
 
-    def test_a_download_that_was_cut(self, mini: Mini) -> None:
+    def test_an_interrupted_download(self, mini: Mini) -> None:
         from tests.loopback import Fault
 
         mini.server.login = f"{NAME}:{ENCODED}"
@@ -263,7 +263,7 @@ class TestWheels:
 
 @pytest.mark.parametrize("release", ["10.0", "7.14"])
 def test_wheels_of_amd(tmp_path: Path, release: str) -> None:
-    """10.0 is an index of pages, 7.14 one page of AMD's files beside the general index."""
+    """10.0 is an index of pages, 7.14 a page of AMD's files beside the general index."""
     with AmdIndex() as index:
         home = tmp_path / "home"
         write_settings(home, index)

@@ -1,4 +1,4 @@
-"""An env of ROCm wheels that is not as it should be: what `verify` and `doctor` say, and what helps."""
+"""Broken envs of ROCm wheels: what `verify` and `doctor` report, and how to fix them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNCONSTRAINED = {"PIP_CONSTRAINT": "", "UV_CONSTRAINT": ""}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home with an env `sd` of ROCm 10.0.0 and torch; each test leaves it as it was."""
+    """A home with an env `sd` of ROCm 10.0.0 and torch; each test restores it."""
     with AmdIndex() as index:
         amd = world(tmp_path_factory.mktemp("amd"), index)
         amd.run("create", "sd", *CREATE, "--no-verify", "-y")
@@ -52,7 +52,7 @@ def added(path: Path, content: bytes) -> Iterator[Path]:
 
 
 def test_a_library_that_rocm_sdk_finds_instead_fails_load(made: World) -> None:
-    """`rocm_sdk` takes the first of several files, and PyTorch with it."""
+    """`rocm_sdk` uses the first of several files, and so does PyTorch."""
     library = made.site("sd") / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
     with added(library.with_suffix(".6"), b"left by an older release") as other:
         load_ = rungs(made, "--upto", "load")["load"]
@@ -69,7 +69,7 @@ def test_a_library_that_rocm_sdk_finds_instead_fails_load(made: World) -> None:
         ("import sys; sys.modules['_rocm_sdk_core'] = None", "(amdhip64: ModuleNotFoundError"),
         (
             "import rocm_sdk; rocm_sdk.__version__ = '10.1.0'",
-            "package `rocm` is 10.1.0, and the lock has 10.0.0",
+            "package `rocm` is 10.1.0, but the lock has 10.0.0",
         ),
         ("import os; os._exit(3)", "ended with exit code 3 in `rocm_sdk`"),
     ],
@@ -93,7 +93,7 @@ def test_a_runtime_from_elsewhere_fails_load(made: World, tmp_path: Path) -> Non
 
 
 def test_only_rocms_libraries_must_not_come_from_elsewhere(made: World, tmp_path: Path) -> None:
-    """A wheel of a venv may bring the C++ runtime of Windows, as the machine does."""
+    """A wheel in a venv may bundle the Windows C++ runtime, as the system does."""
     prefix = Prefix(made.prefix("sd"))
     c_library = load().c_library[0]
     probe = probe_of(prefix, prefix.record(), c_library, target=TARGET, work_dir=tmp_path, timeout_s=1)
@@ -105,7 +105,7 @@ def test_only_rocms_libraries_must_not_come_from_elsewhere(made: World, tmp_path
 # ---------------------------------------------------------------- blas and torch
 
 
-def test_kernels_of_another_card_are_named_with_the_command_that_adds_them(made: World) -> None:
+def test_missing_kernels_are_named_with_the_command_that_adds_them(made: World) -> None:
     env = {"ROCENV_STANDIN_TARGET": "gfx1201", "ROCENV_STANDIN_FAIL": "sgemm=error:6"}
     found = rungs(made, "--target", "gfx1201", **env)
     assert found["gemm"]["status"] == "passed"
@@ -122,7 +122,7 @@ def test_kernels_of_another_card_are_named_with_the_command_that_adds_them(made:
 
 
 def test_a_torch_that_returns_zeros_fails(made: World) -> None:
-    """A successful import, and even answers without an error, prove nothing."""
+    """Neither a successful import nor answers without errors prove anything."""
     done = made.run("verify", "sd", "--json", ok=False, ROCENV_STANDIN_FAIL="sgemm=zero")
     report = json.loads(done.stdout)
     torch = next(rung for rung in report["rungs"] if rung["rung"] == "torch")
@@ -135,7 +135,7 @@ def test_a_torch_that_returns_zeros_fails(made: World) -> None:
 # ---------------------------------------------------------------- packages that pip replaced
 
 
-def test_a_torch_that_pip_replaced_is_named_and_put_back(made: World, tmp_path: Path) -> None:
+def test_a_torch_replaced_by_pip_is_named_and_restored(made: World, tmp_path: Path) -> None:
     page = tmp_path / "pypi"
     page.mkdir()
     _plain_wheel(page, "torch", "2.13.0+cu130")
@@ -143,7 +143,7 @@ def test_a_torch_that_pip_replaced_is_named_and_put_back(made: World, tmp_path: 
     install = (python, "-m", "pip", "install", "--no-index", f"--find-links={page}", "torch==2.13.0+cu130")
     subprocess.run(install, env={**made.env, **UNCONSTRAINED}, check=True, capture_output=True, timeout=60)
     files = rungs(made, "--upto", "files")["files"]
-    assert "package `torch` is 2.13.0+cu130, and the lock has 2.13.0+rocm10.0.0" in files["detail"]
+    assert "package `torch` is 2.13.0+cu130, but the lock has 2.13.0+rocm10.0.0" in files["detail"]
     [finding] = findings(made)
     assert (finding["check"], finding["code"]) == ("env_torch_replaced", "torch-wrong-wheel")
     assert "torch: 2.13.0+cu130" in json.dumps(finding)
@@ -152,7 +152,7 @@ def test_a_torch_that_pip_replaced_is_named_and_put_back(made: World, tmp_path: 
     assert rungs(made, "--upto", "files")["files"]["status"] == "passed"
 
 
-def test_rocm_of_two_releases_is_named_and_put_back(made: World) -> None:
+def test_rocm_of_two_releases_is_named_and_restored(made: World) -> None:
     python = str(made.prefix("sd") / "venv" / "bin" / "python")
     page = f"{made.index.url}/stable/rocm/whl-next/"
     install = (python, "-m", "pip", "install", "--no-deps", f"--index-url={page}", "rocm-sdk-core==10.1.0")
@@ -165,9 +165,7 @@ def test_rocm_of_two_releases_is_named_and_put_back(made: World) -> None:
 
 
 @pytest.mark.parametrize(("version", "shown"), [("main", "main"), ("", "ENOENT")])
-def test_a_package_without_a_version_is_not_the_one_of_the_lock(
-    made: World, version: str, shown: str
-) -> None:
+def test_a_package_without_a_version_differs_from_the_lock(made: World, version: str, shown: str) -> None:
     with added(made.site("sd") / f"rocm_sdk_core-{version}.dist-info", b""):
         [finding] = findings(made)
     assert finding["check"] == "env_rocm_mixed"

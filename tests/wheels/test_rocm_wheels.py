@@ -64,7 +64,7 @@ checked = "2026-11-22"
 
 @dataclass
 class World:
-    """A home whose mirrors lead to the indices of AMD on loopback."""
+    """A home whose mirrors lead to AMD's indices on loopback."""
 
     home: Path
     index: AmdIndex
@@ -87,10 +87,10 @@ class World:
 
 
 def write_settings(home: Path, index: AmdIndex) -> None:
-    """Lead a home to the indices on loopback, and tell it the hashes of what is there."""
+    """Point a home to the loopback indices, and give it the hashes of their files."""
     index.write_mirrors(home)
     (home / "profiles").mkdir()
-    # The shipped hashes are those of AMD's own files.
+    # The shipped hashes are for AMD's real files.
     rows = [
         _HASH.format(index=row.index, file=row.file, sha256=index.wheel(row.file).sha256)
         for row in load().file_hash
@@ -111,7 +111,7 @@ def world(root: Path, index: AmdIndex) -> World:
         "ROCENV_STANDIN_TARGET": "gfx1151",
         "UV_HTTP_RETRIES": "0",
         "UV_PYTHON_DOWNLOADS": "never",
-        # No proxy at all: the addresses behind the mirrors fail at once, and nothing leaves this machine.
+        # No proxy: the addresses behind the mirrors fail at once, and nothing leaves this machine.
         "https_proxy": "http:///",
     }
     return World(home, index, env)
@@ -125,14 +125,14 @@ def amd(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home for plans alone, which change nothing there."""
+    """A home for plans only, which change nothing."""
     with AmdIndex() as index:
         yield world(tmp_path_factory.mktemp("plans"), index)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home with an env `sd` of ROCm 10.0.0 and torch, and one with the compilers, `dev`."""
+    """A home with an env `sd` of ROCm 10.0.0 and torch, and one with compilers, `dev`."""
     with AmdIndex() as index:
         amd = world(tmp_path_factory.mktemp("amd"), index)
         amd.run("create", "sd", *CREATE, "--no-verify", "-y")
@@ -146,14 +146,14 @@ def names(plan: Any, kind: str) -> list[str]:
 
 
 def changed(wheel: bytes) -> bytes:
-    """Change what is inside the first member of a wheel, and nothing that uv reads to plan."""
+    """Change the first member of a wheel, but nothing that uv reads when planning."""
     return wheel[:120] + bytes([wheel[120] ^ 1]) + wheel[121:]
 
 
 # ---------------------------------------------------------------- the plan
 
 
-def test_a_release_brings_its_c_library_where_the_machines_is_older(amd: World) -> None:
+def test_a_release_includes_its_c_library_if_the_machines_is_older(amd: World) -> None:
     for glibc, brings in (("2.17", False), ("9.9", True)):
         (amd.home / "profiles" / "real.toml").write_text(amd_real.row("7.14.0", "gfx1151", glibc))
         plan = amd.json("resolve", "--rocm", "7.14.0", "--target", "gfx1151")
@@ -161,7 +161,7 @@ def test_a_release_brings_its_c_library_where_the_machines_is_older(amd: World) 
         assert any("through its loader" in note for note in plan["notes"]) is brings
 
 
-def test_a_plan_reads_the_chain_of_device_packages_from_metadata_alone(plans: World) -> None:
+def test_a_plan_resolves_device_packages_from_metadata(plans: World) -> None:
     plan = plans.json("resolve", *CREATE)
     assert names(plan, "rocm") == [
         "rocm 10.0.0",
@@ -205,8 +205,8 @@ def test_several_targets_get_the_packages_of_each(plans: World) -> None:
         assert f"amd-torch-device-{package} 2.13.0+rocm10.0.0" in torch
 
 
-def test_a_build_for_another_release_is_not_taken(amd: World) -> None:
-    """The newest triton that a PyTorch without a bound takes is for a newer ROCm."""
+def test_a_build_for_another_release_is_not_used(amd: World) -> None:
+    """The newest triton that an unbounded PyTorch accepts is for a newer ROCm."""
     data = amd.index.wheel(TORCH).data
     unbound = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(unbound, "w") as new:
@@ -222,8 +222,8 @@ def test_a_build_for_another_release_is_not_taken(amd: World) -> None:
     assert "all wheels of an env must be for the same release, here 10.0.0" in said
 
 
-def test_a_torch_without_kernels_for_the_gpu_is_not_taken(amd: World) -> None:
-    """uv takes an extra that a wheel does not have for one that adds nothing."""
+def test_a_torch_without_kernels_for_the_gpu_is_not_used(amd: World) -> None:
+    """uv ignores extras that a wheel does not have."""
     stable = replace(amd_wheels.STABLE[0], targets=("gfx1100",))
     amd.index.replace(TORCH, amd_wheels.torch(stable, "2.13.0", CURRENT, LINUX).data)
     done = amd.run("resolve", *CREATE, ok=False)
@@ -238,9 +238,7 @@ def test_a_nightly_is_the_newest_that_has_torch_too(plans: World) -> None:
     assert newest.startswith("10.2.0a2026")
     assert older < newest
     assert f"torch 2.14.0+rocm{older}" in names(with_torch, "torch")
-    assert with_torch["components"][0]["why"].endswith(
-        "built for gfx1100; what AMD promises is not known yet"
-    )
+    assert with_torch["components"][0]["why"].endswith("built for gfx1100; AMD's support is not known yet")
     assert not any("release candidate" in note for note in with_torch["notes"]), (
         "its index has just listed it"
     )
@@ -257,19 +255,19 @@ def test_a_release_that_its_index_does_not_have_yet(plans: World, rocm: str, sai
     done = plans.run("resolve", "--rocm", rocm, "--torch", "--target", "gfx1100", ok=False)
     told = " ".join(done.stderr.decode().split())
     assert done.returncode == 1
-    assert "Matching sets exist, but none is complete in its channel: " in told
+    assert "Matching sets exist, but their channels lack some of the packages: " in told
     assert f"rocm/whl-next/ {said}" in told
     assert hint in told
 
 
-def test_a_nightly_that_lacks_a_part_is_passed_over(amd: World) -> None:
+def test_an_incomplete_nightly_is_skipped(amd: World) -> None:
     wish = ("--channel", "therock-nightly", "--target", "gfx1100")
     newest = amd.json("resolve", *wish)["components"][0]["version"]
     amd.index.remove(f"rocm_sdk_libraries-{newest}-py3-none-linux_x86_64.whl")
     older = amd.json("resolve", *wish)["components"][0]["version"]
     assert older < newest
     done = amd.run("resolve", *wish, "--rocm", newest, ok=False)
-    assert f"has no `rocm-sdk-libraries` of ROCm {newest}" in " ".join(done.stderr.decode().split())
+    assert f"has no `rocm-sdk-libraries` for ROCm {newest}" in " ".join(done.stderr.decode().split())
     assert amd.json("resolve", *wish, "--rocm", older)["components"][0]["version"] == older
 
 
@@ -295,7 +293,7 @@ def test_an_index_without_ranges_or_with_hashes_gives_the_same_plan(plans: World
 # ---------------------------------------------------------------- trust
 
 
-def test_a_file_that_is_not_the_one_known_to_rocenv_is_refused(amd: World) -> None:
+def test_a_file_with_another_hash_than_the_data_is_refused(amd: World) -> None:
     amd.index.replace(CORE, changed(amd.index.wheel(CORE).data))
     done = amd.run("create", "sd", *WITHOUT_TORCH, "-y", ok=False)
     assert done.returncode == 1
@@ -309,10 +307,10 @@ def test_an_index_that_contradicts_a_known_hash_is_refused(tmp_path: Path) -> No
         index.break_hash(CORE)
         done = amd.run("create", "sd", *WITHOUT_TORCH, "-y", ok=False)
         assert done.returncode == 1
-        assert "states another sha256" in done.stderr.decode()
+        assert "has another sha256" in done.stderr.decode()
 
 
-def test_the_first_download_is_what_all_later_ones_must_be(made: World, tmp_path: Path) -> None:
+def test_later_downloads_must_match_the_first(made: World, tmp_path: Path) -> None:
     pins = made.home / "pins.json"
     assert len(json.loads(pins.read_text())["pins"]) > 10
     lock = tmp_path / "sd.lock"
@@ -321,7 +319,7 @@ def test_the_first_download_is_what_all_later_ones_must_be(made: World, tmp_path
         each["sha256"] for part in json.loads(lock.read_text())["components"] for each in part["artifacts"]
     )
     with AmdIndex() as index:
-        later = world(tmp_path, index)  # a home with nothing but what the first downloads have recorded
+        later = world(tmp_path, index)  # a home with only the records of the first downloads
         shutil.copy(pins, later.home)
         index.replace(TORCH, changed(index.wheel(TORCH).data))
         done = later.run("create", "sd", *CREATE, "-y", ok=False)
@@ -341,7 +339,7 @@ def test_an_index_that_states_another_hash_than_the_first_download_had_is_refuse
         assert "its first download had" in " ".join(done.stderr.decode().split())
 
 
-def test_a_page_that_makes_no_sense_is_an_error_in_words(amd: World) -> None:
+def test_an_invalid_page_is_a_clear_error(amd: World) -> None:
     paths = ("/stable/rocm/pytorch/whl-next/torch/", "/stable/rocm/core/whl-next/rocm/")
     for path in paths:
         amd.index.drop_page(path)
@@ -359,7 +357,7 @@ def test_a_page_that_makes_no_sense_is_an_error_in_words(amd: World) -> None:
     assert "open that address in a browser" in done.stderr.decode()
 
 
-def test_a_damaged_first_download_is_an_error_in_words(amd: World) -> None:
+def test_a_damaged_first_download_is_a_clear_error(amd: World) -> None:
     for content in (b"\x1f\x8b damaged", b"PK\x05\x06" + bytes(18)):
         amd.index.replace(DEVICE, content)
         done = amd.run("create", "x", *WITHOUT_TORCH, "-y", ok=False)
@@ -368,7 +366,7 @@ def test_a_damaged_first_download_is_an_error_in_words(amd: World) -> None:
         assert DEVICE in done.stderr.decode(), content
 
 
-def test_a_page_in_place_of_a_wheel_is_not_pinned(amd: World) -> None:
+def test_a_web_page_instead_of_a_wheel_is_not_pinned(amd: World) -> None:
     amd.index.replace(TORCH, b"PK\x03\x04 please sign in" * 100)
     done = amd.run("create", "sd", *CREATE, "-y", ok=False)
     assert done.returncode == 1
@@ -377,8 +375,8 @@ def test_a_page_in_place_of_a_wheel_is_not_pinned(amd: World) -> None:
     assert not pins.exists() or "/torch-2.13" not in pins.read_text()
 
 
-def test_a_package_whose_metadata_cannot_be_read_is_an_error_in_words(tmp_path: Path) -> None:
-    """No hash is known that tells it from the right one."""
+def test_a_package_with_unreadable_metadata_is_a_clear_error(tmp_path: Path) -> None:
+    """No hash identifies the right one."""
     metadata = "Metadata-Version: 2.1\nName: ro\u0109m\nVersion: 10.0.0\n".encode()
     sdist = _sdist(tmp_path, {"PKG-INFO": metadata})
     wheel = tmp_path / "x.whl"
@@ -390,9 +388,9 @@ def test_a_package_whose_metadata_cannot_be_read_is_an_error_in_words(tmp_path: 
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("rocm-10.0.0.dist-info/METADATA", metadata)
     content = wheel.read_bytes()
-    at = content.index(b"/METADATA") + len("/METADATA") + 9  # after the name: the head of LZMA, and a zero
+    at = content.index(b"/METADATA") + len("/METADATA") + 9  # after the name: the LZMA header, and a zero
     wheel.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
-    with pytest.raises(ArchiveError, match="is no Python package: Corrupt"):
+    with pytest.raises(ArchiveError, match="did not serve a Python package: Corrupt"):
         require_package(_artifact("rocm", kind="wheel"), wheel)
 
 
@@ -413,9 +411,9 @@ def test_a_source_archive_becomes_a_wheel_without_running_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("member", ["../../out.py", "/etc/out.py", "src/../../out.py"])
-def test_a_source_archive_that_leads_out_is_refused(tmp_path: Path, member: str) -> None:
+def test_a_source_archive_with_escaping_paths_is_refused(tmp_path: Path, member: str) -> None:
     path = _sdist(tmp_path, {member: b"x"})
-    with pytest.raises(ArchiveError, match="must not hold"):
+    with pytest.raises(ArchiveError, match="must not contain"):
         wheel_of(path, _artifact("rocm"), [])
 
 
@@ -445,7 +443,7 @@ def test_an_env_of_wheels_passes_the_whole_ladder(made: World) -> None:
     assert not made.index.asked("setup.py")
 
 
-def test_activation_points_at_the_wheels_and_at_nothing_else(made: World) -> None:
+def test_activation_points_only_to_the_wheels(made: World) -> None:
     activate = made.prefix("sd") / "activate"
     script = f'. "{activate}"; env -0; which python'
     env = {**made.env, "HIP_PATH": "/opt/rocm", "LD_LIBRARY_PATH": "/opt/rocm/lib", "ROCM_PATH": "/opt/rocm"}
@@ -500,10 +498,8 @@ def test_a_package_that_is_built_in_isolation_installs_under_the_constraints(
     made.run("run", "sd", "--", "python", "-c", "import isolated")
 
 
-def test_a_package_that_needs_torch_to_be_built_is_not_built_with_another(
-    made: World, tmp_path: Path
-) -> None:
-    """Neither by the pip of the env, nor by a current one, nor by uv; with that of the env it is built."""
+def test_a_package_that_needs_torch_is_not_built_with_another(made: World, tmp_path: Path) -> None:
+    """Neither with the env's pip, nor a current one, nor uv; it is built with the env's torch."""
     source = isolated(tmp_path / "isolated", requires="torch")
     page = tmp_path / "pypi"
     page.mkdir()
@@ -548,7 +544,7 @@ def test_a_repaired_device_wheel_keeps_its_links_among_the_compilers(made: World
 
 
 def test_repair_reports_a_file_of_a_package_that_its_wheel_does_not_bring_back(made: World) -> None:
-    """Launchers come and go with uv's version; files of a package do not, also in a folder called bin."""
+    """Launchers depend on uv's version; files of a package do not, even in a folder named bin."""
     prefix = prefix_of(Home(made.home), "sd")
     record = prefix.record()
     lost = f"{made.site('sd').relative_to(prefix.path).as_posix()}/_rocm_sdk_core/bin/lost"
@@ -565,7 +561,7 @@ def test_repair_reports_a_file_of_a_package_that_its_wheel_does_not_bring_back(m
 
 
 def listed(amd: World, name: str) -> set[str]:
-    """The files that the record of an env has."""
+    """Return the files in the env's record."""
     prefix = prefix_of(Home(amd.home), name)
     return set(prefix.files(prefix.record()))
 
@@ -583,7 +579,7 @@ def test_an_env_is_repaired_cloned_and_rebuilt_without_a_connection(made: World)
     made.run("lock", "sd", "-o", str(lock))
     made.run("create", "again", "--from", str(lock), "--no-verify", "-y", ROCENV_OFFLINE="1")
     for wheel in (made.home / "cache" / "uv" / "rocenv-wheels").glob("*/rocm-10.0.0-*.whl"):
-        wheel.write_bytes(b"lost")  # what rocenv makes of the archive of `rocm` is made again
+        wheel.write_bytes(b"lost")  # the wheel built from the sdist of `rocm` is rebuilt
     made.run("create", "anew", *CREATE, "--no-verify", "-y", ROCENV_OFFLINE="1")
     assert len(made.index.requests) == before
     for name in ("twin", "again", "anew"):
@@ -593,7 +589,7 @@ def test_an_env_is_repaired_cloned_and_rebuilt_without_a_connection(made: World)
         ).read_bytes()
 
 
-# As SD.Next, which installs a PyTorch that it chooses itself unless it is told not to.
+# Like SD.Next, which installs its own choice of PyTorch unless told not to.
 _APP = """
 import json, os, sys
 if "--skip-torch" not in sys.argv:
@@ -605,9 +601,7 @@ print(json.dumps(found))
 """
 
 
-def test_an_app_uses_the_torch_of_the_env_and_its_own_installer_stays_off(
-    made: World, tmp_path: Path
-) -> None:
+def test_an_app_uses_the_envs_torch_and_skips_its_installer(made: World, tmp_path: Path) -> None:
     app = tmp_path / "SD Next"
     app.mkdir()
     (app / "launch.py").write_text(_APP)
@@ -624,7 +618,7 @@ def test_an_app_uses_the_torch_of_the_env_and_its_own_installer_stays_off(
 
 
 def isolated(source: Path, *, requires: str) -> Path:
-    """Write the sources of a package that needs another one to be built."""
+    """Write the sources of a package that needs another one for its build."""
     source.mkdir()
     _plain_wheel(source, "isolated", "1.0")
     (source / "backend.py").write_text(_BACKEND.format(module=requires))
@@ -634,7 +628,7 @@ def isolated(source: Path, *, requires: str) -> Path:
     return source
 
 
-# A build that needs `helper`, which is installed for it alone, and hands out a wheel made before.
+# A build that needs `helper`, which is installed only for it, and returns a prebuilt wheel.
 _BACKEND = """
 import shutil
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -651,7 +645,7 @@ def _plain_wheel(folder: Path, name: str, version: str, requires: str = "") -> N
     (folder / wheel.filename).write_bytes(wheel.data)
 
 
-def test_a_gpu_that_runs_as_another_gets_the_kernels_of_that_one(plans: World) -> None:
+def test_an_override_selects_the_other_targets_kernels(plans: World) -> None:
     (plans.home / "profiles" / "override.toml").write_text(_OVERRIDE)
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", "--target", "gfx1170")
     names = {artifact["name"] for part in plan["components"] for artifact in part["artifacts"]}
@@ -664,7 +658,7 @@ def test_a_gpu_that_runs_as_another_gets_the_kernels_of_that_one(plans: World) -
 # ---------------------------------------------------------------- Linux on Windows
 
 
-def test_the_runtime_finds_the_library_for_wsl_by_the_name_that_it_looks_for(made: World) -> None:
+def test_the_runtime_finds_the_wsl_library_by_name(made: World) -> None:
     link = made.site("sd") / "_rocm_sdk_core/lib/librocdxg.so"
     assert os.readlink(link) == "librocdxg.so.1"
     link.unlink()
@@ -673,7 +667,7 @@ def test_the_runtime_finds_the_library_for_wsl_by_the_name_that_it_looks_for(mad
     made.run("verify", "sd", "--upto", "files")
 
 
-def test_on_wsl_the_env_reaches_the_gpu_that_windows_names(plans: World, tmp_path: Path) -> None:
+def test_on_wsl_the_env_reaches_windows_gpu(plans: World, tmp_path: Path) -> None:
     pnp = r"PCI\VEN_1002&DEV_1586&SUBSYS_17141043&REV_C1"
     adapter = {"Name": "AMD Radeon(TM) 8060S Graphics", "PNPDeviceID": pnp}
     machine = tmp_path / "machine"

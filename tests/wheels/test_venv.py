@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
 
-OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy beside those of the set
+OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy not in the set
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv"),
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 class Bench:
-    """A set whose wheels lie fetched, named by their hash, and the envs made of it."""
+    """A set with downloaded wheels, named by hash, and the envs created from it."""
 
     def __init__(self, folder: Path, wheels: list[Wheel], python: Interpreter, uv: Uv) -> None:
         self.folder, self.python, self.uv = folder, python, uv
@@ -76,14 +76,14 @@ def run(*argv: str | Path) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def test_the_set_works_and_is_known_by_version(bench: Bench) -> None:
+def test_the_set_works_and_has_version_pins(bench: Bench) -> None:
     venv, entries = bench.create("a")
     code = "import torch, importlib.metadata as m; torch.main(); print(m.version('torch'))"
     path, version = run(venv / "bin" / "python", "-c", code).splitlines()
     assert path == f"torch of {bench.site(venv)}/torch/__init__.py"
     assert version == "2.5.1+rocm6.2"
     assert run(venv / "bin" / "torchrun").startswith("torch of ")
-    # With a direct_url.json, `pip freeze` would name a file of this machine.
+    # With a direct_url.json, `pip freeze` would print a path on this machine.
     assert not [path for path in entries if path.endswith("direct_url.json")]
 
 
@@ -114,7 +114,7 @@ def test_every_file_is_listed_with_its_hash(bench: Bench) -> None:
     assert [link for link in interpreters if link.startswith("/")]
 
 
-def test_a_second_env_shares_what_is_large_and_owns_what_is_small(bench: Bench) -> None:
+def test_a_second_env_shares_only_large_files(bench: Bench) -> None:
     sites = [bench.site(bench.create(name)[0]) for name in ("a", "b")]
     large = [(site / "torch" / "lib" / "libtorch_hip.so").stat() for site in sites]
     small = [(site / "torch" / "__init__.py").stat() for site in sites]
@@ -130,7 +130,7 @@ def test_an_edit_of_a_small_file_stays_in_its_env(bench: Bench, said: list[str])
         stream.write("raise SystemExit('edited')")
     _, again = bench.create("b")
     assert again == entries
-    assert said == []  # nothing had to be unpacked anew
+    assert said == []  # nothing had to be unpacked again
 
 
 def test_an_edited_library_does_not_reach_the_next_env(bench: Bench, said: list[str]) -> None:
@@ -143,13 +143,13 @@ def test_an_edited_library_does_not_reach_the_next_env(bench: Bench, said: list[
     assert (bench.site(second) / "torch" / "lib" / "libtorch_hip.so").read_bytes()[:6] != b"edited"
     assert again == entries
     (line,) = said
-    assert "torch/lib/libtorch_hip.so` is not what its wheel holds" in line
+    assert "torch/lib/libtorch_hip.so` differs from its wheel" in line
     assert "reinstalling torch" in line
     bench.create("c")
-    assert len(said) == 1  # the cache itself is whole again
+    assert len(said) == 1  # the cache itself is intact again
 
 
-def test_a_file_that_vanished_from_the_cache_is_put_back(bench: Bench, said: list[str]) -> None:
+def test_a_file_missing_from_the_cache_is_restored(bench: Bench, said: list[str]) -> None:
     _, entries = bench.create("a")
     (lost,) = (bench.uv.cache / "archive-v0").glob("*/filelock/__init__.py")
     lost.unlink()
@@ -158,7 +158,7 @@ def test_a_file_that_vanished_from_the_cache_is_put_back(bench: Bench, said: lis
     assert "reinstalling filelock" in said[0]
 
 
-def test_installing_again_puts_back_what_was_changed(bench: Bench) -> None:
+def test_installing_again_restores_changes(bench: Bench) -> None:
     venv, entries = bench.create("a")
     (bench.site(venv) / "torch" / "__init__.py").write_text("edited")
     (bench.site(venv) / "torch" / "lib" / "libtorch_hip.so").unlink()
@@ -170,7 +170,7 @@ def test_installing_again_puts_back_what_was_changed(bench: Bench) -> None:
     assert (bench.site(venv) / "torch" / "__init__.py").stat().st_nlink == 1
 
 
-def test_installing_again_needs_nothing_of_what_was_there(bench: Bench) -> None:
+def test_installing_again_needs_none_of_the_old_files(bench: Bench) -> None:
     venv, entries = bench.create("a")
     for lost in ("RECORD", "METADATA"):
         (bench.site(venv) / "torch-2.5.1+rocm6.2.dist-info" / lost).unlink()
@@ -178,7 +178,7 @@ def test_installing_again_needs_nothing_of_what_was_there(bench: Bench) -> None:
         assert bench.install(venv, *bench.artifacts) == entries, lost
 
 
-def test_what_the_user_added_to_a_venv_may_be_edited(bench: Bench, said: list[str]) -> None:
+def test_packages_added_by_the_user_may_be_edited(bench: Bench, said: list[str]) -> None:
     venv, _ = bench.create("a")
     added = build_wheel("my-tool", "1.0")
     (bench.folder / added.filename).write_bytes(added.data)
@@ -197,7 +197,7 @@ def test_a_wheel_that_contradicts_itself_is_refused(bench: Bench, how: dict[str,
     with pytest.raises(RocenvError) as caught:
         bench.create("a", liar)
     assert caught.value.code == "wheel-inconsistent"
-    assert "numpy holds files that differ from its own list" in caught.value.message
+    assert "numpy contains files that differ from its own list" in caught.value.message
 
 
 def _names(file: Path, folder: Path) -> bool:
@@ -230,7 +230,7 @@ def test_pip_of_the_env_can_still_replace_torch(bench: Bench, tmp_path: Path) ->
     assert {path: entries[path] for path in again} == again, "pip wrote into uv's cache"
 
 
-def test_two_installs_at_once_are_both_whole(bench: Bench, said: list[str]) -> None:
+def test_two_concurrent_installs_succeed(bench: Bench, said: list[str]) -> None:
     results: dict[str, dict[str, FileEntry]] = {}
 
     def create(name: str) -> None:
@@ -246,8 +246,8 @@ def test_two_installs_at_once_are_both_whole(bench: Bench, said: list[str]) -> N
 
 
 @pytest.mark.parametrize("used_before", [False, True])
-def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench, used_before: bool) -> None:
-    """It is removed, so that the next command fetches it again. A time that was set back hides nothing."""
+def test_a_file_with_the_wrong_hash_is_refused(bench: Bench, used_before: bool) -> None:
+    """It is removed, so that the next command downloads it again, even if its time was reset."""
     promised, other = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     if used_before:
         bench.create("before", bench.fetch(promised))
@@ -258,10 +258,10 @@ def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench, used_bef
     assert not bench.files[promised.sha256].exists()
 
 
-def test_a_wheel_that_is_exchanged_once_it_was_hashed_is_not_installed(
+def test_a_wheel_swapped_after_hashing_is_not_installed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its evil twin is as valid, and gone again when uv has read it."""
+    """The swapped wheel is valid, and gone after uv has read it."""
     promised, evil = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     artifact = bench.fetch(promised)
     install = Uv.install
@@ -280,7 +280,7 @@ def test_a_wheel_that_is_exchanged_once_it_was_hashed_is_not_installed(
     bench.create("b", artifact)
 
 
-def test_a_wheel_that_rotted_without_a_trace_is_removed(bench: Bench) -> None:
+def test_a_silently_corrupted_wheel_is_removed(bench: Bench) -> None:
     wheel = build_wheel("numpy", "1.26.4")
     artifact = bench.fetch(wheel)
     bench.create("a", artifact)
@@ -288,14 +288,14 @@ def test_a_wheel_that_rotted_without_a_trace_is_removed(bench: Bench) -> None:
     for folder in bench.uv.cache.iterdir():
         if folder.name != "rocenv-wheels":
             remove_path(folder)
-    os.utime(bench.uv.cache / "rocenv-wheels" / wheel.sha256, (2e9, 2e9))  # later than anything
+    os.utime(bench.uv.cache / "rocenv-wheels" / wheel.sha256, (2e9, 2e9))  # later than anything else
     with pytest.raises(FetchError, match=r"numpy 1\.26\.4 was damaged in the cache"):
         bench.create("b", artifact)
     bench.create("c", bench.fetch(wheel))
 
 
-def test_a_file_name_with_hidden_slashes_leads_nowhere_else(bench: Bench) -> None:
-    """A lock may come from anywhere."""
+def test_a_file_name_with_hidden_slashes_does_not_escape(bench: Bench) -> None:
+    """A lock is untrusted."""
     wheel = build_wheel("numpy", "1.26.4")
     artifact = structs.replace(bench.fetch(wheel), url=f"http://127.0.0.1:9/..%2f..%2f..%2f{wheel.filename}")
     bench.create("a", artifact)
@@ -303,7 +303,7 @@ def test_a_file_name_with_hidden_slashes_leads_nowhere_else(bench: Bench) -> Non
     assert link.parent == bench.uv.cache / "rocenv-wheels" / wheel.sha256
 
 
-def test_a_file_that_is_no_wheel_is_refused(bench: Bench) -> None:
+def test_a_file_that_is_not_a_wheel_is_refused(bench: Bench) -> None:
     venv, _ = bench.create("a")
     wheel = build_wheel("numpy", "1.26.4")
     for data in (b"<!doctype html>", b"", wheel.data[:-30]):
@@ -312,9 +312,11 @@ def test_a_file_that_is_no_wheel_is_refused(bench: Bench) -> None:
             bench.install(venv, bench.fetch(promised))
 
 
-def test_a_wheel_that_was_not_fetched_is_named(bench: Bench) -> None:
+def test_a_missing_wheel_is_named(bench: Bench) -> None:
     bench.files.clear()
-    with pytest.raises(FetchError, match=r"the wheel `filelock-3\.13\.1-py3-none-any\.whl` was not fetched"):
+    with pytest.raises(
+        FetchError, match=r"the wheel `filelock-3\.13\.1-py3-none-any\.whl` was not downloaded"
+    ):
         bench.create("a")
 
 
@@ -325,7 +327,7 @@ def test_a_lock_for_another_python_is_refused(bench: Bench) -> None:
     assert caught.value.hints == ("--python 3.7",)
 
 
-def test_a_venv_is_never_made_over_another(bench: Bench) -> None:
+def test_a_venv_never_replaces_another(bench: Bench) -> None:
     venv, entries = bench.create("a")
     with pytest.raises(PrefixError, match="already exists"):
         bench.uv.make_venv(venv, bench.python)
@@ -337,10 +339,10 @@ def test_a_missing_interpreter_is_named(bench: Bench, tmp_path: Path) -> None:
         bench.uv.make_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"))
 
 
-def test_a_path_that_windows_cannot_take_is_named(tmp_path: Path) -> None:
+def test_a_path_too_long_for_windows_is_named(tmp_path: Path) -> None:
     names = ["torch/__init__.py", f"torch/include/{'x' * 240}.h"]
     with pytest.raises(
-        PrefixError, match=r"the path of `torch/include/x+\.h` below .* and Windows takes 259"
+        PrefixError, match=r"the path of `torch/include/x+\.h` in .* but Windows allows 259"
     ) as caught:
         refuse_long(tmp_path, names)
     assert caught.value.code == "path-too-long"

@@ -60,7 +60,7 @@ def test_a_set_is_resolved_with_the_hashes_of_the_index(index: Index, resolve: R
     assert torch.url == f"{index.base}/{ROCM}/torch-2.5.1%2Brocm6.2-{index.wheels[ROCM][0].tag}.whl"
 
 
-def test_companions_come_from_the_general_index_and_replace_what_the_row_has(
+def test_companions_come_from_the_general_index(
     index: Index, resolve: Resolve, python: Interpreter, uv: Uv, said: list[str]
 ) -> None:
     general = build_wheel("numpy", "1.26.4", requires=["never-asked-for"])
@@ -85,7 +85,7 @@ def test_companions_come_from_the_general_index_and_replace_what_the_row_has(
     assert said[-1].endswith(f"trying {index.url('simple')}")
 
 
-def test_what_a_page_of_amds_own_wheels_lacks_comes_from_the_first_general_index_that_answers(
+def test_missing_dependencies_come_from_the_first_general_index_that_answers(
     index: Index, python: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tag = f"cp{python.series.replace('.', '')}"
@@ -139,7 +139,7 @@ def test_what_a_page_of_amds_own_wheels_lacks_comes_from_the_first_general_index
         "torch": "2.9.1+rocmsdk1",
         "torchvision": "0.24.1+rocmsdk1",
     }
-    assert [note.partition(":")[0] for note in notes] == ["the env gets no torchaudio"]
+    assert [note.partition(":")[0] for note in notes] == ["the env will not contain torchaudio"]
     assert f"trying {index.url('simple')}" in said.getvalue()
 
 
@@ -197,16 +197,14 @@ def test_a_companion_that_the_general_index_lacks_is_named(index: Index, python:
         with_companions((), {"numpy": "1.26.4"}, index_urls=[index.url("simple")], python=python, uv=uv)
 
 
-def test_a_cpu_torch_is_refused_even_where_it_is_the_only_one(index: Index, resolve: Resolve) -> None:
+def test_a_cpu_torch_is_refused_even_if_it_is_the_only_one(index: Index, resolve: Resolve) -> None:
     index.wheels["whl/cpu"] = [build_wheel("torch", "2.5.1+cpu")]
-    with pytest.raises(ResolutionImpossible, match=r"is 2\.5\.1\+cpu, which is not a build for `rocm6\.2`"):
+    with pytest.raises(ResolutionImpossible, match=r"is 2\.5\.1\+cpu, which is not built for `rocm6\.2`"):
         resolve("torch==2.5.*", folder="whl/cpu")
 
 
 @pytest.mark.parametrize("version", ["2.5.1+rocm6.2.4", "2.5.2"])
-def test_a_newer_build_for_another_rocm_is_no_substitute(
-    index: Index, resolve: Resolve, version: str
-) -> None:
+def test_a_newer_build_for_another_rocm_is_not_used(index: Index, resolve: Resolve, version: str) -> None:
     index.wheels[ROCM].append(build_wheel("torch", version))
     with pytest.raises(ResolutionImpossible) as caught:
         resolve("torch==2.5.*")
@@ -214,7 +212,7 @@ def test_a_newer_build_for_another_rocm_is_no_substitute(
     assert versions(resolve("torch==2.5.1+rocm6.2"))["torch"] == "2.5.1+rocm6.2"
 
 
-def test_a_users_own_uv_and_pip_settings_change_nothing(
+def test_the_users_uv_and_pip_settings_change_nothing(
     index: Index, resolve: Resolve, uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index.wheels["evil"] = [build_wheel("torch", "2.5.9+cu124"), build_wheel("numpy", "1.26.9")]
@@ -242,9 +240,7 @@ def test_a_users_own_uv_and_pip_settings_change_nothing(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the tags are those of Linux")
-def test_of_several_wheels_the_most_specific_is_taken(
-    index: Index, resolve: Resolve, python: Interpreter
-) -> None:
+def test_the_most_specific_wheel_is_used(index: Index, resolve: Resolve, python: Interpreter) -> None:
     series = "cp" + python.series.replace(".", "")
     best = build_wheel("numpy", "1.26.3", tag=f"{series}-{series}-manylinux_2_17_x86_64")
     index.wheels[ROCM] += [
@@ -257,7 +253,7 @@ def test_of_several_wheels_the_most_specific_is_taken(
     assert numpy.sha256 == best.sha256
 
 
-def test_wheels_for_other_pythons_only_name_those(index: Index, resolve: Resolve) -> None:
+def test_wheels_only_for_other_pythons_are_named(index: Index, resolve: Resolve) -> None:
     index.wheels[ROCM] = [
         build_wheel("torch", "2.2.0+rocm6.2", tag=f"cp{series}-cp{series}-linux_x86_64")
         for series in ("37", "38")
@@ -311,7 +307,7 @@ def test_an_index_that_is_down_is_an_error_of_one_line(resolve: Resolve) -> None
     assert caught.value.code == "unreachable"
 
 
-def test_the_next_address_is_tried_and_that_is_said(index: Index, resolve: Resolve, said: list[str]) -> None:
+def test_the_next_address_is_tried_with_a_note(index: Index, resolve: Resolve, said: list[str]) -> None:
     index.wheels["stale"] = [build_wheel("torch", "2.4.1+rocm6.2")]
 
     def candidates(url: str) -> tuple[str, ...]:
@@ -322,7 +318,7 @@ def test_the_next_address_is_tried_and_that_is_said(index: Index, resolve: Resol
     assert [line.rpartition("; trying ")[2] for line in said] == [index.url("stale"), index.url(ROCM)]
 
 
-def test_of_failures_the_one_of_an_index_that_answered_is_raised(index: Index, resolve: Resolve) -> None:
+def test_the_error_of_an_index_that_answered_is_raised(index: Index, resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible, match=r"torch==2\.9"):
         resolve("torch==2.9.*", candidates=lambda url: (url, "http://127.0.0.1:9/mirror"))
 
@@ -338,7 +334,7 @@ def test_offline_the_cached_index_is_enough_for_uv(index: Index, resolve: Resolv
     first = resolve("torch==2.5.*")
     index.asked.clear()
     assert resolve("torch==2.5.*", uv=replace(uv, offline=True)) == first
-    with pytest.raises(FetchError, match=r"offline, and `torch==2\.5\.\*` .* is not completely cached"):
+    with pytest.raises(FetchError, match=r"offline, but `torch==2\.5\.\*` .* is not fully cached"):
         resolve("torch==2.5.*", uv=replace(uv, offline=True), folder="whl/rocm6.1")
     assert index.asked == []
 

@@ -543,7 +543,7 @@ def test_leaving_a_second_env_returns_to_the_first(session: Session) -> None:
 @line(2)
 def test_deactivating_without_an_active_env_is_reported(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
-    assert "no env was activated in this window" in session.stderr
+    assert "no env is active in this window" in session.stderr
     # Through the hook, the program reports it.
     assert calls(session)[0] == "deactivate"
 
@@ -554,7 +554,7 @@ def test_changes_made_while_active_stay_and_are_named(session: Session) -> None:
     expected = {**start, "HIP_PATH": "mine", "ROCM_PATH": "C:\\new"}
     expected["PATH"] = f"C:\\in front;{start['PATH']};C:\\behind"
     assert session.all("edited") == expected
-    assert "left as it is now: HIP_PATH ROCM_PATH\n" in session.stderr
+    assert "so not restored: HIP_PATH ROCM_PATH\n" in session.stderr
 
 
 @line(21)
@@ -573,8 +573,8 @@ def test_replaced_values_are_reported_and_restored(session: Session) -> None:
     before = session.dump("report.before")
     assert without_prompt(session.dump("report.active")) == session.expected("plain", before)
     assert session.all("report.after") == before
-    assert "replaced until deactivation: HIP_PATH\n" in session.stderr
-    assert "acts on this env too: LISTED HIP_VISIBLE_DEVICES\n" in session.stderr
+    assert "replaced until you leave the env: HIP_PATH\n" in session.stderr
+    assert "still in effect: LISTED HIP_VISIBLE_DEVICES\n" in session.stderr
 
 
 @line(26)

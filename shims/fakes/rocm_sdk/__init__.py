@@ -17,11 +17,11 @@ _loaded = {}
 
 
 def find_libraries(*shortnames):
-    """Return where libraries are; those that are not for this system, or optional and absent, are left out.
+    """Return the paths of libraries, omitting those for other systems and missing optional ones.
 
     Raises:
-        ModuleNotFoundError: The package of a library is not installed, or the name is not known.
-        FileNotFoundError: The package does not have it.
+        ModuleNotFoundError: The package of a library is not installed, or the name is unknown.
+        FileNotFoundError: The package lacks the library.
     """
     found = []
     for name in shortnames:
@@ -45,7 +45,7 @@ def find_libraries(*shortnames):
 
 
 def preload_libraries(*shortnames, rtld_global=True):
-    """Load libraries, so that others which need them by name find them."""
+    """Load libraries, so that others can load them by name."""
     mode = ctypes.RTLD_GLOBAL if rtld_global else ctypes.RTLD_LOCAL
     for name in shortnames:
         for path in find_libraries(name) if name not in _loaded else ():
@@ -61,7 +61,7 @@ def initialize_process(
     fail_on_version_mismatch=False,
     **_,
 ):
-    """Load what a framework needs, and what ROCM_SDK_PRELOAD_LIBRARIES names; compare the version."""
+    """Load what a framework needs and what ROCM_SDK_PRELOAD_LIBRARIES lists; compare versions."""
     names = list(preload_shortnames or ())
     if env_override:
         names += re.findall(r"[^,;\s]+", os.getenv("ROCM_SDK_PRELOAD_LIBRARIES", ""))

@@ -1,4 +1,4 @@
-"""Unpacks the development files as AMD's `rocm_sdk` does: it changes what was installed. Test equipment."""
+"""Unpack the development files like AMD's `rocm_sdk`, which changes the installation. Test equipment."""
 
 import importlib.metadata
 import json
@@ -13,7 +13,7 @@ _STAY_LINKS = ("amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflan
 
 
 def get_devel_root():
-    """Return the folder of the development files, unpacked, with the links to those of each device wheel."""
+    """Return the folder of the unpacked development files, with links to those of each device wheel."""
     try:
         import rocm_sdk_devel
     except ModuleNotFoundError as error:
@@ -24,7 +24,7 @@ def get_devel_root():
     for archive in (package / "_devel.tar.xz", package / "_devel.tar"):
         if archive.exists():
             _unpack(archive, site)
-            archive.unlink()  # its line of RECORD stays
+            archive.unlink()  # its entry in RECORD stays
     _link_device_files(site, root)
     return root
 

@@ -1,6 +1,6 @@
 """Stands in for the tables of AMD's `rocm_sdk`. Test equipment, see ../README.md.
 
-The tests append what differs from release to release: `__version__` and the lists of targets.
+The tests append what differs between releases: `__version__` and the lists of targets.
 """
 
 import os
@@ -40,12 +40,12 @@ PACKAGES = {"core": "_rocm_sdk_core", "libraries": "_rocm_sdk_libraries", "devel
 
 
 def package_name(target):
-    """Return a target without what no package name can have: `gfx942` of `gfx942:xnack+`."""
+    """Remove characters that package names cannot contain: `gfx942` for `gfx942:xnack+`."""
     return target.partition(":")[0]
 
 
 def determine_target_family():
-    """Return the target that the extra `device` stands for; raise ValueError for one that is absent."""
+    """Return the target of the extra `device`; raise ValueError if it is unavailable."""
     target = os.getenv("ROCM_SDK_TARGET_FAMILY") or _detected() or DEFAULT_TARGET_FAMILY
     if target not in AVAILABLE_TARGET_FAMILIES:
         available = ", ".join(AVAILABLE_TARGET_FAMILIES)
@@ -62,7 +62,7 @@ def _detected():
 
 
 def requirements():
-    """Return what `rocm` requires, and extra -> what that requires."""
+    """Return the requirements of `rocm`, and those of each extra."""
     extras = {name: [f"rocm-sdk-{name}=={__version__}"] for name in ("libraries", "devel")}
     extras["profiler"] = [f"rocm-profiler=={__version__}"]
     extras["device"] = [f"rocm-sdk-device-{package_name(determine_target_family())}=={__version__}"]

@@ -1,4 +1,4 @@
-"""Starts a program of the development files if they are unpacked, else of the runtime. Test equipment."""
+"""Start a program from the development files if they are unpacked, else from the runtime. Test equipment."""
 
 import importlib.util
 import os
@@ -10,7 +10,7 @@ INFO_TOOLS = ("amd-smi", "rocm_agent_enumerator", "rocminfo", "rocm-smi", "offlo
 
 
 def main():
-    """Run the program that this script is named after."""
+    """Run the program with the name of this script."""
     name = Path(sys.argv[0]).stem
     import _rocm_sdk_core
 
@@ -21,6 +21,6 @@ def main():
         root = _devel.get_devel_root()  # the first start of a compiler unpacks them
     suffix = ".exe" if sys.platform == "win32" else ""
     program = str(root / "bin" / (name + suffix))
-    if sys.platform == "win32":  # where `execv` would return at once
+    if sys.platform == "win32":  # `execv` would return at once there
         sys.exit(subprocess.call([program, *sys.argv[1:]]))
     os.execv(program, [program, *sys.argv[1:]])

@@ -1,7 +1,7 @@
-"""Stands in for torch, for a CUDA build on Windows: what a check or a small app needs of it, slowly.
+"""Stands in for torch, as a CUDA build for Windows: slow, with only what a check or a small app needs.
 
-What is computed on "cuda" goes through `lib/torch_cuda.dll`, and so through whichever cuBLAS and driver this
-process has. Test equipment, see ../../README.md; the wheels are put together by the tests.
+Computations on "cuda" go through `lib/torch_cuda.dll`, and so through the cuBLAS and driver of this process.
+Test equipment, see ../../README.md; the tests build the wheels.
 """
 
 import builtins
@@ -40,7 +40,7 @@ _random = random.Random()
 
 
 def manual_seed(seed):
-    """Make what follows the same each time."""
+    """Make random numbers reproducible."""
     _random.seed(seed)
 
 
@@ -51,7 +51,7 @@ def _filled(shape, device, value):
 
 
 def rand(*shape, device="cpu"):
-    """Return numbers from 0 to 1."""
+    """Return random numbers from 0 to 1."""
     return _filled(shape, device, _random.random)
 
 

@@ -1,4 +1,4 @@
-"""Tensors: on "cpu" in an array of Python's, on "cuda" at an address that the driver gave out."""
+"""Tensors: an array on "cpu", or an address from the driver on "cuda"."""
 
 import builtins
 import ctypes
@@ -31,7 +31,7 @@ def count_of(shape):
 
 
 class Tensor:
-    """Elements in the order of rows."""
+    """Elements in row-major order."""
 
     def __init__(self, data, shape, dtype, device="cpu"):
         self._data = data  # an array, or an address
@@ -49,7 +49,7 @@ class Tensor:
         return count_of(self.shape)
 
     def host(self):
-        """Return the elements as an array of Python's."""
+        """Return the elements as a Python array."""
         if self.device == "cpu":
             return self._data
         found = array(self.dtype.code, bytes(self.numel() * self.dtype.size_bytes))
@@ -63,11 +63,11 @@ class Tensor:
         return found
 
     def address(self):
-        """Return where the elements are on the GPU."""
+        """Return the address of the elements on the GPU."""
         return ctypes.c_size_t(self._data)
 
     def to(self, where):
-        """Return the same on a device, or of another type."""
+        """Return a copy on a device, or of another type."""
         if isinstance(where, Dtype):
             return self._with(array(where.code, self.host()), self.shape, where)
         where = "cuda" if str(where).startswith("cuda") else "cpu"
@@ -85,23 +85,23 @@ class Tensor:
         return Tensor(data, shape, dtype).to(self.device)
 
     def cpu(self):
-        """Return the same on the CPU."""
+        """Return a copy on the CPU."""
         return self.to("cpu")
 
     def cuda(self):
-        """Return the same on the GPU."""
+        """Return a copy on the GPU."""
         return self.to("cuda")
 
     def double(self):
-        """Return the same in float64."""
+        """Return a copy in float64."""
         return self.to(float64)
 
     def float(self):
-        """Return the same in float32."""
+        """Return a copy in float32."""
         return self.to(float32)
 
     def abs(self):
-        """Return the magnitudes."""
+        """Return the absolute values."""
         return self._with(array(self.dtype.code, map(abs, self.host())), self.shape, self.dtype)
 
     def reshape(self, *shape):
@@ -109,7 +109,7 @@ class Tensor:
         return self._with(array(self.dtype.code, self.host()), shape, self.dtype)
 
     def transposed(self):
-        """Return a matrix with rows and columns exchanged."""
+        """Return the transposed matrix."""
         data, columns = self.host(), self.shape[1]
         turned = array(self.dtype.code, (each for at in range(columns) for each in data[at::columns]))
         return self._with(turned, self.shape[::-1], self.dtype)
@@ -175,7 +175,7 @@ class Tensor:
         return found
 
     def tolist(self):
-        """Return the elements; a matrix as its rows."""
+        """Return the elements; of a matrix, its rows."""
         data = list(self.host())
         if len(self.shape) != 2:
             return data

@@ -1,4 +1,4 @@
-"""What the driver says of its devices."""
+"""The devices that the driver reports."""
 
 import ctypes
 
@@ -6,28 +6,28 @@ from torch._libraries import call, tried
 
 
 def device_count():
-    """Return how many there are, 0 without a driver."""
+    """Return the number of devices, 0 without a driver."""
     count = ctypes.c_int()
     return count.value if tried("standin_device_count", ctypes.byref(count)) else 0
 
 
 def is_available():
-    """Tell whether there is one."""
+    """Whether there is a device."""
     return device_count() > 0
 
 
 def current_device():
-    """Return the number of the device in use."""
+    """Return the number of the current device."""
     call("standin_device_count", ctypes.byref(ctypes.c_int()))
     return 0
 
 
 def get_device_name(device=0):
-    """Return what a device calls itself."""
+    """Return the name of a device."""
     name = ctypes.create_string_buffer(256)
     call("standin_device_name", device, name, len(name))
     return name.value.decode(errors="replace")
 
 
 def synchronize():
-    """Return at once: nothing runs beside this."""
+    """Return at once, because everything runs synchronously."""

@@ -1,4 +1,4 @@
-"""Loads libtorch_hip, which gets ROCm's libraries by their names: `_rocm_init` has loaded them before."""
+"""Load libtorch_hip, which loads ROCm's libraries by name after `_rocm_init` has loaded them."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ _loaded = {}
 
 
 def load():
-    """Load the libraries; raise OSError where one cannot be."""
+    """Load the libraries; raises OSError."""
     _rocm_init.initialize()
     library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", _NAME))
     library.standin_error.restype = ctypes.c_char_p
@@ -19,12 +19,12 @@ def load():
 
 
 def call(name, *arguments):
-    """Call a function of libtorch_hip; raise RuntimeError, as torch words it, where it fails."""
+    """Call a function of libtorch_hip; raise RuntimeError with torch's wording on failure."""
     library = _loaded["torch"]
     if getattr(library, name)(*arguments):
         raise RuntimeError(library.standin_error().decode(errors="replace"))
 
 
 def tried(name, *arguments):
-    """Call a function of libtorch_hip and tell whether that went well."""
+    """Call a function of libtorch_hip and return whether it succeeded."""
     return getattr(_loaded["torch"], name)(*arguments) == 0

@@ -1,4 +1,4 @@
-"""Loads ROCm before torch's own libraries, as AMD's builds do. Test equipment."""
+"""Load ROCm before torch's own libraries, like AMD's builds. Test equipment."""
 
 import sys
 
@@ -8,7 +8,7 @@ LINUX = ("amd_smi", "hipsparselt", "rocm_sysdeps_liblzma", "rocm_smi64", "roctx6
 
 
 def initialize():
-    """Load the libraries that torch needs by name, of the ROCm that it was built for."""
+    """Load the libraries that torch needs by name from the matching ROCm."""
     import rocm_sdk
     from torch import version
 

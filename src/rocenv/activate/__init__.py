@@ -1,1 +1,1 @@
-"""What an env changes in the environment, and the scripts and command lines that bring it about."""
+"""Environment changes of an env, and the scripts and command lines that apply them."""

@@ -1,8 +1,8 @@
-"""Changes to the environment as data, and their effect on an environment.
+"""Environment changes as data, and their effect on an environment.
 
-`apply` computes the environment afterwards. `rocenv run` uses it as it is; what a shell has after sourcing a
-script must equal it. Lists and names depend on the platform of the set: `:` or `;` between entries; on
-Windows names and entries are compared without regard to case, and a variable cannot be empty.
+`apply` computes the resulting environment. `rocenv run` uses it directly, and sourcing a script in any shell
+must produce the same. Lists and names follow the platform of the set: `:` or `;` between entries; Windows
+compares names and entries case-insensitively and has no empty variables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PREFIX = "{prefix}"
 _PREFIX_URL = "{prefix_url}"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-# Variables that shells keep for themselves: setting one as data would break the shell that sources it.
+# Variables that shells reserve: changing one as data would break the shell that sources the script.
 _SHELL_OWN = {
     "linux": frozenset(
         {"IFS", "PS1", "PS2", "PS4", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID"}
@@ -37,17 +37,19 @@ _SHELL_OWN = {
 
 
 def same(text: str, platform: str) -> str:
-    """The form in which a name or an entry of a list is compared on the platform."""
+    """Normalise a name or list entry for comparison on the platform."""
     return text.upper() if platform == "windows" else text
 
 
 def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
-    """Replace `{prefix}` and `{prefix_url}` in the values of the changes; nothing else in a value is special.
+    """Replace `{prefix}` and `{prefix_url}` in the values of the changes.
 
-    The prefix is put in as it is given, in the platform's own spelling; values for Windows have backslashes.
-    Its URL is percent-encoded.
+    The prefix is inserted as given, in the platform's spelling; Windows values use backslashes. Its URL is
+    percent-encoded.
     """
-    from msgspec.structs import replace  # late: a shell that starts asks for its hook, which needs no values
+    from msgspec.structs import (
+        replace,
+    )  # imported late, because hooks need no values
 
     def put(value: str) -> str:
         if _PREFIX_URL in value:
@@ -65,10 +67,10 @@ def _url(prefix: str) -> str:
 def apply(
     changes: Sequence[EnvChange], environ: Mapping[str, str], platform: str = "linux"
 ) -> dict[str, str]:
-    """Make the changes to a copy of `environ`, one after another.
+    """Apply the changes in order to a copy of `environ`.
 
-    A prepended entry comes first and once: one that was there already is moved. No empty entry, which
-    would mean the current folder on Linux, comes in. A name keeps the spelling that it has in `environ`.
+    A prepended entry comes first and occurs once: an existing one is moved. Empty entries, which would mean
+    the current folder on Linux, are dropped. A name keeps its spelling in `environ`.
     """
     after = dict(environ)
     spelling = {same(name, platform): name for name in after}
@@ -87,12 +89,12 @@ def apply(
 def _without(value: str, entry: str, platform: str) -> list[str]:
     unwanted = same(entry, platform)
     rest = [other for other in value.split(SEPARATORS[platform]) if same(other, platform) != unwanted]
-    # Nothing but empty entries is no list on Windows, where they mean nothing and cmd cannot tell.
+    # On Windows, a list of only empty entries is no list: they mean nothing, and cmd cannot detect them.
     return rest if value and (platform != "windows" or any(rest)) else []
 
 
 def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, ...]:
-    """List the names that the changes touch, each once, in order."""
+    """List the names that the changes affect, each once, in order."""
     found: dict[str, str] = {}
     for change in changes:
         found.setdefault(same(change.name, platform), change.name)
@@ -100,17 +102,17 @@ def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, .
 
 
 def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") -> tuple[str, ...]:
-    """List what is prepended to `name`, in order; nothing if anything else is done to it as well.
+    """List the entries prepended to `name`, in order; none if `name` is changed in any other way.
 
-    Such a list can be undone entry by entry, so that what the user added meanwhile stays.
+    Such a list can be undone by entry, so that entries added by the user stay.
     """
     own = [change for change in changes if same(change.name, platform) == same(name, platform)]
     return tuple(c.value for c in own) if all(c.action == "prepend" for c in own) else ()
 
 
 def reduced(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[EnvChange, ...]:
-    """Changes of the same effect that set or unset a variable once, or only prepend to it."""
-    from rocenv.core.model import EnvChange  # late, as above
+    """Simplify changes so that each variable is set or unset once, or only prepended to."""
+    from rocenv.core.model import EnvChange  # imported late, as above
 
     after = apply(changes, {}, platform)
     found: list[EnvChange] = []
@@ -127,39 +129,39 @@ def reduced(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[EnvC
 def leftovers(
     changes: Sequence[EnvChange], watched: Sequence[str], platform: str = "linux"
 ) -> tuple[str, ...]:
-    """List the watched names that the changes do not touch."""
+    """List watched names that the changes do not affect."""
     touched = {same(name, platform) for name in names(changes, platform)}
     return tuple(name for name in watched if same(name, platform) not in touched)
 
 
 def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None:
-    """Raise DataError for a change that a shell cannot carry out, or that would be code instead of data."""
+    """Raise DataError for a change that a shell cannot apply, or that would be run as code."""
     for change in changes:
         name = same(change.name, platform)
         if not _NAME.fullmatch(name) or name in _SHELL_OWN[platform] or name.startswith("_ROCENV"):
-            raise DataError(f"`{change.name}` cannot be a variable of an env")
+            raise DataError(f"`{change.name}` is not a valid variable for an env")
         if "\0" in change.value:
-            raise DataError(f"the value of `{change.name}` holds a NUL character")
-        # A `%` of an address is carried: it is no part of a list, and no program is started with it.
+            raise DataError(f"the value of `{change.name}` contains a NUL character")
+        # A `%` in an address is safe: it is not part of a list, and no program is started with it.
         is_address = change.action == "set" and change.value.startswith("file:")
         text = change.value.replace("%", "") if is_address else change.value
         if platform == "windows" and (found := against_cmd(text)):
-            raise DataError(f"the value of `{change.name}` holds {found}, which cmd cannot carry")
+            raise DataError(f"the value of `{change.name}` contains {found}, which cmd cannot represent")
         if change.action == "prepend" and (not change.value or SEPARATORS[platform] in change.value):
             raise DataError(f"what is prepended to `{change.name}` must be one entry, not `{change.value}`")
 
 
 def against_cmd(text: str) -> str:
-    """Find what in a text no batch file can carry through every way that cmd reads it; "" = nothing.
+    """Find a character that no batch file can pass safely through every stage of cmd's parsing; "" = none.
 
-    Within quotes cmd takes `&`, `|`, `<`, `>` and parentheses as they are. A quote ends that; each `call`
-    expands a `%` again and doubles a `^`; a `!` goes wherever delayed expansion is on, as in many people's
-    scripts. Source: "How does the Windows Command Interpreter (CMD.EXE) parse scripts?", Stack Overflow
-    4094699
+    Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. A quote ends that; each `call`
+    expands a `%` again and doubles a `^`; delayed expansion, which many scripts enable, removes a `!`.
+
+    Source: "How does the Windows Command Interpreter (CMD.EXE) parse scripts?", Stack Overflow 4094699
     """
     for char in text:
         if char in '"%!^':
             return f"`{char}`"
         if ord(char) < 32 or ord(char) == 127 or "\ud800" <= char <= "\udfff":
-            return "a character that cannot be printed"
+            return "an unprintable character"
     return ""

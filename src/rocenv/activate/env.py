@@ -1,7 +1,7 @@
-"""What the scripts and hooks of all shells are rendered from, and the filling of their resource files.
+"""The data from which scripts and hooks are rendered, and placeholders in resource files.
 
-The scripts are files in `shells/resources` that a person can read and a shell can check as they are. A word
-`__NAME__` in them is a placeholder; a line that begins with `##` is for maintainers and is left out.
+Scripts are files in `shells/resources` that people can read and shells can check. `__NAME__` is a
+placeholder; lines that start with `##` are for maintainers and are removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import EnvChange
 
-# Written last by `create`, so it tells a complete env from a partial one.
+# Written last by `create`, so it marks an env as complete.
 MARKER = (".rocenv", "record.json")
 EXECUTED_STATUS = 33
 RESOURCES = Path(__file__).parent / "shells" / "resources"
@@ -31,45 +31,45 @@ _SHOWN_AS_IS = frozenset(" ._+-@,=")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
-    """An env as its scripts see it, at the prefix that they are rendered for."""
+    """An env as its scripts see it, for the prefix at which they are rendered."""
 
     name: str
     prefix: str
     platform: str
-    # `{prefix}` in their values is replaced; a variable is set or unset once, or only prepended to.
+    # `{prefix}` in values is replaced; each variable is set or unset once, or only prepended to.
     changes: tuple[EnvChange, ...]
-    watched: tuple[str, ...]  # variables to report if they are set, although nothing changes them
+    watched: tuple[str, ...]  # variables to report if they are set, although the env does not change them
 
     @property
     def ident(self) -> str:
-        """Letters and digits that tell this env from others in one shell."""
+        """An identifier of letters and digits, unique among the envs in a shell."""
         import hashlib
 
         return hashlib.sha256(os.fsencode(self.prefix)).hexdigest()[:12]
 
     @property
     def label(self) -> str:
-        """The name, safe to show in a prompt and in a comment."""
+        """The name, safe to show in a prompt or comment."""
         return label(self.name)
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The names of the variables that it changes, each once."""
+        """The variables that it changes, each once."""
         return rules.names(self.changes, self.platform)
 
     @property
     def after(self) -> dict[str, str]:
-        """What it makes of an empty environment."""
+        """The result of applying it to an empty environment."""
         return rules.apply(self.changes, {}, self.platform)
 
     @property
     def lists(self) -> dict[str, tuple[str, ...]]:
-        """The variables to which it prepends entries and does nothing else."""
+        """Variables to which it only prepends entries."""
         found = {name: rules.entries(self.changes, name, self.platform) for name in self.changed}
         return {name: entries for name, entries in found.items() if entries}
 
     def path(self, *names: str) -> str:
-        """A path below the prefix."""
+        """Return a path in the prefix."""
         return ("\\" if self.platform == "windows" else "/").join((self.prefix, *names))
 
     @property
@@ -79,49 +79,49 @@ class Env:
 
     @property
     def gone(self) -> str:
-        """What a script says where the env does not exist any more."""
-        return f"there is no env at {self.prefix} any more; `rocenv list` shows those that there are"
+        """The message of a script whose env no longer exists."""
+        return f"the env at {self.prefix} no longer exists; `rocenv list` shows the envs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What a hook has to know of the machine."""
+    """What a hook needs to know about the machine."""
 
-    program: str  # absolute path of rocenv, or its bare name
-    envs: str  # the folder of envs where ROCENV_HOME is unset or empty; else it is $ROCENV_HOME/envs
+    program: str  # absolute path of rocenv, or just its name
+    envs: str  # the folder of envs if ROCENV_HOME is unset or empty; otherwise $ROCENV_HOME/envs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """The code for a shell's start-up file, and how it gets there."""
+    """Code for a shell's start-up file, and how to install it."""
 
     file: str  # the start-up file, as people write it
-    line: str  # the one line for it
+    line: str  # the line to add to it
     render: Callable[[Place], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """How an env is activated in a shell."""
+    """How a shell activates an env."""
 
     file_name: str  # of the script in the prefix
-    platforms: tuple[str, ...]  # whose envs it activates, as in `Lock.platform`
-    quote: Callable[[str], str]  # a text as one literal word
-    source: Callable[[str], str]  # what a person types to source the script at this path
-    files: Callable[[Env], Mapping[str, str]]  # path below the prefix -> text
-    encode: Callable[[str], bytes] = os.fsencode  # paths that are not UTF-8 are kept as they are
+    platforms: tuple[str, ...]  # platforms whose envs it can activate, as in `Lock.platform`
+    quote: Callable[[str], str]  # quotes a text as one literal word
+    source: Callable[[str], str]  # returns the command that sources the script at this path
+    files: Callable[[Env], Mapping[str, str]]  # path in the prefix -> text
+    encode: Callable[[str], bytes] = os.fsencode  # keeps paths that are not UTF-8
     hook: Hook | None = None
 
 
 def fill(resource: str, words: Mapping[str, str]) -> str:
-    """Fill the placeholders of a resource file in one pass, since a value may look like a placeholder."""
+    """Fill a resource file's placeholders in one pass, because values may look like placeholders."""
     return fill_text(resource_text(resource), words)
 
 
 def resource_text(resource: str) -> str:
-    """A resource file without the lines for maintainers.
+    """Read a resource file without the lines for maintainers.
 
-    Reading a script is most of what sourcing it costs in bash and fish, so theirs are without indentation.
+    In bash and fish, reading a script takes most of the time to source it, so their indentation is removed.
     """
     text = _NOTE.sub("", (RESOURCES / resource).read_text(encoding="utf-8"))
     return _INDENTATION.sub("", text) if resource.endswith((".sh", ".fish")) else text
@@ -133,5 +133,5 @@ def fill_text(text: str, words: Mapping[str, str]) -> str:
 
 
 def label(name: str) -> str:
-    """Replace every character that some shell would expand in a prompt by `?`."""
+    """Replace characters that some shell would expand in a prompt with `?`."""
     return "".join(c if c.isalnum() or c in _SHOWN_AS_IS else "?" for c in name)

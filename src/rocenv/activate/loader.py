@@ -1,9 +1,9 @@
-"""Starting programs by the prefix's own program loader.
+"""Start programs through the prefix's own program loader.
 
-A set that needs a newer C library than the machine's brings its own. A program gets that library only if
-the loader that belongs to it starts the program; `LD_LIBRARY_PATH` would pair the machine's loader with a
-C library that is not its own, and break every program. What such a program starts in turn is started the
-plain way, unless it is found through the wrappers in the prefix's `bin`.
+A set that needs a newer C library than the machine's brings its own. A program can use it only if the
+matching loader starts the program; `LD_LIBRARY_PATH` would combine the machine's loader with a foreign C
+library and break every program. Programs started by such a program run normally, unless it finds them through
+the wrappers in the prefix's `bin`.
 
 Source: ld.so(8)
 """
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-# On the second line of every wrapper and starter, by which they know each other. It stands here, and not with
-# what writes them, so that `rocenv run` does not import every shell.
+# The second line of every wrapper and starter, so that they recognise each other. It is defined here so that
+# `rocenv run` need not import every shell.
 MARK = "rocenv-wrapper"
 
 _HEAD_BYTES = 4096
@@ -37,14 +37,14 @@ _INTERP = 3  # p_type of the segment that names the program's loader. Source: el
 
 
 class CommandNotFound(RocenvError):
-    """A command is not there; the exit code is the one that shells give then."""
+    """A command does not exist; the exit code matches that of shells."""
 
     code = "command-not-found"
     exit_code = 127
 
 
 class CommandNotExecutable(RocenvError):
-    """A command is there and cannot be run; the exit code is the one that shells give then."""
+    """A command exists but cannot be executed; the exit code matches that of shells."""
 
     code = "command-not-executable"
     exit_code = 126
@@ -53,7 +53,7 @@ class CommandNotExecutable(RocenvError):
 @dataclass(frozen=True, slots=True)
 class _Elf:
     kind: bytes  # word size, byte order and machine
-    loader: str  # name of the loader that it asks for; "" = static
+    loader: str  # name of the loader that it requests; "" = static
 
 
 def loader_argv(
@@ -61,21 +61,21 @@ def loader_argv(
 ) -> list[str]:
     """Build the command line that runs `argv` with the prefix's libraries; its first word is a path.
 
-    A program that asks for a loader of the same name, for the same machine, is started by `loader`, under
-    the path it was found at: Python finds its venv by that. A script's interpreter is treated likewise,
-    through `#!/usr/bin/env` too, and a shim named like Python is asked which Python it stands for.
-    Anything else (static, of another C library, setuid) stays as it is.
+    A program that requests a loader of the same name, for the same machine, runs through `loader` under the
+    path it was found at, because Python locates its venv that way. This includes a script's interpreter, even
+    through `#!/usr/bin/env`; a Python shim is asked for the Python that it stands for. Anything else (static,
+    another C library, setuid) is unchanged.
 
     Args:
         argv: A command as typed, at least one word.
-        environ: Its `PATH` is searched; its `LD_LIBRARY_PATH` is searched for libraries after ours.
+        environ: Provides `PATH`, and `LD_LIBRARY_PATH`, which is searched after our libraries.
         loader: The prefix's program loader.
-        library_dirs: Where the prefix's libraries are.
+        library_dirs: The folders of the prefix's libraries.
 
     Raises:
-        CommandNotFound: There is no such command, or its interpreter is missing.
-        CommandNotExecutable: It is a folder, may not be executed, or its scripts go in a circle.
-        RocenvError: A library folder cannot be named to the loader.
+        CommandNotFound: The command or its interpreter does not exist.
+        CommandNotExecutable: It is a folder, is not executable, or its scripts form a loop.
+        RocenvError: A library folder cannot be passed to the loader.
     """
     own = _library_path(library_dirs)
     start = [str(loader), "--library-path", ":".join(filter(None, [own, environ.get("LD_LIBRARY_PATH")]))]
@@ -94,21 +94,21 @@ def loader_argv(
         if elf is None or wanted is None or elf.kind != wanted.kind or elf.loader != loader.name:
             return argv
         return [*start, "--argv0", argv[0], *argv]
-    raise CommandNotExecutable(f"`{argv[0]}`: more than {_SCRIPT_LEVELS} scripts run one another")
+    raise CommandNotExecutable(f"`{argv[0]}`: too many nested scripts (more than {_SCRIPT_LEVELS})")
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str:
-    """Find a command as a shell does; the path has a slash, on Windows of either kind.
+    """Find a command as a shell does; the path contains a slash, on Windows of either kind.
 
     Raises:
-        CommandNotFound: It is nowhere.
-        CommandNotExecutable: What was found may not be executed.
+        CommandNotFound: It does not exist.
+        CommandNotExecutable: The file found is not executable.
     """
     if WINDOWS:
         program = find_windows_program(name, environ)
         if program is None:
             raise CommandNotFound(
-                f"there is no command `{name}`", hints=("see what is searched: echo %PATH%",)
+                f"command `{name}` not found", hints=("check the search path: echo %PATH%",)
             )
         return program
     if "/" in name:
@@ -129,21 +129,21 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
         raise CommandNotExecutable(
             f"`{found[0]}` is not executable", hints=(f"chmod +x {shlex.quote(found[0])}",)
         )
-    raise CommandNotFound(f"there is no command `{name}`", hints=("see what is searched: echo $PATH",))
+    raise CommandNotFound(f"command `{name}` not found", hints=("check the search path: echo $PATH",))
 
 
 def _library_path(library_dirs: Sequence[Path]) -> str:
     for folder in library_dirs:
         if ":" in str(folder) or ";" in str(folder):
             raise RocenvError(
-                f"the program loader cannot search `{folder}`: it takes `:` and `;` for separators",
+                f"the program loader cannot search `{folder}`: it treats `:` and `;` as separators",
                 hints=("set ROCENV_HOME to another folder",),
             )
     return ":".join(map(str, library_dirs))
 
 
 def _changes_user(path: str) -> bool:
-    # The loader has the rights of whoever calls it, so a setuid program would lose its own.
+    # The loader runs with the caller's permissions, so a setuid program would lose its own.
     return bool(os.stat(path).st_mode & (stat.S_ISUID | stat.S_ISGID))
 
 
@@ -152,14 +152,14 @@ def _read_head(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(_HEAD_BYTES)
     except OSError:
-        return b""  # may be executed and not read: left as it is
+        return b""  # executable but not readable: run it unchanged
 
 
 def _read_elf(path: str) -> _Elf | None:
-    """Read what an ELF file is made for; None if it is none. Source: elf(5)."""
+    """Read an ELF file's class, machine and loader; None if it is not ELF. Source: elf(5)."""
     head = _read_head(path)
     if len(head) < 64 or head[:4] != b"\x7fELF" or head[4] != 2:
-        return None  # ROCm exists for 64-bit machines only
+        return None  # ROCm supports only 64-bit machines
     order = "<" if head[5] == 1 else ">"
     (table,) = struct.unpack_from(f"{order}Q", head, 32)
     size, count = struct.unpack_from(f"{order}HH", head, 54)
@@ -176,32 +176,32 @@ def _read_elf(path: str) -> _Elf | None:
 
 
 def _python_behind(path: str, environ: Mapping[str, str]) -> str:
-    """Ask a shim of a version manager which Python it would start past the loader; "" if it is none."""
+    """Ask a version manager's shim for the Python that it would start; "" if it is not a shim."""
     if not _PYTHON.fullmatch(os.path.basename(path)):
         return ""
-    from rocenv.system import process  # late: most programs are no shims
+    from rocenv.system import process  # imported late: most programs are not shims
 
     asked = [path, "-c", "import sys; print(sys.executable)"]
     answer = process.run(asked, environ=environ, timeout_s=30)
     python = os.fsdecode(answer.stdout).strip()
-    # A shim that fails is started as it is, and says itself what is wrong.
+    # A failing shim is started as it is, and reports its own error.
     return python if answer.ok and os.access(python, os.X_OK) else ""
 
 
 def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str]) -> list[str]:
-    """Build the command line that the system makes of a script, with `env` resolved where that is simple."""
+    """Build the command line that the system makes from a script; resolve simple uses of `env`."""
     line = os.fsdecode(head[2:].split(b"\n", 1)[0]).strip(" \t\r")
     interpreter, _, argument = line.partition(" ") if " " in line else line.partition("\t")
     argument = argument.strip(" \t")
     if os.path.basename(interpreter) == "env" and (words := _env_words(argument)):
         return [find_program(words[0], environ), *words[1:], *argv]
     if not os.path.isfile(interpreter):
-        raise CommandNotFound(f"`{argv[0]}` needs the interpreter `{interpreter}`, which is not there")
+        raise CommandNotFound(f"`{argv[0]}` needs the interpreter `{interpreter}`, which does not exist")
     return [interpreter, *([argument] if argument else []), *argv]
 
 
 def _env_words(argument: str) -> list[str]:
-    """Split the command that `env` would run; empty where it does more than finding a command."""
+    """Split the command that `env` would run; empty if `env` does more than find a command."""
     if argument.startswith("-S"):
         words = shlex.split(argument[2:])
     elif argument.startswith("--split-string="):

@@ -1,4 +1,4 @@
-"""The scripts that activate an env, rendered for the prefix that they are to be used at, or written there."""
+"""Render and write the activation scripts for a prefix."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ def activation_script(
 ) -> str:
     """Render the script that activates the env when `shell` sources it.
 
-    Sourcing it has the effect of `changes.apply`, and provides a way back: to the env that was active before,
-    if there was one. Sourcing it while the env is active leaves the env and those activated on top of it
-    first.
+    Sourcing it has the effect of `changes.apply` and makes it reversible, back to a previously active env.
+    Sourcing it while the env is active first leaves the env and any activated on top of it.
 
     Args:
         name: The env's name, shown in the prompt.
         prefix: Absolute path of the env, which need not exist on this machine.
-        changes: Their values may hold `{prefix}`.
-        watched: Variables to report if the machine has set them, beside those that are changed.
-        shell: A name of `SHELLS`.
-        platform: One that the shell serves.
+        changes: Their values may contain `{prefix}`.
+        watched: Variables to report if the machine sets them, in addition to changed ones.
+        shell: A name in `SHELLS`.
+        platform: A platform that the shell supports.
 
     Raises:
-        PrefixError: The prefix cannot stand in a list of paths, or in a script.
-        DataError: A change is none that a shell can carry out.
+        PrefixError: The prefix cannot be used in a list of paths or in a script.
+        DataError: A shell cannot apply a change.
     """
     return SHELLS[shell].files(_env(name, prefix, changes, watched, platform))[SHELLS[shell].file_name]
 
@@ -49,13 +48,9 @@ def activation_script(
 def activation_files(
     name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str], platform: str
 ) -> dict[str, bytes]:
-    """Render the scripts of all shells of a platform and the files that they need.
+    """Render the scripts of all shells of a platform, and the files that they need.
 
-    The keys are paths below the prefix.
-
-    Raises:
-        PrefixError: See `activation_script`.
-        DataError: See `activation_script`.
+    Keys are paths relative to the prefix. Raises as `activation_script` does.
     """
     env = _env(name, prefix, changes, watched, platform)
     found: dict[str, bytes] = {}
@@ -72,9 +67,9 @@ def write_activation(
     watched: Sequence[str] = (),
     platform: str = "linux",
 ) -> tuple[Path, ...]:
-    """Write the scripts of the platform's shells, each complete or not at all; return their paths.
+    """Write the scripts of the platform's shells, each atomically; return their paths.
 
-    They are not executable, since they are to be sourced.
+    They are not executable, because they must be sourced.
     """
     written = []
     for file_name, content in activation_files(name, str(prefix), changes, watched, platform).items():
@@ -97,23 +92,23 @@ def _env(name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence
 
 
 def require_listable(prefix: str, platform: str = "linux") -> None:
-    """Raise PrefixError for a path that cannot be an entry of `PATH`, or that scripts cannot carry."""
+    """Raise PrefixError for a path that cannot be an entry of `PATH` or appear in scripts."""
     separator = SEPARATORS[platform]
     if separator in prefix:
         raise unusable(prefix, f"`{separator}` separates the entries of PATH")
     if any(ord(character) < 32 or ord(character) == 127 for character in prefix):
         raise unusable(prefix, "control characters break scripts")
     if platform == "windows" and (found := against_cmd(prefix)):
-        raise unusable(prefix, f"batch files cannot carry {found} in a path")
+        raise unusable(prefix, f"batch files cannot contain {found} in a path")
 
 
 def unusable(prefix: str, reason: str) -> PrefixError:
-    """The error of a path at which an env could not be used."""
+    """Return the error for a path where an env would not work."""
     return PrefixError(
         f"an env cannot be at `{repr(prefix)[1:-1]}`: {reason}",
         hints=(
             "set ROCENV_HOME to another folder",
-            "or choose another name for the env, if that is the reason",
+            "or choose another name for the env, if the name is the problem",
         ),
         code="prefix-unusable",
     )

@@ -1,12 +1,12 @@
-"""The scripts in a prefix's `bin` that start programs by the prefix's own program loader, or by name.
+"""Scripts in a prefix's `bin` that start programs by name or through the prefix's own loader.
 
-Wrappers: `rocm-exec PROGRAM ARGS` runs any program by the loader; `python3` and `python` are the same script
-under the names that people type, and run the next program of that name on `PATH`. A wrapper never takes
-another wrapper for that program, so envs can be stacked.
+Wrappers: `rocm-exec PROGRAM ARGS` runs any program through the loader; `python3` and `python` are the same
+script under common names, and run the next program of that name on `PATH`. Wrappers skip other wrappers, so
+envs can be stacked.
 
-Starters: a program of a set may need the loader, and variables or arguments to find its files, which are
-below the prefix and not where its packager meant them to be. Its starter gives it all of that, whether the
-env is active or not: a program that starts others, such as a compiler, finds them as starters too.
+Starters: a program may need the loader, or variables or arguments to find its files, which are in the prefix
+instead of where its packager intended. Its starter provides all of that, even if the env is not active;
+programs that start others, such as compilers, find starters too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ELF = b"\x7fELF"
 
 
 def write_wrappers(folder: Path, *, loader: Path, library_dirs: Sequence[Path]) -> tuple[Path, ...]:
-    """Write the wrappers into `folder`, which exists, executable; return their paths."""
+    """Write the executable wrappers into an existing `folder`; return their paths."""
     words = {"LOADER": quote(str(loader)), "LIBRARIES": quote(":".join(map(str, library_dirs)))}
     return _write(folder, WRAPPERS, fill("rocm-exec.sh", words))
 
@@ -46,18 +46,18 @@ def write_starters(
     loader: Path | None,
     library_dirs: Sequence[Path],
 ) -> tuple[Path, ...]:
-    """Write the starters of one program, executable; return their paths.
+    """Write the executable starters of one program; return their paths.
 
     Args:
-        folder: Where they are written; it exists, with the wrappers in it where there is a loader.
+        folder: The destination; it exists, and contains the wrappers if there is a loader.
         program: What it needs.
         path: The program.
-        tree: What its packages were unpacked into.
-        loader: The prefix's own program loader, where it has one.
-        library_dirs: Where the set's libraries are.
+        tree: The folder with its unpacked packages.
+        loader: The prefix's own program loader, if it has one.
+        library_dirs: The folders of the set's libraries.
 
     Raises:
-        DataError: It has a name that no starter can have.
+        DataError: It has an invalid name.
     """
     names = program.names or (path.name,)
     for name in names:
@@ -88,16 +88,16 @@ def _starter(
 
     libraries = quote(":".join(map(str, library_dirs)))
     more = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    lines = ["#!/bin/sh", f"# {MARK}: starts a program of the env, so that it finds the env's files"]
+    lines = ["#!/bin/sh", f"# {MARK}: starts a program of the env with access to the env's files"]
     lines += [f"export {name}={filled(value)}" for name, value in program.environment.items()]
     start = f"exec {quote(str(path))}"
     if loader is None:
         lines.append(f'export LD_LIBRARY_PATH={libraries}"{more}"')
     elif not _is_elf(path):
-        # The machine's shell with the env's C library on LD_LIBRARY_PATH would not even start.
+        # The system shell would not even start with the env's C library on LD_LIBRARY_PATH.
         start = f"exec {quote(str(folder / 'rocm-exec'))} {quote(str(path))}"
     else:
-        # What it starts in turn by the name that it has itself comes through this script again.
+        # Programs that it starts by its own name also come through this script.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'
         start = f"exec {by_loader} {quote(str(path))}"
     if program.not_before:

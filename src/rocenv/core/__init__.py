@@ -1,1 +1,1 @@
-"""What every package builds on: values, errors, versions, text."""
+"""Values, errors, versions and text helpers that every other package uses."""

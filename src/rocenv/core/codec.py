@@ -1,7 +1,7 @@
-"""Structs as plain values, and back: the form of records, locks, manifests and data rows.
+"""Convert structs to and from plain values: records, locks, manifests and data rows.
 
-Reading is strict: a missing key, an unknown key or a wrong type is a DataError that names the file and the
-key path. Nothing is coerced, so a damaged or foreign file is never half understood.
+Reading is strict: a missing key, an unknown key or a wrong type raises DataError with the file and the key
+path. Nothing is coerced, so a damaged or foreign file is never partly accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.+)`", re.DOTALL)
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to dicts, lists, strings and numbers; fields at their default are left out."""
+    """Convert a value to dicts, lists, strings and numbers, and omit fields that have their default value."""
     if isinstance(value, msgspec.Struct):
         contents = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
         return {name: to_plain(content) for name, content, default in contents if content != default}
@@ -36,10 +36,10 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any, where: str) -> T:
-    """Build a struct from what a JSON or TOML reader returned.
+    """Build a struct from parsed JSON or TOML.
 
     Raises:
-        DataError: Names the file (`where`) and the key path of the first mistake.
+        DataError: With the file (`where`) and the key path of the first mistake.
     """
     try:
         return msgspec.convert(plain, kind)
@@ -49,7 +49,7 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
 
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Map the fields of a struct to their defaults."""
+    """Map each field of a struct to its default."""
     items = msgspec.structs.fields(kind)
     none = msgspec.NODEFAULT
     return {
@@ -58,7 +58,7 @@ def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _message(kind: type, error: str, where: str) -> str:
-    """Reword an error of `msgspec`, which ends in the path: "… - at `$.assets[0].name`"."""
+    """Turn a `msgspec` error into our wording; its path is at the end: "… - at `$.assets[0].name`"."""
     what, _, path = error.partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     if missing := _MISSING.fullmatch(what):
@@ -72,7 +72,7 @@ def _message(kind: type, error: str, where: str) -> str:
 
 
 def _allowed(kind: type, path: str) -> str:
-    """List the values that the Literal at a path allows."""
+    """List the values allowed by the Literal at `path`."""
     info: Any = msgspec.inspect.type_info(kind)
     for name, number in re.findall(r"([A-Za-z_]\w*)|\[(\d+|\.+)\]", path):
         if isinstance(info, msgspec.inspect.UnionType):
@@ -91,7 +91,7 @@ def _join(path: str, name: str) -> str:
 
 
 def verification_to_plain(verification: Verification) -> dict[str, Any]:
-    """The JSON form of a verification, as `verify --json` prints it."""
+    """Convert a verification to the JSON form that `verify --json` prints."""
     rungs = [
         {
             "rung": result.rung,
@@ -114,21 +114,21 @@ def verification_to_plain(verification: Verification) -> dict[str, Any]:
 
 
 def verification_file(verification: Verification) -> bytes:
-    """The content of `verified.json`."""
+    """Encode a verification for `verified.json`."""
     plain = {"schema": 1, "when": verification.when, **verification_to_plain(verification)}
     return json.dumps(plain, indent=1).encode()
 
 
 def verification_from_plain(plain: Any, where: str) -> Verification:
-    """Read the content of `verified.json`; KeyError, TypeError, ValueError or DataError if it is none."""
-    # A newer rocenv may have written more.
+    """Decode `verified.json`; an invalid file raises KeyError, TypeError, ValueError or DataError."""
+    # A newer rocenv may have written additional keys.
     kept = {name: plain[name] for name in Verification.__struct_fields__ if name in plain}
     rungs = [
         {name: rung[name] for name in RungResult.__struct_fields__ if name in rung} for rung in plain["rungs"]
     ]
     found = from_plain(Verification, {**kept, "results": rungs}, where)
     if not found.results:
-        raise DataError(f"`{where}` has no rung")
+        raise DataError(f"`{where}` contains no rungs")
     if found.when:
         datetime.datetime.fromisoformat(found.when)
     return found

@@ -1,7 +1,7 @@
-"""What can go wrong in a way that a person can do something about.
+"""Errors that users can act on.
 
-Every error names the thing it is about; `hints` are things to do next, preferably commands that can be
-pasted. Bad news from hardware is no error: it is a `RungResult`.
+Each error names the file, env or value at fault. `hints` are the next steps, preferably commands to paste. A
+failing GPU is not an error but a `RungResult`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class RocenvError(Exception):
-    """An expected failure: printed as text without a traceback, exit code 1.
+    """An expected failure, printed without a traceback; the exit code is 1 unless a subclass changes it.
 
     Attributes:
-        message: One sentence, no final period, without passwords in addresses.
-        hints: What to do next, one line each; without passwords too.
-        code: A stable word for `--json`.
+        message: One sentence without a final period; passwords in addresses are masked.
+        hints: Next steps, one line each; passwords are masked, too.
+        code: A stable identifier for `--json`.
     """
 
     code = "failed"
@@ -35,24 +35,24 @@ class RocenvError(Exception):
 
 
 class WrongUsage(RocenvError):
-    """The command line asks for something that does not exist or makes no sense."""
+    """Invalid command-line arguments."""
 
     code = "usage"
     exit_code = 2
 
 
 class DataError(RocenvError):
-    """A data file (profile, record, lock, configuration) is not what it must be; names file and key path."""
+    """An invalid data file (profile, record, lock, configuration); the message names the file and the key."""
 
     code = "data-invalid"
 
 
 class ResolutionImpossible(RocenvError):
-    """No set of the matrix fits the request.
+    """No set in the matrix meets the request.
 
     Attributes:
-        rejections: Why each candidate was dropped.
-        suggestions: What would work, best first.
+        rejections: Why each candidate was rejected.
+        suggestions: Commands that would work, best first.
     """
 
     code = "resolution-impossible"
@@ -72,24 +72,24 @@ class ResolutionImpossible(RocenvError):
 
 
 class NotAvailable(RocenvError):
-    """A source does not have a part of a set as it was asked for."""
+    """A source lacks a requested component, or part of it."""
 
     code = "set-incomplete"
 
 
 class FetchError(RocenvError):
-    """A download failed, or is not the file that was promised."""
+    """A download failed, or its content does not match the expected hash."""
 
     code = "fetch-failed"
 
 
 class ArchiveError(RocenvError):
-    """A package is damaged or holds a member that must not be unpacked."""
+    """A package is damaged or contains an entry that is unsafe to unpack."""
 
     code = "archive-refused"
 
 
 class PrefixError(RocenvError):
-    """An env exists, is missing, is incomplete, is in use, or its files cannot be changed."""
+    """An env already exists, is missing, incomplete or in use, or its files cannot be changed."""
 
     code = "env"

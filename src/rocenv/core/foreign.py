@@ -1,4 +1,4 @@
-"""Read what somebody else may have written: regular files only, up to a size, and JSON up to a depth."""
+"""Read untrusted files: regular files only, with limits on size and JSON nesting."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 _DEEPEST = 64
-_BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)  # or a string, to its end
+# Matches a whole string, too, so that brackets inside strings do not count.
+_BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
 
 
 def open_regular(path: Path | str) -> BufferedReader:
     """Open a regular file, or a link to one, for reading; raise OSError for anything else.
 
-    A pipe or a device is not opened: that could wait for ever, or be noticed at the other end.
+    Pipes and devices are never opened, because opening one can block or alert the process at the other end.
     """
     if stat.S_ISREG(os.stat(path).st_mode):
-        stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 -- it is returned
+        stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 -- the caller closes it
         if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             return stream
-        stream.close()  # it was replaced in between
+        stream.close()  # replaced since the first check
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
@@ -38,16 +39,16 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def read_file(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
-    """Read a regular file; raise OSError where that fails, or where it has more than `most_bytes`."""
+    """Read a regular file; raise OSError if that fails or the file exceeds `most_bytes`."""
     with open_regular(path) as stream:
         content = stream.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise OSError(errno.EOVERFLOW, f"it has more than {most_bytes:,} bytes", str(path))
+        raise OSError(errno.EOVERFLOW, f"larger than {most_bytes:,} bytes", str(path))
     return content
 
 
 def load_json(path: Path, most_bytes: int = MOST_BYTES) -> Any:
-    """Parse a JSON file; raise DataError as `parse_json` does, and OSError as `read_file` does."""
+    """Parse a JSON file; errors are those of `read_file` (OSError) and `parse_json` (DataError)."""
     return parse_json(read_file(path, most_bytes), str(path))
 
 
@@ -55,7 +56,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
     """Parse JSON.
 
     Raises:
-        DataError: It is not valid JSON, or nested more than 64 deep; names `where`.
+        DataError: The text is not valid JSON or is nested more than 64 deep; the message names `where`.
     """
     try:
         if isinstance(text, bytes):
@@ -68,12 +69,12 @@ def parse_json(text: str | bytes, where: str) -> Any:
 
 
 def _require_shallow(text: str) -> None:
-    # Before parsing: a parser at the limit of recursion can be interrupted by the garbage collector there.
+    # Check before parsing: a parser near the recursion limit can be interrupted by the garbage collector.
     depth = 0
     for found in _BRACKET.finditer(text):
         if found[1]:
             depth += 1
             if depth > _DEEPEST:
-                raise ValueError("its values are nested too deeply")
+                raise ValueError("it is nested too deeply")
         elif found[0] in "]}":
             depth -= 1

@@ -1,4 +1,4 @@
-"""The language of explanations: English or Chinese."""
+"""Choose the language of explanations: English or Chinese."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Literal
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
-# There are no texts in traditional characters, as in Taiwan and Hong Kong.
+# Traditional Chinese (Taiwan, Hong Kong, Macau) gets English because there are no texts for it.
 _CHINESE = re.compile(r"zh(?!.*(TW|HK|MO|Hant))", re.IGNORECASE)
-_CHINESE_OF_WINDOWS = (0x0804, 0x1004)  # LANGIDs of mainland China and Singapore
-# The order in which POSIX has them decide. LANGUAGE is gettext's, and wins if a locale is set at all.
+_CHINESE_LANGIDS = (0x0804, 0x1004)  # LANGIDs for mainland China and Singapore
+# In order of precedence (POSIX). gettext's LANGUAGE overrides them if any locale is set.
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
 def chosen(option: str | None = None) -> Language:
-    """The language of the option, else that of the user's locale, else English.
+    """Return the language of the option, else of the user's locale, else English.
 
     Source: POSIX, "Internationalization Variables"; learn.microsoft.com, GetUserDefaultUILanguage
     """
@@ -28,17 +28,17 @@ def chosen(option: str | None = None) -> Language:
     if locale and locale.partition(".")[0] not in ("C", "POSIX"):
         locale = os.environ.get("LANGUAGE", "").partition(":")[0] or locale
         return "zh" if _CHINESE.match(locale) else "en"
-    return "en" if locale else _of_windows()
+    return "en" if locale else _windows_language()
 
 
 if sys.platform == "win32":
 
-    def _of_windows() -> Language:
+    def _windows_language() -> Language:
         import ctypes
 
-        return "zh" if ctypes.windll.kernel32.GetUserDefaultUILanguage() in _CHINESE_OF_WINDOWS else "en"
+        return "zh" if ctypes.windll.kernel32.GetUserDefaultUILanguage() in _CHINESE_LANGIDS else "en"
 
 else:
 
-    def _of_windows() -> Language:
+    def _windows_language() -> Language:
         return "en"

@@ -1,6 +1,6 @@
-"""Lock files: a set with every artifact, to build the same env anywhere.
+"""Lock files: a set with every artifact, from which any machine can build the same env.
 
-A lock may come from anywhere. Reading one checks every name, path and hash in it before anything uses them.
+A lock is untrusted. Reading one checks every name, path and hash before they are used.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Artifact, Component, EnvChange, Layout, Program
 
-    Fault = tuple[str, str]  # what is wrong, and how: "`../x`", "leads out of the env"
+    Fault = tuple[str, str]  # subject and problem: "`../x`", "points outside the env"
 
 LOCK_SCHEMA = 2
-_MOST_BYTES = 16 << 20  # the largest sets have some 200 kB
-WRAPPERS = ("rocm-exec", "python3", "python")  # in the folder of programs of an env with its own C library
+_MOST_BYTES = 16 << 20  # the largest real locks are about 200 kB
+WRAPPERS = ("rocm-exec", "python3", "python")  # wrappers that an env with its own C library adds to its `bin`
 _MAKE_ONE = ("make one: `rocenv lock NAME -o FILE`",)
-_FOLDERS = ("rocm", "zluda", VENV)  # of a prefix, that components may lie in
+_FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that may hold components
 _NAMED_BY_PEOPLE = ("archive", "installer", "folder")
 _NAME_BY_PEOPLE = re.compile("[A-Za-z0-9.+:~!_/ -]+")
-_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # never an option of a program
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # cannot be mistaken for a command-line option
 _PATTERN = re.compile(r"[*?\[]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
-_TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # names files too
+_TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
-_LONGEST_PROGRAM = 128  # a file's name may have 255 bytes, and the one it is written under first is longer
-# Bytes; systems take 255 and 4096, of which the env's own place is a part.
+_LONGEST_PROGRAM = 128  # file names may have 255 bytes, and the temporary name is longer
+# Bytes. Systems allow 255 and 4096; the env's own path uses part of the latter.
 _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 
 
 def read_lock(path: Path) -> Lock:
-    """Read and check a lock file; raise DataError if it is none, or not safe to build."""
+    """Read and validate a lock file; raise DataError if it is invalid or unsafe to build."""
     try:
         plain = load_json(path, _MOST_BYTES)
     except OSError as error:
@@ -53,11 +53,11 @@ def read_lock(path: Path) -> Lock:
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
-            f"a newer rocenv wrote the lock `{path}`: schema {schema}, and this one reads {LOCK_SCHEMA}",
-            hints=("upgrade rocenv", "or repeat the `rocenv create` command that the env was made with"),
+            f"a newer rocenv wrote the lock `{path}` (schema {schema}; this version reads {LOCK_SCHEMA})",
+            hints=("upgrade rocenv", "or run the `rocenv create` command for the env again"),
         )
     if schema not in (1, LOCK_SCHEMA):
-        raise DataError(f"`{path}` is not a lock that rocenv wrote", hints=_MAKE_ONE)
+        raise DataError(f"`{path}` is not a rocenv lock", hints=_MAKE_ONE)
     lock = from_plain(Lock, plain, str(path))
     if schema == 1:
         lock = from_schema_1(lock)
@@ -67,7 +67,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """Write a lock as text, without passwords in addresses; the same lock gives the same text."""
+    """Serialize a lock without passwords in addresses; equal locks give identical text."""
     plain = to_plain(lock)
     for part in plain["components"]:
         for artifact in part.get("artifacts", ()):
@@ -76,7 +76,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def from_schema_1(lock: Lock) -> Lock:
-    """Convert a lock of schema 1, whose paths are relative to the folder `rocm`."""
+    """Convert a schema 1 lock, whose paths are relative to the folder `rocm`."""
     parts = []
     for part in lock.components:
         if part.kind == "torch":
@@ -89,12 +89,12 @@ def from_schema_1(lock: Lock) -> Lock:
 
 
 def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collection[str]) -> Lock:
-    """Replace what the machine that made the lock needed in the environment by what this one needs.
+    """Replace environment changes for the machine that made the lock with those for this machine.
 
     Args:
-        lock: Made by any machine.
+        lock: A lock from any machine.
         changes: What this machine needs.
-        variables: The names of all that a machine may need.
+        variables: The names of all variables that depend on the machine.
     """
     kept = tuple(each for each in lock.environment if each.name not in variables or each.action != "set")
     dropped = [each.name for each in lock.environment if each not in kept]
@@ -105,13 +105,13 @@ def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collec
 
 
 def why_no_name(name: str) -> str:
-    """Say why a program of an env cannot be started by a name; "" where it can."""
+    """Explain why a name cannot be used for a program of an env; "" if it can."""
     if _PROGRAM.fullmatch(name) is None:
-        return f"{name!r} cannot be the name of a program"
+        return f"{name!r} is not a valid program name"
     if len(name) > _LONGEST_PROGRAM:
-        return f"`{name[:20]}...` cannot be the name of a program: it has {len(name)} letters"
+        return f"`{name[:20]}...` is not a valid program name: it has {len(name)} letters"
     if name in WRAPPERS:
-        return f"`{name}` cannot be the name of a program: envs have a wrapper of that name"
+        return f"`{name}` is not available as a program name: envs have a wrapper with that name"
     return ""
 
 
@@ -120,7 +120,7 @@ def _faults(lock: Lock) -> Iterator[Fault]:
     yield from _faults_of_variables(lock, programs)
     yield from _faults_of_artifacts(lock)
     if _APP.fullmatch(lock.request.app) is None:
-        yield f"`{lock.request.app}`", "is not the name of an app"
+        yield f"`{lock.request.app}`", "is not a valid app name"
     for target in (lock.target, lock.runs_as, *lock.request.more_targets):
         if _TARGET.fullmatch(target) is None:
             yield repr(target), "is not a target"
@@ -135,19 +135,19 @@ def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fa
     changed = (change.name for change in lock.environment)
     for name in (*changed, *lock.watched, *(name for each in programs for name in each.environment)):
         if _VARIABLE.fullmatch(name) is None:
-            yield f"`{name}`", "cannot be the name of a variable"
+            yield f"`{name}`", "is not a valid variable name"
 
 
 def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
-    # All of them: `lock.artifacts` has only one of several with the same hash.
+    # Check them all: `lock.artifacts` keeps only one of several with the same hash.
     for artifact in (each for part in lock.components for each in part.artifacts):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             yield f"the sha256 of `{artifact.name}`", f"is `{artifact.sha256}`"
         allowed = _NAME_BY_PEOPLE if artifact.kind in _NAMED_BY_PEOPLE else _NAME
         for text in (artifact.name, artifact.version):
             if allowed.fullmatch(text) is None:
-                yield f"`{text}`", "is not the name or version of a package"
-        yield from _unprintable(artifact.url)
+                yield f"`{text}`", "is not a valid package name or version"
+        yield from _check_printable(artifact.url)
         yield from _faults_of_package(artifact)
 
 
@@ -160,11 +160,14 @@ def _faults_of_package(artifact: Artifact) -> Iterator[Fault]:
         what = "wheel" if artifact.kind == "wheel" else "source archive"
         yield (
             f"the address of `{artifact.name}`",
-            f"ends in {wheel_file_name(artifact.url)!r}, which is not the name of a {what} of "
+            f"ends in {wheel_file_name(artifact.url)!r}, which is not the file name of a {what} for "
             f"{artifact.name} {artifact.version}",
         )
     if artifact.name.lower() == "pip":
-        yield f"`{artifact.name}`", "cannot be a wheel of a set: envs get the pip of their Python"
+        yield (
+            f"`{artifact.name}`",
+            "cannot be a wheel of a set: envs use the pip that comes with their Python",
+        )
 
 
 def _faults_of_program(program: Program) -> Iterator[Fault]:
@@ -172,29 +175,29 @@ def _faults_of_program(program: Program) -> Iterator[Fault]:
         if fault := why_no_name(name):
             yield "a name", f"cannot be used: {fault}"
     if program.names and _PATTERN.search(program.path):
-        yield f"`{program.path}`", "is a pattern for several programs, but has a name for one"
+        yield f"`{program.path}`", "matches several programs but has a name for one"
     for text in (*program.environment.values(), *program.arguments, program.not_before):
-        yield from _unprintable(text)
+        yield from _check_printable(text)
 
 
 def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
-        yield f"`{part.python}`", "is not a version of Python"
-    # Without a folder, the path of a file below it would begin with `/`: it would lead out of the env.
+        yield f"`{part.python}`", "is not a valid Python version"
+    # Without a folder, the path of a file would start with `/` and point outside the env.
     if (part.into or part.artifacts) and part.into.split("/")[0] not in _FOLDERS:
-        yield f"`{part.into}`", "is not a folder that a part of a set may be in"
+        yield f"`{part.into}`", "is not a valid component folder"
     inside = _layout_places(part.layout)
     for place in (*_other_places(part), *inside):
         yield from _faults_of_place(place)
     for place in inside:
         if place and not f"{place}/".startswith(f"{part.into}/"):
-            yield f"`{place}`", f"is not in the part's own folder `{part.into}`"
+            yield f"`{place}`", f"is outside the component's folder `{part.into}`"
 
 
 def _faults_of_venvs(parts: Sequence[Component]) -> Iterator[Fault]:
     for part in parts:
         if part.layout is None or not part.layout.site_packages:
-            yield f"the part `{part.kind}`", "has wheels, but no folder that they are installed into"
+            yield f"the component `{part.kind}`", "has wheels but no folder to install them into"
     venvs = {(part.into, part.python, part.layout and part.layout.site_packages): part for part in parts}
     if len(venvs) > 1:
         shown = (f"{part.kind} for Python {part.python} in `{part.into}`" for part in venvs.values())
@@ -202,17 +205,17 @@ def _faults_of_venvs(parts: Sequence[Component]) -> Iterator[Fault]:
 
 
 def _faults_of_place(place: str) -> Iterator[Fault]:
-    yield from _unprintable(place)
+    yield from _check_printable(place)
     if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
-        yield f"`{place}`", "leads out of the env"
+        yield f"`{place}`", "points outside the env"
     longest_name = max(len(name.encode()) for name in place.split("/"))
     if longest_name > _LONGEST_NAME or len(place.encode()) > _LONGEST_PLACE:
-        yield f"`{place[:40]}...`", "is longer than the path of a file can be"
+        yield f"`{place[:40]}...`", "is too long for a file path"
 
 
-def _unprintable(text: str) -> Iterator[Fault]:
+def _check_printable(text: str) -> Iterator[Fault]:
     if not text.isprintable():
-        yield repr(text), "contains a control character, or one that cannot be printed"
+        yield repr(text), "contains a control or unprintable character"
 
 
 def _layout_places(layout: Layout | None) -> tuple[str, ...]:
@@ -234,7 +237,7 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
 
 
 def _other_places(part: Component) -> tuple[str, ...]:
-    """The names of files, and paths that are not below the prefix."""
+    """List file names and paths that are not relative to the prefix."""
     libraries = part.layout.libraries.values() if part.layout else ()
     places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
     shims = part.shims

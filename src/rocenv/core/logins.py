@@ -1,4 +1,4 @@
-"""Names and passwords in addresses, which no text shows."""
+"""Hide user names and passwords in addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LOGIN = re.compile(r"(?<=://)[^/?#\s\"'`<>]*@")
 
 
 def mask_logins(text: str) -> str:
-    """Put `***` in place of the names and passwords that addresses in a text contain."""
+    """Replace user names and passwords in addresses with `***`."""
     return _LOGIN.sub("***@", text)
 
 
@@ -17,7 +17,7 @@ def shown(url: str) -> str:
     """Remove the name and password from an address."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # `http://[::1/`
+    except ValueError:  # such as `http://[::1/`
         return mask_logins(url)
     if "@" not in parts.netloc:
         return url

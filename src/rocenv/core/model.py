@@ -1,7 +1,7 @@
-"""The values that the layers hand to each other: plain, frozen, with no behaviour beyond properties.
+"""Plain, frozen values that the layers exchange.
 
-They are structs, since every command needs these classes, and a dataclass takes about 25 times as long to
-define. Annotations are types, not strings, so that reading a record does not evaluate them.
+They are structs because every command needs them, and defining a dataclass takes about 25 times as long.
+Annotations are types rather than strings, so reading a record does not evaluate them.
 """
 
 from typing import Literal
@@ -10,68 +10,66 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
-# A `folder` is one that lay on the machine and was taken over; `path` says where, `sha256` is that of its
-# list of files. An `installer` and an `archive` are unpacked, never run.
-# A `sdist` is made into a wheel without running any of its code.
+# A `folder` was imported from this machine: `path` is where it was, `sha256` covers its file list. An
+# `installer` or an `archive` is unpacked, never run. An `sdist` is turned into a wheel without running its
+# code.
 ArtifactKind = Literal["deb", "wheel", "sdist", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
 
 class Value(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all of them, and of whatever else `codec` reads and writes."""
+    """Base class of these values and of everything else that `codec` reads and writes."""
 
 
 class Artifact(Value, frozen=True, kw_only=True):
-    """One file to fetch, known by its hash."""
+    """One file to fetch, identified by its hash."""
 
     kind: ArtifactKind
-    name: str  # package or project name
+    name: str  # package or project
     version: str
     url: str
-    sha256: str  # lower-case hex
+    sha256: str  # lowercase hex
     size_bytes: int
-    installed_bytes: int = 0  # what it takes once unpacked; 0 = unknown
-    repo: str = ""  # the repository of the matrix that it came from, to find it again on another mirror
-    path: str = ""  # its path below that repository's base
+    installed_bytes: int = 0  # size once unpacked; 0 = unknown
+    repo: str = ""  # its repository in the matrix, used to find it on another mirror
+    path: str = ""  # relative to the repository's base address
 
 
 class Program(Value, frozen=True, kw_only=True):
-    """Programs that people start by name: each gets a starter in the prefix's folder of programs.
+    """Programs that users run by name; each gets a starter in the prefix's `bin`.
 
-    In values and arguments `{tree}` is the folder of the component, `{bin}` the folder of the starters.
+    In values and arguments, `{tree}` is the component's folder and `{bin}` the folder with the starters.
     """
 
-    path: str  # the last part may be a pattern, "usr/bin/llama-*"
-    environment: dict[str, str] = {}  # what it needs to find its own files
-    arguments: tuple[str, ...] = ()  # the same, put before the user's
-    not_before: str = ""  # a first argument that begins so gets none: the program calls itself with it
-    names: tuple[str, ...] = ()  # that it is started by, where `path` is one program; () = its own
+    path: str  # the last part may be a pattern: "usr/bin/llama-*"
+    environment: dict[str, str] = {}  # variables it needs to find its own files
+    arguments: tuple[str, ...] = ()  # arguments for the same purpose, inserted before the user's
+    not_before: str = ""  # add no arguments if the first one starts with this: the program is calling itself
+    names: tuple[str, ...] = ()  # names to start it by, if `path` is one program; () = its file name
 
 
 class Layout(Value, frozen=True, kw_only=True):
-    """The places of a component's parts; every path uses `/`.
+    """Where the parts of a component are; every path uses `/`.
 
-    A row of the data has the paths as they are in its packages; those of a component are below the prefix.
+    In a data row, paths are relative to the package; in a component, to the prefix.
     """
 
-    root: str  # what ROCM_PATH points to; "" = nothing
-    library_dirs: tuple[str, ...]  # searched in this order
-    libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file name to load
-    bin: str = ""  # folder of the programs; "" = there are none
+    root: str  # target of ROCM_PATH; "" = unset
+    library_dirs: tuple[str, ...]  # in search order
+    libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file to load
+    bin: str = ""  # folder of the programs; "" = no programs
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
-    runtime: dict[str, str] = {}  # role -> version prefix the library must report
+    runtime: dict[str, str] = {}  # role -> required prefix of the version that the library reports
     programs: tuple[Program, ...] = ()
-    # Folder that programs look in for files -> a pattern of those files, where they are. A program that its
-    # own loader starts takes the loader's folder for its own.
+    # Folder where programs look for files -> pattern of those files. A program run through the env's own
+    # loader mistakes the loader's folder for its own.
     links: dict[str, str] = {}
-    names: dict[
-        str, str
-    ] = {}  # another name, as a path -> the file that it is a link to, where that is there
-    python: str = ""  # of a venv: its interpreter; "" = this is no venv
+    names: dict[str, str] = {}  # path of a link to create -> the file it points to, if that file exists
+    python: str = ""  # interpreter, if this is a venv
     site_packages: str = ""
 
     def below(self, folder: str) -> "Layout":
-        """The layout with every path below a folder; an empty path stays empty."""
+        """Prefix every path with `folder`; empty paths stay empty."""
 
         def put(path: str) -> str:
             return f"{folder}/{path}" if path else ""
@@ -91,15 +89,15 @@ class Layout(Value, frozen=True, kw_only=True):
 
 
 def series(version: str) -> str:
-    """Major and minor number: `6.2` for `6.2.4`."""
+    """Return the major and minor number: `6.2` for `6.2.4`."""
     return ".".join(version.split(".")[:2])
 
 
-VENV = "venv"  # the folder of wheels in a prefix
+VENV = "venv"  # folder for wheels in a prefix
 
 
 def venv_layout(python: str, platform: str) -> Layout:
-    """The layout of the venv in a prefix, whose Python has this version: `3.11.2`."""
+    """Return the layout of the venv in a prefix for a Python version such as `3.11.2`."""
     windows = platform == "windows"
     layout = Layout(
         root="",
@@ -112,7 +110,7 @@ def venv_layout(python: str, platform: str) -> Layout:
 
 
 class EnvChange(Value, frozen=True, kw_only=True):
-    """One change to the environment; `value` may hold `{prefix}`, or `{prefix_url}`: its `file:` address."""
+    """One change to the environment; `value` may use `{prefix}` or its `file:` address, `{prefix_url}`."""
 
     action: Literal["set", "prepend", "unset"]
     name: str
@@ -120,37 +118,37 @@ class EnvChange(Value, frozen=True, kw_only=True):
 
 
 class ShimFile(Value, frozen=True, kw_only=True):
-    """One file of a ZLUDA build that stands for a file of CUDA."""
+    """A file of a ZLUDA build that replaces a CUDA file."""
 
-    file: str  # in the build, "cublas.dll"
-    stands_for: str  # what torch loads, "cublas64_11.dll"; may be the same
+    file: str  # name in the build: "cublas.dll"
+    stands_for: str  # name that torch loads: "cublas64_11.dll"; may be the same
 
 
 class Switch(Value, frozen=True, kw_only=True):
-    """A setting of torch that ZLUDA needs, applied as soon as torch is imported."""
+    """A torch setting that ZLUDA needs, applied when torch is imported."""
 
-    name: str  # dotted, below `torch`: "backends.cudnn.enabled"
-    how: Literal["set", "call", "disable"]  # `disable`: call with False, then replace by what does nothing
+    name: str  # dotted path in `torch`: "backends.cudnn.enabled"
+    how: Literal["set", "call", "disable"]  # `disable`: call with False, then replace with a no-op
     value: bool = False
 
 
 class Shims(Value, frozen=True, kw_only=True):
-    """What makes torch for CUDA run on ZLUDA: the files to load before it in order, and its settings."""
+    """The files to load before torch for CUDA, in order, and the torch settings, so that it runs on ZLUDA."""
 
-    runtime: tuple[str, ...]  # the SDK's HIP runtime, and what compiles for it, which others load by name
-    driver: tuple[str, ...]  # files of the build under their own names: nvcuda.dll, nvml.dll
-    behind: tuple[str, ...]  # libraries of the SDK that the files call
+    runtime: tuple[str, ...]  # the SDK's HIP runtime and its compiler, which other libraries load by name
+    driver: tuple[str, ...]  # files of the build that keep their names: nvcuda.dll, nvml.dll
+    behind: tuple[str, ...]  # SDK libraries that these files call
     files: tuple[ShimFile, ...]
-    original: str = ""  # the file of torch that the build still calls: kept as `KEPT_ORIGINAL`; "" = none
+    original: str = ""  # torch file that the build still calls, kept as `KEPT_ORIGINAL`; "" = none
     switches: tuple[Switch, ...] = ()
-    first_run_s: int = 0  # what the first use may take, while kernels are compiled
+    first_run_s: int = 0  # how long the first use may take while kernels compile
 
 
 KEPT_ORIGINAL = "nvrtc_cuda.dll"  # Source: lshqqytiger/ZLUDA@5e71745:zluda_rtc/src/lib.rs
 
 
 class Component(Value, frozen=True, kw_only=True):
-    """One part of a set, with every file it consists of."""
+    """One component of a set, with all its files."""
 
     kind: ComponentKind
     name: str
@@ -158,13 +156,14 @@ class Component(Value, frozen=True, kw_only=True):
     channel: str
     why: str
     artifacts: tuple[Artifact, ...] = ()
-    glibc: str = ""  # the oldest C library its programs run with; "" = any
-    loader: str = ""  # name of the program loader it brings with a C library; "" = the machine's is used
+    glibc: str = ""  # oldest C library that its programs run with; "" = any
+    loader: str = ""  # its own program loader, if it brings a C library; "" = use the system loader
     layout: Layout | None = None
-    python: str = ""  # for wheels: the interpreter version of the venv, "3.11"
-    into: str = ""  # the folder of a prefix that its files are in, "rocm/5.7"; "" = it has none
-    anchor: str = ""  # a file that is in every such archive: what is beside and below it is taken, no more
-    # A file, or a folder as `library/` -> below `into`. It is put over another component, and replaces files.
+    python: str = ""  # for wheels: Python version of the venv, "3.11"
+    into: str = ""  # its folder in the prefix, "rocm/5.7"; "" = none
+    anchor: str = ""  # a file in every such archive: only its folder is unpacked
+    # Maps a file, or a folder such as `library/`, to a path below `into`. Such a component is an overlay and
+    # replaces files of another.
     places: dict[str, str] = {}
     shims: Shims | None = None
 
@@ -175,7 +174,7 @@ class Component(Value, frozen=True, kw_only=True):
 
 
 class Rejection(Value, frozen=True, kw_only=True):
-    """One reason why nothing fits: what a part would have to be, and what it is."""
+    """A reason why no set fits: the requirement on a component, and its actual value."""
 
     component: str
     requirement: str
@@ -185,14 +184,14 @@ class Rejection(Value, frozen=True, kw_only=True):
 
 
 class Suggestion(Value, frozen=True, kw_only=True):
-    """A command that works, and the set it chooses."""
+    """A command that works, and the set that it would choose."""
 
     command: str
     components: tuple[tuple[ComponentKind, str], ...]  # kind and version
 
 
 class Request(Value, frozen=True, kw_only=True):
-    """What the user asked for, as given; empty = not asked."""
+    """The user's request as given; empty fields were not specified."""
 
     rocm: str = ""
     torch: str = ""  # "" = no torch, "*" = any
@@ -201,27 +200,27 @@ class Request(Value, frozen=True, kw_only=True):
     channel: str = ""
     platform: str = "linux"  # or "windows"
     zluda: str = ""  # "" = no ZLUDA, "*" = any
-    driver: str = ""  # "" = the machine's, where that is known
-    app: str = ""  # key of the profile of the app that the env is for
-    more_targets: tuple[str, ...] = ()  # that the set has to serve beside `target`
-    dev: bool = False  # with compilers and headers
-    no_guard: bool = False  # let other programs replace the set's own builds of wheels
+    driver: str = ""  # "" = the installed driver, if known
+    app: str = ""  # key of the app profile that the env is for
+    more_targets: tuple[str, ...] = ()  # further targets that the set must support
+    dev: bool = False  # include compilers and headers
+    no_guard: bool = False  # allow other programs to replace the set's own wheel builds
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Every target that the set has to serve."""
+        """All targets that the set must support."""
         return (self.target, *self.more_targets)
 
 
 class Machine(Value, frozen=True, kw_only=True):
-    """The machine that a set is for, as far as it matters to the choice; "" = not known."""
+    """The properties of a machine that affect the choice of a set; "" = unknown."""
 
-    platform: str = "linux"  # of the machine that commands are given on
+    platform: str = "linux"  # where the commands run
     glibc: str = ""  # "2.36"
     kernel: str = ""  # "6.8.0-45-generic"
     driver: str = ""  # the kernel driver on Linux, the display driver on Windows
-    wsl: bool = False  # Linux on Windows
-    display: str = ""  # on WSL, the display driver as Windows counts, "32.0.31041.1004"
+    wsl: bool = False  # Windows Subsystem for Linux
+    display: str = ""  # on WSL, the version of the Windows display driver: "32.0.31041.1004"
 
 
 class Lock(Value, frozen=True, kw_only=True):
@@ -232,40 +231,40 @@ class Lock(Value, frozen=True, kw_only=True):
     target: str
     components: tuple[Component, ...]
     environment: tuple[EnvChange, ...]
-    runs_as: str = ""  # the target that its code is made for, where an override makes it another one
-    watched: tuple[str, ...] = ()  # variables that act on every set: reported where the machine has set them
+    runs_as: str = ""  # target that its code is built for, if an override makes it differ
+    watched: tuple[str, ...] = ()  # variables that affect every set, reported if the machine sets them
     notes: tuple[str, ...] = ()
 
     def part(self, kind: ComponentKind) -> Component | None:
-        """The component of a kind; None where the set has none."""
+        """Return the component of this kind, if the set has one."""
         return next((part for part in self.components if part.kind == kind), None)
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Every target that the set serves."""
+        """All targets that the set supports."""
         return (self.target, *self.request.more_targets)
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """Every file of the set once."""
-        # The hash of some files is not known before their first download.
+        """All files of the set, each once."""
+        # Some hashes are unknown until the first download.
         found = {each.sha256 or each.url: each for part in self.components for each in part.artifacts}
         return tuple(found.values())
 
     @property
     def python(self) -> str:
-        """The env's own Python, below the prefix; it is there only where a component is a venv."""
+        """Path of the env's Python relative to the prefix; the file exists only if a component is a venv."""
         layouts = [part.layout for part in self.components if part.layout is not None]
         return next((each.python for each in layouts if each.python), venv_layout("", self.platform).python)
 
     @property
     def code_target(self) -> str:
-        """The target that its code is made for."""
+        """The target that its code is built for."""
         return self.runs_as or self.target
 
 
 class FileEntry(Value, frozen=True, kw_only=True):
-    """One file or link of a tree."""
+    """A file or link in a tree."""
 
     sha256: str = ""  # "" for a link
     size_bytes: int = 0
@@ -274,52 +273,52 @@ class FileEntry(Value, frozen=True, kw_only=True):
 
 
 class Record(Value, frozen=True, kw_only=True):
-    """What an env consists of. Its presence makes the env complete, so it is written last."""
+    """The contents of an env. It is written last, because its presence marks the env as complete."""
 
     name: str
     created: str  # ISO 8601, UTC
     rocenv_version: str
     lock: Lock
-    files_sha256: str = ""  # of the list of files beside it; filled in when that is written
-    loader: str = ""  # path of the prefix's own program loader; "" = the machine's is used
-    shims_in_torch: bool = False  # they replace torch's own files, instead of being loaded before them
+    files_sha256: str = ""  # of the file list beside it; set when that list is written
+    loader: str = ""  # path of the prefix's own program loader; "" = use the system loader
+    shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
 
 
 class RungResult(Value, frozen=True, kw_only=True):
-    """What one rung of the ladder found."""
+    """The result of one rung of the ladder."""
 
     rung: str
     status: RungStatus
     elapsed_s: float = 0.0
     detail: str = ""
     exit_code: int | None = None
-    no_device: bool = False  # skipped or failed only because there is no usable GPU here
+    no_device: bool = False  # skipped or failed only because this machine has no usable GPU
     stderr_tail: str = ""
     findings: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> bool:
-        """Whether it did not pass although it ran."""
+        """Whether the rung ran and did not pass."""
         return self.status not in ("passed", "skipped")
 
 
-APP_RUNG = "app"  # after the ladder: whether an app finds the GPU in the env
+APP_RUNG = "app"  # runs after the ladder: does the app find the GPU?
 
 
 class Verification(Value, frozen=True, kw_only=True):
-    """How far an env gets on this machine, as `verify` finds it and `.rocenv/verified.json` keeps it."""
+    """How far an env works on this machine, as `verify` reports and `.rocenv/verified.json` stores it."""
 
     env: str = ""
     target: str = ""
     results: tuple[RungResult, ...]
-    advice: tuple[str, ...] = ()  # what is known to be wrong with such a set, and what to do
+    advice: tuple[str, ...] = ()  # known problems of this set, with remedies
     when: str = ""  # ISO 8601, UTC
 
     @property
     def level(self) -> str:
-        """The last rung that passed with all before it that could run; "" if none did.
+        """The last rung that passed, if every earlier rung that could run passed too; "" if none did.
 
-        The rung of an app counts only on a GPU that was proved to work.
+        The app rung counts only if the GPU itself passed.
         """
         level, passed = "", [result.rung for result in self.results if result.status == "passed"]
         for result in self.results:
@@ -333,7 +332,7 @@ class Verification(Value, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> tuple[RungResult, ...]:
-        """The rungs that did not pass for another reason than a missing GPU."""
+        """Rungs that failed for a reason other than a missing GPU."""
         return tuple(result for result in self.results if result.wrong)
 
     @property
@@ -343,11 +342,11 @@ class Verification(Value, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """0: all passed; 1: something is wrong; 4: only a GPU to run on is missing."""
+        """0 if all rungs passed, 1 if one failed, 4 if only a GPU is missing."""
         if self.broken:
             return 1
         return 4 if self.no_device else 0
 
     def status(self, rung: str) -> str:
-        """The status of a rung, "" if it did not run."""
+        """Return the status of a rung, "" if it did not run."""
         return next((result.status for result in self.results if result.rung == rung), "")

@@ -1,4 +1,4 @@
-"""Names of files of Python packages: what project and version they state."""
+"""Check the project and version in file names of Python packages."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def wheel_file_name(url: str) -> str:
-    """Take the file name out of an address, without any slash that the address may hide in it."""
+    """Return the file name at the end of an address, without any slash that percent-encoding may hide."""
     return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
 
 
 def is_named_right(artifact: Artifact) -> bool:
-    """Whether the address of a wheel or a source archive ends in a file name of its project and version."""
+    """Whether the file name in the address of a wheel or sdist matches its project and version."""
     parse = parse_wheel_filename if artifact.kind == "wheel" else parse_sdist_filename
     try:
         name, version = parse(wheel_file_name(artifact.url))[:2]
         return (name, version) == (canonicalize_name(artifact.name), version_of(artifact.version))
-    except ValueError:  # no name of such a file, or no version
+    except ValueError:  # not a wheel or sdist name, or an invalid version
         return False

@@ -1,8 +1,8 @@
-"""Show how far long work has come: a display on a terminal, plain lines elsewhere, always on stderr.
+"""Show the progress of long work on stderr: a live display on a terminal, plain lines elsewhere.
 
-On a terminal the display appears once a stage has lasted 0.3 s and vanishes with the last stage. Elsewhere
-(a pipe, `CI`, `TERM=dumb`) a line is printed at most every 5 s, for each 10 % or each minute. In both cases
-a stage of a second or more leaves one closing line; a shorter one, or one that failed, leaves nothing.
+On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
+Elsewhere (a pipe, `CI`, `TERM=dumb`) a line is printed for each 10 % or each minute, but at most every 5 s.
+In both cases, a successful stage of 1 s or more leaves a closing line.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SHOWN_AFTER_S = 0.3
 CLOSING_LINE_AFTER_S = 1.0
 LINE_EVERY_S = 5.0
 LINE_EVERY_SHARE = 0.1
-LINE_AT_LEAST_EVERY_S = 60.0  # build machines end what has been silent for minutes
+LINE_AT_LEAST_EVERY_S = 60.0  # CI services kill jobs that are silent for minutes
 RATE_OVER_S = 10.0
 REFRESHES_PER_S = 8
 
 
 def size_text(size_bytes: float) -> str:
-    """A size in decimal units: `228.0 MB`."""
+    """Format a size in decimal units: `228.0 MB`."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size_bytes >= factor:
             return f"{size_bytes / factor:.1f} {unit}"
@@ -41,15 +41,15 @@ def size_text(size_bytes: float) -> str:
 
 
 def sanitized(text: str) -> str:
-    """Replace characters that a terminal would interpret, and passwords in addresses.
+    """Replace characters that a terminal would interpret, and mask passwords in addresses.
 
-    A line may quote a log or a server's answer.
+    The text may quote a log or a server's response.
     """
     return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in mask_logins(text))
 
 
 class Progress:
-    """The display that all stages of one command share. Threads may share it too."""
+    """The progress display of one command, shared by all its stages and threads."""
 
     def __init__(
         self,
@@ -69,19 +69,19 @@ class Progress:
 
     @contextlib.contextmanager
     def stage(self, title: str, total_bytes: int = 0) -> Iterator[Stage]:
-        """Show a piece of work while the block runs; `total_bytes` 0 means that the end is unknown."""
+        """Show a piece of work while the block runs; `total_bytes=0` means that the size is unknown."""
         with self._shown(Stage(self, title, total_bytes, self._clock)) as stage:
             yield stage
 
     @contextlib.contextmanager
     def wait(self, title: str, usual_s: float = 0.0) -> Iterator[Wait]:
-        """Show a piece of work that reports nothing but its time; `usual_s` is what it took last time."""
+        """Show work that reports only its duration; `usual_s` is how long it took last time."""
         wait = Wait(self, title, usual_s, self._clock)
         with self._shown(wait):
             yield wait
 
     def note(self, text: str) -> None:
-        """Print one line that stays, above the display if there is one."""
+        """Print a line that stays, above the display if there is one."""
         text = sanitized(text)
         with self._lock:
             if self._display is not None:
@@ -91,7 +91,7 @@ class Progress:
                 self._out.flush()
 
     def update(self, stage: Stage, moved_bytes: int = 0) -> None:
-        """Show what a stage has become. Only `moved_bytes` count towards its rate."""
+        """Redraw a stage. Only `moved_bytes` count towards its rate."""
         if self._terminal:
             display, task = self._display, stage.task
             if display is not None and task is not None:
@@ -136,7 +136,7 @@ class Progress:
             )
 
     def _new_display(self) -> Display:
-        from rich import progress  # imported only now: most commands show nothing
+        from rich import progress  # imported late because most commands show no progress
         from rich.console import Console
         from rich.text import Text
 
@@ -162,47 +162,47 @@ class Progress:
                 return
             if stage.task is not None:
                 self._display.update(stage.task, visible=False)
-                stage.task = None  # a thread that was left behind may still advance it
+                stage.task = None  # an abandoned thread may still advance it
             if not self._stages:
                 self._display.stop()
                 self._display = None
 
 
 class Stage:
-    """One piece of work on display: made by `Progress.stage`, advanced by whoever does the work."""
+    """One piece of work on display, created by `Progress.stage`."""
 
     def __init__(self, progress: Progress, title: str, total_bytes: int, clock: Callable[[], float]) -> None:
         self.title = title
         self.total_bytes = total_bytes
         self.done_bytes = 0
-        self.task: TaskID | None = None  # set while it is on the display
-        self._moved_bytes = 0  # without what was skipped
+        self.task: TaskID | None = None  # set while it is displayed
+        self._moved_bytes = 0  # excludes skipped bytes
         self._progress = progress
         self._clock = clock
         self._lock = threading.Lock()
         self._begin = self._last_line = clock()
-        self._last_done_bytes = self._last_moved_bytes = 0  # at the last line
+        self._last_done_bytes = self._last_moved_bytes = 0  # when the last line was printed
 
     def advance(self, size_bytes: int) -> None:
-        """Count bytes that were processed just now."""
+        """Count bytes that were just processed."""
         with self._lock:
             self.done_bytes += size_bytes
             self._moved_bytes += size_bytes
         self._progress.update(self, size_bytes)
 
     def skip(self, size_bytes: int) -> None:
-        """Count bytes that needed no work, or, negative, take back what has to be done again."""
+        """Count bytes that needed no work; a negative number takes back bytes to process again."""
         with self._lock:
             self.done_bytes += size_bytes
         if size_bytes:
             self._progress.update(self)
 
     def note(self, text: str) -> None:
-        """Print one line that stays."""
+        """Print a line that stays."""
         self._progress.note(text)
 
     def figures(self, rate: float | None) -> str:
-        """As much as is known of `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`."""
+        """Describe what is known so far: `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`."""
         text = size_text(self.done_bytes)
         if self.total_bytes:
             text += f" of {size_text(self.total_bytes)}"
@@ -213,7 +213,7 @@ class Stage:
         return text
 
     def due_line(self) -> str:
-        """The plain line that is due now, which counts as printed; "" if none is."""
+        """Return the plain line that is due and count it as printed; "" if none is due."""
         with self._lock:
             now = self._clock()
             waited = now - self._last_line
@@ -227,7 +227,7 @@ class Stage:
             return f"{self.title}: {self.figures(rate)}"
 
     def closing_line(self) -> str:
-        """The last line about the stage; "" if it was short."""
+        """Return the closing line; "" for a short stage."""
         took_s = self._elapsed_s()
         if took_s < CLOSING_LINE_AFTER_S:
             return ""
@@ -239,24 +239,24 @@ class Stage:
 
 
 class Wait(Stage):
-    """Work that another program does silently: made by `Progress.wait`; shows only the time."""
+    """Work that another program does silently, created by `Progress.wait`; shows only the time."""
 
     def __init__(self, progress: Progress, title: str, usual_s: float, clock: Callable[[], float]) -> None:
         super().__init__(progress, title, round(usual_s), clock)
 
     def tick(self) -> None:
-        """Report that it still runs; call this about once a second."""
-        # A full bar would say that it is done, which it is not.
+        """Report that the work is still running; call this about once a second."""
+        # A full bar would suggest that the work is done.
         self.done_bytes = min(round(self._elapsed_s()), round(self.total_bytes * 0.99))
         self._progress.update(self)
 
     def figures(self, rate: float | None) -> str:
-        """The time so far: `0:12, took 0:40 before`."""
+        """Describe the time so far: `0:12, took 0:40 before`."""
         text = _clock_text(self._elapsed_s())
         return f"{text}, took {_clock_text(self.total_bytes)} before" if self.total_bytes else text
 
     def closing_line(self) -> str:
-        """The last line about it; "" if it was short."""
+        """Return the closing line; "" for a short wait."""
         took_s = self._elapsed_s()
         return f"{self.title}: {took_s:.1f} s" if took_s >= CLOSING_LINE_AFTER_S else ""
 

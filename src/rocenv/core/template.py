@@ -1,4 +1,4 @@
-"""Texts with places such as `{prefix}`: in rows, in proposed commands and in values of variables."""
+"""Templates with placeholders such as `{prefix}`, in rows, suggested commands and values of variables."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PLACE = re.compile(r"\{([a-z_0-9]+)\}")
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """Replace each `{name}` by its value, in one pass; braces around anything else are left alone."""
+    """Replace each `{name}` with its value in one pass; other braces stay as they are."""
     return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), text)
 
 
 def places(text: str) -> set[str]:
-    """Collect the names that a text has places for."""
+    """Collect the placeholder names in a text."""
     return set(_PLACE.findall(text))

@@ -1,4 +1,4 @@
-"""Versions: what a SPEC or a range allows, series, and their order."""
+"""Compare and sort versions, and match them against a SPEC or a range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=4096)
 def specifier(text: str, option: str) -> SpecifierSet:
-    """Parse a SPEC of the command line; `5.7` allows 5.7 and its patch releases.
+    """Parse a version or specifier from the command line; `5.7` includes its patch releases.
 
     Raises:
         WrongUsage: The text is neither a version nor a PEP 440 specifier.
@@ -26,12 +26,12 @@ def specifier(text: str, option: str) -> SpecifierSet:
     try:
         if text[:1].isdigit():
             start = text.removesuffix(".*")
-            # A pre-release, a post-release or a local version is a single release.
+            # A pre-release, post-release or local version means exactly that release.
             text = f"=={start}.*" if start.replace(".", "").isdigit() else f"=={Version(text)}"
         return SpecifierSet("" if text == "*" else text, prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         raise WrongUsage(
-            f"`{text}` is not a version for {option}",
+            f"`{text}` is not a valid version for `{option}`",
             hints=(f"give a version (`{option} 5.7`) or a range (`{option} '>=6.1,<6.3'`)",),
         ) from None
 
@@ -42,13 +42,13 @@ def require_version(text: str, option: str) -> None:
         Version(text)
     except InvalidVersion:
         raise WrongUsage(
-            f"`{text}` is not a version for {option}", hints=(f"give a version: `{option} 25.4.1`",)
+            f"`{text}` is not a valid version for `{option}`", hints=(f"give a version: `{option} 25.4.1`",)
         ) from None
 
 
 @cache
 def version_of(text: str) -> Version:
-    """Parse a version; cached."""
+    """Parse a version, with a cache."""
     return Version(text)
 
 
@@ -59,9 +59,9 @@ def _range(text: str) -> SpecifierSet:
 
 @cache
 def allows(text: str, version: str) -> bool:
-    """Tell whether a range of the data allows a version; an empty range allows any.
+    """Whether a range from the data includes a version; an empty range includes every version.
 
-    A version from somebody's lock may be no version at all; then no range but the empty one allows it.
+    An untrusted lock may contain an invalid version, which only the empty range includes.
     """
     try:
         return not text or _range(text).contains(version_of(version))
@@ -71,7 +71,7 @@ def allows(text: str, version: str) -> bool:
 
 @cache
 def lowest(text: str) -> str:
-    """The version that a range of the data starts at: `4.4` for `>=4.4,<5.0`; "" = none."""
+    """Return the lower bound of a range from the data: `4.4` for `>=4.4,<5.0`; "" = none."""
     starts = [
         version_of(each.version.removesuffix(".*"))
         for each in _range(text)
@@ -82,38 +82,38 @@ def lowest(text: str) -> str:
 
 @cache
 def meets(spec: str, version: str, option: str, *, floating: bool = False, local: str = "") -> bool:
-    """Tell whether a version is one that a SPEC of the command line asks for; "" and `*` ask for any.
+    """Whether a version matches a command-line SPEC; "" and `*` match any.
 
     Raises:
-        WrongUsage: As `specifier` does.
+        WrongUsage: The SPEC is invalid.
     """
     return version_fits(specifier(spec or "*", option), version, floating=floating, local=local)
 
 
 @cache
 def meets_whole(spec: str, of_series: str, option: str) -> bool:
-    """Tell whether a SPEC of the command line allows every release of a series.
+    """Whether a command-line SPEC includes every release of a series.
 
-    A set mixed from several releases of a series does not meet a SPEC that accepts only some of them, such as
-    `6.4.3` or `>=6.4.2`.
+    A set that mixes several releases of a series does not match a SPEC that includes only some of them, such
+    as `6.4.3` or `>=6.4.2`.
 
     Raises:
-        WrongUsage: As `specifier` does.
+        WrongUsage: The SPEC is invalid.
     """
     wanted = specifier(spec or "*", option)
-    return all(wanted.contains(f"{of_series}.{patch}") for patch in _telling_patches(wanted))
+    return all(wanted.contains(f"{of_series}.{patch}") for patch in _representative_patches(wanted))
 
 
 def any_meets(spec: str, versions: tuple[str, ...], option: str) -> bool:
-    """Tell whether one of several series has a release that a SPEC asks for."""
+    """Whether a SPEC includes a release of any of these series."""
     return any(meets(spec, version, option, floating=True) for version in versions)
 
 
 def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: str = "") -> bool:
-    """Tell whether a specifier allows a version, or, where it is floating, any release of that series.
+    """Whether a specifier includes a version or, if it is rolling, any release of that series.
 
-    `plan` checks the exact release again once the channel's index has named it. `local` is the local version
-    that releases of the series have: `+rocm6.2`.
+    `plan` checks the exact release again once it knows it from the channel's index. `local` is the local
+    version of the series' releases: `+rocm6.2`.
     """
     if wanted.contains(version_of(version)):
         return True
@@ -121,11 +121,11 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
         return False
     if any(_is_build_of(each.version, version) for each in wanted if each.operator in ("==", "===")):
         return True
-    return any(wanted.contains(f"{version}.{patch}{local}") for patch in _telling_patches(wanted))
+    return any(wanted.contains(f"{version}.{patch}{local}") for patch in _representative_patches(wanted))
 
 
-def _telling_patches(wanted: SpecifierSet) -> set[int]:
-    """Return patch numbers that stand for all others: a range begins and ends only at versions it names."""
+def _representative_patches(wanted: SpecifierSet) -> set[int]:
+    """Pick patch numbers that represent all others: a range starts and ends only at versions it names."""
     patches = {0, 99}
     for each in wanted:
         release = version_of(each.version.removesuffix(".*")).release
@@ -145,7 +145,7 @@ def newest_first(version: str) -> tuple[tuple[int, ...], ...]:
     """Sort key that puts the newest version first."""
     parsed = version_of(version)
     release = tuple(-part for part in parsed.release) + (0,) * (4 - len(parsed.release))
-    # A pre-release comes after its release, a post-release before it.
+    # Pre-releases come after their release, post-releases before it.
     pre = (1, *_stage(parsed)) if parsed.is_prerelease else (0,)
     return (tuple(-part for part in (parsed.epoch,)), release, (-(parsed.post or 0),), pre)
 
@@ -156,6 +156,6 @@ def _stage(version: Version) -> tuple[int, int]:
 
 
 def joined(texts: Sequence[str], most: int = 6) -> str:
-    """Join texts with commas; after `most` of them, say how many more there are."""
+    """Join texts with commas; after `most` of them, count the rest."""
     shown = ", ".join(texts[:most])
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"

@@ -1,4 +1,4 @@
-"""Wrap text for people to a width in columns, also where Chinese has no blanks between words."""
+"""Wrap text to a terminal width, including Chinese text without spaces between words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Chinese punctuation: no line begins with one of the former, and none ends with one of the latter.
+# Chinese punctuation: a line must not start with the first group or end with the second.
 _NOT_FIRST = (
     "\uff0c\u3002\uff1b\uff1a\u3001\uff1f\uff01\uff09\u300b\u300d\u300f\u3011\u2026\u201d\u2019%,.;:?!)]}"
 )
@@ -16,9 +16,9 @@ _NOT_LAST = "\uff08\u300a\u300c\u300e\u3010\u201c\u2018([{"
 
 
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """Wrap one paragraph to `width` columns, with `first` before the first line and `then` before the others.
+    """Wrap one paragraph to `width` columns; `first` precedes the first line, `then` the others.
 
-    What could be pasted, such as an address or a version, is never broken; a longer word stands alone.
+    Anything that a user might paste, such as an address or a version, is never broken; long words overflow.
     """
     if not text.isascii():
         return list(_wrapped(text, width, first, then))
@@ -35,12 +35,12 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
 
 
 def columns_of(text: str) -> int:
-    """Count the columns that a text takes on a terminal: Chinese characters take two."""
+    """Count the terminal columns of a text; Chinese characters take two."""
     return sum(2 if _is_wide(char) else 1 for char in text)
 
 
 def reading_width() -> int:
-    """A comfortable width for this terminal, in columns."""
+    """Return a comfortable reading width for this terminal, in columns."""
     import shutil
 
     return max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
@@ -62,7 +62,7 @@ def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Split a text where a line may be broken: after a word with its blank, or a Chinese character."""
+    """Split a text where a line may break: after a word and its space, or after a Chinese character."""
     piece = ""
     text = " ".join(text.split())
     for char, following in zip(text, [*text[1:], " "], strict=True):

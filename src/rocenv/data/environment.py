@@ -1,4 +1,4 @@
-"""What a set gets from the rows: its changes to the environment, and its files in front of CUDA."""
+"""Derive a set's environment changes and CUDA replacement files from the rows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def changes_for(
     components: Sequence[Component], matrix: Matrix, platform: str = "linux", *, guarded: bool = True
 ) -> tuple[EnvChange, ...]:
-    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values.
+    """List the changes that activating a set makes on a platform; values keep `{prefix}`.
 
     Args:
         components: The set.
         matrix: The rows.
-        platform: That the set is for.
-        guarded: Whether to keep other programs from replacing its wheels; never torch for ZLUDA, which apps
-            choose themselves.
+        platform: The platform of the set.
+        guarded: Keep other programs from replacing the set's wheels. This never applies to torch for ZLUDA,
+            which apps choose themselves.
     """
     kinds = set(_conditions(components))
     if guarded and "venv" in kinds and "zluda" not in kinds:
@@ -47,12 +47,12 @@ def changes_for(
 
 
 def changes_on_wsl(components: Sequence[Component], matrix: Matrix) -> tuple[EnvRow, ...]:
-    """List the rows whose changes a set with ROCm needs on WSL, beside those of any machine."""
+    """List the additional changes that a set with ROCm needs on WSL."""
     return tuple(row for row in matrix.environment if row.when == "wsl" and _is_for(row, components))
 
 
 def machine_variables(matrix: Matrix) -> frozenset[str]:
-    """Name the variables whose values are right for one machine only, so that a lock is rid of them."""
+    """Return the variables whose values are valid on one machine only, so that locks can omit them."""
     return frozenset({VISIBLE, *(row.change.name for row in matrix.environment if row.when == "wsl")})
 
 
@@ -62,7 +62,7 @@ def _is_for(row: EnvRow, components: Sequence[Component]) -> bool:
 
 
 def _conditions(components: Sequence[Component]) -> Iterator[str]:
-    """Yield the conditions of rows (`EnvRow.when`) that a set meets, but for `guard` and `wsl`."""
+    """Yield the conditions of rows (`EnvRow.when`) that a set meets, except `guard` and `wsl`."""
     yield "always"
     for part in components:
         yield part.kind
@@ -73,9 +73,9 @@ def _conditions(components: Sequence[Component]) -> Iterator[str]:
 
 
 def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
-    """Map what a value may begin with to paths below the prefix; an empty path: the set has no such place.
+    """Map placeholders of values to paths relative to the prefix; no path if the set lacks that place.
 
-    A set with its own C library gets no search path for libraries: programs of the machine would load that C
+    A set with its own C library gets no library search path, because system programs would load that C
     library and crash. Libraries in wheels find each other without one.
     """
     layouts = [part.layout for part in components if part.layout is not None]
@@ -87,13 +87,13 @@ def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
         "{rocm}": (tree.root,),
         "{bin}": (tree.bin,),
         "{device_libs}": (tree.device_libs,),
-        "{library_dirs}": () if unsearched else tree.library_dirs[::-1],  # the first is prepended last
+        "{library_dirs}": () if unsearched else tree.library_dirs[::-1],  # prepended last, so it is first
         "{original}": tuple(f"{into}/{KEPT_ORIGINAL}" for into in called),
     }
 
 
 def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) -> Iterator[str]:
-    """Yield a value for each path that its place stands for; a value without a place as it is."""
+    """Yield a value for each path of its placeholder; a value without one is unchanged."""
     place = next((place for place in places if value.startswith(place)), "")
     if not place:
         yield value
@@ -103,9 +103,9 @@ def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) ->
 
 
 def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Matrix) -> Shims | None:
-    """Put together what makes a torch run on a build; None if no row knows that pair.
+    """Return the files and settings that run torch on a build, or None if no row covers the pair.
 
-    Without a torch, they are those for the CUDA that the build implements.
+    Without torch, use those for the CUDA version that the build implements.
     """
     for row in matrix.shim_map:
         fits = allows(row.zluda, build.version)

@@ -1,4 +1,4 @@
-"""Rows about GPUs, and about what works on them and what does not."""
+"""Rows about GPUs, and about what works on them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -25,14 +25,14 @@ class Target(Known, frozen=True, kw_only=True):
     products: str
     codename: str = ""
     memory: str = ""
-    gc_ip: str = ""  # what the kernel driver calls the graphics core; several with commas
-    kfd: int = 0  # the kernel's gfx_target_version; 0 = it has none yet
-    generic: str = ""  # the generic target whose code runs on it
-    family: str = ""  # TheRock's name for its group of builds
+    gc_ip: str = ""  # the kernel driver's name for the graphics core; several are separated by commas
+    kfd: int = 0  # the kernel's gfx_target_version; 0 = none yet
+    generic: str = ""  # generic target whose code it can run
+    family: str = ""  # TheRock's name for the group of builds
 
 
 class GenericTarget(Known, frozen=True, kw_only=True):
-    """A target of which one code object runs on all members."""
+    """A target whose code objects run on all its members."""
 
     IDENTITY = ("name",)
 
@@ -47,30 +47,30 @@ class PciId(Known, frozen=True, kw_only=True):
 
     IDENTITY = ("device", "revision")
 
-    device: str  # four lower-case hexadecimal digits
+    device: str  # four lowercase hexadecimal digits
     target: str
     products: tuple[str, ...] = ()
     codename: str = ""
-    revision: str = ""  # two hexadecimal digits, where the device id alone does not tell the target
-    kind: Literal["", "card", "apu"] = ""  # where it is not what its target mostly is
+    revision: str = ""  # two hexadecimal digits, if the device ID does not determine the target
+    kind: Literal["", "card", "apu"] = ""  # set only if it differs from most GPUs of the target
 
 
 class GpuName(Known, frozen=True, kw_only=True):
-    """The target of GPUs that Windows knows by name only."""
+    """The target of GPUs that Windows identifies only by name."""
 
     IDENTITY = ("pattern",)
     PATTERNS = ("pattern",)
 
     title: str
-    pattern: str  # regular expression, searched in the name without (TM) and (R), ignoring case
+    pattern: str  # regular expression, searched in the name without (TM) and (R), case-insensitive
     target: str
 
 
 class Override(Known, frozen=True, kw_only=True):
-    """What HSA_OVERRIDE_GFX_VERSION does to a target.
+    """The effect of HSA_OVERRIDE_GFX_VERSION on a target.
 
-    `ok` and `caution` may be used, with a note. `block` is known to go wrong; `reject`: the target needs
-    none.
+    `ok` and `caution` can be used, with a note. `block` is known to fail. `reject` means that the target
+    needs no override.
     """
 
     IDENTITY = ("target", "value")
@@ -81,20 +81,20 @@ class Override(Known, frozen=True, kw_only=True):
     value: str  # "10.3.0"; "*" = any
     verdict: Literal["ok", "caution", "block", "reject"]
     note: str
-    rocm: str = ""  # only with these releases, of ROCm or of the one inside a wheel
+    rocm: str = ""  # only with these ROCm releases, including the one inside a wheel
 
 
 class Alternative(Value, frozen=True, kw_only=True):
-    """A release, a build or both that work where a combination does not; "" = any."""
+    """A release, a build or both that work where a combination fails; "" = any."""
 
-    rocm: str = ""  # the ROCm release or HIP SDK, "6.2.4"
-    zluda: str = ""  # the ZLUDA build, "3.9.5"
+    rocm: str = ""  # ROCm release or HIP SDK: "6.2.4"
+    zluda: str = ""  # ZLUDA build: "3.9.5"
 
 
 class Verdict(Known, frozen=True, kw_only=True):
-    """A combination with a known verdict; what is not named may be anything.
+    """A combination with a known verdict; unspecified fields match anything.
 
-    `broken` rows whose every condition can be checked drop a set; the others become notes.
+    A `broken` row excludes a set if all its conditions can be checked; otherwise it becomes a note.
     """
 
     CONDITIONS: ClassVar = (
@@ -114,46 +114,46 @@ class Verdict(Known, frozen=True, kw_only=True):
 
     platform: Platform
     verdict: Literal["broken", "workaround", "works"]
-    what: str  # what happens, one sentence
+    what: str  # what happens, in one sentence
     targets: tuple[str, ...] = ()
-    rocm: str = ""  # PEP 440 specifier on the ROCm release or HIP SDK
-    zluda: str = ""  # … on the ZLUDA build
+    rocm: str = ""  # PEP 440 specifier for the ROCm release or HIP SDK
+    zluda: str = ""  # … for the ZLUDA build
     project: str = ""  # the ZLUDA project
     flavour: tuple[str, ...] = ()  # of the ZLUDA archive
     torch: str = ""
-    # … on the display driver; of a machine whose driver is not known it holds that it may not be so
+    # … for the display driver; if the driver is unknown, the row becomes a note
     driver: str = ""
     pack: Literal["", "none"] = ""  # `none`: with the SDK's own rocBLAS
-    only_if: str = ""  # a further condition that no resolver can check
-    remedy: str = ""  # for people
-    instead: tuple[Alternative, ...] = ()  # the same for `create`, the best first
+    only_if: str = ""  # a further condition that the resolver cannot check
+    remedy: str = ""  # text for users
+    instead: tuple[Alternative, ...] = ()  # the same as versions for `create`, best first
     app: str = ""
-    code: str = ""  # how `explain` finds it
+    code: str = ""  # identifier for `explain`
 
     @property
     def on_wheels(self) -> bool:
-        """Whether it is about AMD's wheels for Windows: only under ZLUDA does PyTorch go with a HIP SDK."""
+        """Whether it concerns AMD's wheels for Windows: PyTorch uses a HIP SDK only under ZLUDA."""
         return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield what it says of its conditions: `broken` and `works` contradict each other."""
+        """Yield the claim for these conditions: `broken` and `works` contradict each other."""
         values = (getattr(self, name) for name in self.CONDITIONS)
         about = tuple(value if isinstance(value, str) else ", ".join(value) for value in values)
         yield about, "" if self.verdict == "workaround" else self.verdict
 
     def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Verdict | None":
-        """Drop the row if a row of the user's has the same conditions, whatever it says."""
+        """Drop this row if a user's row has the same conditions."""
         return None if claimed.intersection(about for about, _ in self.claims()) else self
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield alternatives that `create` could not be given."""
+        """Yield alternatives that `create` could not use."""
         for each in self.instead:
             if not (each.rocm or each.zluda):
                 yield "`instead` names neither `rocm` nor `zluda`"
 
 
 class GoodSet(Known, frozen=True, kw_only=True):
-    """A set that people who make the apps name."""
+    """A set recommended by the makers of apps."""
 
     IDENTITY = ("platform", "by", "rocm", "zluda", "targets")
     FRESH_DAYS = NEWS_DAYS
@@ -172,19 +172,19 @@ class GoodSet(Known, frozen=True, kw_only=True):
 
 
 class DriverPair(Known, frozen=True, kw_only=True):
-    """Kernel drivers and ROCm releases that were tested with each other."""
+    """Kernel driver series and ROCm releases that were tested together."""
 
     IDENTITY = ("drivers", "rocm")
     FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("drivers", "rocm")
 
-    drivers: tuple[str, ...]  # series of the kernel driver, by the ROCm it came with: "6.1", "30.10"
+    drivers: tuple[str, ...]  # driver series, named after their ROCm release: "6.1", "30.10"
     rocm: tuple[str, ...]
     rule: str
 
 
 class DriverTrain(Known, frozen=True, kw_only=True):
-    """Which ROCm an amdgpu package belongs to."""
+    """The ROCm release that an amdgpu package belongs to."""
 
     IDENTITY = ("amdgpu",)
     VERSIONS = ("amdgpu", "rocm")
@@ -194,19 +194,19 @@ class DriverTrain(Known, frozen=True, kw_only=True):
 
 
 class DisplayDriver(Known, frozen=True, kw_only=True):
-    """A display driver for Windows that rows name."""
+    """A Windows display driver that rows refer to."""
 
     IDENTITY = ("version",)
     FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version", "file_version")
 
-    version: str  # of the Adrenalin package, "25.4.1"
-    file_version: str = ""  # what Windows calls it, "32.0.12033.1030"
+    version: str  # Adrenalin version: "25.4.1"
+    file_version: str = ""  # Windows' version for it: "32.0.12033.1030"
     note: str = ""
 
 
 class WslNeeds(Known, frozen=True, kw_only=True):
-    """What the ROCm of some releases needs to reach the GPU from WSL 2."""
+    """What ROCm releases need to reach the GPU from WSL 2."""
 
     IDENTITY = ("rocm",)
     FRESH_DAYS = NEWS_DAYS
@@ -214,17 +214,17 @@ class WslNeeds(Known, frozen=True, kw_only=True):
     VERSIONS = ("driver", "driver_file")
 
     rocm: str  # ">=7.1,<7.13"
-    # Where librocdxg comes from, through which the runtime reaches the GPU: with ROCm, from elsewhere, or
-    # nowhere, as the runtime does not know it.
+    # Source of librocdxg, through which the runtime reaches the GPU: included in ROCm, installed separately,
+    # or unsupported by the runtime.
     library: Literal["included", "separate", "none"]
-    needs: str  # as an object: "ROCm 7.1 needs ..."
-    switched: bool = False  # it looks for the GPU only where HSA_ENABLE_DXG_DETECTION is 1
-    driver: str = ""  # the oldest display driver of Windows, as AMD counts
-    driver_file: str = ""  # what Windows calls it
+    needs: str  # a noun phrase: "ROCm 7.1 needs ..."
+    switched: bool = False  # needs HSA_ENABLE_DXG_DETECTION=1 to find the GPU
+    driver: str = ""  # oldest Windows display driver, in AMD's numbering
+    driver_file: str = ""  # the same in Windows' numbering
 
 
 class Incident(Known, frozen=True, kw_only=True):
-    """A report that taught something."""
+    """A report that we learned from."""
 
     IDENTITY = ("code",)
     FRESH_DAYS = None
@@ -236,7 +236,7 @@ class Incident(Known, frozen=True, kw_only=True):
 
 
 class Fact(Known, frozen=True, kw_only=True):
-    """Something to know about a subject."""
+    """A fact worth knowing about a subject."""
 
     about: str  # "override", "hip-sdk", "pack", "zluda", "torch", "repository" …
     text: str
@@ -251,39 +251,39 @@ class Variable(Known, frozen=True, kw_only=True):
     name: str
     meaning: str
     by: Literal["rocm", "zluda"]
-    value: str = ""  # its default, or what it is set to
+    value: str = ""  # default, or the value it is set to
     set_by: str = ""
-    fragile: bool = False  # its files break on a network home or a read-only one
-    folder: str = ""  # below the env, where it can be put
+    fragile: bool = False  # its files break on a network or read-only home
+    folder: str = ""  # where the env can put it, relative to the prefix
 
 
 class EnvRow(Known, frozen=True, kw_only=True):
-    """One change that activation makes, and why."""
+    """A change that activation makes, with the reason."""
 
     IDENTITY = ("change", "when", "platform")
     RANGES = ("rocm",)
 
     change: EnvChange
-    # A kind of component; `tree` and `wheels`: ROCm as a tree of its own, or as wheels; `venv`: any wheels;
-    # `guard`: wheels that other programs must not replace; `wsl`: ROCm on that machine.
+    # A kind of component; `tree` and `wheels`: ROCm as its own tree or as wheels; `venv`: any wheels;
+    # `guard`: wheels that other programs must not replace; `wsl`: ROCm on WSL.
     when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard", "wsl"]
     platform: Literal["linux", "windows"] = "linux"
-    rocm: str = ""  # the releases that need it; "" = all sets
+    rocm: str = ""  # releases that need it; "" = all sets
     reason: str
 
     @property
     def note(self) -> str:
-        """What to say where only some machines get the change."""
+        """The note to show if only some machines get the change."""
         return f"{self.change.name}={self.change.value} in the env: {self.reason}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield settings that must never meet."""
+        """Yield combinations of settings that must not occur."""
         for rule in matrix.never_together:
             yield from rule.violations((self.change.name,), self.change.value)
 
 
 class Watched(Known, frozen=True, kw_only=True):
-    """A variable that acts on every set, so that a value left from another installation is reported."""
+    """A variable that affects every set, so values left over from other installations are reported."""
 
     IDENTITY = ("name",)
 

@@ -1,7 +1,7 @@
-"""`profiles/*.toml` -> `Matrix`: rocenv's own rows, the user's, and the cache for quick reading.
+"""Load `profiles/*.toml` as a `Matrix`: rocenv's rows, the user's rows, and a cache for speed.
 
-Nothing in a row is code: the cache is msgpack, read into the same types as the files. It is sealed, since
-rows name what is trusted: repositories, keys and hashes.
+Rows contain no code; the cache is msgpack and is read into the same types as the files. It is sealed, because
+rows decide what is trusted: repositories, keys and hashes.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from rocenv.data.known import Known
 
 SCHEMA = 1
-HINT = "correct the row (docs/data.md describes how rows are written), or move its file away"
-MOST_BYTES = 8_000_000  # of one file; rocenv's longest has 40,000
+HINT = "fix the row (docs/data.md describes the format) or move the file away"
+MOST_BYTES = 8_000_000  # per file; rocenv's longest has 40,000
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CHECKED = re.compile(rb'\bchecked = "([0-9-]{10})"')
 _STAMP_BYTES = 32
 
-# Table name -> the type of its rows.
+# Table name -> row type.
 TABLES: Mapping[str, type[Known]] = {item.name: get_args(item.type)[0] for item in fields(Matrix)}
 
 
-# Table -> rows, and where each is: file, table and number.
+# Table -> rows, each with its location: file, table and number.
 _Rows = dict[str, list[tuple[str, "Known"]]]
 
 
 def profiles_folder() -> Path:
-    """Find the folder of the data: beside the installed package, or in the checkout that rocenv runs from.
+    """Find the data folder: beside the installed package, or in the checkout that rocenv runs from.
 
-    `ROCENV_PROFILES` names a folder to read instead: for tests, and for those who keep their own data.
+    `ROCENV_PROFILES` overrides it, for tests and for users who maintain their own data.
     """
     chosen = os.environ.get("ROCENV_PROFILES")
     if chosen:
@@ -60,10 +60,10 @@ def profiles_folder() -> Path:
 def data_files(folder: Path) -> list[Path]:
     """List the data files below a folder, which need not exist, in a fixed order.
 
-    Links to folders are not followed: they could form a circle.
+    Links to folders are not followed, because they could form a loop.
 
     Raises:
-        DataError: The folder, or one in it, cannot be listed.
+        DataError: The folder or a subfolder cannot be listed.
     """
     found = []
     for here, _, names in os.walk(folder, onerror=_refuse):
@@ -72,10 +72,10 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
-    """Read rocenv's rows and the user's from the cache, or from their files if one has changed since.
+    """Load rocenv's rows and the user's from the cache, or from their files if any changed since.
 
-    A cache that was not sealed with `key_file` is made again. Neither the cache nor the folder of the user's
-    rows need exist. Raises as `load` does.
+    A cache that was not sealed with `key_file` is rebuilt. The cache and the folder of user rows may be
+    missing. Raises as `load` does.
     """
     folder = profiles_folder()
     stamp = _stamp(folder, own)
@@ -84,7 +84,7 @@ def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
         if content[:_STAMP_BYTES] == stamp:
             return msgspec.msgpack.decode(memoryview(content)[_STAMP_BYTES:], type=Matrix)
     matrix = load(folder, own)
-    # Without a writable cache the files are read every time, which is correct but slower.
+    # Without a writable cache, the files are read every time: slower but correct.
     with contextlib.suppress(OSError, PrefixError):
         make_private(key_file.parent)
         cache.parent.mkdir(exist_ok=True)
@@ -93,13 +93,13 @@ def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
 
 
 def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
-    """Read all data files below a folder, by default rocenv's own, and those of the user.
+    """Read all data files in a folder, by default rocenv's, and the user's rows.
 
-    The user's rows are added; one replaces the row that has the same `IDENTITY`.
+    User rows are added; each replaces a row with the same `IDENTITY`.
 
     Raises:
-        DataError: A file is damaged or newer than this rocenv, or a row has an unknown key, lacks a source,
-            refers to something that does not exist, or contradicts another row. Names the file and the row.
+        DataError: A file is damaged or newer than this rocenv, or a row has an unknown key, no source, a
+            broken reference, or contradicts another row. The message names the file and the row.
     """
     try:
         return _load(folder or profiles_folder(), own)
@@ -109,9 +109,9 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 
 
 def newest_day(folder: Path | None = None) -> date | None:
-    """Find the day on which somebody last looked at a source of rocenv's own rows; None without any row.
+    """Return the date of the most recent check of a source of rocenv's rows; None without rows.
 
-    The user's own rows, which a loaded matrix contains too, say nothing about that.
+    The user's rows, which a loaded matrix includes, do not count.
 
     Raises:
         DataError: The folder cannot be listed.
@@ -133,7 +133,7 @@ def _load(folder: Path, own: Path | None) -> Matrix:
         own_rows = _read(own_paths)
         rows = {table: _merged(rows[table], own_rows[table]) for table in TABLES}
     if not rows["c_library"]:
-        raise DataError(f"`{folder}` has no `c_library`")
+        raise DataError(f"`{folder}` contains no `c_library`")
     tables: dict[str, Any] = {table: tuple(row for _, row in found) for table, found in rows.items()}
     matrix = Matrix(**tables)
     for found in rows.values():
@@ -147,9 +147,9 @@ def _read(paths: list[Path]) -> _Rows:
         try:
             _read_file(path, rows)
         except UnicodeDecodeError as error:
-            raise DataError(f"cannot read `{path}`: it is not UTF-8 (byte {error.start + 1})") from error
+            raise DataError(f"cannot read `{path}`: byte {error.start + 1} is not UTF-8") from error
         except RecursionError as error:
-            raise DataError(f"cannot read `{path}`: its values are nested too deeply") from error
+            raise DataError(f"cannot read `{path}`: it is nested too deeply") from error
         except (OSError, ValueError) as error:
             raise DataError(f"cannot read `{path}`: {error}") from error
     for found in rows.values():
@@ -161,22 +161,22 @@ def _read_file(path: Path, rows: _Rows) -> None:
     plain = _parse(path)
     schema = plain.pop("schema", None)
     if type(schema) is not int or schema != SCHEMA:
-        hint = f"the file must begin with `schema = {SCHEMA}`"
+        hint = f"the file must start with `schema = {SCHEMA}`"
         if type(schema) is int and schema > SCHEMA:
-            hint = "upgrade rocenv, or move the file away"
+            hint = "upgrade rocenv or move the file away"
         raise DataError(f"`{path}` has schema {schema!r}; this rocenv reads schema {SCHEMA}", hints=(hint,))
     for name, table in plain.items():
         if name not in TABLES:
             raise DataError(f"unknown table `{name}` in `{path}`")
         if not isinstance(table, list):
-            raise DataError(f"`{name}` in `{path}` is not a list of tables")
+            raise DataError(f"`{name}` in `{path}` is not an array of tables")
         for number, plain_row in enumerate(table):
             where = f"{path}: {name}[{number}]"
             row = from_plain(TABLES[name], plain_row, where)
             if not row.source.strip():
                 raise DataError(f"`{where}` has no source")
             if not _is_day(row.checked):
-                raise DataError(f"`checked` in `{where}` is {row.checked!r}, not a day like `2026-11-20`")
+                raise DataError(f"`checked` in `{where}` is {row.checked!r}, not a date such as `2026-11-20`")
             rows[name].append((where, row))
 
 
@@ -187,10 +187,10 @@ def _parse(path: Path) -> dict[str, Any]:
         import tomli as tomllib
 
     if not path.is_file():
-        raise DataError(f"cannot read `{path}`: not a file, or a link to nothing")
+        raise DataError(f"cannot read `{path}`: it is not a file, or it is a broken link")
     if path.stat().st_size > MOST_BYTES:
-        raise DataError(f"cannot read `{path}`: it has more than {MOST_BYTES:,} bytes")
-    return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors write a byte order mark
+        raise DataError(f"cannot read `{path}`: it is larger than {MOST_BYTES:,} bytes")
+    return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows editors add a byte order mark
 
 
 def _is_day(text: str) -> bool:
@@ -201,18 +201,18 @@ def _is_day(text: str) -> bool:
 
 
 def _require_unique(rows: list[tuple[str, Known]]) -> None:
-    """Raise DataError if two rows are about the same thing."""
+    """Raise DataError if two rows describe the same thing."""
     seen: dict[object, str] = {}
     for where, row in rows:
         other = seen.setdefault(row.identity, where) if row.identity else where
         if other != where:
             values = ((name, getattr(row, name)) for name in row.IDENTITY)
             about = ", ".join(f"{name} = {value!r}" for name, value in values if value)
-            raise DataError(f"`{where}` is about the same as `{other}`: {about}")
+            raise DataError(f"`{where}` duplicates `{other}`: {about}")
 
 
 def _merged(rows: list[tuple[str, Known]], own: list[tuple[str, Known]]) -> list[tuple[str, Known]]:
-    """Add the user's rows; drop the rows that they replace."""
+    """Add the user's rows and drop the rows that they replace."""
     replaced = {row.identity for _, row in own} - {None}
     claimed = {about for _, row in own for about, _ in row.claims()}
     kept = [
@@ -224,16 +224,16 @@ def _merged(rows: list[tuple[str, Known]], own: list[tuple[str, Known]]) -> list
 
 
 def _require_sound(rows: list[tuple[str, Known]], matrix: Matrix) -> None:
-    """Raise DataError if a row has a mistake, or contradicts another row of its table."""
+    """Raise DataError if a row has a mistake or contradicts another row of its table."""
     said: dict[tuple[str, ...], tuple[str, str]] = {}
     for where, row in rows:
         for fault in row.all_faults(matrix):
             raise DataError(f"{fault} (`{where}`)")
         for about, value in row.claims():
-            other, said_there = said.setdefault(about, (where, value)) if value else ("", "")
-            if value != said_there:
+            other, other_value = said.setdefault(about, (where, value)) if value else ("", "")
+            if value != other_value:
                 subject = ", ".join(filter(None, about))
-                raise DataError(f"`{where}` says `{value}` of {subject}, but `{other}` says `{said_there}`")
+                raise DataError(f"`{where}` has `{value}` for {subject}, but `{other}` has `{other_value}`")
 
 
 def _stamp(folder: Path, own: Path) -> bytes:
@@ -246,10 +246,10 @@ def _stamp(folder: Path, own: Path) -> bytes:
 
 
 def _status(path: Path) -> tuple[int, ...]:
-    """Collect what changes with a file. Its size and time can be set back, the time of its inode cannot."""
+    """Collect metadata that changes with a file; its size and mtime can be reset, its ctime cannot."""
     try:
         status = os.stat(path)
-    except OSError:  # reading the file reports it
+    except OSError:  # reading the file reports the error
         return ()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
@@ -258,5 +258,5 @@ def _refuse(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise DataError(
             f"cannot list the data files in `{error.filename}`: {error.strerror}",
-            hints=("make it a readable folder, or move it away",),
+            hints=("make it a readable folder or move it away",),
         ) from error

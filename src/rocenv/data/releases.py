@@ -1,4 +1,4 @@
-"""Rows about what can be installed, and the repositories and channels that it comes from."""
+"""Rows about installable software, and the repositories and channels that provide it."""
 
 import re
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Repo(Known, frozen=True, kw_only=True):
     """An apt repository.
 
-    `base` is an address, or `debian:` or `host:` for what the machine's own apt is set up with; `{apt_dir}`
-    and the `suite` may be filled in by the set that uses it.
+    `base` is an address, or `debian:` or `host:` for the machine's own apt sources; `{apt_dir}` and `suite`
+    may come from the set that uses it.
     """
 
     IDENTITY = ("name",)
@@ -27,23 +27,23 @@ class Repo(Known, frozen=True, kw_only=True):
     base: str
     suite: str = ""  # "" = the set names it, or for `host:` the machine's own release
     components: tuple[str, ...] = ("main",)
-    keyrings: tuple[str, ...] = ()  # paths on the machine; those that are there count
-    key_url: str = ""  # where the key is fetched where there is no keyring; needs fingerprints
-    fingerprints: tuple[str, ...] = ()  # of the only keys to trust, in capitals; () = all of the keyrings
-    max_age_days: int = 0  # of the index of a rolling suite; 0 = an old index may be the newest there is
-    suites_known: tuple[str, ...] = ()  # releases, or names for one, by which a mirror is recognised
+    keyrings: tuple[str, ...] = ()  # paths on the machine; missing ones are ignored
+    key_url: str = ""  # address of the key if no keyring exists; needs fingerprints
+    fingerprints: tuple[str, ...] = ()  # the only trusted keys, in uppercase; () = all keys of the keyrings
+    max_age_days: int = 0  # for a rolling suite, how old its index may be; 0 = any age
+    suites_known: tuple[str, ...] = ()  # releases or their aliases, used to recognise a mirror
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield what leaves its packages without a trusted key."""
+        """Yield an error if no trusted key signs its packages."""
         if not (self.fingerprints if self.key_url else self.keyrings):
             yield "`keyrings`, or `key_url` with `fingerprints`, must name the keys to trust"
         for fingerprint in self.fingerprints:
             if not re.fullmatch("[0-9A-F]{40,64}", fingerprint):
-                yield f"`fingerprints`: `{fingerprint}` must be 40 hexadecimal digits in capitals"
+                yield f"`fingerprints`: `{fingerprint}` must be 40 uppercase hexadecimal digits"
 
 
 class Channel(Known, frozen=True, kw_only=True):
-    """Who builds a set, and from which repositories it is put together."""
+    """Who builds a set, and the repositories that provide it."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -52,23 +52,23 @@ class Channel(Known, frozen=True, kw_only=True):
     name: str
     title: str
     by: Literal["maker", "distribution"]
-    repos: tuple[str, ...] = ()  # of packages, the preferred one first; () = wheels, whose rows name an index
-    only_named: bool = False  # its sets are only for who asks for the channel by its name
+    repos: tuple[str, ...] = ()  # for packages, preferred first; () = wheels, whose rows name an index
+    only_named: bool = False  # use its sets only if the user names the channel
 
 
 class KeepOut(Known, frozen=True, kw_only=True):
-    """Packages that a prefix has no use for."""
+    """Packages that prefixes never need."""
 
     pattern: str
     reason: str
 
 
 class CLibrary(Known, frozen=True, kw_only=True):
-    """The packages that make up the C library, and the program loader they bring."""
+    """The packages of the C library and the program loader that they provide."""
 
     package: str
     loader: str
-    files: tuple[str, ...]  # library names that come from the machine where its own C library is used
+    files: tuple[str, ...]  # libraries to take from the system if its C library is used
 
 
 class Release(Known, frozen=True, kw_only=True):
@@ -86,10 +86,10 @@ class Release(Known, frozen=True, kw_only=True):
 
 
 class RocmSet(Known, frozen=True, kw_only=True):
-    """One ROCm release from one channel of Linux packages: a candidate.
+    """A candidate: one ROCm release from one channel of Linux packages.
 
-    A distribution puts parts of several point releases together, so its version is a series ("6.4"), which
-    is none of that series' releases.
+    Distributions mix parts of several point releases, so the version is a series ("6.4") rather than one of
+    its releases.
     """
 
     IDENTITY = ("version", "channel")
@@ -101,28 +101,28 @@ class RocmSet(Known, frozen=True, kw_only=True):
 
     version: str
     channel: str
-    packages: tuple[str, ...]  # what is asked for; their dependencies follow
+    packages: tuple[str, ...]  # packages to install; their dependencies follow
     layout: Layout
-    compiles: tuple[str, ...]  # targets that its run-time compiler knows
+    compiles: tuple[str, ...]  # targets that its runtime compiler supports
     blas: tuple[str, ...]  # targets that its rocBLAS has kernels for
     official: tuple[str, ...] = ()  # targets that its maker supports
-    glibc: str = ""  # the oldest C library it runs with, where its packages do not say it; "2.35"
+    glibc: str = ""  # oldest C library that it runs with, if its packages do not say so: "2.35"
     apt_dir: str = ""
     suite: str = ""
     note: str = ""
 
     @property
     def is_mixed(self) -> bool:
-        """Whether it is of a series rather than one release."""
+        """Whether it covers a series rather than one release."""
         return self.version == series(self.version)
 
 
 class Support(Known, frozen=True, kw_only=True):
-    """What AMD's packages and SDKs of a release do for targets; wheels say it themselves (`RocmWheels`).
+    """How well AMD's packages and SDKs support targets; wheels have their own fields (`RocmWheels`).
 
-    `official`: its maker supports them. `deprecated`: still, but not for long. `libraries`: its libraries
-    are built for them, without a promise. `runtime`: programs run, but its libraries have no kernels.
-    `unsupported`: said not to be.
+    `official`: supported by the maker. `deprecated`: supported, but not for long. `libraries`: the libraries
+    are built for them, without official support. `runtime`: programs run, but the libraries have no kernels.
+    `unsupported`: documented as unsupported.
     """
 
     IDENTITY = ("platform", "rocm", "level", "source", "status")
@@ -130,7 +130,7 @@ class Support(Known, frozen=True, kw_only=True):
     VERSIONS = ("rocm",)
 
     platform: Platform
-    rocm: str  # series, "6.2"
+    rocm: str  # series: "6.2"
     level: Literal["official", "deprecated", "libraries", "runtime", "unsupported"]
     targets: tuple[str, ...]
     note: str = ""
@@ -141,14 +141,14 @@ class Support(Known, frozen=True, kw_only=True):
             yield (self.platform, self.rocm, target), self.level
 
     def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Support | None":
-        """Leave the targets out that the user's rows are about."""
+        """Remove the targets that the user's rows cover."""
         about = (self.platform, self.rocm)
         targets = tuple(target for target in self.targets if (*about, target) not in claimed)
         return msgspec.structs.replace(self, targets=targets) if targets else None
 
 
 class Kernels(Known, frozen=True, kw_only=True):
-    """Targets that a release's rocBLAS is built for, or was found to hold."""
+    """Targets that a release's rocBLAS is built for, or was found to contain."""
 
     IDENTITY = ("rocm", "kind")
 
@@ -158,7 +158,7 @@ class Kernels(Known, frozen=True, kw_only=True):
 
 
 class SystemKernel(Known, frozen=True, kw_only=True):
-    """Kernels that a release was tested on."""
+    """Linux kernels that a release was tested on."""
 
     IDENTITY = ("rocm", "os")
     VERSIONS = ("rocm",)
@@ -166,11 +166,11 @@ class SystemKernel(Known, frozen=True, kw_only=True):
     rocm: str
     os: str
     kernels: tuple[str, ...]
-    backports: bool = False  # newer drivers are put into it: its number says less than it can do
+    backports: bool = False  # the vendor backports newer drivers, so the version understates what it supports
 
 
 class TorchSet(Known, frozen=True, kw_only=True):
-    """One torch release built for one ROCm, or for the CUDA that ZLUDA stands in for."""
+    """A torch release built for one ROCm release, or for a CUDA version that ZLUDA replaces."""
 
     IDENTITY = ("version", "rocm", "cuda", "channel")
     FRESH_DAYS = NEWS_DAYS
@@ -182,37 +182,39 @@ class TorchSet(Known, frozen=True, kw_only=True):
     version: str
     index: str
     python: tuple[str, ...]
-    rocm: str = ""  # the ROCm it is built for
-    cuda: str = ""  # or the CUDA: "11.8"
-    channel: str = ""  # of the ROCm wheels whose libraries it uses; "" = it brings its own
-    targets: tuple[str, ...] = ()  # with BLAS kernels
-    compiled: tuple[str, ...] = ()  # with kernels of its own, whether or not its BLAS has some; () = the same
-    # torchvision, torchaudio, numpy … -> the version that fits
+    rocm: str = ""  # the ROCm release it is built for
+    cuda: str = ""  # or the CUDA version: "11.8"
+    channel: str = ""  # channel of the ROCm wheels that it uses; "" = it bundles the libraries
+    targets: tuple[str, ...] = ()  # targets with BLAS kernels
+    compiled: tuple[
+        str, ...
+    ] = ()  # targets with torch's own kernels, even without BLAS kernels; () = the same
+    # torchvision, torchaudio, numpy … -> matching version
     companions: dict[str, str] = msgspec.field(default_factory=dict)
-    # Project -> the package with its kernels for `{target}`, which an extra of the project brings
+    # Project -> package with its kernels for `{target}`, provided by an extra of the project
     kernels: dict[str, str] = msgspec.field(default_factory=dict)
-    zluda: str = ""  # builds that it is named together with by who makes the apps
+    zluda: str = ""  # builds that makers of apps combine it with
     triton: str = ""
-    glibc: str = ""  # the oldest C library its wheels run with
+    glibc: str = ""  # oldest C library that its wheels run with
     released: bool = True
 
     @property
     def build(self) -> str:
-        """The version with the local part that says what it is built for: `2.5.1+rocm6.2`, `2.5.1+cu118`."""
+        """The version with its local part: `2.5.1+rocm6.2`, `2.5.1+cu118`."""
         local = f"rocm{self.rocm}" if self.rocm else f"cu{self.cuda.replace('.', '')}"
         return f"{self.version}+{local}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield a complaint unless it is built for either ROCm or CUDA, with kernels for GPUs."""
+        """Yield an error unless it is built for either ROCm or CUDA and has GPU kernels."""
         if bool(self.rocm) == bool(self.cuda):
             yield "exactly one of `rocm` and `cuda` must be set"
         rows = (row for row in matrix.rocm_wheels if (row.version, row.channel) == (self.rocm, self.channel))
         if not self.kernels and any("{target}" in name for row in rows for name in row.packages):
-            yield "`kernels` is missing, although that ROCm has packages for each GPU"
+            yield "`kernels` is missing, but this ROCm release has a package per GPU"
 
 
 class RocmWheels(Known, frozen=True, kw_only=True):
-    """A ROCm release as Python wheels for one platform: a candidate."""
+    """A candidate: a ROCm release as Python wheels for one platform."""
 
     IDENTITY = ("version", "channel", "platform")
     FRESH_DAYS = NEWS_DAYS
@@ -226,19 +228,19 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     channel: str
     index: str
     platform: Platform
-    packages: tuple[str, ...]  # projects, in which `{target}` stands for each target; () = torch brings all
-    targets: tuple[str, ...]  # that it is built for
-    layout: Layout  # below the folder of packages of the venv
+    packages: tuple[str, ...]  # projects, with `{target}` for each target; () = torch bundles everything
+    targets: tuple[str, ...]  # targets it is built for
+    layout: Layout  # relative to the venv's site-packages
     python: tuple[str, ...]
-    official: tuple[str, ...] = ()  # targets that AMD supports; without both lists nobody has read them
-    ready: tuple[str, ...] = ()  # targets for which its builders call it ready for release
-    devel: tuple[str, ...] = ()  # projects with compilers and headers, for `--dev`; () = not apart
-    devel_root: str = ""  # what ROCM_PATH points to once they are installed
+    official: tuple[str, ...] = ()  # targets that AMD supports; if both lists are empty, nobody has read them
+    ready: tuple[str, ...] = ()  # targets that its builders consider ready for release
+    devel: tuple[str, ...] = ()  # projects with compilers and headers, for `--dev`; () = not separate
+    devel_root: str = ""  # target of ROCM_PATH once they are installed
     flat: bool = False  # the index is one page that lists all files
-    floating: bool = False  # the channel moves on: the exact version is read from its index
-    driver: str = ""  # display drivers it needs
-    glibc: str = ""  # the oldest C library it runs with
-    loader: str = ""  # name of the program loader that comes with its own C library
+    floating: bool = False  # rolling channel: the index tells the exact version
+    driver: str = ""  # required display drivers
+    glibc: str = ""  # oldest C library that it runs with
+    loader: str = ""  # name of the program loader, if it brings its own C library
     note: str = ""
 
     @property
@@ -248,22 +250,22 @@ class RocmWheels(Known, frozen=True, kw_only=True):
 
     @property
     def compiles(self) -> tuple[str, ...]:
-        """Targets that its run-time compiler knows."""
+        """Targets that its runtime compiler supports."""
         return self.targets
 
     @property
     def has_lists(self) -> bool:
-        """Whether it is known what AMD promises of the targets."""
+        """Whether AMD's lists of supported targets are known."""
         return bool(self.official or self.ready)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield targets that are supported although nothing is built for them."""
+        """Yield supported targets that nothing is built for."""
         for target in {*self.official, *self.ready} - set(self.targets):
-            yield f"`targets`: `{target}` is missing, although it is supported"
+            yield f"`targets`: `{target}` is missing but listed as supported"
 
 
 class FileHash(Known, frozen=True, kw_only=True):
-    """The hash of a file for which its index publishes none."""
+    """The hash of a file whose index publishes none."""
 
     IDENTITY = ("index", "file")
     FRESH_DAYS = None
@@ -273,13 +275,13 @@ class FileHash(Known, frozen=True, kw_only=True):
     sha256: str
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield a complaint unless it is a SHA-256."""
+        """Yield an error unless it is a SHA-256 hash."""
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
-            yield "`sha256` must be 64 hexadecimal digits in lower case"
+            yield "`sha256` must be 64 lowercase hexadecimal digits"
 
 
 class HipSdk(Known, frozen=True, kw_only=True):
-    """AMD's HIP SDK for Windows: a candidate."""
+    """A candidate: AMD's HIP SDK for Windows."""
 
     IDENTITY = ("version",)
     FRESH_DAYS = NEWS_DAYS
@@ -292,7 +294,7 @@ class HipSdk(Known, frozen=True, kw_only=True):
     os: str
     install_dir: str
     variables: tuple[str, ...]
-    runtime: tuple[str, ...] = ()  # DLL names; () = not known
+    runtime: tuple[str, ...] = ()  # DLL names; () = unknown
     comgr: tuple[str, ...] = ()
     hiprtc: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -302,7 +304,7 @@ class HipSdk(Known, frozen=True, kw_only=True):
 
 
 class InstallerNote(Known, frozen=True, kw_only=True):
-    """What to know before running the HIP SDK's installer by hand."""
+    """What users should know before they run the HIP SDK's installer themselves."""
 
     IDENTITY = ("text",)
 
@@ -314,8 +316,8 @@ class Asset(Value, frozen=True, kw_only=True):
     """One archive of a ZLUDA build."""
 
     name: str
-    rocm: tuple[str, ...] = ()  # series that it is for, "6.2", or "6" for all of them; () = it serves none
-    # Further series with which it is reported to work, for some targets only.
+    rocm: tuple[str, ...] = ()  # series: "6.2", or "6" for all of them; () = none
+    # Further series for which some targets are reported to work.
     also: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     flavour: Literal["plain", "rocm5", "rocm6", "nightly"] = "plain"
     platform: Platform = "windows"
@@ -324,7 +326,7 @@ class Asset(Value, frozen=True, kw_only=True):
 
 
 class ZludaBuild(Known, frozen=True, kw_only=True):
-    """One build of ZLUDA; each of its archives for Windows is a candidate."""
+    """One build of ZLUDA; each of its Windows archives is a candidate."""
 
     IDENTITY = ("project", "version")
     FRESH_DAYS = NEWS_DAYS
@@ -337,32 +339,32 @@ class ZludaBuild(Known, frozen=True, kw_only=True):
     tag: str
     commit: str
     assets: tuple[Asset, ...]
-    url: str = ""  # `{tag}` and `{asset}` are filled in
-    title: str = ""  # how it calls itself, where that is no version
+    url: str = ""  # `{tag}` and `{asset}` are placeholders
+    title: str = ""  # its own name, if that is not a version
     date: str = ""
-    preferred: bool = False  # what the apps' makers take today
+    preferred: bool = False  # the makers of apps use this build today
     driver: str = ""  # display drivers that it works with
     built_against: str = ""
     files: tuple[str, ...] = ()
     files_note: str = ""
     nightly_files: tuple[str, ...] = ()
     nightly_note: str = ""
-    cuda: str = ""  # what it reports
+    cuda: str = ""  # CUDA version that it reports
     capability: str = ""
     default_in: str = ""
     caveats: str = ""
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield HIP SDKs that do not exist."""
+        """Yield unknown HIP SDKs."""
         known = _sdk_series(matrix)
         for asset in self.assets:
             for name in (*asset.rocm, *asset.also):
                 if name not in known and name not in {each.partition(".")[0] for each in known}:
-                    yield f"`assets`: there is no HIP SDK `{name}`"
+                    yield f"`assets`: unknown HIP SDK `{name}`"
 
 
 class Pack(Known, frozen=True, kw_only=True):
-    """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK has none for."""
+    """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK lacks."""
 
     IDENTITY = ("provider", "rocm", "asset", "targets")
     FRESH_DAYS = NEWS_DAYS
@@ -371,8 +373,8 @@ class Pack(Known, frozen=True, kw_only=True):
 
     provider: str
     rocm: tuple[str, ...]  # versions of the HIP SDK
-    asset: str  # "" = its name is not known
-    targets: tuple[str, ...]  # features like :xnack- as the provider writes them
+    asset: str  # "" = unknown
+    targets: tuple[str, ...]  # with features such as :xnack-, as the provider writes them
     kind: Literal["rocblas", "hipblaslt"] = "rocblas"
     absent: bool = False  # known not to exist
     proven: bool = False  # a set with it is reported to work
@@ -383,10 +385,10 @@ class Pack(Known, frozen=True, kw_only=True):
     note: str = ""
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield HIP SDKs that do not exist."""
+        """Yield unknown HIP SDKs."""
         for version in self.rocm:
             if series(version) not in _sdk_series(matrix):
-                yield f"`rocm`: there is no HIP SDK `{version}`"
+                yield f"`rocm`: unknown HIP SDK `{version}`"
 
 
 class PackPlace(Known, frozen=True, kw_only=True):
@@ -395,12 +397,12 @@ class PackPlace(Known, frozen=True, kw_only=True):
     IDENTITY = ("kind", "member")
 
     kind: Literal["rocblas", "hipblaslt"]
-    member: str  # a file, or a folder as `library/`, wherever in the archive it lies
+    member: str  # a file, or a folder such as `library/`, anywhere in the archive
     place: str
 
 
 class Index(Known, frozen=True, kw_only=True):
-    """An address that packages or wheels come from."""
+    """An address that provides packages or wheels."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -408,30 +410,30 @@ class Index(Known, frozen=True, kw_only=True):
     name: str
     url: str
     platforms: tuple[Platform, ...]
-    published_at: tuple[str, ...] = ()  # where else its files are: "https://host/path/", "*.domain/path/"
+    published_at: tuple[str, ...] = ()  # other addresses of its files: "https://host/path/", "*.domain/path/"
     targets: tuple[str, ...] = ()
     note: str = ""
 
 
 class ShimMap(Known, frozen=True, kw_only=True):
-    """Which files of a ZLUDA build stand for which of CUDA."""
+    """Which files of a ZLUDA build replace which CUDA files."""
 
     IDENTITY = ("project", "zluda", "cuda")
     RANGES = ("zluda",)
 
     project: Literal["lshqqytiger", "vosen"]
-    zluda: str  # PEP 440 specifier on the build
-    cuda: str  # of the torch that it is put in front of, "11.8"
-    driver: tuple[str, ...]  # files of the build loaded first, under their own names; the driver API first
-    behind: tuple[str, ...]  # libraries of the HIP SDK that `files` call, loaded before them
-    files: tuple[ShimFile, ...]  # in the order in which they are loaded, cuBLAS first
-    first_run_s: int  # what the first use may take, while kernels are compiled
-    original: str = ""  # the file of torch that the build still calls
+    zluda: str  # PEP 440 specifier for the build
+    cuda: str  # CUDA version of torch: "11.8"
+    driver: tuple[str, ...]  # files loaded first under their own names, starting with the driver API
+    behind: tuple[str, ...]  # HIP SDK libraries that `files` call, loaded before them
+    files: tuple[ShimFile, ...]  # in loading order, cuBLAS first
+    first_run_s: int  # how long the first use may take while kernels compile
+    original: str = ""  # torch file that the build still calls
     note: str = ""
 
 
 class TorchSwitch(Known, frozen=True, kw_only=True):
-    """A setting of torch that ZLUDA needs."""
+    """A torch setting that ZLUDA needs."""
 
     IDENTITY = ("name",)
 

@@ -1,4 +1,4 @@
-"""All rows together."""
+"""The matrix: all rows, by table."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -55,10 +55,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """Everything that `profiles/` says.
+    """All data of `profiles/`.
 
-    This is the only list of tables: each field is one, and its type says what the rows are. The order of
-    rows means nothing.
+    This is the only list of tables: each field is a table, and its type defines the rows. The order of rows
+    has no meaning.
     """
 
     repo: tuple[Repo, ...] = ()
@@ -117,31 +117,31 @@ class Matrix:
 
     @cached_property
     def repos(self) -> Mapping[str, Repo]:
-        """The repositories by name."""
+        """Repositories by name."""
         return {row.name: row for row in self.repo}
 
     @cached_property
     def channels(self) -> Mapping[str, Channel]:
-        """The channels by name."""
+        """Channels by name."""
         return {row.name: row for row in self.channel}
 
     @cached_property
     def targets(self) -> Mapping[str, Target]:
-        """The targets by name."""
+        """Targets by name."""
         return {row.name: row for row in self.target}
 
     @property
     def keep_out_patterns(self) -> tuple[str, ...]:
-        """The name patterns of the packages to keep out."""
+        """Name patterns of packages to exclude."""
         return tuple(row.pattern for row in self.keep_out)
 
     def names(self, table: str, field: str = "name") -> set[str]:
-        """Collect the names, or the codes, of the rows of a table."""
+        """Collect the names or codes of a table's rows."""
         rows = getattr(self, table)
         return self.kept(f"{field} of {table}", lambda _: {getattr(row, field) for row in rows})
 
     def kept(self, name: str, make: "Callable[[Matrix], T]") -> T:
-        """Derive something from the rows; it is kept under a name for as long as these rows are."""
+        """Derive a value from the rows and cache it under a name for the lifetime of this matrix."""
         kept = self._derived
         if name not in kept:
             kept[name] = make(self)

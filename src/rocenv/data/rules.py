@@ -1,10 +1,10 @@
-"""Rows about failures: how a log shows them, why they happen, and what cures them.
+"""Rows about failures: how they look in a log, why they happen, and how to fix them.
 
-Patterns are Python's regular expressions and ignore case; literals are as printed. Texts are in the languages
-that rocenv speaks; `{gfx}` in them is filled with a fact, or `{gfx|your GPU}` with those words.
+Patterns are Python regular expressions and ignore case; literals match as printed. Texts exist in each of
+rocenv's languages; `{gfx}` is replaced by a fact, and `{gfx|your GPU}` falls back to those words.
 
-A condition (`when`) maps facts to what must hold of them: "" = not known, "*" = known, a version range, or
-else a pattern that one of its values matches as a whole.
+A condition (`when`) maps facts to requirements: "" = unknown, "*" = known, a version range, or a pattern that
+must match a whole value.
 """
 
 import re
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 
-FARTHEST = 60  # lines that `near` can look at
+FARTHEST = 60  # lines that `near` can reach
 OPERATORS = ("<", ">", "=", "!", "~")
-# What rocenv fills in besides what a log says; `env` only if the log is of one.
+# Facts that rocenv adds to those from the log; `env` only for the log of an env.
 DERIVED = ("create", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel", "env")
 _ONLY_SOMETIMES = "env"
 _PLACE = re.compile(r"\{(\w+)(\|[^{}]*)?\}")
 
 
 class Text(Value, frozen=True, kw_only=True):
-    """The same in each language."""
+    """A text in each language."""
 
     en: str
     zh: str
 
     def faults(self) -> Iterator[str]:
-        """Yield a complaint unless both languages have the same places."""
+        """Yield an error unless both languages have the same placeholders."""
         if set(_places(self.en)) != set(_places(self.zh)):
-            yield f"the languages have different places: `{self.en}`"
+            yield f"the languages have different placeholders: `{self.en}`"
 
 
 class Sign(Value, frozen=True, kw_only=True):
-    """What a line of a log looks like that shows a cause."""
+    """A pattern for log lines that points to a cause."""
 
-    text: tuple[str, ...]  # one of these stands in it
-    pattern: str = ""  # what it matches; named groups become facts
-    near: tuple[str, ...] = ()  # patterns that are each found in the lines around
-    not_near: tuple[str, ...] = ()  # patterns of which none is
-    within: int = 30  # lines before and after that count as around
+    text: tuple[str, ...]  # a line must contain one of these
+    pattern: str = ""  # the line must match this; named groups become facts
+    near: tuple[str, ...] = ()  # patterns that must each match a nearby line
+    not_near: tuple[str, ...] = ()  # patterns that must not match a nearby line
+    within: int = 30  # how many lines before and after count as nearby
     when: dict[str, str] = msgspec.field(default_factory=dict)
-    weight: float  # 0 to 1: how sure it is, from this sign alone
+    weight: float  # 0 to 1: confidence from this sign alone
 
     def faults(self, facts: set[str]) -> Iterator[str]:
-        """Yield patterns, literals and conditions that can never hold."""
+        """Yield patterns, literals and conditions that can never match."""
         for pattern in (self.pattern, *self.near, *self.not_near):
             yield from pattern_faults("sign", pattern)
         yield from literal_faults("text", self.text or ("",))
@@ -61,7 +61,7 @@ class Sign(Value, frozen=True, kw_only=True):
         if not 0 <= self.within <= FARTHEST:
             yield f"`within` is {self.within}; it must be 0 to {FARTHEST}"
         yield from condition_faults(self.when)
-        yield from (f"`when` of a sign: no clue finds `{name}`" for name in self.when if name not in facts)
+        yield from (f"`when` of a sign: no clue provides `{name}`" for name in self.when if name not in facts)
 
 
 class Why(Value, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class Why(Value, frozen=True, kw_only=True):
 
 
 class Remedy(Value, frozen=True, kw_only=True):
-    """What to do about it, under a condition."""
+    """How to fix it, under a condition."""
 
     text: Text
     commands: tuple[str, ...] = ()
@@ -88,19 +88,19 @@ class Rule(Known, frozen=True, kw_only=True):
     code: str
     title: Text
     sign: tuple[Sign, ...]
-    why: tuple[Why, ...]  # the first that holds is shown
-    remedy: tuple[Remedy, ...]  # all that hold are shown, the best first
-    explains: tuple[str, ...] = ()  # causes that are only a consequence of this one
+    why: tuple[Why, ...]  # only the first match is shown
+    remedy: tuple[Remedy, ...]  # all matches are shown, best first
+    explains: tuple[str, ...] = ()  # causes that are merely consequences of this one
     links: tuple[str, ...] = ()
-    more: Text | None = None  # for whoever wants to know it all
+    more: Text | None = None  # further details
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield references to nothing, signs that never show, and texts that could not be filled."""
+        """Yield broken references, signs that can never match, and texts with unknown placeholders."""
         for code in self.explains:
             if code not in matrix.names("rule", "code"):
-                yield f"`explains`: there is no rule `{code}`"
+                yield f"`explains`: unknown rule `{code}`"
         if not self.why or self.why[-1].when:
-            yield "the last `why` must have no condition"
+            yield "the last `why` must be unconditional"
         facts = {*DERIVED, *matrix.names("clue", "fact")}
         signs = [fault for sign in self.sign for fault in sign.faults(facts)]
         yield from signs
@@ -116,18 +116,18 @@ class Rule(Known, frozen=True, kw_only=True):
 
     def _place_faults(self, known: set[str]) -> Iterator[str]:
         asked = dict.fromkeys(name for when in self._conditions() for name in when)
-        yield from (f"`when`: nothing in a log is `{name}`" for name in asked if name not in known)
+        yield from (f"`when`: no clue provides `{name}`" for name in asked if name not in known)
         for text, always in self._texts():
             for name, words in _PLACE.findall(text):
                 if name not in known:
-                    yield f"nothing fills `{{{name}}}`: `{text}`"
+                    yield f"unknown placeholder `{{{name}}}`: `{text}`"
                 elif not words and (always or name == _ONLY_SOMETIMES):
-                    yield f"`{{{name}}}` needs words for when it is not known: `{text}`"
+                    yield f"`{{{name}}}` needs a fallback for when it is unknown: `{text}`"
         for each in (self.title, *(why.text for why in self.why), *(remedy.text for remedy in self.remedy)):
             yield from each.faults()
 
     def _texts(self) -> Iterator[tuple[str, bool]]:
-        """Yield each text, and whether it is shown whatever is known."""
+        """Yield each text, and whether it is always shown."""
         pairs = [(self.title, True), *((why.text, why is self.why[-1]) for why in self.why)]
         pairs += [(remedy.text, False) for remedy in self.remedy]
         pairs += [(self.more, True)] if self.more else []
@@ -137,14 +137,14 @@ class Rule(Known, frozen=True, kw_only=True):
 
 
 class Clue(Known, frozen=True, kw_only=True):
-    """Where a log says something about the machine or the programs."""
+    """Where a log reveals a fact about the machine or its programs."""
 
     IDENTITY = ("fact", "value", "text", "pattern")
     PATTERNS = ("pattern",)
 
     fact: str
-    text: tuple[str, ...]  # literals, one of which stands in the line
-    pattern: str  # its group that is named like the fact is the value; without such a group, `value` is
+    text: tuple[str, ...]  # literals, one of which the line must contain
+    pattern: str  # a group named after the fact is its value; without such a group, `value` is
     value: str = "yes"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -153,23 +153,23 @@ class Clue(Known, frozen=True, kw_only=True):
 
 
 class Advice(Known, frozen=True, kw_only=True):
-    """What a check of the machine tells when it finds something."""
+    """The text of a finding of `doctor`."""
 
     IDENTITY = ("name",)
 
     name: str
-    code: str  # the cause, as rules have it, or one of its own
+    code: str  # the cause: the code of a rule, or its own
     severity: Literal["error", "warning", "info"]
     title: Text
     detail: Text
     remedy: tuple[Remedy, ...] = ()
     links: tuple[str, ...] = ()
-    fix: str = ""  # what `doctor --fix` may do about it; "" = nothing that is safe
-    checks: tuple[str, ...] = ()  # that tell it; () = the one of its name
+    fix: str = ""  # what `doctor --fix` may do about it; "" = no safe fix
+    checks: tuple[str, ...] = ()  # checks that report it; () = the check of the same name
 
     @property
     def told_by(self) -> tuple[str, ...]:
-        """The names of the checks that tell it: what a pack says of others is not believed."""
+        """Names of the checks that report it; a support bundle cannot claim other checks."""
         return self.checks or (self.name,)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -179,17 +179,17 @@ class Advice(Known, frozen=True, kw_only=True):
 
 
 class Gauge(Known, frozen=True, kw_only=True):
-    """What a check measures by."""
+    """A threshold or list that a check uses."""
 
     IDENTITY = ("key",)
 
     key: str
     values: tuple[str, ...]  # a number, a version, or names
-    text: str = ""  # what they are
+    text: str = ""  # what they mean
 
 
 class FirstKernel(Known, frozen=True, kw_only=True):
-    """The first Linux whose own driver computes on a target."""
+    """The first Linux kernel whose own driver can compute on a target."""
 
     IDENTITY = ("target",)
     VERSIONS = ("linux",)

@@ -1,8 +1,8 @@
-"""The GPUs of a machine, their targets, and which one is used; this process loads no GPU library for it.
+"""Detect the GPUs of a machine, their targets, and the one to use, without loading a GPU library.
 
-`ROCENV_TARGET` stands in for what would be found. Else: KFD and the PCI bus on Linux, HIP and the display
-drivers on Windows, and on WSL what Windows answers. A GPU stays in the list whether or not it can be used,
-and whether or not rocenv knows its target.
+`ROCENV_TARGET` replaces detection. Otherwise: KFD and the PCI bus on Linux, HIP and the display drivers on
+Windows, and Windows' answers on WSL. Every GPU is listed, even if it is unusable or rocenv does not know its
+target.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _NAMED = "ROCENV_TARGET"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A machine, as far as computing on it goes."""
+    """The GPUs of a machine."""
 
     platform: Platform
-    gpus: tuple[Gpu, ...]  # numbered; those that HIP lists in its order
-    selected: int | None  # index of the one that is used
-    why: str  # that one, or none: a sentence without final period
+    gpus: tuple[Gpu, ...]  # numbered; those that HIP lists come in HIP's order
+    selected: int | None  # index of the GPU in use
+    why: str  # why that one, or none: a sentence without a final period
     driver: Driver = field(default_factory=Driver)
     others: tuple[str, ...] = ()  # makers of other cards: "NVIDIA"
     notes: tuple[str, ...] = ()
-    remedies: tuple[str, ...] = ()  # commands, or what to do, for GPUs that are barred
-    named: bool = False  # the targets are those of ROCENV_TARGET
+    remedies: tuple[str, ...] = ()  # commands or advice for blocked GPUs
+    named: bool = False  # the targets come from ROCENV_TARGET
 
     @property
     def gpu(self) -> Gpu | None:
-        """The GPU that is used."""
+        """The GPU in use."""
         return None if self.selected is None else self.gpus[self.selected]
 
     def devices_for(self, *targets: str) -> tuple[Gpu, ...]:
-        """The GPUs that an env should see, in the order that it should see them.
+        """Return the GPUs that an env should see, in order.
 
-        An env for several targets sees the GPUs of these alone, in the order of the targets. One for a single
-        target sees its GPUs first, for programs take the first one, and then other cards; iGPUs beside a card
-        of the target are not among them. Empty where none of HIP's GPUs has a target of the env.
+        An env for several targets sees only their GPUs, in the order of the targets. An env for a single
+        target sees its GPUs first, because programs use the first one, and then other cards, but no iGPU if a
+        card has the target. Empty if none of HIP's GPUs has a target of the env.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
         own = [gpu for target in targets for gpu in listed if gpu.target == target]
@@ -61,7 +61,7 @@ class Host:
         return (*own, *others) if own else ()
 
     def visible_devices(self, *targets: str) -> str:
-        """The HIP_VISIBLE_DEVICES for targets, by default that of the GPU in use; "" = none is needed."""
+        """Return HIP_VISIBLE_DEVICES for targets, by default that of the GPU in use; "" = not needed."""
         named = [target for target in targets if target] or [self.gpu.target if self.gpu else ""]
         shown = self.devices_for(*named)
         numbers = [str(gpu.hip_index) for gpu in shown]
@@ -70,12 +70,12 @@ class Host:
 
 
 def detect(matrix: Matrix) -> Host:
-    """What is known about this machine, or the one below `ROCENV_SYSROOT`.
+    """Detect the GPUs of this machine, or of the one below `ROCENV_SYSROOT`.
 
-    No file of the machine makes this fail: what cannot be read or makes no sense is unknown.
+    Unreadable or invalid files count as unknown and never cause an error.
 
     Raises:
-        RocenvError: `ROCENV_TARGET` names what is no target.
+        RocenvError: `ROCENV_TARGET` contains an invalid target.
     """
     platform: Platform = "windows" if examined_windows() else "linux"
     variables = environment()
@@ -84,7 +84,7 @@ def detect(matrix: Matrix) -> Host:
     if named:
         found = Found(gpus=_named_gpus(variables[_NAMED], matrix), in_hip_order=False)
     else:
-        found = _found(platform, driver, matrix)
+        found = _detected(platform, driver, matrix)
     display, release = map(printable, found.display_driver)
     driver = replace(driver, display=display, release=release)
     gpus = _numbered(found)
@@ -95,11 +95,11 @@ def detect(matrix: Matrix) -> Host:
     if platform == "linux" and (override := variables.get(OVERRIDE)):
         notes += override_notes(override, gpus, support, matrix.override)
     if named:
-        why = f"named by {_NAMED}: {why}" if gpus else f"{_NAMED} is set to nothing, which stands for no GPU"
+        why = f"set by {_NAMED}: {why}" if gpus else f"{_NAMED} is empty, which means no GPU"
     elif missing := missing_sysroot():
         why = f"ROCENV_SYSROOT names `{printable(missing)}`, which is not a folder"
     elif not gpus and found.unknown:
-        why = f"whether there is an AMD GPU here is not known: {found.unknown}"
+        why = f"cannot tell whether this machine has an AMD GPU: {found.unknown}"
     return Host(
         platform=platform,
         gpus=gpus,
@@ -113,7 +113,7 @@ def detect(matrix: Matrix) -> Host:
     )
 
 
-def _found(platform: Platform, driver: Driver, matrix: Matrix) -> Found:
+def _detected(platform: Platform, driver: Driver, matrix: Matrix) -> Found:
     if platform == "windows":
         from rocenv.host.windows import windows_gpus
 
@@ -131,7 +131,7 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
     for target, features in (split_target(name) for name in text.split(",") if name.strip()):
         if not is_target(target):
             raise RocenvError(
-                f"`{printable(target)}` in {_NAMED} is not a target",
+                f"`{printable(target)}` in {_NAMED} is not a valid target",
                 hints=(f"targets look like gfx1100: `export {_NAMED}=gfx1100`, or `unset {_NAMED}`",),
                 code="target-unknown",
             )
@@ -142,7 +142,7 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
 
 
 def _numbered(found: Found) -> tuple[Gpu, ...]:
-    """Number the GPUs, and those that HIP lists, or would once nothing bars all of them."""
+    """Number the GPUs, and those that HIP lists, or would list if not all were blocked."""
     listed = [gpu.usable for gpu in found.gpus]
     if not any(listed):
         listed = [gpu.state == "barred" for gpu in found.gpus]

@@ -1,10 +1,10 @@
-r"""Microsoft Defender: what it quarantined, what it leaves alone, and whether it watches.
+r"""Query Microsoft Defender: quarantined files, exclusions, and real-time protection.
 
 Source: learn.microsoft.com, "Review event logs and error codes to troubleshoot issues with Microsoft Defender
-Antivirus": event 1116 tells of a detection, 1117 of what was done; `Path` lists files as `file:_C:\...`.
-"Configure and validate exclusions based on file extension and folder location": a folder stands for
-everything below it, `*` for anything within one name. Only administrators may read the list, so that an
-unreadable list says nothing.
+Antivirus": event 1116 reports a detection, 1117 the action taken; `Path` lists files as `file:_C:\...`.
+"Configure and validate exclusions based on file extension and folder location": a folder includes everything
+below it, and `*` matches within one name. Only administrators may read the list, so an unreadable list says
+nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FILE = re.compile(r"file:_?([^;|]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantined:
-    """A file that Defender acted on."""
+    """A file that Defender quarantined or removed."""
 
     path: str
     threat: str
@@ -37,13 +37,13 @@ class Quarantined:
 
 
 def quarantined(paths: Iterable[str]) -> tuple[Quarantined, ...]:
-    """Which of these files Defender's history names, each once, the newest first; empty if unknown."""
+    """List which of these files are in Defender's history, newest first; empty if unknown."""
     wanted = {_key(path) for path in paths}
     return tuple(each for each in history() if _key(each.path) in wanted)
 
 
 def history() -> tuple[Quarantined, ...]:
-    """Every file that Defender's log names, each once, the newest first; empty where unknown."""
+    """List all files in Defender's log, each once, newest first; empty if unknown."""
     found: dict[str, Quarantined] = {}
     for event in events(_CHANNEL, (1116, 1117), "defender.xml") or ():
         for path in map(str.strip, _FILE.findall(event.get("Path", ""))):
@@ -57,7 +57,7 @@ def _key(path: str) -> str:
 
 
 def excluded(folder: str) -> bool | None:
-    """Whether a folder, or one above it, is left alone; None where that is not known."""
+    """Whether a folder or a parent is excluded from scans; None if unknown."""
     key = rf"{_REGISTRY}\Exclusions\Paths"
     rows = values(key)
     if rows is None:
@@ -66,12 +66,12 @@ def excluded(folder: str) -> bool | None:
     above = ["\\".join(parts[:count]) for count in range(1, len(parts) + 1)]
     is_covered = any(_covers(ntpath.expandvars(row), above) for row in rows)
     if not examined_elsewhere():
-        keep(key, {folder: 0} if is_covered else {})  # what else is excluded is nobody's business
+        keep(key, {folder: 0} if is_covered else {})  # other exclusions are private
     return is_covered
 
 
 def watches() -> bool:
-    """Whether it looks at files as they are opened, which is its default."""
+    """Whether Defender scans files when they are opened, as it does by default."""
     settings = values(rf"{_REGISTRY}\Real-Time Protection") or {}
     return not settings.get("DisableRealtimeMonitoring")
 

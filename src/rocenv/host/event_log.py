@@ -1,6 +1,6 @@
-"""Windows' event log, and the crashes that it tells of.
+"""Read Windows' event log and the crashes in it.
 
-Source: the fields of event 1000 of Application Error have names since Windows 11, and only places before.
+Source: the fields of event 1000 of Application Error have names since Windows 11, and only positions before.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 20
 _MOST_BYTES = 4 << 20
-_PROVIDER = "Application Error"  # others number events of their own 1000
+_PROVIDER = "Application Error"  # other providers also use the number 1000
 _NEWEST = 50
-# Places of the fields where they have no names.
+# Positions of the fields if they have no names.
 _PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "ModulePath": 11}
 
 
 def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
-    """The data of events, newest first; None where the log cannot be read.
+    """Return the data of events, newest first; None if the log cannot be read.
 
-    Data without a name stands under its number, from "0". `TimeCreated` is the system's time of the event,
-    `Provider` is who wrote it: numbers of events are each provider's own.
+    Unnamed data is stored under its number, from "0". `TimeCreated` is the system's time of the event and
+    `Provider` its author, because each provider numbers its own events.
 
-    Of an examined machine, the file `copy` below `windows/` holds the same.
+    On an examined machine, the file `copy` in `windows/` contains the same.
     """
-    text = program_output(f"/windows/{copy}", lambda: _asked(channel, ids, most), _MOST_BYTES)
+    text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, most), _MOST_BYTES)
     if text is None:
         return None
-    # What the Event Viewer saves has a declaration.
+    # Files saved by the Event Viewer have a declaration.
     text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.removeprefix("\ufeff"))
     try:
-        # What wevtutil prints has no root. Entities are never declared in it, so none are expanded.
+        # The output of wevtutil has no root. It never declares entities, so none are expanded.
         declares = "<!" in text.replace("<![CDATA[", "")
         root = None if declares else ElementTree.fromstring(f"<Events>{text}</Events>")
     except ElementTree.ParseError:
@@ -49,7 +49,7 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
     return None if root is None else [_plain(event) for event in root.iter() if _tag(event) == "Event"][:most]
 
 
-def _asked(channel: str, ids: tuple[int, ...], most: int) -> str | None:
+def _query(channel: str, ids: tuple[int, ...], most: int) -> str | None:
     from rocenv.system.process import run
 
     program = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "wevtutil.exe")
@@ -79,7 +79,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A crash as Windows has noted it."""
+    """A crash recorded by Windows."""
 
     program: str
     module: str
@@ -97,17 +97,17 @@ def fault_of(
     recent: datetime.datetime,
     code: int,
 ) -> Fault | None:
-    """The newest crash of a process, or else the one of another program that it most likely is.
+    """Return the newest crash of a process, or the crash of another program that probably belongs to it.
 
-    An app that is started through a batch file crashes in a process of its own. A name alone proves little,
-    so such a crash counts where its exception is what the app ended with, or it has only just happened.
+    An app started through a batch file crashes in its own process. A name alone proves little, so such a
+    crash counts only if its exception matches the app's exit code, or if it just happened.
 
     Args:
-        pid: Of the process.
-        programs: Names of the others, in lower case.
-        since: When the process was started; all times are with a time zone.
-        recent: From when on a crash has only just happened.
-        code: What the app ended with, unsigned.
+        pid: The process.
+        programs: Lowercase names of other programs.
+        since: When the process was started; all times have a time zone.
+        recent: Later crashes just happened.
+        code: The app's exit code, unsigned.
     """
     found = [fault for fault in faults() if fault.when is None or fault.when >= since]
     own = [fault for fault in found if fault.pid == pid]
@@ -121,7 +121,7 @@ def fault_of(
 
 
 def faults() -> tuple[Fault, ...]:
-    """The newest crashes that Windows has noted, the newest first; empty where it says none."""
+    """Return the crashes that Windows recorded, newest first; empty if there are none."""
     crashes = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
     return tuple(fault for event in crashes if (fault := _fault(event)) is not None)
 
@@ -145,13 +145,13 @@ def _fault(event: Mapping[str, str]) -> Fault | None:
 
 def _number(text: str) -> int | None:
     try:
-        return int(text, 16)  # "0x1a2c", and "1a2c" on older systems
+        return int(text, 16)  # "0x1a2c", or "1a2c" on older systems
     except ValueError:
         return None
 
 
 def _when(text: str) -> datetime.datetime | None:
-    # "2026-11-20T10:09:34.1234567Z": more digits than Python takes
+    # "2026-11-20T10:09:34.1234567Z" has more digits than Python accepts.
     short = re.sub(r"(\.[0-9]{1,6})[0-9]*$", r"\1", text.removesuffix("Z"))
     with contextlib.suppress(ValueError):
         return datetime.datetime.fromisoformat(short).replace(tzinfo=datetime.timezone.utc)

@@ -1,4 +1,4 @@
-"""A GPU, the driver that runs it, and how targets are written."""
+"""GPUs, drivers, and the notation of targets."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-_LONGEST = 200  # characters of a name, or of anything else that a machine says of itself
-# `usable`: programs can compute on it now. `barred`: they could, if what `why_not` names were put right.
-# `unable`: nothing computes on it with the driver that has it.
+_LONGEST = 200  # characters of a name or other text from the machine
+# `usable`: programs can compute on it now. `barred`: they could once the problem in `why_not` is fixed.
+# `unable`: nothing can compute on it with its current driver.
 State = Literal["usable", "barred", "unable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One AMD GPU, or one partition of one; it stays in the list whether or not it can be used."""
+    """One AMD GPU, or one partition of a GPU, usable or not."""
 
     source: str  # how it was found, and how its target is known
-    target: str = ""  # the bare name; "" = nothing says which
-    features: str = ""  # what follows the name: ":xnack-"
-    name: str = ""  # of the product; "" = not known
+    target: str = ""  # without features; "" = unknown
+    features: str = ""  # what follows the target: ":xnack-"
+    name: str = ""  # product name; "" = unknown
     pci_id: str = ""  # "1002:73bf"
     address: str = ""  # "0000:03:00.0"
-    integrated: bool | None = None  # part of a CPU; None = not known
+    integrated: bool | None = None  # part of a CPU; None = unknown
     vram_bytes: int | None = None
-    gtt_bytes: int | None = None  # of the machine's memory, what the GPU may use too
+    gtt_bytes: int | None = None  # system memory that the GPU may also use
     compute_units: int | None = None
     state: State = "usable"
     why_not: str = ""
-    node: int | None = None  # of the kernel's KFD topology, CPU nodes counted
+    node: int | None = None  # number in the kernel's KFD topology, including CPU nodes
     render_minor: int | None = None  # N of /dev/dri/renderDN
-    index: int = 0  # place in the list
+    index: int = 0  # position in the list
     hip_index: int | None = None  # HIP's number for it; None: HIP does not list it, or in an unknown order
 
     @property
     def usable(self) -> bool:
-        """Programs can compute on it now."""
+        """Whether programs can compute on it now."""
         return self.state == "usable"
 
     @property
     def memory_bytes(self) -> int | None:
-        """What programs can fill: an iGPU computes in the machine's memory too."""
+        """The memory available to programs; an iGPU also uses system memory."""
         if not self.integrated:
             return self.vram_bytes
         known = [size for size in (self.vram_bytes, self.gtt_bytes) if size is not None]
@@ -49,31 +49,31 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """What runs the GPUs of a machine."""
+    """The driver of a machine's GPUs."""
 
-    kernel: str = ""  # version of the Linux kernel
-    amdgpu: str = ""  # version of AMD's own build of the driver; "" = the kernel's
-    loaded: bool = False  # amdgpu is there
-    display: str = ""  # what Windows calls the version of the display driver, "32.0.12033.1030"
-    release: str = ""  # of the display driver as AMD counts, "24.12.1"; "" = not known
+    kernel: str = ""  # Linux kernel version
+    amdgpu: str = ""  # version of AMD's own driver build; "" = the kernel's
+    loaded: bool = False  # the amdgpu module is loaded
+    display: str = ""  # Windows' version of the display driver: "32.0.12033.1030"
+    release: str = ""  # the display driver in AMD's numbering: "24.12.1"; "" = unknown
     wsl: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The graphics of a machine, before anything is numbered or chosen."""
+    """The graphics hardware of a machine, before numbering and selection."""
 
     gpus: tuple[Gpu, ...] = ()
-    in_hip_order: bool = True  # those that HIP lists are in its order
-    others: tuple[str, ...] = ()  # makers of other cards beside them
-    remedies: tuple[str, ...] = ()  # what to do about barred GPUs
+    in_hip_order: bool = True  # GPUs that HIP lists are in its order
+    others: tuple[str, ...] = ()  # makers of other cards
+    remedies: tuple[str, ...] = ()  # advice for blocked GPUs
     notes: tuple[str, ...] = ()
-    unknown: str = ""  # why there may be GPUs although none was found, as a clause
-    display_driver: tuple[str, str] = ("", "")  # of Windows: its version, and AMD's release of it
+    unknown: str = ""  # why GPUs may exist although none was found, as a clause
+    display_driver: tuple[str, str] = ("", "")  # on Windows: its version, and AMD's release
 
 
 def target_name(gfx_target_version: int) -> str:
-    """The target that the kernel's number stands for: 90010 -> `gfx90a`, 110003 -> `gfx1103`.
+    """Convert the kernel's number to a target: 90010 -> `gfx90a`, 110003 -> `gfx1103`.
 
     Source: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_device.c
     """
@@ -83,9 +83,9 @@ def target_name(gfx_target_version: int) -> str:
 
 
 def target_age(target: str) -> tuple[int, int, int]:
-    """A key by which newer targets are greater; what is no target is the oldest.
+    """Sort key in which newer targets are greater; an invalid target is the oldest.
 
-    Source: llvm/llvm-project:llvm/docs/AMDGPUUsage.rst, minor version and stepping are one digit each.
+    Source: llvm/llvm-project:llvm/docs/AMDGPUUsage.rst, minor version and stepping are one digit each
     """
     digits = target.removeprefix("gfx")
     try:
@@ -95,16 +95,16 @@ def target_age(target: str) -> tuple[int, int, int]:
 
 
 def is_target(text: str) -> bool:
-    """Whether a text has the form of a target's bare name, known or not."""
+    """Whether a text looks like a target without features, known or not."""
     return re.fullmatch(r"gfx[0-9a-f]{3,8}", text) is not None
 
 
 def printable(text: str) -> str:
-    """A text of the machine as one short line that no terminal takes for commands."""
+    """Shorten a text from the machine to one line without control characters."""
     return "".join(char if char.isprintable() else "?" for char in " ".join(text[:_LONGEST].split()))
 
 
 def split_target(text: str) -> tuple[str, str]:
-    """The bare target and its features: `gfx90a:sramecc+:xnack-` -> `gfx90a`, `:sramecc+:xnack-`."""
+    """Split a target from its features: `gfx90a:sramecc+:xnack-` -> `gfx90a`, `:sramecc+:xnack-`."""
     name, colon, features = text.strip().partition(":")
     return name, colon + features

@@ -1,7 +1,7 @@
-"""The child process that asks HIP for its devices, and prints them as `hipInfo` does.
+"""The child process that asks HIP for its devices and prints them like `hipInfo`.
 
-Targets are not asked for, since the structure that holds them differs between releases; the display drivers'
-PCI ids tell them.
+It does not ask for targets, because their structure differs between releases; PCI IDs from the display
+drivers provide them.
 
 Source: ROCm/HIP include/hip/hip_runtime_api.h
 """
@@ -13,7 +13,7 @@ import sys
 
 
 def main(library: str) -> int:
-    """Print the devices; the exit code is the error of the first call that failed."""
+    """Print the devices; the exit code is the error of the first failed call."""
     hip = ctypes.CDLL(library)
     count = ctypes.c_int()
     error: int = hip.hipGetDeviceCount(ctypes.byref(count))
@@ -29,6 +29,6 @@ def main(library: str) -> int:
         if error:
             return error
         total = f"{memory.value / (1 << 30):.2f} GB"
-        said = name.value.decode(errors="replace")
-        sys.stdout.write(f"device# {device}\nName: {said}\ntotalGlobalMem: {total}\n")
+        name_text = name.value.decode(errors="replace")
+        sys.stdout.write(f"device# {device}\nName: {name_text}\ntotalGlobalMem: {total}\n")
     return 0

@@ -1,7 +1,7 @@
-"""The HIP SDKs installed on this Windows machine, by what their files say, not by their folders' names.
+"""Find the HIP SDKs on this Windows machine, identified by their files rather than folder names.
 
-AMD's installer sets `HIP_PATH` and `HIP_PATH_57` and the like for all users, and installs to a folder of the
-release below Program Files; people move, rename and patch such folders.
+AMD's installer sets `HIP_PATH`, `HIP_PATH_57` and so on for all users and installs below Program Files;
+people move, rename and patch these folders.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ _MACHINE_ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Enviro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledSdk:
-    """A folder with a HIP SDK in it."""
+    """A folder that contains a HIP SDK."""
 
     folder: Path
     found_by: str  # "HIP_PATH_57", "Program Files"
-    row: HipSdk | None  # what it is; None = unknown
-    why_not: str = ""  # it cannot be imported; "" = it can
-    missing: tuple[str, ...] = ()  # files that belong into it
-    mixed: tuple[str, ...] = ()  # files of several releases in it
+    row: HipSdk | None  # its release; None = unknown
+    why_not: str = ""  # why it cannot be imported; "" = it can
+    missing: tuple[str, ...] = ()  # files that are missing
+    mixed: tuple[str, ...] = ()  # files from other releases
 
 
 def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
-    """What is installed, each folder once; first those that variables name."""
+    """List the installed SDKs, each folder once; those that variables name come first."""
     found: dict[str, InstalledSdk] = {}
     for folder, found_by in _folders(matrix):
         key = os.path.normcase(os.path.realpath(folder))
-        with contextlib.suppress(OSError):  # a drive that is gone, a folder that is closed
+        with contextlib.suppress(OSError):  # a missing drive or inaccessible folder
             if key not in found and (folder / "bin").is_dir() and not _is_of_an_env(folder):
                 found[key] = examine(folder, found_by, matrix)
     return tuple(found.values())
 
 
 def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
-    """What is in a folder, by the names of its run-time compiler, which end in the release."""
+    """Identify the SDK in a folder by its runtime compiler's file names, which end in the release."""
     names = {entry.name.lower() for entry in (folder / "bin").iterdir()}
     rows = [row for row in matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
     if not rows:
         return InstalledSdk(
-            folder=folder, found_by=found_by, row=None, why_not="no file in it says which release it is"
+            folder=folder, found_by=found_by, row=None, why_not="no file in it identifies its release"
         )
     if len(rows) > 1:
         several = " and ".join(row.version for row in rows)
@@ -63,21 +63,21 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
             folder=folder,
             found_by=found_by,
             row=None,
-            why_not=f"it holds files of {several} at once",
+            why_not=f"it mixes files of {several}",
             mixed=tuple(row.hiprtc[0] for row in rows),
         )
     missing = tuple(name for name in rows[0].libraries if name.lower() not in names)
-    why_not = f"`{missing[0]}` is missing in it" if missing else ""
+    why_not = f"`{missing[0]}` is missing" if missing else ""
     return InstalledSdk(folder=folder, found_by=found_by, row=rows[0], why_not=why_not, missing=missing)
 
 
 def _is_of_an_env(folder: Path) -> bool:
-    """Whether a folder is in an env of rocenv, whose HIP_PATH it is while that is active."""
+    """Whether a folder belongs to a rocenv env, which sets HIP_PATH while active."""
     return any((parent / ".rocenv").is_dir() for parent in folder.parents)
 
 
 def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
-    # A window that was opened before the installation does not have its variables; the registry has them.
+    # Shells opened before the installation lack its variables; the registry has them.
     registry = {name: str(value) for name, value in (registered(_MACHINE_ENVIRONMENT) or {}).items()}
     for name, value in sorted({*os.environ.items(), *registry.items()}):
         if _VARIABLE.fullmatch(name) and value.strip():
@@ -93,7 +93,7 @@ def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
 
 
 def _here(install_dir: str) -> Path:
-    r"""An installer's usual folder on this machine, where `C:\Program Files` may be another one."""
+    r"""Return the installer's usual folder on this machine, where `C:\Program Files` may differ."""
     usual, own = r"C:\Program Files", os.environ.get("PROGRAMFILES", "")
     if own and install_dir.startswith(usual):
         install_dir = own + install_dir.removeprefix(usual)

@@ -1,4 +1,4 @@
-"""The nodes of the kernel's compute driver (KFD), as its topology in sysfs lists them.
+"""Read the nodes of the kernel's compute driver (KFD) from its topology in sysfs.
 
 Source: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NODES = "/sys/class/kfd/kfd/topology/nodes"
-_FRAME_BUFFER = (1, 2)  # heap types: with and without a way in for the CPU
+_FRAME_BUFFER = (1, 2)  # heap types: accessible to the CPU or not
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _LINE = re.compile(r"^(\w+) ([0-9]{1,20})$", re.MULTILINE)  # "simd_count 192"
@@ -27,48 +27,48 @@ _LINE = re.compile(r"^(\w+) ([0-9]{1,20})$", re.MULTILINE)  # "simd_count 192"
 class Node:
     """A GPU, or a partition of one, as KFD lists it.
 
-    The properties are those of the kernel's text: what a kernel does not have is not there.
+    The properties come from the kernel's text; older kernels lack some of them.
     """
 
     number: int
-    unreadable: bool = False  # as the kernel makes the GPUs that a container was not given
+    unreadable: bool = False  # true for GPUs that a container was not given
     properties: Mapping[str, int] = field(default_factory=dict)
-    gpu_id: int | None = None  # 0 where the driver gave up on it
+    gpu_id: int | None = None  # 0 if the driver failed to initialise it
     memory_bytes: int = 0
 
     @property
     def compute_units(self) -> int:
-        """How many compute units it has; 0 = it was not set up, or cannot be read."""
+        """The number of compute units; 0 = not initialised or unreadable."""
         return self.value("simd_count") // max(1, self.value("simd_per_cu"))
 
     @property
     def device(self) -> str:
-        """The PCI device id, four hexadecimal digits; "" = not said."""
+        """The PCI device ID, four hexadecimal digits; "" = unknown."""
         return f"{self.value('device_id'):04x}" if self.value("device_id") else ""
 
     def addresses(self) -> tuple[str, str]:
-        """Where it may be on the PCI bus: by its location, and where a partition's board is.
+        """The possible PCI addresses: from its location, and of its board if it is a partition.
 
-        The lowest three bits of the location are the number of the partition on boards that are divided, and
-        the PCI function on all others.
+        The lowest three bits of the location are the partition number on partitioned boards, and the PCI
+        function on all others.
         """
         bus, slot = self.value("location_id") >> 8 & 0xFF, self.value("location_id") >> 3 & 0x1F
         board = f"{self.value('domain'):04x}:{bus:02x}:{slot:02x}"
         return f"{board}.{self.value('location_id') & 7}", f"{board}.0"
 
     def value(self, name: str) -> int:
-        """A property, 0 where it is not there, as the kernel writes for what does not apply."""
+        """Return a property; 0 if it is missing, which the kernel also writes for inapplicable ones."""
         return self.properties.get(name, 0)
 
 
 def gpu_nodes() -> tuple[Node, ...]:
-    """The nodes that are GPUs, in the order of their numbers, which is HIP's."""
+    """List the GPU nodes by number, which is also HIP's order."""
     numbers = sorted(int(name) for name in list_folder(NODES) if _NUMBER.fullmatch(name))
     return tuple(filter(_is_gpu, map(_node, numbers)))
 
 
 def present() -> bool:
-    """Whether the kernel has a KFD topology at all."""
+    """Whether the kernel has a KFD topology."""
     return bool(list_folder(NODES))
 
 

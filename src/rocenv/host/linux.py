@@ -1,7 +1,6 @@
-"""The GPUs of a Linux machine: the nodes of KFD, then the cards on the PCI bus that KFD left out.
+"""Detect the GPUs of a Linux machine: KFD nodes, then PCI cards that KFD left out.
 
-A node's target is the kernel's own word where it has one, else that of the PCI id. Nothing is loaded, and no
-GPU is woken.
+The kernel states the target of a node; otherwise the PCI ID does. No library is loaded and no GPU is woken.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 _KFD = "/dev/kfd"
 _RIGHTS = "sudo usermod -aG render,video $USER   # then log in again"
-_KEPT_OUT = "start the container with `--device /dev/kfd --device /dev/dri`"
+_GRANT_ACCESS = "start the container with `--device /dev/kfd --device /dev/dri`"
 
 
 def linux_gpus(matrix: Matrix) -> Found:
-    """The GPUs in the order of their KFD nodes, which is HIP's, then those that KFD left out."""
+    """List the GPUs by KFD node, which is HIP's order, then those that KFD left out."""
     ids = pci.Ids(matrix)
     devices = pci.devices()
     nodes = kfd.gpu_nodes()
@@ -58,14 +57,14 @@ def linux_gpus(matrix: Matrix) -> Found:
 
 
 def _cards(nodes: tuple[kfd.Node, ...], devices: list[pci.Device]) -> Mapping[int, pci.Device]:
-    """Which card each node is on; several partitions are on the same."""
+    """Map each node to its card; several partitions may share one."""
     at = {device.address: device for device in devices}
     cards = {}
     for node in nodes:
         card = next((at[address] for address in node.addresses() if address in at), None)
         if card and not node.unreadable:
             cards[node.number] = card
-    # A node that cannot be read has a card all the same: one that no other node has. Both are in bus order.
+    # An unreadable node still has a card, which no other node has. Both are in bus order.
     spare = [device for device in devices if device.driver == "amdgpu" and device not in cards.values()]
     cards.update(zip((node.number for node in nodes if node.unreadable), spare, strict=False))
     return cards
@@ -75,7 +74,7 @@ def _of_node(node: kfd.Node, card: pci.Device | None, ids: pci.Ids) -> Gpu:
     device, revision = (card.device, card.revision) if card else (node.device, "")
     said = node.value("gfx_target_version")
     target = target_name(said) if said else ids.target(device, revision)
-    # Processors whose KFD node is both CPU and GPU are older than the split into two.
+    # Processors whose KFD node is both CPU and GPU predate the split into two.
     integrated = True if node.value("cpu_cores_count") else ids.integrated(target, device, revision)
     vram = card.vram_bytes if card and (integrated or not node.memory_bytes) else node.memory_bytes
     gpu = Gpu(
@@ -92,16 +91,14 @@ def _of_node(node: kfd.Node, card: pci.Device | None, ids: pci.Ids) -> Gpu:
         render_minor=node.value("drm_render_minor") or None,
     )
     if not node.unreadable and (not node.compute_units or node.gpu_id == 0):
-        return replace(
-            gpu, state="unable", why_not=f"the driver never finished setting up KFD node {node.number}"
-        )
+        return replace(gpu, state="unable", why_not=f"the driver failed to initialise KFD node {node.number}")
     return gpu
 
 
 def _barrier(node: kfd.Node, closed: Barrier | None) -> Barrier | None:
     if node.unreadable:
-        why = f"KFD node {node.number} cannot be read, as in a container that was not given it"
-        return Barrier(why, _KEPT_OUT)
+        why = f"KFD node {node.number} is not readable, as in a container without access to it"
+        return Barrier(why, _GRANT_ACCESS)
     minor = node.value("drm_render_minor")
     return closed or (render_barrier(minor) if minor else None)
 
@@ -124,16 +121,18 @@ def _left_out(device: pci.Device, ids: pci.Ids) -> Gpu:
 
 def _why_left_out(driver: str) -> str:
     if not driver:
-        return "no driver is bound to it: is `amdgpu` loaded? `sudo modprobe amdgpu`"
+        return "no driver is bound to it; load `amdgpu` with `sudo modprobe amdgpu`"
     if driver == "vfio-pci":
         return "it is reserved for a virtual machine: `vfio-pci` is bound to it"
     if driver != "amdgpu":
-        return f"the driver `{driver}` is bound to it; only `amdgpu` computes"
+        return f"the driver `{driver}` is bound to it, but only `amdgpu` can compute"
     if not kfd.present():
-        return "`amdgpu` is bound to it, but there is no compute driver (KFD), or this container hides it"
+        return (
+            "`amdgpu` is bound to it, but the compute driver (KFD) is missing or hidden from this container"
+        )
     return (
-        "`amdgpu` is bound to it, but its compute part (KFD) left it out: too old a GPU, or a slot without"
-        " PCIe atomics; `sudo dmesg | grep kfd` says which"
+        "`amdgpu` is bound to it, but the compute driver (KFD) skipped it: the GPU is too old, or its slot"
+        " lacks PCIe atomics; `sudo dmesg | grep kfd` tells which"
     )
 
 
@@ -144,18 +143,18 @@ def _partitions(gpus: list[Gpu]) -> tuple[str, ...]:
         return ()
     count = sum(places.count(address) for address in boards)
     whole = "one board" if len(boards) == 1 else f"{len(boards)} boards"
-    return (f"{count} of these are partitions of {whole}, each with a share of memory and units",)
+    return (f"{count} of these are partitions of {whole}, which share its memory and compute units",)
 
 
 class Barrier(NamedTuple):
-    """Why a device cannot be used by this process, and what to do about it."""
+    """Why this process cannot use a device, and what to do about it."""
 
     why: str
     remedy: str
 
 
 def linux_driver() -> Driver:
-    """What the kernel says of itself and of amdgpu."""
+    """Read the versions of the kernel and of amdgpu."""
     text = read_attribute("/proc/version")[0]
     version = re.match(r"Linux version (\S+)", text)
     return Driver(
@@ -167,9 +166,9 @@ def linux_driver() -> Driver:
 
 
 def kfd_barrier() -> Barrier | None:
-    """Why `/dev/kfd`, without which nothing computes, does not open; None where it does.
+    """Return why `/dev/kfd`, which all computing needs, cannot be opened; None if it can.
 
-    It is really opened: in a container the mode says yes where the kernel says no.
+    This really opens it: in a container the mode may allow what the kernel forbids.
     """
     match error := open_errno(_KFD):
         case 0:
@@ -179,16 +178,16 @@ def kfd_barrier() -> Barrier | None:
         case errno.EACCES:
             return Barrier(f"no permission to open `{_KFD}`", _RIGHTS)
         case errno.EPERM:
-            return Barrier(f"the container's rules forbid `{_KFD}`", _KEPT_OUT)
+            return Barrier(f"the container may not access `{_KFD}`", _GRANT_ACCESS)
     name = errno.errorcode.get(error, str(error))
     return Barrier(
-        f"`{_KFD}` cannot be opened: {name} ({os.strerror(error)}), which is not a permission problem",
-        "sudo dmesg | grep -iE 'kfd|amdgpu' | tail   # of the host, where this is a container",
+        f"cannot open `{_KFD}`: {name} ({os.strerror(error)}); this is not a permission problem",
+        "sudo dmesg | grep -iE 'kfd|amdgpu' | tail   # on the host, if this is a container",
     )
 
 
 def render_barrier(minor: int) -> Barrier | None:
-    """Why a GPU's render node cannot be used, going by its mode; None where it can."""
+    """Return why a GPU's render node cannot be used, judging by its mode; None if it can."""
     path = f"/dev/dri/renderD{minor}"
     error = access_errno(path)
     if error == errno.ENOENT:
@@ -197,4 +196,4 @@ def render_barrier(minor: int) -> Barrier | None:
 
 
 def _absent(path: str) -> Barrier:
-    return Barrier(f"`{path}` does not exist, as in a container that was not given it", _KEPT_OUT)
+    return Barrier(f"`{path}` does not exist, as in a container without access to it", _GRANT_ACCESS)

@@ -1,7 +1,7 @@
-"""Graphics devices on the PCI bus, whoever drives them, and what their ids say.
+"""List graphics devices on the PCI bus, regardless of driver, and look up their IDs.
 
-It finds what the compute part of the kernel (KFD) leaves out, names products, and is what targets are known
-by where KFD does not say them.
+This finds GPUs that the compute driver (KFD) leaves out, names products, and identifies targets if KFD does
+not state them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 AMD = 0x1002
-MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # others whose cards people compute on
+MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # other makers of compute cards
 DEVICES = "/sys/bus/pci/devices"
-_DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without a display output are the latter
-_SHOWN = 3  # names of an id that several products share
+_DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without display outputs have the latter
+_SHOWN = 3  # products to name if several share an ID
 _NAME_TABLES = ("/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids")
 
 
@@ -31,16 +31,16 @@ class Device:
 
     address: str  # "0000:03:00.0"
     vendor: int
-    device: str  # four lower-case hexadecimal digits
-    revision: str  # two
+    device: str  # four lowercase hexadecimal digits
+    revision: str  # two lowercase hexadecimal digits
     driver: str  # "" = none
-    product: str  # what its own memory says it is called; only cards for servers do
+    product: str  # name stored in the device; only server cards have one
     vram_bytes: int | None
     gtt_bytes: int | None
 
 
 def devices() -> tuple[Device, ...]:
-    """The graphics devices of all makers, in the order of their addresses."""
+    """List the graphics devices of all makers by address."""
     found = []
     for address in list_folder(DEVICES):
         folder = f"{DEVICES}/{address}"
@@ -49,7 +49,7 @@ def devices() -> tuple[Device, ...]:
         device = _hexadecimal(f"{folder}/device")
         if base_class not in (_DISPLAY, _ACCELERATOR) or vendor is None or device is None:
             continue
-        # "DRIVER=amdgpu", not there without one
+        # "DRIVER=amdgpu", missing without a driver
         driver = re.search(r"^DRIVER=(.*)$", read_attribute(f"{folder}/uevent")[0], re.MULTILINE)
         found.append(
             Device(
@@ -67,7 +67,7 @@ def devices() -> tuple[Device, ...]:
 
 
 class Ids:
-    """What the rows of the matrix, and the machine's own table of names, say about PCI ids of AMD."""
+    """Look up AMD's PCI IDs in the matrix and in the machine's own table of names."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
@@ -84,16 +84,16 @@ class Ids:
         return {(device.lower(), revision.lower().zfill(2)): name.strip() for device, revision, name in lines}
 
     def row(self, device: str, revision: str) -> PciId | None:
-        """What is known about an id; a row for the very revision before one for any."""
+        """Return the row for an ID; an exact revision wins over any."""
         return self._rows.get((device, revision)) or self._rows.get((device, ""))
 
     def target(self, device: str, revision: str) -> str:
-        """The target of an id, "" where no row knows it."""
+        """Return the target of an ID, "" if no row has it."""
         row = self.row(device, revision)
         return row.target if row else ""
 
     def product(self, device: str, revision: str) -> str:
-        """What people call the product: what it may be, where the id is shared; "" = not known."""
+        """Return the product name, or candidates if several products share the ID; "" = unknown."""
         name = self._names.get((device, revision))
         if name:
             return name
@@ -104,7 +104,7 @@ class Ids:
         return " / ".join(row.products[:_SHOWN]) + more or row.codename
 
     def integrated(self, target: str, device: str = "", revision: str = "") -> bool | None:
-        """Whether a GPU is part of a CPU; None where neither its id nor its target is known."""
+        """Whether a GPU is part of a CPU; None if neither its ID nor its target is known."""
         row = self.row(device, revision)
         if row and row.kind:
             return row.kind == "apu"

@@ -1,19 +1,19 @@
-"""Which GPU is used, and why.
+"""Choose the GPU to use, and explain the choice.
 
-The rules, the first that tells two GPUs apart decides:
+The first rule that distinguishes two GPUs decides:
 
-1. One that computes now, before one that is barred; one that is unable is never chosen.
-2. On Windows, one for which AMD has libraries, or whose target is not known: no override makes up for
-   missing ones there, and a library pack helps only under ZLUDA.
-3. A card before a GPU of which that is not known, before an iGPU, whatever its memory: it is the faster one,
-   and libraries are built for it.
-4. What today's releases support officially, before what they have libraries for, before the rest.
-5. More memory, in whole GiB, for that is what programs run out of.
-6. The newer target.
-7. The one that HIP lists first.
+1. A GPU that can compute now wins over a blocked one; an unable one is never chosen.
+2. On Windows, a GPU that AMD has libraries for, or whose target is unknown, wins: no override replaces
+missing libraries there, and a library pack helps only under ZLUDA.
+3. A card wins over a GPU that may be one, and that over an iGPU, whatever their memory: cards are faster, and
+libraries are built for them.
+4. GPUs that current releases support officially win over those with libraries, and those over the rest.
+5. More memory wins, in whole GiB, because that is what programs run out of.
+6. The newer target wins.
+7. The GPU that HIP lists first wins.
 
-An iGPU beside another maker's card is not chosen, unless it is one that today's releases support officially
-and that has more than the units a CPU has for its desktop: such a machine computes on the other card.
+An iGPU beside another maker's card is not chosen, unless current releases support it officially and it has
+more compute units than a desktop needs: such a machine computes on the other card.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ _DESKTOP_UNITS = 2
 _STATES = {"unable": 0, "barred": 1, "usable": 2}
 _CARDS = {True: 0, None: 1, False: 2}
 _GIB = 1 << 30
-# What to say where the rank differs first in the place of the same number.
+# The reason to show if the rank first differs at this position.
 _REASONS = (
     "{best} can be used now, {other} cannot",
-    "{best} comes first: AMD has no libraries for {other} on Windows",
+    "AMD has no libraries for {other} on Windows, but it has for {best}",
     "{best} comes before {other}, which is {kind}",
-    "today's releases do more for {best} than for {other}",
+    "current releases support {best} better than {other}",
     "{best} has more memory than {other}",
-    "{best} is of a newer kind than {other}",
-    "{best} is the first of several that are alike",
+    "{best} is newer than {other}",
+    "{best} is the first of several similar GPUs",
 )
-_KINDS = {True: "part of the CPU", None: "not known to be a card", False: "a card"}
+_KINDS = {True: "part of the CPU", None: "possibly not a card", False: "a card"}
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """What the newest packages, and the newest wheels of each channel, do for targets on any platform.
+    """Return how well the newest packages, and the newest wheels of each channel, support each target.
 
-    Wheels count as far as it is known what AMD promises of them.
+    Wheels count only if AMD's lists of supported targets are known.
     """
     from packaging.version import Version
 
@@ -75,7 +75,7 @@ def supported_today(matrix: Matrix) -> Mapping[str, Support]:
 
 
 def libraries_on_windows(matrix: Matrix) -> frozenset[str]:
-    """The targets that a HIP SDK has libraries for, or wheels that AMD supports or calls release-ready."""
+    """Return targets with libraries in a HIP SDK, or with wheels that AMD supports or calls ready."""
     sdks = (row for row in matrix.support if row.platform == "windows" and row.level in _LEVELS)
     wheels = (row for row in matrix.rocm_wheels if row.platform == "windows")
     return frozenset(target for row in sdks for target in row.targets) | frozenset(
@@ -95,10 +95,10 @@ def choose(
         gpus: The GPUs, numbered.
         others: The makers of other cards.
         support: See `supported_today`.
-        libraries: See `libraries_on_windows`; None where missing ones are no obstacle.
+        libraries: See `libraries_on_windows`; None if missing libraries do not matter.
 
     Returns:
-        Its index, or None, and why: a sentence without final period.
+        Its index, or None, and the reason: a sentence without a final period.
     """
 
     def rank(gpu: Gpu) -> tuple[object, ...]:
@@ -106,17 +106,20 @@ def choose(
 
     other_cards = " and ".join(others)
     if not gpus:
-        return None, f"there is no AMD GPU here, only {other_cards}" if others else "there is no AMD GPU here"
+        return (
+            None,
+            f"this machine has no AMD GPU, only {other_cards}" if others else "this machine has no AMD GPU",
+        )
     ranked = sorted((gpu for gpu in gpus if gpu.state != "unable"), key=rank, reverse=True)
     if not ranked:
-        return None, f"nothing computes on {called(gpus[0])}: {gpus[0].why_not}"
+        return None, f"nothing can compute on {called(gpus[0])}: {gpus[0].why_not}"
     best = ranked[0]
     if others and best.integrated and not _worth_it(best, support):
         return (
             None,
-            f"{called(best)} is part of the CPU, beside a GPU of {other_cards} that is the one to compute on",
+            f"{called(best)} is part of the CPU; the {other_cards} GPU beside it is the one to use",
         )
-    reason = f"{called(best)} is the only one"
+    reason = f"{called(best)} is the only GPU"
     if len(ranked) > 1:
         places = zip(rank(best), rank(ranked[1]), _REASONS, strict=True)
         text = next(text for mine, its, text in places if mine != its)
@@ -125,14 +128,14 @@ def choose(
     elif len(gpus) > 1:
         reason += " that can compute"
     elif others:
-        reason += f" of AMD, beside {other_cards}"
+        reason += f" from AMD, beside {other_cards}"
     if not best.target:
-        reason += "; nothing says which target it is"
-    return best.index, reason if best.usable else f"{reason}; but {best.why_not}"
+        reason += "; its target is unknown"
+    return best.index, reason if best.usable else f"{reason}, but {best.why_not}"
 
 
 def called(gpu: Gpu) -> str:
-    """What to call a GPU in a sentence."""
+    """Name a GPU in a sentence."""
     return f"GPU {gpu.index} ({gpu.target or gpu.name or gpu.pci_id or 'target unknown'})"
 
 
@@ -156,7 +159,7 @@ def _worth_it(gpu: Gpu, support: Mapping[str, Support]) -> bool:
 def override_notes(
     value: str, gpus: Sequence[Gpu], support: Mapping[str, Support], known: Iterable[Override]
 ) -> tuple[str, ...]:
-    """What to say of an override that does nothing, or harm; it acts on all GPUs alike."""
+    """Return warnings about an override that is useless or harmful; it affects all GPUs alike."""
     stands_for = overridden_target(value.strip())
     if not stands_for:
         return (
@@ -170,11 +173,11 @@ def override_notes(
     for target in targets:
         if target == stands_for:
             if not served:
-                notes.append(f"{OVERRIDE}={value} repeats what {target} is")
+                notes.append(f"{OVERRIDE}={value} has no effect on {target}")
         elif target in blocked:
-            notes.append(f"{OVERRIDE}={value} is known to go wrong on {target}: {blocked[target]}")
+            notes.append(f"{OVERRIDE}={value} is known to fail on {target}: {blocked[target]}")
         elif target in support and target not in served:
             notes.append(
-                f"{OVERRIDE}={value} passes {target} off as {stands_for}, and {target} needs no override"
+                f"{OVERRIDE}={value} makes {target} pass as {stands_for}, but {target} needs no override"
             )
     return tuple(f"{note}: `unset {OVERRIDE}`" for note in notes)

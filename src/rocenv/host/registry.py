@@ -1,9 +1,9 @@
-r"""What the registry of a Windows machine says, and what else is kept of an examined one.
+r"""Read the Windows registry, and other copies of facts about an examined machine.
 
-Of an examined machine `windows/registry.json` holds keys with their values, names as the registry has them:
-`{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`, all below
-HKEY_LOCAL_MACHINE. A key that is not in it is not known.
-A recording keeps the values that checks look at: a key may hold secrets of any program.
+For an examined machine, `windows/registry.json` contains keys below HKEY_LOCAL_MACHINE with their values,
+spelled as in the registry: `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`.
+Missing keys are unknown. A recording stores only values that checks read, because a key may
+contain secrets of any program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEPT = re.compile(r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitori
 
 
 def values(key: str) -> dict[str, Any] | None:
-    """The values of a key below HKEY_LOCAL_MACHINE; None where it cannot be read."""
+    """Return the values of a key below HKEY_LOCAL_MACHINE; None if it cannot be read."""
     if examined_elsewhere():
         found = (copied(_COPY) or {}).get(key)
         return found if isinstance(found, dict) else None
@@ -34,12 +34,12 @@ def values(key: str) -> dict[str, Any] | None:
 
 
 def keep(key: str, row: dict[str, Any]) -> None:
-    """Have a recording keep these values of a key, and no others."""
+    """Record only these values of a key."""
     keep_row(_COPY, key, {name: value for name, value in row.items() if isinstance(value, str | int)})
 
 
 def copied(path: str) -> dict[str, Any] | None:
-    """The JSON object in a file of an examined machine, None where there is none."""
+    """Read the JSON object in a file of an examined machine; None if there is none."""
     text = read_attribute(path, _MOST_BYTES)[0].removeprefix("\ufeff")
     try:
         plain = parse_json(text, path)
@@ -49,10 +49,10 @@ def copied(path: str) -> dict[str, Any] | None:
 
 
 def paths_are_limited() -> bool | None:
-    """Whether Windows holds programs to 260 characters for a path; None where that is not known.
+    """Whether Windows limits paths to 260 characters; None if unknown.
 
-    Source: learn.microsoft.com, "Maximum Path Length Limitation": `LongPathsEnabled` lifts it from Windows 10
-    1607 on, for programs that say they can take it.
+    Source: learn.microsoft.com, "Maximum Path Length Limitation": since Windows 10 1607, `LongPathsEnabled`
+    removes the limit for programs that declare support.
     """
     found = values(_FILE_SYSTEM)
     return None if found is None else found.get("LongPathsEnabled") != 1
@@ -62,7 +62,7 @@ if sys.platform == "win32":
     import winreg
 
     def registered(key: str) -> dict[str, Any] | None:
-        """The values of a key of this machine; None where it cannot be read."""
+        """Return the values of a key of this machine; None if it cannot be read."""
         try:
             access = winreg.KEY_READ | winreg.KEY_WOW64_64KEY
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key, 0, access) as opened:
@@ -74,5 +74,5 @@ if sys.platform == "win32":
 else:
 
     def registered(key: str) -> dict[str, Any] | None:
-        """None: there is no registry."""
+        """Return None, because there is no registry."""
         return None

@@ -1,8 +1,8 @@
-r"""The libraries that Windows finds by name: those of System32 first, then those of folders on PATH.
+r"""List libraries that Windows finds by name: first in System32, then in folders on PATH.
 
-Of an examined machine `windows/system32.json` maps the names in System32 that matter here to file versions,
-"" where a file does not say its own (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps
-other folders to the names in them (`{"C:\\tools": ["nvcuda.dll"]}`), none where there is no such folder.
+For an examined machine, `windows/system32.json` maps relevant names in System32 to file versions, "" if a
+file states none (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps other folders to
+the names in them (`{"C:\\tools": ["nvcuda.dll"]}`), an empty list for a missing folder.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rocenv.system.machine import examined_elsewhere, keep_row
 
 _LIBRARIES = "/windows/system32.json"
 _FOLDERS = "/windows/folders.json"
-# Of the display driver, of CUDA or what stands for it, and of the Visual C++ runtime.
+# From the display driver, CUDA or its replacement, and the Visual C++ runtime.
 _MATTERS = re.compile(r"(amdhip64|amd_comgr|hiprtc|nvcuda|nvml|msvcp140|vcruntime140)\w*\.dll", re.IGNORECASE)
-# Names that folders are told apart by: HIP's own, and CUDA's, for which a ZLUDA may stand.
+# Names that identify a folder's contents: HIP's, and CUDA's, which ZLUDA may replace.
 TELLING = re.compile(
     r"(amdhip64|amd_comgr|hiprtc|rocblas|hipblas|nvcuda|nvml|nvapi64|nvrtc|nccl|zluda"
     r"|cu(blas|blaslt|dnn|fft|fftw|sparse|solver|rand|dart))[\w-]*\.dll",
@@ -33,10 +33,7 @@ _USUAL = re.compile(r"[a-z]:\\(windows|winnt)(\\|$)")
 
 
 def system_libraries() -> dict[str, str] | None:
-    """The libraries in System32 that matter here, in lower case, and their file versions.
-
-    None where they are not known.
-    """
+    """Return relevant libraries in System32, in lowercase, with file versions; None if unknown."""
     if examined_elsewhere():
         found = copied(_LIBRARIES)
         return None if found is None else {name.lower(): str(found[name] or "") for name in found}
@@ -50,7 +47,7 @@ def system_libraries() -> dict[str, str] | None:
 
 
 def names_in(folder: str) -> frozenset[str] | None:
-    """The names in a folder, in lower case, none where there is no such one; None = not known."""
+    """Return the lowercase names in a folder, empty if it is missing; None = unknown."""
     if examined_elsewhere():
         rows = {_plain(each): names for each, names in (copied(_FOLDERS) or {}).items()}
         key = _plain(folder)
@@ -66,9 +63,9 @@ def names_in(folder: str) -> frozenset[str] | None:
 
 
 def is_system_folder(folder: str, windows: str) -> bool:
-    """Whether a folder on PATH is one of Windows' own.
+    """Whether a folder on PATH belongs to Windows.
 
-    `windows` is the machine's SYSTEMROOT; if it is "", not known, `Windows` of any drive may be it.
+    `windows` is the machine's SYSTEMROOT; if it is "" (unknown), a `Windows` folder on any drive counts.
     """
     if _plain(folder).endswith("\\system32") or (not windows and _USUAL.match(_plain(folder))):
         return True

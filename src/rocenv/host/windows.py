@@ -1,9 +1,9 @@
-"""The GPUs of a Windows machine: those that HIP lists, in its order, with what display drivers say of them.
+"""Detect the GPUs of a Windows machine: HIP's devices in order, with details from display drivers.
 
-HIP knows order, target and memory; the display drivers know PCI ids, versions, and the GPUs that HIP does
-not see. They do not list GPUs in the same order. What is read is text: of `hipInfo`, or of HIP itself in the
-same form, and JSON in the form of `Win32_VideoController`. HIP is asked in a child process, since a display
-driver can crash or hang whoever loads it.
+HIP knows order, target and memory; the display drivers know PCI IDs, versions, and GPUs that HIP does not
+see. Their orders differ. The input is text: of `hipInfo`, or from HIP itself in the same form, and JSON in
+the form of `Win32_VideoController`. A child process asks HIP, because a display driver can crash or hang the
+process that loads it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _GIB = 1 << 30
-# What Windows writes into the 32 bits of AdapterRAM for 4 GiB and anything larger.
+# Windows' value of the 32-bit AdapterRAM for 4 GiB or more.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
-_MOST = 1 << 50  # more is no memory of a GPU
+_MOST = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*?)\s*$", re.MULTILINE)  # "gcnArchName:          gfx1030"
-_REMEDY = "hipInfo   # of the HIP SDK that is to be used: not every release of it knows every GPU"
+_REMEDY = "hipInfo   # from the HIP SDK to use: not every release knows every GPU"
 _TIMEOUT_S = 20
-_MARK = "\ufeff"  # PowerShell begins files with it
+_MARK = "\ufeff"  # PowerShell starts files with it
 _ADAPTERS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 _VALUES = {
     "Name": "DriverDesc",
@@ -45,26 +45,26 @@ _VALUES = {
     "DriverVersion": "DriverVersion",
     "RadeonSoftwareVersion": "RadeonSoftwareVersion",
 }
-# HIP itself leaves out the GPUs that these hide, and numbers the rest from 0.
+# HIP hides GPUs according to these, and numbers the rest from 0.
 _HIDING = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
-    """What Windows knows of a display adapter."""
+    """A display adapter, as Windows describes it."""
 
     name: str = ""
     vendor: int | None = None
     device: str = ""  # four hexadecimal digits
     revision: str = ""
     driver: str = ""  # version
-    release: str = ""  # as AMD counts
+    release: str = ""  # in AMD's numbering
     memory_bytes: int | None = None
 
     @property
     def maker(self) -> int | None:
-        """The PCI vendor, guessed from the name where Windows does not say it."""
+        """The PCI vendor, guessed from the name if Windows does not state it."""
         if self.vendor is not None:
             return self.vendor
         if re.search(r"\b(AMD|Radeon|FirePro|Instinct)\b", self.name, re.IGNORECASE):
@@ -73,15 +73,15 @@ class Controller:
 
 
 def windows_gpus(matrix: Matrix) -> Found:
-    """The GPUs in HIP's order, then those that only the display drivers know."""
+    """List the GPUs in HIP's order, then those that only the display drivers know."""
     text = hip_text(tuple(dict.fromkeys(name for row in matrix.hip_sdk for name in row.runtime)))
     return found_on_windows(controllers_text(), text, matrix)
 
 
 def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
-    """The GPUs in what Windows says of its display adapters (JSON) and in the text of `hipInfo`.
+    """List the GPUs from Windows' display adapters (JSON) and the text of `hipInfo`.
 
-    An empty text of `hipInfo` means that HIP could not be asked.
+    An empty `hipInfo` text means that HIP could not be asked.
     """
     controllers = parse_controllers(adapters)
     ids = Ids(matrix)
@@ -102,29 +102,27 @@ def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
         others=tuple(dict.fromkeys(MAKERS[each.maker] for each in controllers if each.maker in MAKERS)),
         remedies=remedies,
         display_driver=_display_driver(controllers, matrix),
-        unknown="`video_controllers.json` cannot be read" if adapters.strip() and not controllers else "",
+        unknown="`video_controllers.json` is not readable" if adapters.strip() and not controllers else "",
     )
     if not found.in_hip_order and any(gpu.integrated is not False for gpu in spare):
-        return replace(
-            found, notes=("HIP could not be asked, so which numbers it gives to these GPUs is not known",)
-        )
+        return replace(found, notes=("HIP could not be asked, so its numbers for these GPUs are unknown",))
     return found
 
 
 def display_driver(matrix: Matrix) -> str:
-    """The release of AMD's display driver on this machine, as AMD counts; "" where it is not known."""
+    """Return the release of AMD's display driver in AMD's numbering; "" if unknown."""
     return _display_driver(parse_controllers(controllers_text()), matrix)[1]
 
 
 def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
-    """The devices in the text that `hipInfo` prints, in the order of their numbers."""
+    """Parse the devices in the output of `hipInfo`, in the order of their numbers."""
     parts = _SEPARATOR.split(text)[1:]
     devices = sorted(zip(map(int, parts[::2]), parts[1::2], strict=True), key=lambda part: part[0])
     return tuple(_of_hip(dict(_FIELD.findall(part)), matrix) for _, part in devices)
 
 
 def parse_controllers(text: str) -> tuple[Controller, ...]:
-    """The display adapters in JSON with the keys of `Win32_VideoController`; one needs no list."""
+    """Parse display adapters from JSON with the keys of `Win32_VideoController`, in a list or alone."""
     try:
         plain = parse_json(text, "Win32_VideoController") if text.strip() else []
     except DataError:
@@ -134,7 +132,7 @@ def parse_controllers(text: str) -> tuple[Controller, ...]:
 
 
 def target_by_name(name: str, matrix: Matrix) -> str:
-    """The target of a GPU that Windows calls so, "" where no row knows the name."""
+    """Return the target of a GPU that Windows names, "" if no row matches."""
     plain = _plain(name)
     return next((row.target for row in matrix.gpu_name if re.search(row.pattern, plain, re.IGNORECASE)), "")
 
@@ -156,7 +154,7 @@ def _of_hip(fields: dict[str, str], matrix: Matrix) -> Gpu:
 
 
 def _units(text: str, wave: int) -> int | None:
-    """The compute units; HIP counts pairs of them where waves are 32 wide, which is RDNA."""
+    """Return the compute units; HIP counts pairs of them if waves are 32 wide, as on RDNA."""
     if not wave or not re.fullmatch(r"[0-9]{1,6}", text):
         return None
     return int(text) * (2 if wave == 32 else 1)
@@ -204,7 +202,7 @@ def _plain(name: str) -> str:
 
 
 def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
-    """What the display drivers say of a device of HIP: by its name, else by its target."""
+    """Find the display adapter of a HIP device, by name, else by target."""
     same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
     same = same or [each for each in spare if each.target and each.target == gpu.target]
     return same[0] if same else None
@@ -220,7 +218,7 @@ def _joined(gpu: Gpu, twin: Gpu | None, matrix: Matrix) -> Gpu:
     total = gpu.vram_bytes
     joined = replace(gpu, target=target, integrated=integrated, pci_id=twin.pci_id if twin else "")
     if integrated:
-        # HIP's figure for an iGPU is all that it may use, most of it the machine's own.
+        # HIP's number for an iGPU includes all memory that it may use, mostly system memory.
         shared = total - (own or 0) if total else None
         joined = replace(joined, vram_bytes=own, gtt_bytes=shared)
     elif total is None:
@@ -242,7 +240,7 @@ def _unlisted(text: str) -> str:
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """What `hipInfo` prints, or the same said by HIP's runtime under one of these names; "" without HIP."""
+    """Return the output of `hipInfo`, or the same from a HIP runtime of this name; "" without HIP."""
     return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
 
 
@@ -260,7 +258,7 @@ def _ask_hip(libraries: tuple[str, ...]) -> str:
 
 
 def controllers_text() -> str:
-    """The display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
+    """Return the display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
     text = program_output("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
     return (text or "").removeprefix(_MARK)
 
@@ -285,7 +283,7 @@ def _adapters() -> list[dict[str, Any]]:
     with contextlib.suppress(OSError):
         winreg: Any = importlib.import_module("winreg")
         with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _ADAPTERS) as folder:
-            # "0000", "0001" …; beside them lie "Configuration" and "Properties", which are closed
+            # "0000", "0001" …; "Configuration" and "Properties" beside them are not readable
             names = [winreg.EnumKey(folder, number) for number in range(winreg.QueryInfoKey(folder)[0])]
             for name in filter(str.isdecimal, names):
                 with winreg.OpenKey(folder, name) as key:

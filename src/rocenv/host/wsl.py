@@ -1,7 +1,7 @@
-"""The GPUs of Linux on Windows (WSL 2), where the kernel lists none: Windows is asked through interop.
+"""Detect GPUs on WSL 2, where the Linux kernel lists none, by asking Windows through interop.
 
-Windows answers with the display adapters that its own commands list, so one parser reads both. Whatever goes
-wrong, the GPUs stay unknown; the user sees the reason, and can name a target.
+Windows answers with the display adapters that its own commands list, so one parser reads both. If this fails,
+the GPUs stay unknown; the user sees the reason and can name a target.
 
 Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.dev, interop
 """
@@ -22,13 +22,13 @@ from rocenv.system.programs import program_on_path
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
-ANSWER = "/wsl/video_controllers.json"  # of a copy of a machine: what Windows answered there
+ANSWER = "/wsl/video_controllers.json"  # in a copy of a machine: Windows' answer
 _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
-_MARK = "\ufeff"  # PowerShell begins files with it
+_MARK = "\ufeff"  # PowerShell starts files with it
 _TIMEOUT_S = 20  # a cold start takes several seconds
-_HINT = "name the target of your GPU, as in `--target gfx1100`"
-# No double quotes: the way to Windows goes through one more command line.
+_HINT = "specify your GPU's target, e.g. `--target gfx1100`"
+# No double quotes, because the command passes through another command line on its way to Windows.
 _QUESTION = (
     "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     "Get-CimInstance Win32_VideoController"
@@ -38,20 +38,20 @@ _QUESTION = (
 
 
 def wsl_gpus(matrix: Matrix) -> Found:
-    """The GPUs that Windows names."""
+    """List the GPUs that Windows reports."""
     answer = (program_output(ANSWER, _ask) or "").removeprefix(_MARK)
     if not parse_controllers(answer):
-        why = printable(answer) or "nobody asked Windows on that machine"
-        return Found(unknown=f"this is WSL, and Windows did not say which GPUs it has: {why}; {_HINT}")
+        why = printable(answer) or "the copy of that machine has no answer from Windows"
+        return Found(unknown=f"this is WSL, and Windows did not list its GPUs: {why}; {_HINT}")
     found = found_on_windows(answer, "", matrix)
     gpus = tuple(replace(gpu, source=f"Windows, {gpu.source}") for gpu in found.gpus)
     return replace(found, gpus=gpus)
 
 
 def interop_is_off() -> bool:
-    """Whether Linux is known to start no programs of Windows.
+    """Whether Linux is known to be unable to start Windows programs.
 
-    The kernel's list of program formats says so. Where that list cannot be read, as in a container, interop
+    The kernel's list of program formats shows this. If that list is unreadable, as in a container, interop
     may be on.
     """
     names = list_folder(_FORMATS)
@@ -60,9 +60,9 @@ def interop_is_off() -> bool:
 
 
 def _ask() -> str:
-    """The display adapters as JSON; where Windows does not tell them, the reason as a clause."""
+    """Return the display adapters as JSON, or the reason for failure as a clause."""
     if interop_is_off():
-        return "interop is off: the kernel starts no programs of Windows"
+        return "interop is off, so Linux cannot start Windows programs"
     found = program_on_path("powershell.exe") or (_USUAL if os.access(_USUAL, os.X_OK) else "")
     if not found:
         return f"`powershell.exe` is neither on PATH nor at `{_USUAL}`"
@@ -71,19 +71,19 @@ def _ask() -> str:
 
     program = os.path.abspath(found)
     argv = [program, "-NoProfile", "-NonInteractive", "-Command", _QUESTION]
-    with Progress().wait("Asking Windows which GPUs there are") as stage:
-        # Started in its own folder: Windows would reach a folder of Linux over the network.
+    with Progress().wait("Asking Windows for its GPUs") as stage:
+        # Start it in its own folder; Windows would access a Linux folder over the network.
         done = run(argv, cwd=os.path.dirname(program), timeout_s=_TIMEOUT_S, on_wait=stage.tick)
     if not done.ok:
         return f"`powershell.exe` failed: {done.end}{_quoted(done.error_text)}"
     text = done.text.removeprefix(_MARK)
     if not parse_controllers(text):
-        return f"`powershell.exe` listed no display adapter{_quoted(done.error_text or done.text)}"
+        return f"`powershell.exe` listed no display adapters{_quoted(done.error_text or done.text)}"
     return _without_places(text)
 
 
 def _without_places(text: str) -> str:
-    """The same adapters without their places in this one machine, which follow vendor and device."""
+    """Remove the locations within this machine, which follow vendor and device."""
     plain = parse_json(text, "powershell.exe")
     rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
     ids = ["\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2]) for row in rows]

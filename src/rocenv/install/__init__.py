@@ -1,1 +1,1 @@
-"""Turning a plan into a finished prefix."""
+"""Turn a plan into a complete prefix."""

@@ -1,4 +1,4 @@
-"""Unpack ZLUDA builds and library packs, which come as zip or 7z; the first bytes tell which."""
+"""Unpack ZLUDA builds and library packs, which are zip or 7z archives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rocenv.install.tree import Tree
 
-# What a file may be instead, by its first bytes.
+# Other file types, by their first bytes.
 _OTHERS = (
     (b"MZ", "a program"),
     (b"Rar!", "a RAR archive"),
@@ -28,10 +28,10 @@ _OTHERS = (
     (b"\xfd7zXZ", "compressed with xz"),
     (b"!<arch>", "a Debian package"),
     (b"\xd0\xcf\x11\xe0", "a Windows Installer package"),
-    (b"version https://git-lfs", "a pointer to a file that is stored elsewhere (Git LFS)"),
+    (b"version https://git-lfs", "a Git LFS pointer instead of the file"),
 )
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<?xml")
-# What `zipfile` and its decoders raise on damage; OSError is a seek to where nothing can be.
+# What `zipfile` and its decoders raise on damage; OSError is a seek to an invalid offset.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
     EOFError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError, RuntimeError,
@@ -39,13 +39,13 @@ _DAMAGE = (
 
 
 def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
-    """Unpack a zip or 7z archive, without modes and empty folders; check every name before writing anything.
+    """Unpack a zip or 7z archive without modes and empty folders; all names are checked before writing.
 
-    Where another program has to unpack, it does so in `work`, which is made and removed.
+    If an external program has to unpack, it uses `work`, which is created and removed.
 
     Raises:
-        ArchiveError: It is something else, damaged, encrypted, a bomb, or needs a program that is missing;
-            or a member's name is unsafe or occurs twice as Windows reads names, or it is a link.
+        ArchiveError: The file is of another type, damaged, encrypted, a bomb, or needs a missing program; or
+            a member has an unsafe name, duplicates another by Windows' rules, or is a link.
         PrefixError: A path would be longer than Windows allows.
     """
     with path.open("rb") as stream:
@@ -57,18 +57,18 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
 
         unpack_7z(path, tree, work)
     else:
-        raise ArchiveError(f"it is not a zip or 7z archive but {what_it_is(head)}")
+        raise ArchiveError(f"expected a zip or 7z archive, found {what_it_is(head)}")
     if not tree.files:
-        raise ArchiveError("it contains no files: it is incomplete, or was made by mistake")
+        raise ArchiveError("it contains no files and may be incomplete")
 
 
 def what_it_is(head: bytes) -> str:
-    """Describe a file that is not what it was taken for, by its first bytes."""
+    """Describe a file of an unexpected type by its first bytes."""
     if not head:
         return "empty"
     plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if plain.startswith(_HTML):
-        return "a web page: the address answers with one instead of the file"
+        return "a web page instead of the file"
     for magic, words in _OTHERS:
         if head.startswith(magic):
             return words
@@ -87,7 +87,7 @@ def _unpack_zip(path: Path, tree: Tree) -> None:
         raise ArchiveError(f"damaged zip archive: {error}") from error
     with archive:
         for info in archive.infolist():
-            # `filename` is cut at a NUL already; this is what stands in the archive.
+            # `filename` is cut at a NUL; this is the name in the archive.
             if not info.orig_filename.endswith(("/", "\\")):
                 members.append((tree.claim(info.orig_filename), info))
             _require_readable(info)
@@ -105,7 +105,7 @@ def _require_readable(info: zipfile.ZipInfo) -> None:
 
 
 def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yield a member's bytes; apart from the writing, whose errors are no damage of the archive."""
+    """Yield a member's bytes. Writing happens elsewhere, because its errors are not archive damage."""
     name = shown(info.orig_filename)
     try:
         with archive.open(info) as source:
@@ -116,4 +116,4 @@ def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[byt
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise ArchiveError(f"`{name}` is damaged: its place is outside the archive") from error
+        raise ArchiveError(f"`{name}` is damaged: its offset is outside the archive") from error

@@ -1,4 +1,4 @@
-"""Build a prefix from a lock: fetch and check everything, link it together, write the record last."""
+"""Build a prefix from a lock: download and verify everything, place it, and write the record last."""
 
 from __future__ import annotations
 
@@ -28,20 +28,19 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock
     from rocenv.home import Home
 
-# Separates the folders of `--library-path`, as `:` does, or is replaced in them. Source: ld.so(8)
+# The loader splits `--library-path` at these, like `:`, or expands them. Source: ld.so(8)
 _LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)\}?")
 
 
 def build(name: str, lock: Lock, context: Context) -> Record:
-    """Make the env `name` from a plan or lock, and return its record.
+    """Create the env `name` from a plan or lock, and return its record.
 
-    Nothing of the prefix is touched before every file of the lock is downloaded and checked. If this is
-    interrupted in any way, the env is not complete, and the same call completes it; what was downloaded and
-    unpacked is kept.
+    The prefix is not touched until every file of the lock is downloaded and verified. If interrupted, the env
+    is incomplete, and the same call completes it; downloads and unpacked packages are kept.
 
     Raises:
-        PrefixError: The env exists already or is not ours.
-        RocenvError: As `ensure_available` raises.
+        PrefixError: The env already exists, or rocenv did not create the folder.
+        RocenvError: As from `ensure_available`.
     """
     home = context.home
     prefix = Prefix(home.envs / name)
@@ -70,22 +69,22 @@ def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[No
     """Hold the locks of envs and, with `uses_store`, keep `gc` away from the store.
 
     Raises:
-        PrefixError: The home is another user's (see `Home.require_own`), or the disk has a problem.
+        PrefixError: The home belongs to another user (see `Home.require_own`), or a disk error occurred.
     """
     Context(home).require_own_home(changes=True)
     locks = {home.lock("env", name): name for name in names}
     with contextlib.ExitStack() as stack:
         stack.enter_context(storage_errors(home.path))
         if uses_store:
-            stack.enter_context(locked(home.in_use, shared=True, waiting="waiting for `rocenv gc` to end"))
-        for path in sorted(locks):  # two that want the same ones never wait for each other
-            waiting = f"waiting for another rocenv that works on env `{locks[path]}`"
+            stack.enter_context(locked(home.in_use, shared=True, waiting="waiting for `rocenv gc` to finish"))
+        for path in sorted(locks):  # sorted, so that processes that need the same locks never deadlock
+            waiting = f"waiting for another rocenv process that is using env `{locks[path]}`"
             stack.enter_context(locked(path, waiting=waiting))
         yield
 
 
 def require_place(prefix: Prefix, context: Context) -> None:
-    """Raise PrefixError, before anything is fetched, where an env could not be made or not be used."""
+    """Raise PrefixError, before any download, if an env here could not be created or used."""
     require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
     found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
     if found:
@@ -101,7 +100,7 @@ def require_free(prefix: Prefix) -> None:
     match prefix.state:
         case "complete":
             raise PrefixError(
-                f"env `{prefix.name}` exists already",
+                f"env `{prefix.name}` already exists",
                 hints=(
                     f"rocenv show {shell_join(prefix.name)}",
                     f"rocenv remove {shell_join(prefix.name)}",
@@ -111,7 +110,7 @@ def require_free(prefix: Prefix) -> None:
             )
         case "foreign":
             raise PrefixError(
-                f"`{prefix.path}` exists and was not made by rocenv; it is left alone",
-                hints=("move it away, or choose another name",),
+                f"`{prefix.path}` exists, but rocenv did not create it",
+                hints=("move it away or choose another name",),
                 code="env-foreign",
             )

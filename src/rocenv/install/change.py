@@ -1,8 +1,8 @@
-"""Change an existing env: remove it, rename it, restore its files, move its shims.
+"""Change an existing env: remove it, rename it, repair it, move its shims.
 
-A change writes the record last. Until then the old one holds, so `repair` undoes a change that was
-interrupted; a folder that was renamed counts as moved by hand. `remove` deletes the record first, so what a
-killed removal leaves is an incomplete env.
+A change writes the record last. Until then the old one is valid, so `repair` undoes an interrupted change; a
+renamed folder counts as moved by hand. `remove` deletes the record first, so an interrupted removal leaves an
+incomplete env.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and what interrupted removals left of it; of a link, only the link.
+    """Remove an env, complete or not, and the remains of interrupted removals; for a link, only the link.
 
     Raises:
-        PrefixError: There is none, or the folder there is not rocenv's, or a program in it runs.
+        PrefixError: It does not exist, the folder is not rocenv's, or a program in it is running.
     """
     to_remove(home, name)
     with env_locked(home, name):
-        for prefix in to_remove(home, name):  # still, after the waiting
+        for prefix in to_remove(home, name):  # check again, after waiting for the lock
             if not (set_aside(prefix.path.name) or prefix.is_link):
                 require_unused(prefix.path)
                 _remove_what_runs(prefix)
@@ -53,10 +53,9 @@ def remove(home: Home, name: str) -> None:
 
 
 def _remove_what_runs(prefix: Prefix) -> None:
-    """Remove what a program of the env has open first, so that nothing is lost where one runs.
+    """Remove files that a program may have open first, so that nothing is lost if one is running.
 
-    A library that is loaded does not keep its folder from being renamed everywhere, only itself from being
-    removed.
+    On some systems, a loaded library prevents only its own removal, not a rename of its folder.
     """
     if not WINDOWS or prefix.state != "complete":
         return
@@ -71,19 +70,19 @@ def _remove_what_runs(prefix: Prefix) -> None:
 
 
 def rename(home: Home, old: str, new: str) -> None:
-    """Rename an env: write its scripts again and keep everything else, user files included."""
+    """Rename an env: rewrite its scripts and keep everything else, including user files."""
     source, target = prefix_of(home, old), prefix_of(home, new)
     source.require_complete()
     if source.is_link:
         raise PrefixError(
-            f"`{source.path}` is a link to `{source.path.resolve()}`, and rocenv renames no links",
+            f"`{source.path}` is a link to `{source.path.resolve()}`, which rocenv does not rename",
             hints=(
                 f"rename it yourself: `{shell_join('mv', str(source.path), str(target.path))}`",
                 f"then `rocenv repair {shell_join(new)}`",
             ),
             code="env-link",
         )
-    # Only on Windows: there `sd` and `SD` are one folder.
+    # Only on Windows, where `sd` and `SD` are the same folder.
     respelled = source.path == target.path and source.name != new
     with env_locked(home, old, new):
         record = source.record()
@@ -97,11 +96,11 @@ def rename(home: Home, old: str, new: str) -> None:
 
 
 def repair(name: str, context: Context) -> dict[str, str]:
-    """Restore every file of the record; return what was wrong: path -> `missing`, `changed` ...
+    """Restore every file of the record, and return what was wrong: path -> `missing`, `changed` ...
 
-    Other files stay. A file that shares its data with the store or another env is never written to: it is
-    removed, and a new one takes its place. The scripts are always written again, so that an env that was
-    moved, by its name or with its whole home, works at its new place.
+    Other files stay. A file that shares its data with the store or another env is never written to; it is
+    removed and replaced. Scripts are always rewritten, so an env whose folder or home was moved works in its
+    new location.
     """
     prefix = prefix_of(context.home, name)
     prefix.require_complete()
@@ -126,20 +125,20 @@ def repair(name: str, context: Context) -> dict[str, str]:
 def _restore(
     prefix: Prefix, record: Record, files: Mapping[str, FileEntry], paths: Collection[str], context: Context
 ) -> dict[str, FileEntry]:
-    """Restore files: those of the store, then the venv's, then the shims on top of both; list all files.
+    """Restore files from the store, then the venv's, then the shims; list all files.
 
-    The venv's launchers and lists are those that uv writes now, which may be a newer version.
+    The venv's launchers and lists come from the current uv, which may be a newer version.
     """
     lock, home = record.lock, context.home
     wheeled = [part for part in lock.components if part.is_wheels]
     roots = tuple(f"{part.into}/" for part in wheeled)
     packages = tuple(f"{part.layout.site_packages}/" for part in wheeled if part.layout)
-    # The wheels of a venv in which nothing differs may be gone.
+    # The wheels of an undamaged venv may be gone.
     venv_differs = any(path.startswith((*roots, ORIGINALS)) for path in paths)
     needed = [part for part in lock.components if not part.is_wheels or venv_differs]
     _, wheels = ensure_available(replace(lock, components=tuple(needed)), context)
     origins = {path: origin for path, origin in tree_files(lock, home).items() if path in paths}
-    # Root, or a tool that changes modes, reaches a file of the env and that of the store at once.
+    # Root, or a tool that changes modes, would affect the file in the env and in the store at once.
     expected: dict[str, dict[str, FileEntry]] = defaultdict(dict)
     for origin in origins.values():
         expected[origin.artifact.sha256][origin.inner] = origin.entry
@@ -152,7 +151,7 @@ def _restore(
     if wheeled and venv_differs:
         undo_shims(prefix, lock)  # a wheel lists torch's own files
         venv = install_venv(prefix.path, wheeled, wheels, context)
-        # What the user added stays out. Of uv's own files, those that are gone now came from another version.
+        # Skip files that the user added. Missing uv files came from another uv version.
         kept = {
             path: venv.get(path, entry)
             for path, entry in kept.items()
@@ -162,14 +161,14 @@ def _restore(
 
 
 def _is_of_package(path: str, packages: tuple[str, ...]) -> bool:
-    """Whether a file is in the folder of a Python package; uv's launchers and lists are elsewhere."""
+    """Whether a file is in the folder of a Python package, unlike uv's launchers and lists."""
     below = next((path[len(each) :] for each in packages if path.startswith(each)), "")
     folder, _, name = below.partition("/")
     return bool(name) and not folder.endswith(".dist-info")
 
 
 def _clear(root: Path, path: str) -> None:
-    """Remove what is at `path` or in the place of one of its folders, but nothing behind a link."""
+    """Remove what is at `path` or in place of a parent folder, but nothing behind a link."""
     for above in reversed(PurePosixPath(path).parents[:-1]):
         if (root / above).is_symlink() or not (root / above).is_dir():
             remove_path(root / above)
@@ -177,17 +176,17 @@ def _clear(root: Path, path: str) -> None:
 
 
 def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
-    """Put the shims of an env into its torch, or restore torch's own files; tell if anything changed.
+    """Put the shims of an env into its torch, or restore torch's files; return whether anything changed.
 
     Raises:
-        PrefixError: The env has no shims, or torch's own files are not what they were.
+        PrefixError: The env has no shims, or torch's own files were modified.
     """
     prefix = prefix_of(home, name)
     prefix.require_complete()
     with env_locked(home, name):
         record = prefix.record()
         if not shims_of(record.lock, in_torch=True):
-            raise PrefixError(f"env `{name}` has no ZLUDA, so there are no shims", code="no-shims")
+            raise PrefixError(f"env `{name}` has no shims because it does not use ZLUDA", code="no-shims")
         if record.shims_in_torch == in_torch:
             return False
         listed = prefix.files(record)
@@ -203,7 +202,7 @@ def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
 
 
 def _require_whole_shims(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> None:
-    """Raise PrefixError unless all shims, and all files that they stand for, are as the record says."""
+    """Raise PrefixError unless all shims, and all files that they replace, match the record."""
     concerned = set()
     for in_torch in (False, True):
         for shim in shims_of(record.lock, in_torch=in_torch):
@@ -212,7 +211,7 @@ def _require_whole_shims(prefix: Prefix, record: Record, files: Mapping[str, Fil
     if found:
         path, what = next(iter(found.items()))
         raise PrefixError(
-            f"`{path}` of env `{prefix.name}` is {what}: its shims cannot be moved",
+            f"cannot move the shims of env `{prefix.name}`: `{path}` is {what}",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="shim-changed",
         )

@@ -1,4 +1,4 @@
-"""Debian binary packages: unpack the tar stream in a `.deb` while it is being read."""
+"""Unpack Debian binary packages as streams."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from rocenv.install.xz import Readable
 
 
-_MARGIN_BYTES = 64 << 20  # for tar's own headers, and for what a packager did not count
-_HEADER_BYTES = 1 << 20  # of a header with a long name or attributes, which tarfile reads as a whole
+_MARGIN_BYTES = 64 << 20  # for tar headers, and for files that the packager did not count
+_HEADER_BYTES = 1 << 20  # limit for long names and attributes, which tarfile reads at once
 
 
 def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the uncompressed tar stream of a package's files.
 
-    `stream` is the package from its first byte, read once, forwards. `xz_chunks` explains the rest.
+    `stream` is the package, read once from its first byte. See `xz_chunks` for the other arguments.
 
     Raises:
         ArchiveError: It is not a Debian package, is damaged, or uses an unknown compression.
@@ -41,7 +41,7 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
     while True:
         header = stream.read(60)
         if len(header) < 60 or header[58:] != b"`\n":
-            raise ArchiveError("the package holds no data, or is cut short")
+            raise ArchiveError("the package contains no data or is truncated")
         name = header[:16].decode("ascii", "replace").rstrip(" /")
         digits = header[48:58].rstrip(b" ")
         if not digits.isdigit():
@@ -55,12 +55,12 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
 
 
 def limited(chunks: Iterator[bytes], stated_bytes: int, package_bytes: int) -> Iterator[bytes]:
-    """Yield a package's tar stream up to its stated size and a quarter more; raise ArchiveError behind that.
+    """Yield a package's tar stream up to its stated size plus a quarter, then raise ArchiveError.
 
-    The index states an estimate, 0 where it states none: then the limit is what the package could shrink
-    from. Of 740 packages that Debian, Ubuntu and others built, none held more than its index stated.
+    The index states an estimate, or 0: then the limit is a plausible compression ratio. Of 740 packages from
+    Debian, Ubuntu and others, none was larger than its index stated.
     """
-    most = plausible_bytes(package_bytes)  # a lock may state anything
+    most = plausible_bytes(package_bytes)  # a lock may state any size
     if stated_bytes:
         most = min(most, stated_bytes + stated_bytes // 4 + _MARGIN_BYTES)
     size = 0
@@ -98,7 +98,7 @@ def _gzip_chunks(member: Bounded) -> Iterator[bytes]:
                 yield piece
             data = decoder.unconsumed_tail
             if decoder.eof:
-                # Several streams one after another mean their contents one after another. Source: RFC 1952
+                # Concatenated streams mean concatenated contents. Source: RFC 1952
                 data = decoder.unused_data or member.read(CHUNK_BYTES)
                 if not data:
                     return
@@ -124,8 +124,8 @@ def unpack_tar(chunks: Iterator[bytes], tree: Tree) -> None:
     """Unpack a tar stream with its links, hard links and executable bits.
 
     Raises:
-        ArchiveError: The stream is damaged, or a member is absolute, climbs out, goes through a link, is
-            there twice, is a device or set-uid, or is a link that leads out. Members before it stay behind.
+        ArchiveError: The stream is damaged, or a member is absolute, escapes the tree, goes through a link,
+            occurs twice, is a device or set-uid, or is a link that points outside. Earlier members stay.
     """
     stream = _TarStream(chunks)
     source: Any = stream
@@ -133,9 +133,9 @@ def unpack_tar(chunks: Iterator[bytes], tree: Tree) -> None:
         with tarfile.open(fileobj=source, mode="r:", tarinfo=_Member, encoding="utf-8") as archive:
             for member in archive:
                 _unpack_member(member, stream, tree)
-    except (tarfile.TarError, ValueError) as error:  # ValueError: a number in a header that is none
+    except (tarfile.TarError, ValueError) as error:  # ValueError: an invalid number in a header
         raise ArchiveError(f"damaged tar stream: {error}") from error
-    # What is behind the end marker is padding, but damage there shows only when it is decoded.
+    # Only padding follows the end marker, but decoding it reveals damage.
     for _padding in chunks:
         pass
 
@@ -160,7 +160,7 @@ def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> N
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive that ends with an end marker; `tarfile` takes any damage for the end."""
+    """A member of an archive that must have an end marker, because `tarfile` takes any damage for the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
@@ -173,7 +173,7 @@ class _Member(tarfile.TarInfo):
 
 
 class _TarStream:
-    """The stream as a file for `tarfile`, which seeks only forwards here; contents are read uncopied."""
+    """The stream as a file for `tarfile`, which only seeks forward here; contents are not copied."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -194,7 +194,7 @@ class _TarStream:
         return b"".join(self.pieces(size))
 
     def pieces(self, size: int) -> Iterator[memoryview]:
-        """Yield the next bytes as they come, fewer only at the end of the stream."""
+        """Yield the next bytes as they arrive, fewer only at the end of the stream."""
         end = self._position + size
         while self._position < end:
             if not self._left:

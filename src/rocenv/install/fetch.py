@@ -1,4 +1,4 @@
-"""Ensure disk space, packages and wheels for a lock: downloaded, checked, and unpacked into the store."""
+"""Ensure disk space, packages and wheels for a lock: downloaded, verified, and unpacked into the store."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
     from rocenv.core.model import Artifact, FileEntry, Lock
     from rocenv.home import Home
 
-# Room for records, indices and the file system's own needs, beside the files themselves.
+# Space for records, indices and filesystem overhead, in addition to the files.
 _MARGIN_BYTES = 64 << 20
-_TRIES = 3  # with a cache that holds damaged files; more than a few mean a failing disk
+_TRIES = 3  # a few damaged cached files are normal, more mean a failing disk
 
 
 def require_room(lock: Lock, home: Home) -> None:
-    """Raise PrefixError unless the disk has room for what is missing, before anything is downloaded."""
+    """Raise PrefixError before any download unless the disk has enough space."""
     needed = sum(_bytes_to_come(artifact, home) for artifact in lock.artifacts)
     free = free_bytes(home.path)
     if needed and free < needed + _MARGIN_BYTES:
         raise PrefixError(
-            f"the set needs {size_text(needed)} of disk below `{home.path}`, and {size_text(free)} are free",
-            hints=("`rocenv gc` shows what no env needs", "or set ROCENV_HOME to a folder on a larger disk"),
+            f"the set needs {size_text(needed)} of disk space in `{home.path}`, "
+            f"but only {size_text(free)} is free",
+            hints=("`rocenv gc` shows what no env uses", "or set ROCENV_HOME to a folder on a larger disk"),
             code="no-space",
         )
 
@@ -50,7 +51,7 @@ def _bytes_to_come(artifact: Artifact, home: Home) -> int:
         return 0
     here = artifact.kind == "folder" or (artifact.sha256 and (home.artifacts / artifact.sha256).exists())
     download = 0 if here else artifact.size_bytes
-    # A wheel's installed size is not known before it is unpacked; three times its own is a high guess.
+    # The size of a wheel once installed is unknown; three times its own is a high estimate.
     known = artifact.installed_bytes if store.unpacks(artifact) else 0
     copy = artifact.size_bytes if store.copies(artifact) else 0
     return download + copy + (known or 3 * artifact.size_bytes)
@@ -59,19 +60,19 @@ def _bytes_to_come(artifact: Artifact, home: Home) -> int:
 def ensure_available(
     lock: Lock, context: Context, expected: Mapping[str, Mapping[str, FileEntry]] = MappingProxyType({})
 ) -> tuple[Lock, dict[str, Path]]:
-    """Ensure that every package of a lock is in the store and every wheel in the cache.
+    """Ensure that all packages of a lock are in the store and all wheels in the cache.
 
-    A package that was damaged in the cache is downloaded again. `expected` maps the hash of a package to
-    files that must be undamaged in the store; if one is damaged, the package is unpacked again.
+    Damaged cached packages are downloaded again. `expected` maps the hash of a package to files that must be
+    undamaged in the store; if one is damaged, the package is unpacked again.
 
     Returns:
         The lock with the hash of every file, and the wheels: sha256 -> file.
 
     Raises:
-        FetchError: A file cannot be downloaded, or is not the one that was promised.
+        FetchError: A file cannot be downloaded, or does not match its hash.
         ArchiveError: A package is damaged or unsafe.
-        InstallerClosed: An installer can only be run.
-        PrefixError: There is no room, or a folder that was copied is gone or has changed.
+        InstallerClosed: An installer can only be run, not unpacked.
+        PrefixError: There is not enough space, or a folder to copy is missing or has changed.
     """
     for attempt in count(1):
         lock = with_pins(lock, context)
@@ -95,11 +96,11 @@ def ensure_available(
 def _download_and_unpack(
     artifacts: Sequence[Artifact], context: Context, expected: Mapping[str, Mapping[str, FileEntry]]
 ) -> dict[str, Path]:
-    """Unpack packages into the store while others are still being downloaded; return the wheels."""
-    from rocenv.net.download import fetch_all  # late: most envs are made of what is in the store already
+    """Unpack packages into the store while others are being downloaded; return the wheels."""
+    from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
     from rocenv.sources.credentials import with_logins
 
-    # The largest first: it decides when the work ends.
+    # Largest first, because it determines when the work ends.
     remote = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
     folders = [(each, Path(each.path)) for each in artifacts if each.kind == "folder"]
     wheels: dict[str, Path] = {}
@@ -118,7 +119,7 @@ def _download_and_unpack(
         context.progress.stage("Unpacking", unpacked_bytes) as stage,
     ):
         waiting: list[Future[None]] = []
-        # As the index came: apt's settings alone may know the way out.
+        # Use the same proxy as for the index: apt's settings may be the only way out.
         network = with_logins(context.network)
         network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
         fetched = fetch_all(remote, context.home.artifacts, network, context.progress)
@@ -126,7 +127,7 @@ def _download_and_unpack(
             for artifact, path in chain(folders, fetched):
                 for future in waiting:
                     if future.done():
-                        future.result()  # nothing more is downloaded once one cannot be unpacked
+                        future.result()  # stop downloading once a package cannot be unpacked
                 if not store.unpacks(artifact):
                     wheels[path.name] = path
                 files = expected.get(artifact.sha256, {})
@@ -149,7 +150,7 @@ def _keep(
     advance: Callable[[int], None],
     expected: Mapping[str, FileEntry],
 ) -> None:
-    """Unpack a package. If no hash of the file is published, record the hash once it has been unpacked."""
+    """Unpack a package; if its publisher provides no hash, record it after unpacking."""
     found = artifact if artifact.sha256 else structs.replace(artifact, sha256=path.name)
     try:
         if store.unpacks(found):
@@ -158,7 +159,7 @@ def _keep(
             require_package(artifact, path)
     except ArchiveError:
         if not artifact.sha256:
-            path.unlink(missing_ok=True)  # it may be an error of the server in place of the file
+            path.unlink(missing_ok=True)  # the server may have sent an error page instead
         raise
     if not artifact.sha256:
         record_pin(found, context)
@@ -171,4 +172,4 @@ def _apt_proxy(artifacts: Sequence[Artifact]) -> str:
 
 
 class _Stopped(Exception):
-    """The caller is not interested any more."""
+    """The caller no longer needs the result."""

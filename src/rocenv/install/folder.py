@@ -1,4 +1,4 @@
-"""A folder of the machine, such as an installed HIP SDK: copied into the store, never linked to."""
+"""Copy a folder of this machine, such as an installed HIP SDK, into the store."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> Artifact:
-    """Describe a folder as an artifact; its hash covers the name and the content of every file.
+    """Describe a folder as an artifact; its hash covers the name and content of every file.
 
     Raises:
-        PrefixError: The folder is empty or gone, a file cannot be read, the store cannot hold a name, or a
-            link leads out or to a folder.
+        PrefixError: The folder is empty or missing, a file is unreadable, the store cannot hold a name, or a
+            link points outside or to a folder.
     """
     folder = Path(os.path.abspath(folder))
     files = {}
@@ -51,7 +51,7 @@ def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> 
 
 
 def copy_folder(artifact: Artifact, tree: Tree) -> None:
-    """Copy the files of a folder; raise PrefixError where they are not those that the artifact describes."""
+    """Copy the files of a folder; raise PrefixError unless they match the artifact."""
     folder = Path(artifact.path)
     files = {}
     left = artifact.size_bytes
@@ -67,14 +67,14 @@ def copy_folder(artifact: Artifact, tree: Tree) -> None:
         raise _cannot_copy(folder, error) from error
     if _hash_of(files) != artifact.sha256:
         raise PrefixError(
-            f"`{folder}` is gone or has changed, and {artifact.name} {artifact.version} is copied from there",
+            f"cannot copy {artifact.name} {artifact.version}: `{folder}` is missing or has changed",
             hints=("create the env again: `rocenv create` copies what is installed now",),
             code="adopted-gone",
         )
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
-    """Yield every file below a folder in order: relative path with `/`, where it is, and its size."""
+    """Yield every file below a folder in order: relative path with `/`, full path, and size."""
     root = Path(os.path.realpath(folder))
 
     def unreadable(error: OSError) -> None:
@@ -92,11 +92,11 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
 
 
 def _size_of(path: Path, root: Path) -> int:
-    """Measure a file; raise PrefixError for what is no file, or a link that leads out of `root`."""
+    """Return the size of a file; raise PrefixError for non-files and links that point outside `root`."""
     info = path.lstat()
     if is_link(info):
         if not Path(os.path.realpath(path)).is_relative_to(root):
-            raise PrefixError(f"`{path}` is a link that leads out of the folder", code="adopt-failed")
+            raise PrefixError(f"`{path}` is a link that points outside the folder", code="adopt-failed")
         try:
             info = path.stat()
         except OSError as error:
@@ -107,7 +107,7 @@ def _size_of(path: Path, root: Path) -> int:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield a file's bytes; an error of reading names the file, unlike one of the store's disk."""
+    """Yield a file's bytes; read errors name the file, unlike errors of the store's disk."""
     chunks = file_chunks(path)
     while True:
         try:
@@ -120,13 +120,13 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _cannot_copy(folder: Path, error: ArchiveError) -> PrefixError:
-    return PrefixError(f"`{folder}` cannot be copied: {error.message}", code="adopt-failed")
+    return PrefixError(f"cannot copy `{folder}`: {error.message}", code="adopt-failed")
 
 
 def _unreadable(path: str | Path, error: OSError) -> PrefixError:
     return PrefixError(
-        f"`{path}` cannot be read: {error.strerror}",
-        hints=("close the programs that use it, and check that you may read it",),
+        f"cannot read `{path}`: {error.strerror}",
+        hints=("close the programs that use it, and check its permissions",),
         code="adopt-failed",
     )
 

@@ -1,7 +1,7 @@
 """Unpack AMD's HIP SDK installer without running it and without administrator rights.
 
-It is a program with a 7z archive behind it. The archive holds the display driver and, below one folder, the
-SDK's parts as Windows Installer packages, which `msiexec /a` unpacks without installing them.
+It is a program with an appended 7z archive, which contains the display driver and, in one folder, the SDK's
+parts as Windows Installer packages. `msiexec /a` unpacks those without installing them.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Source: what public build scripts take from the installers of 5.7 to 7.1; the one for Visual Studio is not
+# Source: what public build scripts extract from the installers of 5.7 to 7.1; the Visual Studio plugin is not
 # called ROCm_*.
 _PACKAGES_FOLDER = "ROCmSDKPackages"
 _PACKAGE = re.compile(r"rocm_.*\.msi", re.I)
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 _SIGNATURE = b"7z\xbc\xaf\x27\x1c"
-_SIGNED_BYTES = 64 << 10  # of a digital signature, which is behind a program too; a high guess
+_SIGNED_BYTES = 64 << 10  # for a digital signature, which also follows a program; a high estimate
 
-_PATIENCE_S = 1800.0  # a package may ask something in a window that nobody sees
+_PATIENCE_S = 1800.0  # a package may open a window that nobody sees
 # Source: learn.microsoft.com, "MsiExec.exe and InstMsi.exe error messages"
 _MEANINGS = {
-    1601: "the Windows Installer service cannot be reached; an administrator may have disabled it",
+    1601: "the Windows Installer service is unavailable; an administrator may have disabled it",
     1602: "it was cancelled",
     1603: "fatal error",
     1618: "another installation is running; wait until it ends",
-    1619: "the package cannot be opened",
-    1620: "this is no Windows Installer package",
+    1619: "cannot open the package",
+    1620: "this is not a valid Windows Installer package",
     1625: "a policy of this machine, such as `DisableMSI`, forbids it",
-    1626: "this system has no administrative unpacking",
-    1633: "it is for another kind of processor",
+    1626: "this system does not support administrative installs",
+    1633: "it is for another processor architecture",
     1640: "Windows Installer cannot run in a remote session",
     1643: "a policy of this machine forbids this package",
     1644: "a policy of this machine forbids its customization",
@@ -53,26 +53,26 @@ _MEANINGS = {
 
 
 class InstallerClosed(RocenvError):
-    """An installer is whole, but this machine cannot unpack it without running it."""
+    """An intact installer that this machine cannot unpack without running it."""
 
     code = "installer-closed"
 
     def __init__(self, reason: str, hints: tuple[str, ...] = ()) -> None:
-        by_hand = "install the HIP SDK with it yourself; then run the same command again to have it copied"
+        by_hand = "run the HIP SDK installer yourself, then run this command again to copy the SDK"
         super().__init__(
-            f"the HIP SDK's installer cannot be unpacked here without running it: {reason}",
+            f"cannot unpack the HIP SDK installer without running it: {reason}",
             hints=(*hints, by_hand),
         )
 
 
 def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
-    r"""Unpack the SDK, so that `bin` in the tree is what would be `…\ROCm\5.7\bin`; register nothing.
+    r"""Unpack the SDK, so that `bin` in the tree is what `…\ROCm\5.7\bin` would be; register nothing.
 
-    `work` is made and removed. Its path should be short: the system's programs handle long ones badly.
+    `work` is created and removed. Its path should be short, because system programs handle long ones badly.
 
     Raises:
-        ArchiveError: It is something else, damaged or unsafe.
-        InstallerClosed: It is whole, and cannot be unpacked here.
+        ArchiveError: The file is of another type, damaged or unsafe.
+        InstallerClosed: It is intact but cannot be unpacked here.
     """
     start = archive_start(path)
     remove_tree(work)
@@ -91,20 +91,21 @@ def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
 
 
 def archive_start(path: Path) -> int:
-    """Find where in a self-extracting program its 7z archive begins.
+    """Find where the 7z archive of a self-extracting program begins.
 
     Raises:
-        InstallerClosed: It holds something else, that only itself can read.
-        ArchiveError: It holds nothing, is cut short, or is no program.
+        InstallerClosed: It contains another format that only it can read.
+        ArchiveError: It contains nothing, is truncated, or is not a program.
 
-    The program part holds the signature too, to find its archive by; only a real header's checksum fits.
+    The program itself also contains the signature, to find its archive; only a real header's checksum
+    matches.
 
     Source: 7zFormat.txt of the LZMA SDK, "SignatureHeader"
     """
     with path.open("rb") as stream:
         head = stream.read(512)
         if not head.startswith(b"MZ"):
-            raise ArchiveError(f"it is not an installer but {what_it_is(head)}")
+            raise ArchiveError(f"expected an installer, found {what_it_is(head)}")
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             at = data.find(_SIGNATURE)
             while at >= 0:
@@ -114,8 +115,8 @@ def archive_start(path: Path) -> int:
                 at = data.find(_SIGNATURE, at + 1)
             behind = overlay(path)
             if len(data) - behind > _SIGNED_BYTES and data.find(_SIGNATURE, behind) < 0:
-                raise InstallerClosed("the data behind its program part is no 7z archive")
-    raise ArchiveError("it is a program that contains no 7z archive, or is incomplete")
+                raise InstallerClosed("its data is not a 7z archive")
+    raise ArchiveError("the program contains no 7z archive or is incomplete")
 
 
 def _packages(path: Path, start: int, work: Path, advance: Callable[[int], None]) -> list[Path]:
@@ -128,20 +129,20 @@ def _packages(path: Path, start: int, work: Path, advance: Callable[[int], None]
         raise InstallerClosed(error.message, error.hints) from error
     names = [name for name in parts.files if _PACKAGE.fullmatch(name.rpartition("/")[2])]
     if not names:
-        raise ArchiveError(f"it holds no ROCm_*.msi below a folder `{_PACKAGES_FOLDER}`")
+        raise ArchiveError(f"it contains no ROCm_*.msi in a folder `{_PACKAGES_FOLDER}`")
     return [work / "p" / name for name in sorted(names)]
 
 
 def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> None:
-    """Unpack a Windows Installer package into an empty folder, without installing it.
+    """Unpack a Windows Installer package into an empty folder without installing it.
 
     Raises:
-        InstallerClosed: Windows Installer refuses; says why.
+        InstallerClosed: Windows Installer refuses; the message says why.
     """
     if not WINDOWS:
         raise InstallerClosed(f"only Windows can unpack `{package.name}`")
-    # By its path: a program of that name in the current folder must not run. A line, not a list: msiexec
-    # reads its own quotes, and knows them around the value only.
+    # Use the full path, so that a program of this name in the current folder does not run. Pass a line
+    # instead of a list: msiexec has its own quoting and accepts quotes only around the value.
     program = os.environ.get("SYSTEMROOT", r"C:\Windows") + r"\System32\msiexec.exe"
     failure = run_quietly(f'"{program}" /a "{package}" /qn TARGETDIR="{target}"', advance, _PATIENCE_S)
     if failure:
@@ -150,7 +151,7 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
         reason = f"{failure} ({meaning})" if meaning else failure
         raise InstallerClosed(f"`msiexec /a` of {package.name}: {reason}")
     if not any(path.is_file() for path in target.rglob("*")):
-        raise InstallerClosed(f"`msiexec /a` of {package.name}: nothing came out")
+        raise InstallerClosed(f"`msiexec /a` of {package.name}: it unpacked no files")
 
 
 def _take_sdk(out: Path, tree: Tree) -> None:
@@ -159,7 +160,7 @@ def _take_sdk(out: Path, tree: Tree) -> None:
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:
         found = ", ".join(versions) or "none"
-        raise ArchiveError(f"its packages should hold one folder `ROCm\\VERSION`; found: {found}")
+        raise ArchiveError(f"its packages should contain one folder `ROCm\\VERSION`; found: {found}")
     for root in roots:
         for source in sorted(root.rglob("*")):
             name = source.relative_to(root).as_posix()

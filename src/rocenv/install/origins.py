@@ -1,8 +1,8 @@
-"""Which file of which unpacked artifact belongs where in a prefix.
+"""Map the files of unpacked artifacts to their places in a prefix.
 
-Placing a set and restoring single files of it both ask here. A part is placed in its own folder
-(`Component.into`); what its archives hold beside that is left out. A library pack is laid over the SDK
-that it is for and replaces files there, if its files say that it fits; nothing else may replace any.
+Installing a set and restoring single files both use this. A component goes to its own folder
+(`Component.into`), and other files in its archives are omitted. A library pack replaces files of its SDK if
+its own files show that it matches; nothing else may replace files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a file of a prefix comes from."""
+    """The origin of a file in a prefix."""
 
     artifact: Artifact
     inner: str  # path in the artifact's tree
@@ -37,12 +37,11 @@ class Origin:
 
 
 def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
-    """Map every file of a set that comes out of the store: path below the prefix -> where it comes from.
+    """Map every file of a set from the store: relative path -> origin.
 
     Raises:
-        PrefixError: Two packages hold different files under one path, or what is a folder in one is none in
-            the other.
-        ArchiveError: An archive lacks what a part of that kind has.
+        PrefixError: Two packages have different files at one path, or disagree about a folder.
+        ArchiveError: An archive lacks what a component of this kind needs.
     """
     placed: dict[str, Origin] = {}
     for component in lock.components:
@@ -53,7 +52,7 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
                 path, origin = f"{component.into}/{place}", Origin(artifact, inner, manifest[inner])
                 _require_same(path, own.setdefault(path, origin), origin)
         if component.places:
-            # A pack also replaces what it spells otherwise: to Windows that is one file.
+            # A pack also replaces files with another spelling: on Windows they are the same.
             replaced = {path.lower() for path in own}
             placed = {path: origin for path, origin in placed.items() if path.lower() not in replaced}
         for path in own.keys() & placed.keys():
@@ -64,23 +63,23 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
 
 
 def _places(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield what a part takes of an artifact, and where that belongs below the part's folder."""
+    """Yield the files that a component takes from an artifact, and their places in its folder."""
     if component.places:
         yield from _picked(component, artifact, names)
         return
     root = _root(component.anchor, names)
     if root is None:
         raise ArchiveError(
-            f"`{artifact.name}` is no archive of {component.name}: there is no `{component.anchor}` in it",
-            hints=(f"it came from {artifact.url}; report this to whoever builds it",),
+            f"`{artifact.name}` is not an archive of {component.name}: it has no `{component.anchor}`",
+            hints=(f"it came from {artifact.url}; report this to its publisher",),
         )
     yield from ((name, name.removeprefix(root)) for name in names if name.startswith(root))
 
 
 def _root(anchor: str, names: Collection[str]) -> str | None:
-    """Find the highest folder with the anchor, ending in `/`; "" = the top, None = there is none.
+    """Find the top-most folder with the anchor, ending in `/`; "" = the root, None = not found.
 
-    Archives have their files in a folder or not, and copies for other uses in folders further down.
+    Archives may wrap their files in a folder, and contain copies for other uses in deeper folders.
     """
     if not anchor:
         return ""
@@ -92,7 +91,7 @@ def _root(anchor: str, names: Collection[str]) -> str | None:
 
 
 def _picked(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the members of a pack that belong somewhere, wherever in it they are; raise where none does."""
+    """Yield the members of a pack that belong into the SDK, wherever they are; raise if there are none."""
     some = False
     for name in sorted(names):
         for member, place in component.places.items():
@@ -108,7 +107,7 @@ def _picked(component: Component, artifact: Artifact, names: Collection[str]) ->
         held = ", ".join(f"`{member}`" for member in component.places)
         raise ArchiveError(
             f"`{artifact.name}` is not a library pack: it contains none of {held}",
-            hints=(f"it came from {artifact.url}; report this to whoever builds it",),
+            hints=(f"it came from {artifact.url}; report this to its publisher",),
         )
 
 
@@ -122,9 +121,9 @@ def _require_same(path: str, first: Origin, second: Origin) -> None:
 
 
 def _require_folders(placed: Mapping[str, Origin]) -> None:
-    """Raise PrefixError where a folder of one package is a file or link in another.
+    """Raise PrefixError if a folder of one package is a file or link in another.
 
-    So nothing is ever written through a link.
+    This prevents writes through a link.
     """
     folders = {""}
     for path in placed:
@@ -144,11 +143,10 @@ def _require_folders(placed: Mapping[str, Origin]) -> None:
 
 
 def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home) -> tuple[str, ...]:
-    """Check the library packs of a set by what their files say; return notes on what could not be checked.
+    """Check that the library packs match the set; return notes on what could not be checked.
 
     Raises:
-        ArchiveError: A pack has a library of another release than the SDK's own, or no kernels for the set's
-            target.
+        ArchiveError: A pack has a library of another release than the SDK's, or no kernels for the target.
     """
     notes: list[str] = []
     for pack in lock.components:
@@ -168,14 +166,14 @@ def _require_kernels(pack: Component, own: Mapping[str, Origin], target: str) ->
     if kernels and not any(target in path.rpartition("/")[2] for path in kernels):
         raise ArchiveError(
             f"the library pack of {pack.channel} has no kernels for {target}, among {len(kernels)} files",
-            hints=(f"see which packs are known: `rocenv matrix --target {target} --platform windows`",),
+            hints=(f"list the known packs: `rocenv matrix --target {target} --platform windows`",),
         )
 
 
 def _require_release(
     pack: Component, own: Mapping[str, Origin], sdk: Component, target: str, home: Home
 ) -> list[str]:
-    """Compare each library of a pack with the SDK's own of that name."""
+    """Compare each library of a pack with the SDK's library of the same name."""
     theirs = {
         held.lower(): store.tree_of(home, artifact) / held
         for artifact in sdk.artifacts
@@ -192,7 +190,7 @@ def _require_release(
         if found and expected and found != expected:
             raise ArchiveError(
                 f"the library pack of {pack.channel} is for another release: its `{name}` is "
-                f"{found}, that of HIP SDK {sdk.version} is {expected}",
+                f"{found}, but that of HIP SDK {sdk.version} is {expected}",
                 hints=(f"`rocenv explain {target}` shows which releases have a pack",),
             )
         if not (found and expected):

@@ -1,7 +1,8 @@
-r"""Windows' limit of 260 characters for a path, found out before anything is unpacked.
+r"""Check Windows' path limit of 260 characters before anything is unpacked.
 
-Windows 10 can lift it for programs that say they can take it. Python does; but what an app starts in turn may
-not, so nothing here works around it with `\\?\`, which would leave files that others cannot open.
+Windows 10 can lift the limit for programs that declare support. Python does, but programs that an app starts
+may not, so rocenv does not use `\\?\`, which would leave files that other programs cannot open.
+
 Source: https://learn.microsoft.com/en-us/windows/win32/fileio/maximum-file-path-limitation
 """
 
@@ -17,42 +18,42 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST = 259  # and the final NUL
-_BELOW_HOME = 170  # a hash and what an archive holds, or a venv and torch's headers in it
+_BELOW_HOME = 170  # a hash plus the paths in an archive, or a venv plus torch's headers
 _HINTS = (
-    "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`, and open a new window",
+    "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`, and open a new terminal",
     "or let an administrator enable long paths (LongPathsEnabled=1 below "
     "`HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem`), and sign in again",
 )
 
 
 def require_short_home(home: Path) -> None:
-    """Raise PrefixError where a ROCENV_HOME leaves no room for what is unpacked below it."""
+    """Raise PrefixError if ROCENV_HOME is too long for the files that will be unpacked in it."""
     if _is_limited() and len(str(home)) > LONGEST - _BELOW_HOME:
         raise too_long(
-            f"`{home}` has {len(str(home))} characters, and Windows takes {LONGEST} for a whole path: what "
-            f"is unpacked below needs some {_BELOW_HOME}"
+            f"`{home}` has {len(str(home))} characters, but Windows allows {LONGEST} for a whole path, and "
+            f"the files in it need about {_BELOW_HOME}"
         )
 
 
 def require_short_names(folder: Path, names: Iterable[str]) -> None:
-    """Raise PrefixError where a file below `folder` would get a path that Windows does not take."""
+    """Raise PrefixError if a file below `folder` would exceed Windows' path limit."""
     if _is_limited():
         refuse_long(folder, names)
 
 
 def refuse_long(folder: Path, names: Iterable[str]) -> None:
-    """Raise PrefixError where `folder` and the longest of the names, put together, pass the limit."""
+    """Raise PrefixError if `folder` plus the longest name exceeds the limit."""
     longest = max(names, key=len, default="")
     length = len(str(folder)) + 1 + len(longest)
     if length > LONGEST:
         raise too_long(
-            f"the path of `{longest}` below `{folder}` would have {length} characters, and Windows takes "
+            f"the path of `{longest}` in `{folder}` would have {length} characters, but Windows allows "
             f"{LONGEST}"
         )
 
 
 def too_long(message: str) -> PrefixError:
-    """The error of a path that is too long for Windows."""
+    """Return the error for a path that is too long for Windows."""
     return PrefixError(message, hints=_HINTS, code="path-too-long")
 
 
@@ -63,6 +64,6 @@ def _is_limited() -> bool:
         try:
             return not ctypes.WinDLL("ntdll").RtlAreLongPathsEnabled() & 1
         except AttributeError:
-            return True  # from before Windows 10 1607, which knows no other way
+            return True  # older than Windows 10 1607, which always has the limit
     else:
         return False

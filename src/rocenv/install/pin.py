@@ -1,7 +1,7 @@
-"""What a plan leaves open: hashes that nobody publishes, and an installed HIP SDK instead of AMD's installer.
+"""Resolve what a plan leaves open: unpublished hashes, and an installed HIP SDK instead of the installer.
 
-The first download of a file without a published hash on this machine records its hash, by address, in
-`pins.json`; every later download has to match.
+The first download of a file without a published hash records its hash, by address, in `pins.json`; later
+downloads must match.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 def with_pins(lock: Lock, context: Context) -> Lock:
-    """Fill in the hashes that first downloads have recorded, and sizes.
+    """Fill in recorded hashes and missing sizes.
 
     Raises:
-        FetchError: A server does not say how big a file is, or the first download would not be encrypted.
+        FetchError: A server does not state a file's size, or a first download would be unencrypted.
     """
     pins = read_pins(context.home)
     for each in lock.artifacts:
@@ -53,15 +53,15 @@ def with_pins(lock: Lock, context: Context) -> Lock:
 
 
 def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> None:
-    """Refuse a wheel for which an index states another hash now than its first download had."""
+    """Reject a wheel if its index now states another hash than its first download had."""
     pin = pins.get(artifact.url) if artifact.kind in ("wheel", "sdist") else None
     if pin and artifact.sha256 not in ("", pin["sha256"]):
         raise FetchError(
-            f"`{shown(artifact.url)}` is said to have the sha256 {artifact.sha256} now, and its first "
+            f"`{shown(artifact.url)}` now has the sha256 {artifact.sha256} in its index, but its first "
             f"download had {pin['sha256']}",
             hints=(
-                "its makers or somebody else have replaced it: ask them, or wait",
-                f"if you trust the new one, remove its address from `{home.pins}`",
+                "the file was replaced, perhaps maliciously: wait, or ask its makers",
+                f"if you trust the new file, remove its address from `{home.pins}`",
             ),
             code="hash-mismatch",
         )
@@ -90,7 +90,7 @@ def _size(artifact: Artifact, context: Context) -> int:
 
 
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
-    """Refuse to download a file without a known hash unencrypted: anybody on the way could change it."""
+    """Refuse an unencrypted download of a file with unknown hash, which anyone in between could change."""
     urls = context.network.require_candidates(artifact.url)
     require_encrypted(urls, os.environ, f"`{artifact.name}` (no hash is known)")
 
@@ -99,7 +99,7 @@ def record_pin(artifact: Artifact, context: Context) -> None:
     """Record the hash of a first download, unless another process was first.
 
     Raises:
-        FetchError: That process got another file.
+        FetchError: That process got a different file.
     """
     home = context.home
     with locked(home.lock("pins", "all")):
@@ -108,7 +108,7 @@ def record_pin(artifact: Artifact, context: Context) -> None:
         if earlier and earlier["sha256"] != artifact.sha256:
             raise FetchError(
                 f"`{artifact.url}` served a different file moments ago, with sha256 {earlier['sha256']}",
-                hints=("a proxy or mirror may have changed it: use another one, or examine the file",),
+                hints=("a proxy or mirror may have changed it: use another one, or inspect the file",),
                 code="hash-mismatch",
             )
         when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -117,12 +117,12 @@ def record_pin(artifact: Artifact, context: Context) -> None:
 
 
 def note_pins(artifacts: Sequence[Artifact], context: Context) -> None:
-    """Say of which files the first download has recorded the hash."""
+    """Print which files' hashes the first download has recorded."""
     if artifacts:
         mirrored = any(len(context.network.candidates(each.url)) > 1 for each in artifacts)
         context.note(
             f"recorded the sha256 of this first download of {joined([each.name for each in artifacts], 3)}"
-            f"{' (by way of your mirrors)' if mirrored else ''}; later ones must match it"
+            f"{' (through your mirrors)' if mirrored else ''}; later ones must match it"
         )
 
 
@@ -130,32 +130,32 @@ def read_pins(home: Home) -> dict[str, Any]:
     """Read the record of first downloads: address -> sha256, size_bytes, when.
 
     Raises:
-        RocenvError: The file is damaged; to ignore a pin would defeat it.
+        RocenvError: The file is damaged; ignoring a pin would defeat its purpose.
     """
     try:
         pins: dict[str, Any] = load_json(home.pins)["pins"]
         for url, pin in pins.items():
             if not re.fullmatch("[0-9a-f]{64}", pin["sha256"]) or int(pin["size_bytes"]) < 1:
-                raise ValueError(f"the one of `{url}` is no hash and size")
+                raise ValueError(f"the entry of `{url}` is not a hash and size")
     except FileNotFoundError:
         return {}
     except (OSError, DataError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RocenvError(
-            f"`{home.pins}`, the hashes of first downloads, is damaged: {error}",
-            hints=("repair it, or remove the damaged entries: the next download records them again",),
+            f"`{home.pins}`, the record of first downloads, is damaged: {error}",
+            hints=("fix it, or remove the damaged entries; the next download records them again",),
             code="data-invalid",
         ) from error
     return pins
 
 
 def why_pinned(artifact: Artifact, home: Home) -> str:
-    """Say what to do where a file differs from its first download; "" where none is recorded."""
+    """Return advice for a file that differs from its first download; "" if none is recorded."""
     pin = read_pins(home).get(artifact.url)
     if not pin or artifact.sha256 not in ("", pin["sha256"]):
         return ""
     return (
-        f"it was first downloaded on {str(pin.get('when', ''))[:10]}; if its makers have replaced it since, "
-        f"and you trust that, remove its address from `{home.pins}`"
+        f"it was first downloaded on {str(pin.get('when', ''))[:10]}; if its makers have replaced it, "
+        f"and you trust the new file, remove its address from `{home.pins}`"
     )
 
 
@@ -165,13 +165,13 @@ def why_pinned(artifact: Artifact, home: Home) -> str:
 def with_installed_sdk(
     lock: Lock, context: Context, installed: Sequence[InstalledSdk], *, closed: bool = False
 ) -> Lock:
-    """Take a HIP SDK that is installed on this machine instead of AMD's installer, and say so.
+    """Use a HIP SDK that is installed on this machine instead of AMD's installer, and report it.
 
     Args:
-        lock: A plan, or a lock of another machine. An SDK that was copied there comes from AMD here.
-        context: For the store, and for what is said.
-        installed: HIP SDKs of this machine. One replaces an installer that no lock has named by its hash.
-        closed: The installer cannot be unpacked, so an installed SDK replaces it in any case.
+        lock: A plan, or a lock from another machine. An SDK that was copied there comes from AMD here.
+        context: Provides the store, and reports to the user.
+        installed: HIP SDKs on this machine. One replaces an installer if no lock specifies its hash.
+        closed: The installer cannot be unpacked, so an installed SDK always replaces it.
     """
     parts = []
     for part in lock.components:
@@ -193,9 +193,7 @@ def _sdk(
         if found is None:
             continue
         if wanted.sha256 not in ("", found.sha256):
-            context.note(
-                f"the HIP SDK at `{each.folder}` is not the one that the lock was made with, file by file"
-            )
+            context.note(f"the HIP SDK at `{each.folder}` differs from the one in the lock")
             if not closed:
                 continue
         context.note(
@@ -210,7 +208,7 @@ def _sdk(
 
 
 def _described(each: InstalledSdk, url: str, version: str, context: Context) -> Artifact | None:
-    """Describe an installed SDK; None where it is another release, is incomplete or cannot be read."""
+    """Describe an installed SDK; None if it is another release, incomplete or unreadable."""
     if each.row is not None and each.row.version != version:
         return None
     why_not = each.why_not

@@ -1,4 +1,4 @@
-"""Install the components of a set into a prefix, and what rocenv itself writes there."""
+"""Install the components of a set into a prefix, and write rocenv's own files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 
-CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # says what it is for to whoever finds it in PIP_CONSTRAINT
+CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # its name explains PIP_CONSTRAINT to users
 
 
 def place_all(
@@ -43,9 +43,8 @@ def place_all(
     require_short_names(prefix.path, origins)
     if copies := place_files(prefix, origins, context.home):
         context.progress.note(
-            f"{copies} files were copied, since `{prefix.path.parent}` takes no hard links to them (a folder "
-            "that a cloud synchronises, another kind of disk, or another user's files): each env there takes "
-            "its full size"
+            f"{copies} files were copied, because `{prefix.path.parent}` does not support hard links to them "
+            "(a cloud folder, another filesystem, or another user's files): each env there uses its full size"
         )
     files = {path: origin.entry for path, origin in origins.items()}
     if parts := [component for component in lock.components if component.is_wheels]:
@@ -54,7 +53,7 @@ def place_all(
 
 
 def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> int:
-    """Make files and links of a prefix, where nothing is yet; return how many had to be copied."""
+    """Create the files and links of a prefix; return how many files had to be copied."""
     folders: set[Path] = set()
     copies = 0
     for path, origin in origins.items():
@@ -70,7 +69,7 @@ def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> in
 
 
 def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
-    """Find the program loader that the set brings, below the prefix; "" if it brings none."""
+    """Find the set's own program loader, relative to the prefix; "" if it has none."""
     for component in lock.components:
         if component.loader and component.layout is not None:
             for folder in component.layout.library_dirs:
@@ -78,13 +77,13 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
                 if path in files:
                     return path
             raise PrefixError(
-                f"the set brings a C library, but no `{component.loader}`", code="set-incomplete"
+                f"the set includes a C library but no `{component.loader}`", code="set-incomplete"
             )
     return ""
 
 
 def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> Record:
-    """Write rocenv's own files for the prefix's present place, and the record last, which lists all files."""
+    """Write rocenv's own files for the prefix's location, and last the record, which lists all files."""
     lock = record.lock
     (prefix.path / "cache").mkdir(exist_ok=True)
     prefix.bin.mkdir(exist_ok=True)
@@ -105,9 +104,10 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 
 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
-    """Write the wheels that are built for this ROCm alone as constraints for pip and uv, if the set has them.
+    """Write constraints for pip and uv that keep the wheels built for this ROCm, if the set has any.
 
-    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has; triton may have none.
+    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has; triton may have no local
+    version.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):
@@ -118,7 +118,7 @@ def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
         for part, each in wheels
         if part.kind == "rocm" or "+" in each.version or "triton" in each.name
     ]
-    head = "# rocenv keeps the builds for this ROCm in place; `rocenv create --no-guard` leaves this out.\n"
+    head = "# rocenv keeps the builds for this ROCm in place; `rocenv create --no-guard` omits this file.\n"
     write_atomic(place, (head + "".join(sorted(kept))).encode())
     return [place]
 
@@ -130,8 +130,8 @@ def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> l
     """Write starters and links for the programs of a set, and list them.
 
     Raises:
-        PrefixError: The set has no such program, two of one name, or something else where a link belongs.
-        DataError: A program has a name that no starter can have.
+        PrefixError: The set lacks a program, has two with one name, or has another file in place of a link.
+        DataError: A program has an invalid name.
     """
     parts = [
         (part.layout, prefix.path / part.into) for part in record.lock.components if part.layout is not None
@@ -164,12 +164,12 @@ def _starters(
 ) -> Iterator[Path]:
     for program in layout.programs:
         matching = _matching(program.path, files)
-        found = [each for each in matching if _can_be_started(prefix.path / each)]
+        found = [each for each in matching if _is_startable(prefix.path / each)]
         if not found:
-            other = f": `{matching[0]}` there cannot be started" if matching else ""
+            other = f": `{matching[0]}` is not executable" if matching else ""
             raise PrefixError(
-                f"the packages of the set hold no program `{program.path}`{other}",
-                hints=("the channel has moved on; upgrade rocenv, or name another channel",),
+                f"the packages of the set contain no program `{program.path}`{other}",
+                hints=("the channel has changed; upgrade rocenv or use another channel",),
                 code="set-incomplete",
             )
         for path in found:
@@ -183,8 +183,8 @@ def _starters(
             )
 
 
-def _can_be_started(path: Path) -> bool:
-    """Whether a program can be started; a link to what no package of the set holds cannot."""
+def _is_startable(path: Path) -> bool:
+    """Whether a program exists and is executable, rather than a dangling link."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
@@ -198,7 +198,7 @@ def _matching(pattern: str, files: Collection[str]) -> list[str]:
 
 
 def _link(prefix: Prefix, name: str, path: str) -> Path:
-    """Make a link to a file of the set, where there is none yet."""
+    """Link to a file of the set unless the link exists."""
     place = prefix.path / name
     folder = PurePosixPath(name).parent
     target = os.path.relpath(prefix.path / path, place.parent)
@@ -206,14 +206,14 @@ def _link(prefix: Prefix, name: str, path: str) -> Path:
         return place
     if place.exists() and not place.is_symlink():
         raise PrefixError(
-            f"a package has a file of its own at `{folder}/{place.name}`, where a link belongs",
+            f"a package has a file of its own at `{folder}/{place.name}`, where rocenv needs a link",
             code="package-conflict",
         )
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise PrefixError(
-            f"a package has a file at `{folder}`, or above it, where a folder of links belongs",
+            f"a package has a file at `{folder}`, or above it, where rocenv needs a folder of links",
             code="package-conflict",
         ) from error
     remove_path(place)

@@ -1,8 +1,7 @@
-"""Files of Python packages: what a download has to be, and a wheel out of a source archive of plain Python.
+"""Verify downloaded Python packages, and build wheels from pure-Python sdists.
 
-AMD publishes the package `rocm` only as a source archive whose `setup.py` asks the machine for its GPU. None
-of its code is run here: the modules and the commands are taken as they are, so that the same archive gives
-the same wheel on every machine.
+AMD publishes the package `rocm` only as an sdist whose `setup.py` detects the machine's GPU. None of its code
+runs here: modules and commands are used as they are, so the same sdist gives the same wheel on every machine.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Artifact
 
-_LARGEST_BYTES = 64 << 20  # of a source archive's members together; that of `rocm` has 100 kB
+_LARGEST_BYTES = 64 << 20  # total size of an sdist's members; that of `rocm` has 100 kB
 _LARGEST_METADATA_BYTES = 4 << 20
-# What zipfile, tarfile and decompressors raise for files that are none, and packaging for names and versions.
+# Errors of zipfile, tarfile and decompressors for invalid files, and of packaging for names and versions.
 _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -44,26 +43,26 @@ _DAMAGED = (
     RuntimeError,
     ValueError,
 )
-_DATE = (1980, 1, 1, 0, 0, 0)  # of every member, the first that zip knows
+_DATE = (1980, 1, 1, 0, 0, 0)  # for every member; the earliest date that zip supports
 
 
 def require_package(artifact: Artifact, path: Path) -> None:
-    """Raise ArchiveError unless a file is the wheel or source archive that an artifact names.
+    """Raise ArchiveError unless a file is the wheel or sdist that an artifact names.
 
-    Where no hash is known, this tells a package from a page that a proxy serves in its place.
+    Without a known hash, this distinguishes a package from a proxy's web page.
     """
     try:
         metadata = _wheel_metadata(path) if artifact.kind == "wheel" else _sdist_members(path)["PKG-INFO"]
         found = message_from_bytes(metadata)
-        # A value that is not ASCII is an `email.header.Header`.
+        # Values that are not ASCII are `email.header.Header` objects.
         name, version = canonicalize_name(str(found["Name"] or "")), str(found["Version"] or "")
         is_right = name == canonicalize_name(artifact.name) and version_of(version) == version_of(
             artifact.version
         )
     except _DAMAGED as error:
         raise ArchiveError(
-            f"what `{artifact.url}` serves is no Python package: {error}",
-            hints=("open the address in a browser: a proxy's or provider's page may stand in its place",),
+            f"`{artifact.url}` did not serve a Python package: {error}",
+            hints=("open the address in a browser: a proxy or provider may show its own page instead",),
         ) from error
     if not is_right:
         raise ArchiveError(
@@ -72,18 +71,18 @@ def require_package(artifact: Artifact, path: Path) -> None:
 
 
 def wheel_of(sdist: Path, artifact: Artifact, others: Sequence[Artifact]) -> tuple[str, bytes]:
-    """Make a wheel out of a source archive of plain Python, without running any of its code.
+    """Build a wheel from a pure-Python sdist without running its code.
 
     Args:
         sdist: The archive; its modules are in `src`.
-        artifact: What it is.
-        others: The packages of its component: it depends on its core, and each other is an extra.
+        artifact: Its name and version.
+        others: The packages of its component: it depends on the core, and each other one is an extra.
 
     Returns:
         The wheel's file name and content; the same input gives the same bytes.
 
     Raises:
-        ArchiveError: The archive is damaged, or holds no modules.
+        ArchiveError: The archive is damaged or contains no modules.
     """
     try:
         members = _sdist_members(sdist)
@@ -97,7 +96,7 @@ def wheel_of(sdist: Path, artifact: Artifact, others: Sequence[Artifact]) -> tup
         if path.startswith("src/") and ".egg-info/" not in path
     }
     if not files:
-        raise ArchiveError(f"the source archive of {artifact.name} holds no modules in `src`")
+        raise ArchiveError(f"the sdist of {artifact.name} contains no modules in `src`")
     module = artifact.name.replace("-", "_")
     info = f"{module}-{artifact.version}.dist-info"
     files[f"{info}/METADATA"] = _metadata(artifact, others).encode()
@@ -121,7 +120,7 @@ def _wheel_metadata(path: Path) -> bytes:
 
 
 def _sdist_members(path: Path) -> dict[str, bytes]:
-    """Read the regular files of a source archive; the keys are their paths below its one folder."""
+    """Read the regular files of an sdist, keyed by path below its top folder."""
     members: dict[str, bytes] = {}
     left = _LARGEST_BYTES
     with tarfile.open(path, "r:gz") as archive:
@@ -131,7 +130,7 @@ def _sdist_members(path: Path) -> dict[str, bytes]:
             left -= member.size
             inner = member.name.partition("/")[2]
             if left < 0 or not inner or posixpath.normpath(inner) != inner or inner.startswith(("/", "../")):
-                raise tarfile.TarError(f"it must not hold `{member.name}`")
+                raise tarfile.TarError(f"it must not contain `{member.name}`")
             stream = archive.extractfile(member)
             assert stream is not None
             members[inner] = stream.read()

@@ -1,4 +1,4 @@
-"""Unpack 7z archives: with py7zr, or with a program of the machine where py7zr lacks the method (BCJ2)."""
+"""Unpack 7z archives with py7zr, or with a system program if py7zr lacks the method (BCJ2)."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ _INSTALL_HINT = (
 
 
 class NoProgram(ArchiveError):
-    """An archive is of a kind that no program of this machine can unpack."""
+    """No program on this machine can unpack this kind of archive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A file of an archive that is wanted."""
+    """A file to extract from an archive."""
 
-    stored: str  # its name in the archive
-    path: str  # the same as a clean path, where a program unpacks it to
-    name: str  # where it goes in the tree
+    stored: str  # name in the archive
+    path: str  # sanitised path, which external programs unpack to
+    name: str  # path in the tree
     size_bytes: int
     crc: int | None
 
 
 def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str = "") -> None:
-    """Unpack a 7z archive into a tree; every name is checked before anything is written.
+    """Unpack a 7z archive into a tree; every name is checked before writing.
 
     Args:
-        path: The file that holds the archive.
-        tree: Where to.
-        work: Made and removed where another program has to unpack.
-        start: Where in the file the archive begins.
-        below: Unpack only what is below a folder of this name; "" = everything.
+        path: The file that contains the archive.
+        tree: The destination.
+        work: Temporary folder for an external program, created and removed.
+        start: Offset of the archive in the file.
+        below: Unpack only what is in a folder of this name; "" = everything.
 
     Raises:
-        NoProgram: It needs a program that this machine does not have.
-        ArchiveError: It is damaged, encrypted, a bomb, or holds a link or an unsafe name.
+        NoProgram: This machine lacks a program that can unpack it.
+        ArchiveError: It is damaged, encrypted, a bomb, or contains a link or an unsafe name.
     """
     import py7zr
     from py7zr.exceptions import UnsupportedCompressionMethodError
@@ -101,11 +101,11 @@ def _members(archive: SevenZipFile, tree: Tree, below: str) -> list[Member]:
 
 
 class _Sinks:
-    """The files of a tree for py7zr, which writes one after the other, so one object serves all of them.
+    """Output files for py7zr, which writes sequentially, so one object serves all of them.
 
     Attributes:
-        wanted: What may be written, by clean path.
-        failure: What our own code raised below py7zr, such as a full disk; not the archive's fault.
+        wanted: The allowed files, by sanitised path.
+        failure: Our own error below py7zr, such as a full disk, which is not the archive's fault.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -145,7 +145,7 @@ class _Sinks:
             self.failure = error
             raise
 
-    # The rest of a file, as py7zr calls it; `close` is not called by all its versions.
+    # The rest of the file interface that py7zr uses; some versions do not call `close`.
 
     def read(self, _size: int | None = None) -> bytes:
         return b""
@@ -165,7 +165,7 @@ class _Sinks:
 
 @contextlib.contextmanager
 def _as_damage(sinks: _Sinks) -> Iterator[None]:
-    """Turn what py7zr raises on damage, which is nearly anything, into an ArchiveError."""
+    """Convert py7zr's errors for damage, which can be almost anything, to ArchiveError."""
     from py7zr.exceptions import CrcError, PasswordRequired
 
     try:
@@ -187,7 +187,7 @@ def _as_damage(sinks: _Sinks) -> Iterator[None]:
 
 
 class _Window(io.RawIOBase):
-    """A file from a position on, as a file of its own."""
+    """A file from an offset on, as a separate file."""
 
     def __init__(self, stream: io.BufferedReader, start: int) -> None:
         self._stream = stream
@@ -215,21 +215,21 @@ class _Window(io.RawIOBase):
 def _unpack_by_program(
     path: Path, members: Sequence[Member], tree: Tree, work: Path, *, start: int, only_these: bool
 ) -> None:
-    """Unpack members whose names are known to be safe with 7-Zip or libarchive's tar.
+    """Unpack members with safe names using 7-Zip or libarchive's tar.
 
-    What comes out is checked as strictly as what py7zr writes. The caller removes `work`.
+    The output is checked as strictly as what py7zr writes. The caller removes `work`.
     """
     programs = _programs()
     if not programs:
         raise NoProgram(
-            "it is compressed in a way (BCJ2) that takes a program which is not installed: 7-Zip",
+            "it uses BCJ2 compression, which requires 7-Zip, but 7-Zip is not installed",
             hints=(_INSTALL_HINT,),
         )
     remove_tree(work)
     work.mkdir()
     archive = path
     if start:
-        archive = work / "a.7z"  # these programs find an archive in a program by rules of their own
+        archive = work / "a.7z"  # these programs have their own rules for finding an archive in a program
         _copy_from(path, start, archive, tree.advance)
     failures = []
     for program in programs:
@@ -247,10 +247,11 @@ def _unpack_by_program(
 
 
 def _programs() -> list[str]:
-    """List this machine's programs that know every method of 7z, the best first."""
+    """List programs on this machine that support every 7z method, best first."""
     found = [program_on_path(name) for name in ("7z", "7zz", "7za")]
     if WINDOWS:
-        # By full path: a tar on PATH may be GNU's, which knows no 7z. Windows has libarchive's since 2018.
+        # Use full paths: a tar on PATH may be GNU's, which does not support 7z. Windows has had libarchive's
+        # since 2018.
         for variable, rest in (("ProgramFiles", r"7-Zip\7z.exe"), ("SystemRoot", r"System32\tar.exe")):
             place = Path(os.environ.get(variable, "C:\\"), rest)
             found.append(str(place) if place.exists() else None)
@@ -260,10 +261,10 @@ def _programs() -> list[str]:
 
 
 def _command(program: str, archive: Path, out: Path, members: Sequence[Member]) -> list[str]:
-    """Build the command that unpacks all of an archive, or only these members of it."""
+    """Build the command that unpacks all of an archive, or only these members."""
     names = out.with_name("names.txt")
     if Path(program).stem.lower() in ("tar", "bsdtar"):
-        # It takes the names for patterns; `*` and `?` are in no name that is safe on Windows.
+        # It treats names as patterns; safe names on Windows contain no `*` or `?`.
         _write_lines(names, [re.sub(r"([\[\]])", r"\\\1", member.path) for member in members])
         chosen = ["-T", str(names)] if members else []
         return [program, "-xf", str(archive), "-C", str(out), *chosen]
@@ -279,8 +280,8 @@ def _write_lines(path: Path, lines: list[str]) -> None:
 def run_quietly(
     command: Sequence[str] | str, advance: Callable[[int], None], timeout_s: float | None = None
 ) -> str:
-    """Run a program to its end and say what went wrong, "" = nothing; kill it when `advance` raises."""
-    # 7-Zip on POSIX makes names of files by the locale, and the plain one knows only ASCII.
+    """Run a program to completion and return its error, "" = none; kill it if `advance` raises."""
+    # 7-Zip on POSIX encodes file names by locale, and the C locale supports only ASCII.
     environ = os.environ if WINDOWS else {**os.environ, "LC_ALL": "C.UTF-8"}
     done = process.run(
         command,

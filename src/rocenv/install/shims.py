@@ -1,6 +1,6 @@
-"""ZLUDA in an env: the files that stand for those of CUDA, and what the venv's Python does at its start.
+"""Install ZLUDA in an env: files that replace CUDA's, and start-up code for the venv's Python.
 
-Shims can be taken away again, byte for byte.
+Shims can be removed again without a trace.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _STARTUP = "rocenv_zluda"
 def apply_shims(
     prefix: Prefix, lock: Lock, files: Mapping[str, FileEntry], *, in_torch: bool = False
 ) -> dict[str, FileEntry]:
-    """Make the shims of a set whose other files are in place, and return them with the originals kept.
+    """Create the shims of a set after its other files, and return them with the kept originals.
 
-    Existing ones are replaced. A shim shares its data with the file that it is. `files` is what the env
-    consists of without shims. With `in_torch` they replace torch's own files, which are kept.
+    Existing shims are replaced. A shim shares its data with its source file. `files` lists the env without
+    shims. With `in_torch`, shims replace torch's own files, which are kept.
 
     Raises:
-        PrefixError: A file that a shim is, or stands for, is not in the set; or torch's own is a shim.
+        PrefixError: The set lacks a shim's source or the file it replaces, or torch's own file is a shim.
     """
     made: dict[str, FileEntry] = {}
     build = zluda_of(lock)
@@ -60,7 +60,7 @@ def apply_shims(
 
 
 def undo_shims(prefix: Prefix, lock: Lock) -> None:
-    """Give torch those of its own files back that are kept; byte for byte, since they are the same files."""
+    """Restore torch's kept files; they are the same files, so every byte matches."""
     for shim in shims_of(lock, in_torch=True):
         if shim.original and (prefix.path / shim.original).exists():
             remove_path(prefix.path / shim.path)
@@ -68,14 +68,14 @@ def undo_shims(prefix: Prefix, lock: Lock) -> None:
 
 
 def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
-    """Move torch's own file to where it is kept, unless it is there from before."""
+    """Move torch's own file to its keeping place, unless it is already there."""
     kept = prefix.path / original
     kept.parent.mkdir(parents=True, exist_ok=True)
     if _is(kept, entry):
         return
     if not _is(prefix.path / path, entry):
         raise PrefixError(
-            f"`{path}` of env `{prefix.name}` is not the file that came with torch, so it cannot be kept",
+            f"`{path}` of env `{prefix.name}` is not the original torch file, so rocenv will not replace it",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="shim-original",
         )
@@ -84,7 +84,7 @@ def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
 
 
 def base_files(lock: Lock, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    """Work out the files of an env without its shims, from a list of those with them."""
+    """Compute the files of an env without its shims from the list with them."""
     base = dict(files)
     for in_torch in (False, True):
         for shim in shims_of(lock, in_torch=in_torch):
@@ -98,8 +98,8 @@ def base_files(lock: Lock, files: Mapping[str, FileEntry]) -> dict[str, FileEntr
 def _listed(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> FileEntry:
     if path not in files:
         raise PrefixError(
-            f"env `{prefix.name}` cannot have its shims: `{path}` is in no part of the set",
-            hints=("another build may hold it: `rocenv matrix --zluda '*'`",),
+            f"env `{prefix.name}` cannot use its shims: no component contains `{path}`",
+            hints=("another build may contain it: `rocenv matrix --zluda '*'`",),
             code="shim-missing",
         )
     return files[path]
@@ -107,9 +107,9 @@ def _listed(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> FileEn
 
 def _calls_itself(prefix: Prefix, path: str) -> PrefixError:
     return PrefixError(
-        f"what should be torch's own file in env `{prefix.name}`, for `{path}`, is one of ZLUDA's: it would "
+        f"the file kept for `{path}` in env `{prefix.name}` should be torch's but is ZLUDA's: it would "
         "call itself",
-        hints=(f"put torch's files back: `rocenv repair {shell_join(prefix.name)}`",),
+        hints=(f"restore torch's files: `rocenv repair {shell_join(prefix.name)}`",),
         code="shim-original",
     )
 
@@ -119,9 +119,9 @@ def _is(path: Path, entry: FileEntry) -> bool:
 
 
 def write_startup(prefix: Prefix, record: Record, files: Collection[str]) -> tuple[Path, ...]:
-    """Write what loads ZLUDA before torch into the venv of a set with both; return the paths.
+    """Write the code that loads ZLUDA before torch into the venv, if the set has both; return the paths.
 
-    Nothing in these files names the prefix, so they stay valid where it is moved.
+    These files do not contain the prefix, so they stay valid if it is moved.
     """
     lock = record.lock
     build, torch = zluda_of(lock), lock.part("torch")

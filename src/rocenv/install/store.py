@@ -1,12 +1,12 @@
-"""The store: every artifact unpacked once, known by its hash, shared by all envs.
+"""The store: every artifact unpacked once, identified by its hash, and shared by all envs.
 
-`store/SHA256/` holds `tree/`, whose files are read-only, and `manifest.json`. It is filled beside its final
-place and renamed when complete, so what is there is whole. The next process that wants the same artifact, or
-`gc`, removes what a killed one left.
+`store/SHA256/` contains `tree/`, whose files are read-only, and `manifest.json`. An entry is filled in a
+temporary folder and renamed when complete, so every existing entry is whole. The next process that needs the
+artifact, or `gc`, removes remains of a killed process.
 
-Only bytes that were hashed are unpacked: a `.deb` is hashed while it is unpacked, every other package is
-copied to where only its owner can write, and hashed on the way. The manifest is sealed for its folder, so an
-entry whose files and manifest were changed together counts for nothing.
+Only verified bytes are unpacked: a `.deb` is hashed while being unpacked; other packages are first copied to
+a private folder and hashed on the way. The manifest is sealed for its folder, so tampering with an entry's
+files and manifest invalidates it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 STAGING = ".staging"
 _MANIFEST = "manifest.json"
-_SHORT = 12  # of a hash, in names of folders below which other programs write: they handle long paths badly
-BLOCKS_AHEAD = 3  # of usually 24 MiB each: enough for two cores, and far below the memory limit
+_SHORT = 12  # characters of a hash in temporary names, because some programs handle long paths badly
+BLOCKS_AHEAD = 3  # usually 24 MiB each: enough for two cores, and far below the memory limit
 
 
 class DamagedPackage(FetchError):
-    """A fetched file is not what it was when it was fetched; it is gone now."""
+    """A cached file no longer matches its hash; it has been removed."""
 
 
 def tree_of(home: Home, artifact: Artifact) -> Path:
-    """The folder of an unpacked artifact's files."""
+    """Return the folder with an unpacked artifact's files."""
     return home.store / artifact.sha256 / "tree"
 
 
 def holds(home: Home, artifact: Artifact, expected: Mapping[str, FileEntry] = MappingProxyType({})) -> bool:
-    """Whether this home has put an artifact into the store, and these of its files are undamaged."""
+    """Whether this home's store contains an artifact, and these of its files are undamaged."""
     try:
         _read_manifest(home, home.store / artifact.sha256)
     except (OSError, DataError):
@@ -64,7 +64,7 @@ def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
     """List the files of an artifact in the store: path in its tree -> entry.
 
     Raises:
-        DataError: It is not in the store, or its manifest is not as this home wrote it.
+        DataError: It is not in the store, or this home did not write its manifest.
     """
     folder = home.store / artifact.sha256
     path = folder / _MANIFEST
@@ -79,7 +79,7 @@ def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
 
 
 def _read_manifest(home: Home, folder: Path) -> bytes:
-    """Read a manifest; raise DataError unless this home wrote it for a folder of this name, a hash."""
+    """Read a manifest; raise DataError unless this home wrote it for this folder."""
     return read_sealed(folder / _MANIFEST, home.key)
 
 
@@ -91,21 +91,21 @@ def add(
     advance: Callable[[int], None],
     expected: Mapping[str, FileEntry] = MappingProxyType({}),
 ) -> None:
-    """Put an artifact into the store, unless `holds`. A damaged one stays until the new one is complete.
+    """Add an artifact to the store unless `holds`; a damaged one stays until its replacement is complete.
 
     Args:
         home: The home with the store.
         artifact: What `package` must be.
-        package: The downloaded file; its hash is checked again, since it may have been cached for months.
+        package: The downloaded file; its hash is verified again, because it may have been cached for months.
         pool: Decodes; shared by all artifacts of a set.
-        advance: Called with the number of bytes written, as they are written.
+        advance: Called with the number of bytes written.
         expected: See `holds`.
 
     Raises:
-        ArchiveError: The package is damaged or unsafe; names the package.
-        DamagedPackage: The file is not the one that was promised; it is removed, so that it is fetched again.
+        ArchiveError: The package is damaged or unsafe; the message names it.
+        DamagedPackage: The file does not match its hash; it is removed, so that it can be downloaded again.
         InstallerClosed: It is an installer that can only be run.
-        PrefixError: There is no room for it, the store cannot be written, or a folder has changed.
+        PrefixError: There is not enough space, the store is not writable, or a folder has changed.
     """
     final = home.store / artifact.sha256
     with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
@@ -122,7 +122,7 @@ def add(
             manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
             text = json.dumps({**manifest, "files": to_plain(tree.files)})
             write_sealed(staging / _MANIFEST, text.encode(), home.key)
-            if final.exists():  # damaged, or without a manifest of this home and so no artifact
+            if final.exists():  # damaged, or without a valid manifest
                 _take_out(home, final)
             move(staging, final)
         finally:
@@ -131,18 +131,18 @@ def add(
 
 
 def unpacks(artifact: Artifact) -> bool:
-    """Whether the store takes artifacts of this kind; uv installs wheels from its own cache."""
+    """Whether the store takes this kind of artifact; uv installs wheels from its own cache."""
     return artifact.kind not in ("wheel", "sdist")
 
 
 def copies(artifact: Artifact) -> bool:
-    """Whether unpacking an artifact takes the room of a copy of its package, for a while."""
+    """Whether unpacking an artifact temporarily needs space for a copy of its package."""
     return unpacks(artifact) and artifact.kind not in ("deb", "folder")
 
 
 def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Executor) -> None:
-    """Fill a tree from a package. `work`, which does not exist yet, is made for temporary files."""
-    # The readers are imported late: most envs are made of what is in the store already.
+    """Fill a tree from a package. `work` is created for temporary files."""
+    # The readers are imported late, because most envs use artifacts from the store.
     if artifact.kind == "folder":
         from rocenv.install.folder import copy_folder
 
@@ -164,13 +164,13 @@ def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Exe
 
             unpack_archive(own, tree, work / "w")
     except ArchiveError as error:
-        hint = f"the package came from {artifact.url}; report this to whoever builds it"
+        hint = f"the package came from {artifact.url}; report this to its publisher"
         message = f"{artifact.name} {artifact.version}: {error.message}"
         raise ArchiveError(message, hints=error.hints or (hint,)) from error
 
 
 def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -> None:
-    """Unpack a package and hash it in the same pass; its tree counts for nothing unless the hash is right."""
+    """Unpack a package and hash it in the same pass; the caller discards the tree if the hash is wrong."""
     from rocenv.install.deb import data_chunks, limited, unpack_tar
 
     failure = None
@@ -189,7 +189,7 @@ def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -
 
 
 def _copy(artifact: Artifact, package: Path, own: Path, advance: Callable[[int], None]) -> None:
-    """Copy a package whose reader goes back and forth; raise DamagedPackage unless the copy is promised."""
+    """Copy a package whose reader seeks; raise DamagedPackage unless the copy matches its hash."""
     with _opened(artifact, package) as file, own.open("xb") as out:
         stream = _Hashing(file)
         while data := stream.read(CHUNK_BYTES):
@@ -199,23 +199,23 @@ def _copy(artifact: Artifact, package: Path, own: Path, advance: Callable[[int],
 
 
 def _opened(artifact: Artifact, package: Path) -> BufferedReader:
-    """Open a downloaded file; raise FetchError where there is none."""
+    """Open a downloaded file; raise FetchError if it is missing."""
     what = f"the downloaded file of {artifact.name} {artifact.version}"
     try:
         return open_regular(package)
     except FileNotFoundError as error:
         raise FetchError(
-            f"{what} is gone: `{package}`", hints=("run the same command again to download it",)
+            f"{what} is missing: `{package}`", hints=("run the same command again to download it",)
         ) from error
     except OSError as error:
         raise FetchError(
-            f"{what}, `{package}`, cannot be read: {error.strerror}",
+            f"cannot read {what}, `{package}`: {error.strerror}",
             hints=("remove it, then run the same command again to download it",),
         ) from error
 
 
 class _Hashing:
-    """A file that is read once, forwards, and hashed on the way; what is added meanwhile is not read."""
+    """A file that is read once, sequentially, and hashed on the way; bytes appended meanwhile are ignored."""
 
     def __init__(self, file: BufferedReader) -> None:
         self.digest = hashlib.sha256()
@@ -231,7 +231,7 @@ class _Hashing:
 
 
 def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str, int]]:
-    """Remove the artifacts that no env needs, and leftovers; the caller holds `home.in_use` exclusively.
+    """Remove artifacts that no env uses, and remains; the caller must hold `home.in_use` exclusively.
 
     Returns:
         What was removed, or with `dry_run` would be: (name and version, bytes).
@@ -247,7 +247,7 @@ def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str,
 
 
 def _take_out(home: Home, folder: Path) -> None:
-    """Remove a folder of the store; out of its place first, so that half of it never looks whole."""
+    """Remove a folder of the store; rename it first, so that half of it never looks complete."""
     if folder.name == STAGING:
         remove_tree(folder)
         return
@@ -259,13 +259,13 @@ def _take_out(home: Home, folder: Path) -> None:
 
 
 def tree_bytes(folder: Path) -> int:
-    """Add up the sizes of the files below a folder, links not followed."""
+    """Add up the sizes of the files below a folder without following links."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
 
 
 def _title(home: Home, folder: Path) -> str:
     if folder.name == STAGING:
-        return "leftovers of interrupted work"
+        return "remains of interrupted work"
     try:
         manifest = parse_json(_read_manifest(home, folder), str(folder))
         return f"{manifest['name']} {manifest['version']}"
@@ -274,9 +274,9 @@ def _title(home: Home, folder: Path) -> str:
 
 
 def require_hash(artifact: Artifact, package: Path, sha256: str = "") -> None:
-    """Remove a package whose hash is not the promised one, and raise DamagedPackage.
+    """Remove a package with the wrong hash, and raise DamagedPackage.
 
-    `sha256` is the hash of the package, where the caller knows it already.
+    `sha256` is the package's hash, if the caller already knows it.
     """
     sha256 = sha256 or sha256_of(package)
     if sha256 == artifact.sha256:
@@ -285,6 +285,6 @@ def require_hash(artifact: Artifact, package: Path, sha256: str = "") -> None:
     raise DamagedPackage(
         f"the downloaded file of {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
         f"{sha256}, not {artifact.sha256}",
-        hints=("it was removed; run the same command again to download it again",),
+        hints=("it was removed; run the command again to download it",),
         code="hash-mismatch",
     )

@@ -1,7 +1,7 @@
-"""The folder that an archive is unpacked into: the only place where an archive member's name meets a path.
+"""The folder into which an archive is unpacked; only this module turns member names into paths.
 
-Packages for Linux keep their links and their spelling. Archives for Windows follow Windows' rules for names
-on every system, so that a lock stands for the same files everywhere.
+Linux packages keep their links and spelling. Windows archives follow Windows' rules for names on every
+system, so a lock means the same files everywhere.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Source: learn.microsoft.com, "Maximum Path Length Limitation"
-_PATH_LIMIT = 248  # of a folder; a file's is 260
-# What a file system answers to a name that it cannot hold, or that it already holds in another spelling.
+_PATH_LIMIT = 248  # for a folder; a file's is 260
+# Errors of filesystems for names that they cannot store, or already have in another spelling.
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 
-# Packs of GPU code shrink to a thirtieth; DEFLATE could make 1032 of 1, and LZMA 7000.
+# Packs of GPU code compress to a thirtieth; DEFLATE could expand by 1032, LZMA by 7000.
 _RATIO = 200
 _RATIO_FREE_BYTES = 64 << 20
-_MOST_MEMBERS = 200_000  # files, links and folders; the largest package that was looked at has 50,576
+_MOST_MEMBERS = 200_000  # files, links and folders; the largest known package has 50,576
 _LONGEST_NAME = 4096  # Source: linux/limits.h, PATH_MAX
 
 
 class Tree:
-    """An empty folder that an untrusted archive fills; nothing outside it is ever written.
+    """An empty folder that an untrusted archive fills; nothing outside is ever written.
 
-    Files are read-only and get the time of the unpacking; owners are ignored. Claim a path before you write
-    it: this checks its name against the rules and against all earlier members.
+    Files are read-only and get the current time; owners are ignored. Claim a path before writing it: this
+    checks its name against the rules and all earlier members.
 
     Attributes:
         folder: Where the files are.
-        advance: Called with the number of bytes written, as they are written.
-        files: What is in it: path with `/` -> entry.
+        advance: Called with the number of bytes written.
+        files: The content so far: path with `/` -> entry.
     """
 
     def __init__(self, folder: Path, advance: Callable[[int], None], *, for_windows: bool) -> None:
@@ -57,27 +57,27 @@ class Tree:
         self.files: dict[str, FileEntry] = {}
         self._clean_name = windows_path if for_windows else member_path
         self._key: Callable[[str], str] = str.casefold if for_windows else str
-        self._folders = {"": ""}  # key -> as the first member spelled it
+        self._folders = {"": ""}  # key -> spelling of the first member
         self._claimed: dict[str, str] = {}
         self._made: set[str] = set()
 
     def claim(self, name: str) -> str:
-        """Reserve the path of a file or link, before anything is written.
+        """Reserve the path of a file or link before writing it.
 
         Raises:
-            ArchiveError: The name is unsafe, belongs to another member, or goes through a file.
+            ArchiveError: The name is unsafe, is already in use, or goes through a file.
         """
         parent, _, base = self._clean_name(name).rpartition("/")
         place = self._claimed_folder(parent, name)
         path = f"{place}/{base}" if place else base
         key = self._key(path)
         if not path or key in self._claimed or key in self._folders:
-            raise ArchiveError(f"`{shown(name)}` is there twice")
+            raise ArchiveError(f"`{shown(name)}` occurs twice")
         self._claimed[key] = path
         return path
 
     def claim_folder(self, name: str) -> None:
-        """Reserve the path of a folder, made once something is in it; raises as `claim` does."""
+        """Reserve the path of a folder, created once it contains a file; raises as `claim` does."""
         self._claimed_folder(self._clean_name(name), name)
 
     def _claimed_folder(self, path: str, name: str) -> str:
@@ -86,7 +86,7 @@ class Tree:
             path = f"{place}/{part}" if place else part
             key = self._key(path)
             if key in self._claimed:
-                raise ArchiveError(f"`{shown(name)}` goes through a file as if it were a folder")
+                raise ArchiveError(f"`{shown(name)}` uses a file as a folder")
             place = self._folders.setdefault(key, path)
         if len(self._folders) + len(self._claimed) > _MOST_MEMBERS:
             raise ArchiveError(f"it contains more than {_MOST_MEMBERS:,} files and folders")
@@ -105,16 +105,16 @@ class Tree:
         out.finish()
 
     def begin(self, path: str, size_bytes: int, *, executable: bool = False) -> OpenFile:
-        """Open a claimed file to write it piece by piece."""
+        """Open a claimed file to write it in chunks."""
         with self._made_here(path) as place:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             descriptor = os.open(place, flags, 0o555 if executable else 0o444)
             return OpenFile(self, path, descriptor, FileEntry(size_bytes=size_bytes, executable=executable))
 
     def link(self, path: str, target: str) -> None:
-        """Make a claimed symbolic link; raise ArchiveError where it leads out of the tree.
+        """Create a claimed symbolic link; raise ArchiveError if it points outside the tree.
 
-        An absolute target means the package's own root, so it is made relative.
+        An absolute target refers to the package's root, so it is made relative.
         """
         inside = link_target(path, target)
         with self._made_here(path) as place:
@@ -122,7 +122,7 @@ class Tree:
         self.files[path] = FileEntry(link=inside)
 
     def hard_link(self, path: str, original: str) -> None:
-        """Give an earlier file another, claimed name."""
+        """Add a claimed second name to an earlier file."""
         source = self._clean_name(original)
         entry = self.files.get(source)
         if entry is None or entry.link:
@@ -134,7 +134,7 @@ class Tree:
         self.files[path] = entry
 
     def take(self, path: str, source: Path, size_bytes: int | None = None, crc: int | None = None) -> None:
-        """Move an unpacked file to its claimed place; raise ArchiveError unless it is what was announced."""
+        """Move an unpacked file to its claimed path; raise ArchiveError unless it matches the declaration."""
         info = source.lstat()
         if not stat.S_ISREG(info.st_mode) or is_link(info) or info.st_nlink > 1:
             raise ArchiveError(f"`{shown(path)}` is a link or another special file")
@@ -144,22 +144,22 @@ class Tree:
             found_crc = zlib.crc32(data, found_crc)
             self.advance(len(data))
         if (size_bytes is not None and size_bytes != info.st_size) or (crc is not None and crc != found_crc):
-            raise ArchiveError(f"`{shown(path)}` is not what the archive says")
+            raise ArchiveError(f"`{shown(path)}` does not match the archive's listing")
         with self._made_here(path) as place:
             source.rename(place)
         place.chmod(0o444)
         self.files[path] = FileEntry(sha256=digest.hexdigest(), size_bytes=info.st_size)
 
     def take_once(self, name: str, source: Path) -> None:
-        """Claim and move a file, unless the same one is there: parts of a whole may share some."""
+        """Claim and move a file, unless an identical one exists: components may share files."""
         there = self._claimed.get(self._key(self._clean_name(name)))
         if there is None:
             self.take(self.claim(name), source)
         elif is_link(source.lstat()) or self.files[there].sha256 != sha256_of(source):
-            raise ArchiveError(f"`{shown(name)}` is in two parts, and not the same in both")
+            raise ArchiveError(f"`{shown(name)}` differs between two packages")
 
     def restart(self) -> None:
-        """Remove what was written; claims stay."""
+        """Remove written files but keep claims."""
         remove_tree(self.folder)
         self.folder.mkdir()
         self.files.clear()
@@ -167,7 +167,7 @@ class Tree:
 
     @contextlib.contextmanager
     def _made_here(self, path: str) -> Iterator[Path]:
-        """Make the folder of a claimed path, and blame the archive for a name that the disk refuses."""
+        """Create the folder of a claimed path; blame the archive for a name that the disk rejects."""
         place = self.folder / path
         with _name_errors(place):
             above = ""
@@ -191,7 +191,7 @@ class OpenFile:
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append; raise ArchiveError where the file grows beyond its declared size."""
+        """Append; raise ArchiveError if the file exceeds its declared size."""
         if self._written + len(data) > self._expected.size_bytes:
             raise ArchiveError(f"`{shown(self._path)}` is larger than the archive says")
         self._digest.update(data)
@@ -200,16 +200,16 @@ class OpenFile:
         self._tree.advance(len(data))
 
     def close(self) -> None:
-        """Close the file; a second time does nothing."""
+        """Close the file; repeated calls do nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def finish(self) -> None:
-        """Close the file and list it; raise ArchiveError where it is smaller than declared."""
+        """Close the file and list it; raise ArchiveError if it is smaller than declared."""
         self.close()
         if self._written != self._expected.size_bytes:
-            raise ArchiveError(f"`{shown(self._path)}` is cut short")
+            raise ArchiveError(f"`{shown(self._path)}` is truncated")
         self._tree.files[self._path] = replace(self._expected, sha256=self._digest.hexdigest())
 
 
@@ -217,20 +217,20 @@ class OpenFile:
 
 
 def member_path(name: str) -> str:
-    """Clean a member's name to a relative path, `""` for the root; raise ArchiveError if it is unsafe."""
+    """Sanitise a member's name to a relative path, `""` for the root; raise ArchiveError if unsafe."""
     _require_plain(name, name)
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or any(part[1:2] == ":" for part in parts[:1]):
         raise ArchiveError(f"`{shown(name)}` is an absolute path")
     if ".." in parts:
-        raise ArchiveError(f"`{shown(name)}` climbs out of the package")
+        raise ArchiveError(f"`{shown(name)}` points outside the package")
     return "/".join(parts)
 
 
 def windows_path(name: str) -> str:
-    """Clean a member's name as `member_path` does; also refuse what Windows reads as something else.
+    """Sanitise a member's name like `member_path`; also reject names that Windows interprets differently.
 
-    That is a device, a stream of another file, or the name without its last dots and blanks.
+    These are device names, alternate data streams, and names with trailing dots or spaces.
     """
     clean = member_path(name.replace("\\", "/"))
     for part in clean.split("/"):
@@ -239,21 +239,21 @@ def windows_path(name: str) -> str:
         if part.endswith((" ", ".")):
             raise ArchiveError(f"`{shown(name)}` ends with a dot or a space, which Windows drops")
         if is_device(part):
-            raise ArchiveError(f"`{shown(name)}` is the name of a device on Windows")
+            raise ArchiveError(f"`{shown(name)}` is reserved for a device on Windows")
     return clean
 
 
 def link_target(name: str, target: str) -> str:
-    """Make the target of the link at `name` relative; raise ArchiveError where it leads out of the tree."""
+    """Make the target of the link at `name` relative; raise ArchiveError if it points outside the tree."""
     _require_plain(target, name)
     if not target:
-        raise ArchiveError(f"`{shown(name)}` is a link to nothing")
+        raise ArchiveError(f"`{shown(name)}` is a link without a target")
     here = posixpath.dirname(name)
     if target.startswith("/"):
-        # A package means its own root; an absolute link in a prefix would lead to the machine's files.
+        # A package means its own root; in a prefix, an absolute link would lead to system files.
         target = posixpath.relpath("/" + target.lstrip("/"), "/" + here)
     reached = posixpath.normpath(posixpath.join(here, target))
-    # A `..` behind another name could climb from where an earlier link leads, which the names do not show.
+    # A `..` after another name could escape through an earlier link, which the names do not show.
     steps = [step for step in target.split("/") if step not in ("", ".")]
     climbs_late = ".." in steps[next((i for i, step in enumerate(steps) if step != ".."), len(steps)) :]
     if reached == ".." or reached.startswith("../") or climbs_late:
@@ -262,9 +262,9 @@ def link_target(name: str, target: str) -> str:
 
 
 def _require_plain(path: str, name: str) -> None:
-    """Refuse what no ROCm package holds, and what not every system and screen can show."""
+    """Reject names that no ROCm package uses and that some systems or terminals cannot show."""
     if max(len(path), len(name)) > _LONGEST_NAME:
-        raise ArchiveError(f"`{shown(name[:40])}…` cannot be made here: its path or target is too long")
+        raise ArchiveError(f"`{shown(name[:40])}…` cannot be created: its path or target is too long")
     if "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path):
         raise ArchiveError(f"`{shown(name)}` contains a backslash or a control character")
     if any("\ud800" <= char <= "\udfff" for char in path):
@@ -272,20 +272,20 @@ def _require_plain(path: str, name: str) -> None:
 
 
 def shown(name: str) -> str:
-    """Escape a name for a message, so that it cannot act on a terminal."""
+    """Escape a name in a message, so that it cannot control a terminal."""
     return repr(name)[1:-1]
 
 
 def plausible_bytes(archive_bytes: int) -> int:
-    """The most that an archive of libraries, of this size, can unpack to."""
+    """Return the most that an archive of libraries of this size can plausibly unpack to."""
     return _RATIO_FREE_BYTES + _RATIO * archive_bytes
 
 
 def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
-    """Raise ArchiveError for a bomb: an archive that claims to contain far more than such files shrink to."""
+    """Raise ArchiveError for a bomb: an archive that claims an implausible compression ratio."""
     if unpacked_bytes > plausible_bytes(archive_bytes):
         raise ArchiveError(
-            f"it claims to contain {unpacked_bytes} bytes in {archive_bytes}: no libraries shrink that much"
+            f"it claims to contain {unpacked_bytes} bytes in {archive_bytes}, which is implausible"
         )
 
 
@@ -294,9 +294,9 @@ def _name_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Windows says of a path that is too long that there is no such folder.
+        # For a path that is too long, Windows reports a missing folder.
         if WINDOWS and error.errno == errno.ENOENT and len(str(path)) >= _PATH_LIMIT:
             raise too_long(f"`{path}` is longer than Windows allows here") from error
         if error.errno not in _NAME_ERRORS:
             raise
-        raise ArchiveError(f"`{shown(path.name)}` cannot be made here: {error.strerror}") from error
+        raise ArchiveError(f"`{shown(path.name)}` cannot be created: {error.strerror}") from error

@@ -1,11 +1,11 @@
-"""A venv in the prefix: made and filled from fetched wheels, checked, and cut off from uv's cache.
+"""Create a venv in the prefix, install wheels into it, verify it, and detach it from uv's cache.
 
-uv hard-links what it installs to its cache, so a file edited in place in one env would change every other
-env, and every later one. Three things stand against that: small files get data of their own, large ones are
-made read-only, and each install is compared with the hashes of the wheels' own RECORD files.
+uv hard-links installed files to its cache, so editing a file in one env would change every other env,
+including future ones. Three measures prevent that: small files get their own data, large ones become
+read-only, and each install is compared with the hashes in the wheels' RECORD files.
 
-rocenv checks the hashes of the wheels, so that a damaged one is fetched again; uv hashes what it unpacks, so
-that nobody exchanges a wheel in between.
+rocenv verifies wheel hashes, so damaged ones are downloaded again; uv verifies what it unpacks, so nobody can
+swap a wheel in between.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
 
-# Below this a file is cheap to copy and may be one that people edit; above are libraries, worth sharing.
+# Smaller files are cheap to copy, and people may edit them; larger ones are libraries, worth sharing.
 _OWN_DATA_BELOW = 1 << 20
 _DEVEL_TAR = (
     "_devel.tar"  # Source: ROCm/TheRock:build_tools/packaging/python/templates/rocm/src/rocm_sdk/_devel.py
@@ -57,12 +57,12 @@ _INIT_LIMIT_S = 900.0
 def install_venv(
     prefix: Path, components: Sequence[Component], wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
-    """Install the wheels of a set, into a venv that is made unless it is there; list its files.
+    """Install the wheels of a set into a venv, created if missing; list its files.
 
-    The venv keeps working when the prefix is renamed. `wheels` maps sha256 to a file of any name.
+    The venv works after the prefix is renamed. `wheels` maps sha256 to a file of any name.
 
     Raises:
-        PrefixError: It cannot be made, or parts want different ones; or as `install_wheels` raises.
+        PrefixError: The venv cannot be created, components need different ones, or as from `install_wheels`.
     """
     from rocenv.sources.interpreter import find_python
     from rocenv.sources.uv import Uv
@@ -70,7 +70,7 @@ def install_venv(
     wanted = {(each.into, each.python, each.layout and each.layout.site_packages) for each in components}
     into, version, packages = wanted.pop()
     if wanted or not packages:
-        raise PrefixError("the set does not say which venv its wheels go into", code="set-incomplete")
+        raise PrefixError("the set does not specify a venv for its wheels", code="set-incomplete")
     uv = Uv.for_context(context)
     python = find_python(series(version), uv)
     venv = prefix / into
@@ -86,10 +86,10 @@ def install_venv(
 
 
 def _expand_devel(venv: Path, site: Path) -> bool:
-    """Unpack ROCm's compilers and headers, as their first use would do it; tell whether there are any.
+    """Unpack ROCm's compilers and headers as their first use would do; return whether there are any.
 
-    Else a user's first `hipcc` would change the env. It runs also where they are unpacked: a device wheel
-    that uv installed again has lost its links among them. The cache must be cut off before, since this makes
+    Otherwise a user's first `hipcc` would change the env. Run it even if they are unpacked, because
+    reinstalling a device wheel removes its links among them. Detach the cache first, because this creates
     hard links inside the venv.
     """
     if not (site / "rocm_sdk_devel").is_dir():
@@ -98,7 +98,9 @@ def _expand_devel(venv: Path, site: Path) -> bool:
     done = run([str(python), "-I", "-m", "rocm_sdk", "init", "--quiet"], timeout_s=_INIT_LIMIT_S)
     if not done.ok:
         said = done.error_text.strip().rpartition("\n")[2]
-        raise PrefixError(f"`rocm-sdk init` cannot unpack ROCm's compilers: {said or done.end}", code="venv")
+        raise PrefixError(
+            f"`rocm-sdk init` could not unpack ROCm's compilers: {said or done.end}", code="venv"
+        )
     return True
 
 
@@ -111,25 +113,25 @@ def install_wheels(
     python: Interpreter,
     uv: Uv,
 ) -> dict[str, FileEntry]:
-    """Install exactly these wheels, and the pip that came with `python`, without opening a connection.
+    """Install exactly these wheels, and the pip bundled with `python`, offline.
 
     Args:
-        venv: A venv. Of what is in it, changed or missing files of these wheels and other versions of
-            them are replaced; further packages are left alone.
-        site: Its folder of packages.
-        artifacts: The locked set; their hashes are enforced before uv sees a wheel, and by uv.
-        files: sha256 -> the fetched wheel, under any file name.
-        python: What the venv was made of.
-        uv: Installs; `uv.report` receives a line for files that were changed, here or in its cache.
+        venv: A venv. Changed or missing files of these wheels, and other versions of them, are replaced;
+            other packages stay.
+        site: Its site-packages.
+        artifacts: The locked wheels; rocenv and uv both enforce their hashes.
+        files: sha256 -> downloaded wheel, under any file name.
+        python: The venv's base Python.
+        uv: Installs; `uv.report` receives a line about changed files, here or in its cache.
 
     Returns:
-        What is in the venv afterwards, as `venv_files` does.
+        The content of the venv afterwards, from `venv_files`.
 
     Raises:
-        FetchError: A wheel is missing or is not the one that was promised.
+        FetchError: A wheel is missing or does not match its hash.
         ArchiveError: A wheel is damaged.
-        PrefixError: The wheels do not fit the interpreter, a path would be too long for Windows, or the venv
-            cannot be written.
+        PrefixError: The wheels do not fit the interpreter, a path is too long for Windows, or the venv is not
+            writable.
     """
     links = uv.cache / "rocenv-wheels"
     files = {**files, **_made_wheels(artifacts, files, links)}
@@ -146,17 +148,17 @@ def install_wheels(
     entries = venv_files(venv)
     if damaged := _damaged(venv, entries, wheels):
         for project, paths in damaged.items():
-            uv.report(f"`{paths[0]}` is not what its wheel holds; reinstalling {project}")
+            uv.report(f"`{paths[0]}` differs from its wheel; reinstalling {project}")
             wheels[project].require_hash()
         _install(venv, wheels, uv, anew=tuple(damaged))
         entries = venv_files(venv)
         _require_undamaged(venv, entries, wheels)
-    _cut_off(venv, entries)
+    _detach(venv, entries)
     return entries
 
 
 def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[str] = ()) -> None:
-    """Let uv install these wheels alone; where it finds one damaged, say which, and forget that file."""
+    """Let uv install only these wheels; if it finds one damaged, name and discard that file."""
     pins = [
         f"{name}=={each.artifact.version} --hash=sha256:{each.link.parent.name}"
         for name, each in wheels.items()
@@ -168,14 +170,14 @@ def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[
             if WINDOWS and each.link != each.file:  # it may be a copy that differs
                 each.link.unlink(missing_ok=True)
             each.require_hash()
-        hint = "its hash is right, so it was built like this: report this to whoever builds that wheel"
+        hint = "its hash is correct, so it was built this way: report this to its publisher"
         raise ArchiveError(error.message, hints=(hint,)) from error
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
-    """List a venv's files: path below it, with `/` -> entry, sorted; byte code is left out.
+    """List a venv's files without byte code: relative path with `/` -> entry, sorted.
 
-    The target of a link is given as it is: that of the interpreter is absolute and outside of the venv.
+    Link targets stay as they are: the interpreter's is absolute and outside the venv.
     """
     found = []
     for folder, subfolders, names in os.walk(venv):
@@ -191,7 +193,7 @@ def venv_files(venv: Path) -> dict[str, FileEntry]:
 
 
 def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folder: Path) -> dict[str, Path]:
-    """Make a wheel of each source archive: the sha256 of the archive -> the wheel."""
+    """Build a wheel from each sdist: sha256 of the sdist -> wheel."""
     made = {}
     for artifact in artifacts:
         if artifact.kind == "sdist" and artifact.sha256 in files:
@@ -199,7 +201,7 @@ def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folde
             name, content = wheel_of(files[artifact.sha256], artifact, others)
             path = folder / hashlib.sha256(content).hexdigest() / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            # uv takes a wheel with another time for another one.
+            # uv would treat a wheel with another time as a different one.
             if not path.exists() or path.read_bytes() != content:
                 write_atomic(path, content)
             made[artifact.sha256] = path
@@ -207,14 +209,14 @@ def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folde
 
 
 class _Offered(NamedTuple):
-    """A wheel under its right name for uv, and the file that this name leads to."""
+    """A wheel under its proper name for uv, and the file behind that name."""
 
     artifact: Artifact
     file: Path
-    link: Path  # the file itself, if rocenv has made it of a source archive; in a folder named by its sha256
+    link: Path  # in a folder named by its sha256; the file itself, if rocenv built it from an sdist
 
     def require_hash(self) -> None:
-        """Raise DamagedPackage unless the file is the promised one, which else is removed."""
+        """Raise DamagedPackage, and remove the file, unless it matches its hash."""
         if self.link != self.file:
             require_hash(self.artifact, self.file)
 
@@ -223,23 +225,23 @@ def _offered(artifact: Artifact, files: Mapping[str, Path], links: Path) -> _Off
     name = wheel_file_name(artifact.url)
     file = files.get(artifact.sha256)
     if file is None or not file.is_file():
-        raise FetchError(f"the wheel `{name}` was not fetched")
+        raise FetchError(f"the wheel `{name}` was not downloaded")
     return _Offered(artifact, file, file if artifact.kind == "sdist" else links / artifact.sha256 / name)
 
 
 def _bundled(pip: Path, links: Path) -> _Offered:
-    """Offer the pip that came with an interpreter, without the other wheels beside it."""
+    """Offer the pip bundled with an interpreter, without other wheels in that folder."""
     version, sha256 = pip.name.split("-")[1], sha256_of(pip)
     artifact = Artifact(kind="wheel", name="pip", version=version, url=pip.name, sha256=sha256, size_bytes=0)
     return _Offered(artifact, pip, links / sha256 / pip.name)
 
 
 def _offer(wheel: _Offered) -> None:
-    """Let the link lead to a file that has the promised hash, also while another process does the same.
+    """Link to a file with the right hash, even while another process does the same.
 
-    The hash is checked once, until the file changes: what has happened to it is older than the folder of the
-    link. The link is symbolic, so that it keeps no space in use. Windows allows that to few: a hard link
-    there, or a copy.
+    The hash is verified once per change of the file: any change is older than the link's folder. The link is
+    symbolic, so that it does not keep the file's space in use. Windows allows few users to create those, so
+    it gets a hard link or a copy.
     """
     if wheel.link == wheel.file:
         return
@@ -247,7 +249,7 @@ def _offer(wheel: _Offered) -> None:
     with contextlib.suppress(OSError):
         same = os.path.samefile(wheel.link, wheel.file) or _looks_like(wheel.link, wheel.file)
         info = wheel.file.stat()
-        # Programs can set the first of these times back, but not the second (on Windows, that of creation).
+        # Programs can reset the first of these times but not the second (on Windows, the creation time).
         if same and max(info.st_mtime_ns, info.st_ctime_ns) <= folder.stat().st_mtime_ns:
             return
     wheel.require_hash()
@@ -261,7 +263,7 @@ def _offer(wheel: _Offered) -> None:
 
 
 def _looks_like(copy: Path, original: Path) -> bool:
-    """Whether a file was copied from another before."""
+    """Whether a file appears to be an earlier copy of another."""
     first, second = copy.stat(), original.stat()
     return (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns)
 
@@ -271,11 +273,11 @@ def _names_in(wheel: Path) -> list[str]:
         with zipfile.ZipFile(wheel) as archive:
             return archive.namelist()
     except zipfile.BadZipFile:
-        return []  # uv will say so
+        return []  # uv will report it
 
 
 def _drop_broken_lists(site: Path, projects: Container[str]) -> None:
-    """Remove the `.dist-info` of projects that lacks its list of files: uv would not replace those."""
+    """Remove `.dist-info` folders of projects without a file list, because uv would not replace them."""
     for info in list(site.glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:
@@ -290,14 +292,14 @@ def _require_undamaged(venv: Path, entries: Mapping[str, FileEntry], projects: C
     if contradicting := _damaged(venv, entries, projects):
         project = min(contradicting)
         raise RocenvError(
-            f"{project} holds files that differ from its own list, such as `{contradicting[project][0]}`",
-            hints=("report this to whoever builds that wheel",),
+            f"{project} contains files that differ from its own list, such as `{contradicting[project][0]}`",
+            hints=("report this to the wheel's publisher",),
             code="wheel-inconsistent",
         )
 
 
 def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[str]) -> dict[str, list[str]]:
-    """Map each damaged project to its files that are missing or are not what its RECORD says."""
+    """Map each damaged project to its missing or changed files, according to its RECORD."""
     damaged = defaultdict(list)
     for record in [path for path in entries if path.endswith(".dist-info/RECORD")]:
         site, _, folder = posixpath.dirname(record).rpartition("/")
@@ -315,32 +317,32 @@ def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[s
 def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected: str) -> bool:
     entry = entries.get(path)
     if entry is None:
-        # Unpacking it removes it, and leaves it in the list.
+        # Unpacking removes it but keeps it in the list.
         site, _, name = path.rpartition("/rocm_sdk_devel/")
         return name.startswith(_DEVEL_TAR) and f"{site}/_rocm_sdk_devel/__init__.py" in entries
-    if not expected:  # the list itself, and what was unpacked later
+    if not expected:  # the list itself, and files unpacked later
         return True
     algorithm, _, encoded = expected.partition("=")
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake_"):
         return False
     digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else hash_of(venv / path, algorithm)
-    # Hexadecimal in wheels that AMD's tools have split.
+    # Wheels that AMD's tools have split use hexadecimal.
     return encoded.rstrip("=") in (base64.urlsafe_b64encode(digest).rstrip(b"=").decode(), digest.hex())
 
 
-def _cut_off(venv: Path, entries: Mapping[str, FileEntry]) -> None:
-    """See to it that no careless write in the venv reaches the cache."""
+def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
+    """Detach the venv from uv's cache, so that writes in the venv do not reach it."""
 
     def cut(name: str) -> None:
         path = venv / name
         info = path.lstat()
-        # Windows removes no read-only file, and unpacking the compilers removes theirs.
+        # Windows cannot remove read-only files, and unpacking the compilers removes theirs.
         if info.st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
             return
         if info.st_size < _OWN_DATA_BELOW:
             break_link(path)
         else:
-            # The same inode as in the cache, and in every other env: read-only there too.
+            # The same inode as in the cache and in every other env, so make it read-only there too.
             path.chmod(stat.S_IMODE(info.st_mode) & ~0o222)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

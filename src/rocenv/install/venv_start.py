@@ -1,12 +1,12 @@
-"""ZLUDA before torch, in every program that this Python runs. Written here by rocenv; changes are lost.
+"""Load ZLUDA before torch in every program that this Python runs. Written by rocenv; changes are lost.
 
-Python reads this at its start, through the `.pth` file beside it, and it does next to nothing then: it sets
-the env's variables where the env is not active, and waits for `import torch`. Just before that it loads the
-libraries named in the `.json` file, each by its full path and in that order, so that torch, which asks for
-CUDA's by name, gets them; just after it makes torch's settings.
+Python runs this at start-up through the `.pth` file beside it. It does almost nothing then: if the env is not
+active, it sets the env's variables, and it waits for `import torch`. Just before that, it loads the libraries
+listed in the `.json` file by full path and in order, so that torch, which loads CUDA's libraries by name,
+gets these. Just after it, it applies torch's settings.
 
-Standard library only. Where ROCENV_TRACE names a file, it says there what it does: the last line of a process
-that crashed names the library that was being loaded.
+Standard library only. If ROCENV_TRACE names a file, each step is logged there: in a crashed process, the last
+line names the library that was being loaded.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PREFIX = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))  # venv/Lib/site-packages
-_ALTERED_SEARCH_PATH = 8  # a library's own folder first. Source: LoadLibraryExW, libloaderapi.h
+_ALTERED_SEARCH_PATH = 8  # search a library's own folder first. Source: LoadLibraryExW, libloaderapi.h
 
 
 def start() -> None:
-    """Set what the env sets, and wait for torch."""
+    """Set the env's variables, and wait for torch."""
     try:
         with open(os.path.join(_HERE, "rocenv_zluda.json"), encoding="utf-8") as file:
             settings = json.load(file)
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"rocenv: ZLUDA is not set up in this Python: {error}; run `rocenv repair`\n")
+        sys.stderr.write(f"rocenv: cannot set up ZLUDA in this Python: {error}; run `rocenv repair`\n")
         return
     if not _is_active(settings["environment"]):
         _activate(settings["environment"])
@@ -39,7 +39,7 @@ def _native(path: str) -> str:
 
 
 def _is_active(changes: list[list[str]]) -> bool:
-    """Tell whether a variable that activation sets to a place in the prefix is set so."""
+    """Whether a variable that activation sets to a path in the prefix has that value."""
     return any(
         os.path.normcase(os.environ.get(name, "")) == os.path.normcase(value.replace("{prefix}", _PREFIX))
         for action, name, value in changes
@@ -48,7 +48,7 @@ def _is_active(changes: list[list[str]]) -> bool:
 
 
 def _activate(changes: list[list[str]]) -> None:
-    """Do what activation does; a program may be started by the venv's Python alone."""
+    """Apply the env's changes, because a program may be started with the venv's Python alone."""
     for action, name, value in changes:
         value = value.replace("{prefix}", _PREFIX)
         if action == "set":
@@ -71,16 +71,16 @@ def _trace(text: str) -> None:
 
 
 class _BeforeTorch:
-    """Stands first among those that look for modules, and gives torch a loader that loads ZLUDA first.
+    """A finder, first in `sys.meta_path`, that gives torch a loader that loads ZLUDA first.
 
-    Whoever only looks whether torch is there, as many packages do, gets the same answer and nothing loaded.
+    Packages that only check whether torch exists get the same answer, and nothing is loaded.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find torch's own spec, as the others do, with `_Switching` around its loader."""
+        """Find torch's own spec through the other finders, and wrap its loader in `_Switching`."""
         if name != "torch":
             return None
         for finder in sys.meta_path:
@@ -94,7 +94,7 @@ class _BeforeTorch:
 
 
 class _Switching:
-    """torch's own loader: before its work ZLUDA is loaded, after it torch's settings are made."""
+    """Wraps torch's loader: loads ZLUDA before it and applies torch's settings after it."""
 
     def __init__(self, loader: Any, settings: dict[str, Any]) -> None:
         self._loader = loader
@@ -104,11 +104,11 @@ class _Switching:
         return getattr(self._loader, name)
 
     def create_module(self, spec: Any) -> Any:
-        """Leave it to torch's own loader."""
+        """Delegate to torch's own loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Import torch between the two; where ZLUDA does not load, each attempt to import it says so."""
+        """Import torch between both steps; if ZLUDA fails to load, every import attempt says so."""
         _load(self._settings)
         self._loader.exec_module(module)
         for switch in self._settings["switches"]:
@@ -117,7 +117,7 @@ class _Switching:
 
 
 def _make(torch: Any, name: str, how: str, value: bool) -> None:
-    """Make one setting; an older torch may not have it."""
+    """Apply one setting, which an older torch may lack."""
     owner, _, last = name.rpartition(".")
     place = torch
     for part in owner.split("."):
@@ -133,11 +133,11 @@ def _make(torch: Any, name: str, how: str, value: bool) -> None:
 
 
 def _load(settings: dict[str, Any]) -> None:
-    """Load the libraries, once; raise ImportError, which says what to do, where one cannot be loaded."""
+    """Load the libraries once; raise ImportError with advice if one cannot be loaded."""
     import ctypes
 
     if os.environ.get("ROCENV_TRACE"):
-        _tell_of_faults()
+        _enable_fault_handler()
     path = ""
     try:
         for folder in settings["folders"]:
@@ -148,16 +148,16 @@ def _load(settings: dict[str, Any]) -> None:
             _trace("load " + path)
             ctypes.CDLL(path, winmode=_ALTERED_SEARCH_PATH)
             _trace("loaded " + path)
-    except OSError as error:  # also where one crashed: ctypes catches that
+    except OSError as error:  # also after a crash, which ctypes catches
         _trace(f"failed {path}: {error}")
         name = os.path.basename(_PREFIX)
         raise ImportError(
-            f"rocenv: `{path}` cannot be loaded before torch: {error}. "
+            f"rocenv: cannot load `{path}` before torch: {error}. "
             f'`rocenv verify "{name}"` says what is missing, `rocenv repair "{name}"` puts files back.'
         ) from error
 
 
-def _tell_of_faults() -> None:
+def _enable_fault_handler() -> None:
     import contextlib
     import faulthandler
 

@@ -1,8 +1,8 @@
-"""Decode an xz stream with several cores, straight from the stream.
+"""Decode an xz stream on several cores.
 
-A stream that was written by several threads consists of blocks that name their own sizes, so each can be
-cut out and decoded alone while the next is read. Any other stream is decoded in one go. The blocks' own
-checksums are verified by the decoder in both cases, and so is the index, which says that no block is missing.
+A stream written by several threads consists of blocks that state their sizes, so each block can be decoded
+while the next one is read. Other streams are decoded sequentially. In both cases, the decoder verifies the
+blocks' checksums, and the index, which proves that no block is missing.
 
 Source: https://tukaani.org/xz/xz-file-format.txt, sections 2 to 4
 """
@@ -26,11 +26,11 @@ MAGIC = b"\xfd7zXZ\x00"
 _CHECK_BYTES = {0: 0, 1: 4, 4: 8, 10: 32}
 _HAS_SIZES = 0xC0
 _MEMORY_LIMIT = 512 << 20
-_LARGE_BLOCK_BYTES = 32 << 20  # usual are 24 MiB; several of a larger one would take too much memory
+_LARGE_BLOCK_BYTES = 32 << 20  # blocks are usually 24 MiB; several larger ones would need too much memory
 
 
 class Readable(Protocol):
-    """Something whose `read(size)` returns fewer than `size` bytes only at its end."""
+    """A stream whose `read(size)` returns fewer than `size` bytes only at its end."""
 
     def read(self, size: int, /) -> bytes:
         """Read the next bytes."""
@@ -38,7 +38,7 @@ class Readable(Protocol):
 
 
 class Bounded:
-    """The next `size` bytes of a stream that is only read forwards."""
+    """The next `size` bytes of a stream that is only read forward."""
 
     def __init__(self, stream: Readable, size: int) -> None:
         self._stream = stream
@@ -53,21 +53,21 @@ class Bounded:
         wanted = min(size, self._left)
         data = self._stream.read(wanted)
         if len(data) < wanted:
-            raise ArchiveError("it is cut short")
+            raise ArchiveError("it is truncated")
         self._left -= wanted
         return data
 
 
 def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
-    """Yield the decoded bytes of `stream` in order, in pieces of at most 1 MiB.
+    """Yield the decoded bytes of `stream` in order, in chunks of at most 1 MiB.
 
     Args:
-        stream: Positioned at the start of the xz stream, which is all of it; read once, forwards.
+        stream: Contains only the xz stream; read once, sequentially.
         pool: Decodes blocks; may be shared.
-        ahead: How many blocks may be decoded or waiting at once, which bounds the memory.
+        ahead: How many blocks may be decoded or queued at once, which limits memory.
 
     Raises:
-        ArchiveError: The stream is damaged, ends early, or something follows it.
+        ArchiveError: The stream is damaged, truncated, or has trailing data.
     """
     waiting: deque[Future[list[bytes]]] = deque()
     blocks: list[tuple[int, int]] = []
@@ -78,7 +78,7 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
             sizes = _block_sizes(block_header)
             if sizes is None:
                 if blocks:
-                    raise EOFError("only some of its blocks state their size")
+                    raise EOFError("only some blocks state their size")
                 yield from _in_one_go(header + block_header, stream)
                 return
             compressed, plain = sizes
@@ -112,11 +112,11 @@ def _drain(waiting: deque[Future[list[bytes]]]) -> Iterator[bytes]:
 def _stream_header(stream: Readable) -> bytes:
     header = stream.read(12)
     if not header.startswith(MAGIC):
-        raise EOFError("it does not begin as one")
+        raise EOFError("invalid magic bytes")
     if len(header) < 12 or _crc32(header[6:8]) != header[8:]:
-        raise EOFError("its header is damaged")
+        raise EOFError("invalid stream header")
     if header[6] or header[7] not in _CHECK_BYTES:
-        raise EOFError("it is of a kind that rocenv does not know")
+        raise EOFError("unknown stream flags")
     return header
 
 
@@ -129,12 +129,12 @@ def _block_header(stream: Readable) -> bytes:
         return b""
     header = first + stream.read((first[0] + 1) * 4 - 1)
     if _crc32(header[:-4]) != header[-4:]:
-        raise EOFError("the header of a block is damaged")
+        raise EOFError("a block header is damaged")
     return header
 
 
 def _block_sizes(header: bytes) -> tuple[int, int] | None:
-    """Parse the compressed and the plain size of a block; None if it does not state both."""
+    """Parse the compressed and uncompressed size of a block; None unless it states both."""
     if header[1] & _HAS_SIZES != _HAS_SIZES:
         return None
     compressed, position = _number(header, 2)
@@ -143,7 +143,7 @@ def _block_sizes(header: bytes) -> tuple[int, int] | None:
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
-    """Parse the number that begins at `position`; also give the position behind it."""
+    """Parse the number at `position`; also return the next position."""
     value = shift = 0
     for byte in data[position : position + 9]:
         position += 1
@@ -151,7 +151,7 @@ def _number(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-    raise EOFError("the header of a block is damaged")
+    raise EOFError("a block header is damaged")
 
 
 def _as_number(value: int) -> bytes:
@@ -164,7 +164,7 @@ def _as_number(value: int) -> bytes:
 
 
 def _end(header: bytes, blocks: list[tuple[int, int]]) -> bytes:
-    """Build what must follow these blocks, behind the byte that begins the index: index and footer."""
+    """Build the index and footer that must follow these blocks, without the index's first byte."""
     index = b"\0" + _as_number(len(blocks)) + b"".join(_as_number(size) for both in blocks for size in both)
     index += bytes(-len(index) % 4)
     index += _crc32(index)
@@ -176,10 +176,10 @@ def _require_end(stream: Readable, expected: bytes) -> None:
     found = stream.read(len(expected))
     if found != expected:
         raise EOFError(
-            "it ends early" if expected.startswith(found) else "its index is not that of its blocks"
+            "it ends early" if expected.startswith(found) else "its index does not match its blocks"
         )
     if stream.read(1):
-        raise EOFError("something follows its end")
+        raise EOFError("it has trailing data")
 
 
 def _crc32(data: bytes) -> bytes:
@@ -194,7 +194,7 @@ def _whole_block(start: bytes, rest: bytes, plain: int) -> list[bytes]:
 
 
 def _block(start: bytes, rest: Readable, plain: int) -> Iterator[bytes]:
-    """Decode one block as a stream of its own; small pieces, so that no large buffer is ever copied."""
+    """Decode one block as its own stream, in small chunks to avoid copying large buffers."""
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
     size = 0
     for piece in _pieces(decoder, start, rest):
@@ -210,11 +210,11 @@ def _in_one_go(start: bytes, stream: Readable) -> Iterator[bytes]:
     if not decoder.eof:
         raise EOFError("it ends early")
     if decoder.unused_data or stream.read(1):
-        raise EOFError("something follows its end")
+        raise EOFError("it has trailing data")
 
 
 def _pieces(decoder: lzma.LZMADecompressor, data: bytes, stream: Readable) -> Iterator[bytes]:
-    """Decode `data` and what follows in `stream`, until the decoder or the stream comes to an end."""
+    """Decode `data` and the rest of `stream` until the decoder or the stream ends."""
     while True:
         piece = decoder.decompress(data, CHUNK_BYTES)
         if piece:

@@ -1,10 +1,9 @@
-"""The only module that opens connections: mirrors, proxies, retries and clear errors.
+"""All network connections: mirrors, proxies, retries and clear errors.
 
-An address is tried under the mirrors that are set for it, longest prefix first, and then as it stands. A
-failure that may pass (a broken connection, 429, 5xx) is retried after a growing pause, and as often as it
-takes while each try brings new bytes; a final answer (403, 404, a certificate) is not. A server that sends
-too slowly counts as one that does not answer. Offline, no connection is opened. Callers check hashes and
-signatures themselves.
+The mirrors of an address are tried first, longest prefix first, then the address itself. Transient failures
+(a broken connection, 429, 5xx) are retried after increasing pauses, without limit while each attempt receives
+new bytes; permanent ones (403, 404, a certificate) are not. A server that is too slow counts as unreachable.
+Offline, no connection is opened. Callers verify hashes and signatures.
 """
 
 from __future__ import annotations
@@ -37,49 +36,49 @@ T = TypeVar("T")
 TRIES = 4
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may ask for hours
-SMALL_BYTES = 128 * 1024 * 1024  # a distribution's whole package index has 60 MB
-_TIMES_SHORTER = 25  # the pause after a try that brought something: 1 GB in parts of 100 KB has 10,000
+SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
+_TIMES_SHORTER = 25  # for pauses after progress: 1 GB in parts of 100 KB means 10,000 of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """The whole body of a small file, and where it came from."""
+    """The complete body of a small file, and its origin."""
 
-    url: str  # the address that was asked and answered
+    url: str  # the address that served it
     body: bytes
-    final_url: str  # where redirects led
-    etag: str = ""  # for asking again, with the same mirrors
-    unchanged: bool = False  # the server still has what the given ETag names; there is no body
-    passed_over: tuple[str, ...] = ()  # why the addresses tried before this one failed
+    final_url: str  # the address after redirects
+    etag: str = ""  # for conditional requests with the same mirrors
+    unchanged: bool = False  # the server still has the file with this ETag, so there is no body
+    passed_over: tuple[str, ...] = ()  # why earlier addresses failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """How this machine reaches servers. Threads may share one.
+    """Access to servers; threads may share it.
 
     Proxies and certificates of the environment apply (`http_proxy`, `no_proxy`, `REQUESTS_CA_BUNDLE`).
     """
 
     mirrors: Mirrors = ()
-    logins: tuple[str, ...] = ()  # further addresses whose name and password count for all of their server
-    offline: bool = False  # ROCENV_OFFLINE counts as well
+    logins: tuple[str, ...] = ()  # addresses whose user name and password apply to their whole server
+    offline: bool = False  # ROCENV_OFFLINE has the same effect
     proxy: str = ""  # for http:// if the environment names none
-    pause_s: float = 0.5  # before the second try; doubled from then on
+    pause_s: float = 0.5  # before the second attempt; doubles each time
     read_timeout_s: float = 30.0
-    least_bytes_per_s: float = 1024  # of one connection, averaged over slow_after_s
+    least_bytes_per_s: float = 1024  # per connection, averaged over slow_after_s
     slow_after_s: float = 30.0
     _local: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
     @property
     def is_offline(self) -> bool:
-        """Whether no connection may be opened."""
+        """Whether connections are forbidden."""
         return self.offline or _offline_by_environment()
 
     def candidates(self, url: str) -> tuple[str, ...]:
         """List the addresses to try for `url`, in order.
 
-        A prefix ends at a `/` or at its own last `/` or `:`, so that `…/whl` does not match `…/whl-old`. An
-        address that is only a name (`debian:pool/x.deb`) has no original to end with.
+        A prefix ends at a `/` or at its own last `/` or `:`, so `…/whl` does not match `…/whl-old`. Symbolic
+        addresses (`debian:pool/x.deb`) work through mirrors only.
         """
         matching = [(prefix, bases) for prefix, bases in self.mirrors if _is_below(url, prefix)]
         matching.sort(key=lambda mirror: -len(mirror[0]))
@@ -89,7 +88,7 @@ class Network:
         return tuple(dict.fromkeys(found))
 
     def _with_login(self, url: str) -> str:
-        """Add the name and password that a mirror on the same server has: locks and plans contain none."""
+        """Add the login of a mirror on the same server, because locks and plans contain none."""
         scheme, separator, rest = url.partition("://")
         server = re.split(r"[/?#]", rest, maxsplit=1)[0]
         bases = (base for _, bases in self.mirrors for base in bases)
@@ -101,7 +100,7 @@ class Network:
         return url
 
     def original(self, url: str) -> str:
-        """Map an address at a mirror to the original, so that locks work on any machine."""
+        """Map a mirror's address to the original, so that locks work on any machine."""
         plain = shown(url)
         for prefix, bases in self.mirrors:
             for base in map(shown, bases):
@@ -110,12 +109,12 @@ class Network:
         return plain
 
     def require_candidates(self, url: str) -> tuple[str, ...]:
-        """List `candidates(url)`; raise FetchError if there are none."""
+        """Return `candidates(url)`, or raise FetchError if there are none."""
         found = self.candidates(url)
         if not found:
             scheme = url.partition(":")[0]
             raise FetchError(
-                f"no address is known for `{url}`",
+                f"no address is configured for `{url}`",
                 hints=(f"rocenv config set mirrors.{scheme}: https://HOST/PATH/",),
                 code="no-mirror",
             )
@@ -124,7 +123,7 @@ class Network:
     def get(
         self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False
     ) -> Response:
-        """Fetch a small file, such as an index or a key; one with this ETag is not sent again.
+        """Fetch a small file, such as an index or a key, unless it still has this ETag.
 
         Where the caller checks a hash (`hashed`), it is continued after a break even if the server does not
         vouch that it is still the same file.
@@ -160,7 +159,7 @@ class Network:
             )
 
     def size_of(self, url: str) -> int:
-        """Ask how many bytes a file has, without reading it.
+        """Ask for the size of a file in bytes without reading it.
 
         Raises:
             FetchError: No address answered, or none states the size.
@@ -189,10 +188,10 @@ class Network:
             url: The address before mirrors.
             attempt: Called with one address; raises FetchError.
             on_failure: Called with each failure.
-            name: The name of the file in the error, instead of `url`.
+            name: Name of the file in errors, instead of `url`.
 
         Raises:
-            FetchError: All of them failed.
+            FetchError: All addresses failed.
         """
         failures: list[FetchError] = []
         for candidate in self.require_candidates(url):
@@ -211,12 +210,11 @@ class Network:
     ) -> Iterator[requests.Response]:
         """Send one request to one address and yield the open response (status 200, 206 or 304).
 
-        Inside the block too, network failures become FetchErrors. Read the body with
-        `body.body_chunks`.
+        Network failures inside the block also become FetchErrors. Read the body with `body.body_chunks`.
 
         Raises:
-            TransientError: The failure may pass.
-            FetchError: It will not.
+            TransientError: A retry may help.
+            FetchError: A retry will not help.
         """
         self._require_online(url)
         import requests
@@ -238,11 +236,11 @@ class Network:
             raise connection_error(url, error, *timeout) from error
 
     def pause_before(self, attempt: int, error: TransientError, *, advanced: bool = False) -> float:
-        """How many seconds to wait before try number `attempt` (2 is the first repeat).
+        """Return how many seconds to wait before attempt number `attempt` (2 is the first retry).
 
-        It does not grow after a try that `advanced`, since there may be thousands of them.
+        The pause does not grow after an attempt that `advanced`, because there may be thousands of them.
         """
-        # Spread, so that parallel downloads do not come back in step.
+        # Add jitter, so that parallel downloads do not retry in step.
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
         if advanced:
             own /= _TIMES_SHORTER
@@ -256,16 +254,17 @@ class Network:
         restart: Callable[[], object] = lambda: None,
         wait: Callable[[float], object] = time.sleep,
     ) -> T:
-        """Repeat what raises TransientError, up to TRIES times in a row that bring nothing new.
+        """Retry an attempt that raises TransientError, up to TRIES times in a row without progress.
 
         Args:
-            attempt: Is called again after a pause.
-            position: How many bytes there are so far. Bytes that arrive too slowly do not count.
-            restart: Called when a server refuses to continue, to discard what is there.
+            attempt: Called again after each pause.
+            position: Returns how many bytes have arrived. Bytes that arrive too slowly do not count.
+            restart: Called when a server refuses to resume, to discard the bytes.
             wait: Called with the seconds of each pause.
 
         Raises:
-            TransientError: That of the last try, or of the break after which a server refused to continue.
+            TransientError: From the last attempt, or from the interruption after which a server refused to
+                resume.
         """
         tries, furthest = 0, position()
         failure: TransientError | None = None
@@ -281,7 +280,7 @@ class Network:
                 advanced = reached > furthest and not is_slow
                 furthest = max(furthest, reached)
                 tries = 1 if advanced else tries + 1
-                if error.code != "range-refused" or failure is None:  # that only follows from a break
+                if error.code != "range-refused" or failure is None:  # a refusal only follows an interruption
                     failure = error
                 if tries == TRIES:
                     raise failure from None
@@ -294,12 +293,12 @@ class Network:
             reason, hint = (
                 ("ROCENV_OFFLINE is set", "unset ROCENV_OFFLINE")
                 if _offline_by_environment()
-                else ("`--offline` was given", "repeat the command without `--offline`")
+                else ("`--offline` was given", "run the command without `--offline`")
             )
             raise FetchError(f"`{shown(url)}` is needed, but {reason}", hints=(hint,), code="offline")
 
     def _session(self) -> requests.Session:
-        """Open one session per thread: requests does not promise that threads can share one."""
+        """Open one session per thread, because requests does not promise thread safety."""
         session: requests.Session | None = getattr(self._local, "session", None)
         if session is None:
             import requests
@@ -308,7 +307,7 @@ class Network:
 
             session = requests.Session()
             session.headers["User-Agent"] = f"rocenv/{__version__}"
-            # Ranges and hashes are about the file as it is stored.
+            # Ranges and hashes refer to the stored file.
             session.headers["Accept-Encoding"] = "identity"
             adapter = PacedAdapter(self.least_bytes_per_s, self.slow_after_s, self.read_timeout_s)
             session.mount("http://", adapter)
@@ -332,14 +331,14 @@ def _offline_by_environment() -> bool:
 
 
 def is_protected(url: str) -> bool:
-    """Whether nobody on the way can read or change what comes from an address."""
-    with contextlib.suppress(ValueError):  # `http://[::1/`
+    """Whether the address is encrypted, so that nobody in between can read or change the content."""
+    with contextlib.suppress(ValueError):  # such as `http://[::1/`
         return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
     return False
 
 
 def _require_encrypted_hops(url: str, response: requests.Response) -> None:
-    """Refuse a redirect from an encrypted address to one that is not."""
+    """Refuse a redirect from an encrypted address to an unencrypted one."""
     plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
     if is_protected(url) and plain:
         raise FetchError(

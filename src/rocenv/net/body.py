@@ -1,4 +1,4 @@
-"""Bodies of answers: read as they arrive, and continued after a break."""
+"""Read response bodies as they arrive, and resume them after an interruption."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CHUNK_BYTES = 256 * 1024
 
 
 def body_chunks(response: requests.Response) -> Iterator[bytes]:
-    """Yield the bytes of a body as the server stores them, never decoded: a `.gz` stays one.
+    """Yield the bytes of a body as stored on the server, never decoded: a `.gz` stays compressed.
 
-    They are yielded as they arrive, so none of them is lost when the connection breaks.
+    They are yielded on arrival, so none are lost when the connection breaks.
     """
     while chunk := response.raw.read1(CHUNK_BYTES, decode_content=False):
         yield chunk
 
 
 def strong_etag(headers: Mapping[str, str]) -> str:
-    """The ETag of an answer; "" for a weak one, which must not be used with ranges.
+    """Return the ETag of a response; "" if it is weak, because weak ones must not be used with ranges.
 
     Source: RFC 9110 13.1.5
     """
@@ -35,7 +35,7 @@ def strong_etag(headers: Mapping[str, str]) -> str:
 
 
 def require_range(url: str, response: requests.Response, first_byte: int) -> None:
-    """Raise TransientError where a server sends another part of a file than the one from `first_byte`."""
+    """Raise TransientError if a server sends a range other than the one from `first_byte`."""
     stated = response.headers.get("Content-Range", "")
     if not stated.lower().startswith(f"bytes {first_byte}-"):
         raise TransientError(
@@ -44,7 +44,7 @@ def require_range(url: str, response: requests.Response, first_byte: int) -> Non
 
 
 class Body:
-    """The body of a small file on its way; its rest is asked for where a server or a hash vouches for it."""
+    """The body of a small file in transit; it is resumed only if an ETag or a hash identifies the file."""
 
     def __init__(self, limit_bytes: int, *, hashed: bool = False) -> None:
         self.content = bytearray()
@@ -54,31 +54,31 @@ class Body:
         self._resumes = True
 
     def resume_headers(self) -> dict[str, str]:
-        """Ask for the rest, if a part is there that can be continued."""
+        """Return headers that request the rest, if the part so far can be resumed."""
         if not (self.content and (self._etag or self._hashed) and self._resumes):
             return {}
         headers = {"Range": f"bytes={len(self.content)}-"}
         return {**headers, "If-Range": self._etag} if self._etag else headers
 
     def begin(self, url: str, response: requests.Response) -> None:
-        """Continue with the answer, or start over if it begins at the first byte."""
+        """Continue with the response, or start over if it begins at the first byte."""
         if response.status_code == 206:
             require_range(url, response, len(self.content))
         else:
             self.content.clear()
-        # A date does not tell two files of the same second apart, and nobody may check the hash.
+        # A date cannot distinguish two files of the same second, and nothing may check the hash.
         self._etag = strong_etag(response.headers)
 
     def add(self, url: str, chunk: bytes) -> None:
-        """Append a chunk; raise FetchError if the file is larger than it may be."""
+        """Append a chunk; raise FetchError if the file exceeds its size limit."""
         self.content += chunk
         if len(self.content) > self._limit_bytes:
             raise FetchError(
-                f"`{shown(url)}` is larger than the {self._limit_bytes} bytes allowed for it",
+                f"`{shown(url)}` is larger than the limit of {self._limit_bytes} bytes",
                 code="too-large",
             )
 
     def start_over(self) -> None:
-        """Discard what is there, and ask for whole files from now on."""
+        """Discard the content and request the whole file from now on."""
         self.content.clear()
         self._resumes = False

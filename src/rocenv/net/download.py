@@ -1,10 +1,10 @@
-"""Download artifacts into the cache: several at a time, verified, and resumable by any later process.
+"""Download artifacts into the cache: in parallel, verified, and resumable by later processes.
 
-An artifact arrives as `<sha256>.part`, with what the server said about it in `<sha256>.part.json`, under the
-lock `<sha256>.lock`. It gets its name, its hash, once it is verified, so a file of that name is whole.
+An artifact arrives as `<sha256>.part`, with the server's identification in `<sha256>.part.json`, under the
+lock `<sha256>.lock`. It is renamed to its hash after verification, so a file with that name is complete.
 
-If nobody publishes a hash of an artifact, its size is checked, and bytes of several connections are combined
-only if the server vouches that they belong to the same file. Its hash is known from then on.
+If nobody publishes an artifact's hash, its size is checked, and bytes from several connections are combined
+only if the server guarantees that they belong to the same file. From then on, its hash is known.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _HEAD_BYTES = 512
 def fetch_all(
     artifacts: Sequence[Artifact], folder: Path, network: Network, progress: Progress
 ) -> Generator[tuple[Artifact, Path], None, None]:
-    """Yield each artifact with its verified file as soon as it is there, in order of completion.
+    """Yield each artifact with its verified file on completion, in any order.
 
-    A file of the right name and size is not hashed again: whoever unpacks it hashes it while reading. Ctrl-C,
-    or closing the generator, stops the downloads and keeps what they have.
+    A file with the right name and size is not hashed again, because it is hashed when unpacked. Ctrl-C, or
+    closing the generator, stops the downloads and keeps the partial files.
 
     Raises:
-        FetchError: At once if one artifact fails, naming it and every address that was tried. The code is
-            `gone` if all of them answer 404, `hash-mismatch` if one served other bytes, `truncated` if one
-            served too few, `offline` ...
-        PrefixError: The folder cannot be written or the disk is full.
+        FetchError: As soon as one artifact fails; names it and every address tried. The code is `gone` if all
+            of them answer 404, `hash-mismatch` if one served other bytes, `truncated` if one served too few,
+            `offline` ...
+        PrefixError: The folder is not writable, or the disk is full.
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def fetch_all(
             return _download(artifact, folder, network, stage, stop)
 
         with _workers(missing, download, stop, min(_CONNECTIONS, len(missing))) as results:
-            # After the start of the workers, so that the caller's work on these overlaps with theirs.
+            # Start the workers first, so that the caller's work overlaps with theirs.
             yield from ((artifact, folder / artifact.sha256) for artifact in ready)
             yield from results
 
@@ -79,10 +79,10 @@ def fetch_all(
 def _workers(
     missing: Sequence[Artifact], download: Callable[[Artifact], Path], stop: threading.Event, count: int
 ) -> Iterator[Iterator[tuple[Artifact, Path]]]:
-    """Download in threads while the block runs, and yield the results as they come.
+    """Download in threads while the block runs, and yield the results as they arrive.
 
-    The threads are daemons and no executor: the interpreter waits for an executor's threads at exit, and one
-    that reads from a silent server notices only after half a minute that it should stop.
+    The threads are daemons rather than an executor's: the interpreter waits for those at exit, and a thread
+    that reads from a silent server takes half a minute to notice that it should stop.
     """
     waiting: queue.SimpleQueue[Artifact] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[Artifact, Path]] = queue.SimpleQueue()
@@ -95,7 +95,7 @@ def _workers(
                 done.put((artifact, download(artifact)))
             except (queue.Empty, _Stopped):
                 return
-            except BaseException as error:  # the caller's thread raises it
+            except BaseException as error:  # raised in the caller's thread
                 failures.append(error)
                 stop.set()
 
@@ -118,7 +118,7 @@ def _results(
     while count:
         if failures:
             raise failures[0]
-        # With a limit: Windows delivers Ctrl-C only between two waits.
+        # use a timeout: Windows delivers Ctrl-C only between two waits
         with contextlib.suppress(queue.Empty):
             yield done.get(timeout=0.2)
             count -= 1
@@ -140,9 +140,9 @@ def _download(
 ) -> Path:
     key = artifact.sha256 or f"first-{hashlib.sha256(artifact.url.encode()).hexdigest()[:32]}"
     name = f"{artifact.name} {artifact.version}"
-    waiting = f"waiting for another process that fetches {name}"
+    waiting = f"waiting for another process that is downloading {name}"
     with storage_errors(folder), locked(folder / f"{key}.lock", waiting=waiting):
-        # Another process may have completed it while this one waited.
+        # Another process may have completed it in the meantime.
         if artifact.sha256 and _is_cached(artifact, folder):
             stage.skip(artifact.size_bytes)
             return folder / artifact.sha256
@@ -156,14 +156,14 @@ def _download(
 
 @dataclass(slots=True, kw_only=True)
 class _Download:
-    """One artifact on its way into its partial file."""
+    """One artifact in transit to its partial file."""
 
     artifact: Artifact
     part: PartialDownload
     network: Network
     stage: Stage
     stop: threading.Event
-    failure: FetchError | None = None  # of the address before
+    failure: FetchError | None = None  # from the previous address
 
     def report(self, failure: FetchError) -> None:
         self.failure = failure
@@ -171,14 +171,14 @@ class _Download:
     def from_address(self, url: str) -> None:
         """Complete the file from one address and verify it.
 
-        If bytes of several connections do not make the artifact, the file may have changed in between, or the
-        first bytes came from a bad mirror. So it is fetched once more in one go.
+        If bytes from several connections do not add up, the file may have changed in between, or the first
+        bytes came from a bad mirror. So download it once more over one connection.
         """
         if self.failure:
             self.stage.note(f"{self.failure.message}; trying `{shown(url)}`")
         self._receive_all(url)
         if self.part.resumed and not self.part.is_complete:
-            self.stage.note(f"the parts of {self.artifact.name} do not fit together; fetching it again")
+            self.stage.note(f"the parts of {self.artifact.name} do not match; downloading it again")
             self.part.restart()
             self._receive_all(url)
         if not self.part.is_complete or (not self.artifact.sha256 and self.part.is_web_page):
@@ -187,7 +187,7 @@ class _Download:
             raise error
 
     def _receive_all(self, url: str) -> None:
-        """Receive until the end, over as many connections as it takes while each brings something new."""
+        """Receive the whole file, over as many connections as needed while each makes progress."""
         if self.part.size_bytes != self.artifact.size_bytes:
             self.network.persist(
                 lambda: self._receive(url),
@@ -201,7 +201,7 @@ class _Download:
             raise _Stopped
 
     def _receive(self, url: str) -> None:
-        """Receive over one connection; on return the server has sent everything, or too much."""
+        """Receive over one connection until the server has sent everything, or too much."""
         if self.part.size_bytes == self.artifact.size_bytes:
             return  # the connection broke after the last byte
         headers = self.part.resume_headers(url)
@@ -220,8 +220,8 @@ class _Download:
                 self.part.write(chunk)
                 if self.part.size_bytes > self.artifact.size_bytes:
                     return
-            # Without a stated length a broken connection looks like the end, and a server may send a
-            # smaller part than asked for.
+            # Without a stated length, a broken connection looks like the end, and a server may send a smaller
+            # range than requested.
             stated = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
             is_short = self.part.size_bytes < self.artifact.size_bytes
             if is_short and (response.status_code == 206 or not stated) and not self.part.is_web_page:
@@ -252,14 +252,14 @@ class _Download:
 
 
 class PartialDownload:
-    """An open `.part` file. Whoever opens one holds the artifact's lock, and closes it.
+    """An open `.part` file; its opener holds the artifact's lock and closes the file.
 
-    Nothing is buffered, so what was written survives the process. A file beside it keeps what identifies it
-    on the server (its strong ETag, else its date); without that, a file of unknown hash is not continued.
+    Nothing is buffered, so written bytes survive the process. A companion file records what identifies it on
+    the server (a strong ETag, else the date); without it, a file of unknown hash is not resumed.
 
     Attributes:
-        size_bytes: How much of the artifact is there.
-        resumed: Whether it holds bytes of more than one connection.
+        size_bytes: The bytes so far.
+        resumed: Whether the bytes came over more than one connection.
     """
 
     def __init__(self, path: Path, artifact: Artifact, stage: Stage) -> None:
@@ -279,25 +279,25 @@ class PartialDownload:
 
     @property
     def sha256(self) -> str:
-        """The hash of what is there."""
+        """The hash of the bytes so far."""
         return self._hash.hexdigest()
 
     @property
     def is_complete(self) -> bool:
-        """Whether this is the artifact, by its size and, if it is known, its hash."""
+        """Whether this is the whole artifact, judged by its size and, if known, its hash."""
         return self.size_bytes == self._artifact.size_bytes and self._artifact.sha256 in ("", self.sha256)
 
     @property
     def is_web_page(self) -> bool:
-        """Whether it begins as HTML does."""
+        """Whether it starts like HTML."""
         self._file.seek(0)
         head = self._file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
         return head.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
 
     def resume_headers(self, url: str) -> dict[str, str]:
-        """Ask for the rest.
+        """Return headers that request the rest.
 
-        `If-Range` only to the server that gave the validator; for others the hash decides at the end.
+        Only the server that gave the validator gets `If-Range`; for others, the hash decides at the end.
         """
         if not self.size_bytes:
             return {}
@@ -311,16 +311,16 @@ class PartialDownload:
         return headers
 
     def begin(self, url: str, headers: Mapping[str, str]) -> None:
-        """Start over with a body from its first byte, and note what identifies it on the server."""
+        """Start over with a body from its first byte, and record what identifies it on the server."""
         self.restart()
         validator = strong_etag(headers) or headers.get("Last-Modified", "")
         self._validator_file.unlink(missing_ok=True)
-        # Not atomic: half of it is no JSON, and a staging file would stay behind after a kill.
+        # Not atomic: half of it is invalid JSON, and a kill would leave a temporary file behind.
         with self._validator_file.open("x", encoding="utf-8") as out:
             json.dump({"url": shown(url), "validator": validator}, out)
 
     def restart(self) -> None:
-        """Discard what is there."""
+        """Discard the bytes so far."""
         self._stage.skip(-self.size_bytes)
         self._file.truncate(0)
         self._hash = hashlib.sha256()
@@ -337,19 +337,19 @@ class PartialDownload:
         self._stage.advance(len(chunk))
 
     def become(self, final: Path) -> None:
-        """Rename the complete file, once it is on the disk."""
+        """Rename the complete file, once it is on disk."""
         os.fsync(self._file.fileno())
         self._file.close()
         self._validator_file.unlink(missing_ok=True)
         os.replace(self._path, final)
 
     def close(self) -> None:
-        """Leave it to a later process."""
+        """Close the file; a later process can resume it."""
         self._file.close()
 
 
 def _open_part(path: Path) -> FileIO:
-    """Open a partial file for reading and appending; what is no file of ours gives way to a new one."""
+    """Open a partial file for reading and appending; replace anything that is not our file."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     try:
         descriptor = open_own(path, flags)

@@ -1,4 +1,4 @@
-"""What can go wrong on the network, as errors that say which server failed and how."""
+"""Network errors that say which server failed and how."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PROXY_HINT = "check the proxy in the environment: http_proxy, https_proxy, all_
 
 
 class TransientError(FetchError):
-    """A failure that may pass, so that another try makes sense.
+    """A failure that a retry may fix.
 
     Attributes:
-        retry_after_s: The pause that the server asked for; 0 = none.
+        retry_after_s: The pause that the server requested; 0 = none.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class TransientError(FetchError):
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     """Combine the failures of all addresses of the file `name`.
 
-    The code is `gone` only if every address said so: a mirror that is down says nothing about the file.
+    The code is `gone` only if every address said so: an unreachable mirror says nothing about the file.
     """
     if len(failures) == 1 and f"`{name}`" in failures[0].message:
         return failures[0]
@@ -42,11 +42,11 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     code = next((worse for worse in ("hash-mismatch", "truncated") if worse in codes), code)
     hints = tuple(dict.fromkeys(hint for failure in failures for hint in failure.hints))
     reasons = "; ".join(failure.message for failure in failures)
-    return FetchError(f"cannot fetch `{name}`: {reasons}", hints=hints, code=code)
+    return FetchError(f"cannot download `{name}`: {reasons}", hints=hints, code=code)
 
 
 def mirror_hint(url: str) -> str:
-    """The command that puts another address in front of the one that failed."""
+    """Return the command that adds a mirror for the failed address."""
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
     return (
@@ -55,7 +55,7 @@ def mirror_hint(url: str) -> str:
 
 
 def status_error(url: str, response: requests.Response) -> FetchError:
-    """The error for a status that brings no bytes."""
+    """Return the error for a status without content."""
     status = response.status_code
     phrase = f" ({response.reason})" if response.reason else ""
     message = f"`{shown(url)}` answers {status}{phrase}"
@@ -66,7 +66,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
         return FetchError(message, hints=hints, code="forbidden")
     if status == 407:
         return FetchError(
-            f"the proxy requires a name and a password for `{shown(url)}`", hints=(_PROXY_HINT,)
+            f"the proxy requires a user name and password for `{shown(url)}`", hints=(_PROXY_HINT,)
         )
     if status == 416:
         return TransientError(message, code="range-refused")
@@ -75,7 +75,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
             message,
             code="server-error",
             retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
-            hints=("repeat the command later; it continues where it stopped", *hints),
+            hints=("run the command again later; it continues where it stopped", *hints),
         )
     return FetchError(message, hints=hints)
 
@@ -83,7 +83,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
 def connection_error(
     url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
 ) -> FetchError:
-    """Explain an exception of requests or urllib3: who did not answer, and in which way."""
+    """Explain an exception of requests or urllib3: which server failed, and how."""
     import socket
     import ssl
 
@@ -97,24 +97,24 @@ def connection_error(
     hints: tuple[str, ...] = (mirror_hint(url),)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return FetchError(
-            f"the certificate of `{host}` is not trusted, so `{shown(url)}` was not fetched",
+            f"the certificate of `{host}` is not trusted, so `{shown(url)}` was not downloaded",
             hints=("behind a proxy that inspects TLS, set REQUESTS_CA_BUNDLE to its certificate", *hints),
             code="certificate",
         )
     if isinstance(error, (exceptions.InvalidURL, exceptions.InvalidSchema, exceptions.TooManyRedirects)):
-        return FetchError(f"`{shown(url)}` leads nowhere: {error}")
+        return FetchError(f"`{shown(url)}` is not a usable address: {error}")
     if isinstance(error, exceptions.ProxyError):
         return TransientError(
-            f"the proxy for `{host}` does not work, so `{shown(url)}` was not fetched",
+            f"the proxy for `{host}` does not work, so `{shown(url)}` was not downloaded",
             hints=(_PROXY_HINT,),
             code="unreachable",
         )
     reason = f"the connection to `{host}` broke"
     for kind, text in (
-        (socket.gaierror, f"the name `{host}` is unknown (no such host, or no network)"),
-        (ConnectionRefusedError, f"`{host}` refuses the connection"),
-        (exceptions.ConnectTimeout, f"`{host}` does not answer within {connect_timeout_s:g} s"),
-        (TimeoutError, f"`{host}` has sent nothing for {read_timeout_s:g} s"),
+        (socket.gaierror, f"cannot resolve the name `{host}` (no such host, or no network)"),
+        (ConnectionRefusedError, f"`{host}` refused the connection"),
+        (exceptions.ConnectTimeout, f"`{host}` did not answer within {connect_timeout_s:g} s"),
+        (TimeoutError, f"`{host}` sent nothing for {read_timeout_s:g} s"),
     ):
         if any(isinstance(cause, kind) for cause in causes):
             reason = text
@@ -124,12 +124,12 @@ def connection_error(
             reason = f"`{host}` is too slow: {cause.bytes_per_s:.1f} bytes/s"
         elif isinstance(cause, IncompleteRead):
             whole = cause.partial + cause.expected
-            reason = f"{reason}: the answer is truncated ({cause.partial} of {whole} bytes arrived)"
-    return TransientError(f"{reason} while fetching `{shown(url)}`", hints=hints, code="unreachable")
+            reason = f"{reason}: the response was truncated ({cause.partial} of {whole} bytes arrived)"
+    return TransientError(f"{reason} while downloading `{shown(url)}`", hints=hints, code="unreachable")
 
 
 def _retry_after_s(header: str) -> float:
-    """Parse a `Retry-After` header in either of its forms; 0 if it is neither."""
+    """Parse either form of a `Retry-After` header; 0 if it is invalid."""
     import urllib3
 
     try:
@@ -139,7 +139,7 @@ def _retry_after_s(header: str) -> float:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it wraps; requests and urllib3 hide causes in arguments and in `reason`."""
+    """Yield an error and its causes; requests and urllib3 hide some in arguments and in `reason`."""
     waiting, seen = [error], set[int]()
     while waiting:
         cause = waiting.pop(0)
@@ -154,5 +154,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
-    except ValueError:  # `http://[::1/`
+    except ValueError:  # such as `http://[::1/`
         return SplitResult("", "", url, "", "")

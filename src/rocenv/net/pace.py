@@ -1,7 +1,7 @@
-"""End connections over which almost nothing arrives.
+"""Close connections that deliver almost nothing.
 
-A timeout starts anew with every byte, so a server that sends one byte every two seconds would never run into
-it. What is measured here is every read from the socket, of headers as well as of bodies.
+Every byte restarts a timeout, so a server that sends one byte every two seconds would never hit it. This
+module measures every read from the socket, of headers as well as bodies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TooSlow(Exception):
-    """An answer arrives more slowly than the minimum speed allows."""
+    """A response arrives below the minimum speed."""
 
     def __init__(self, bytes_per_s: float) -> None:
         super().__init__(f"{bytes_per_s:.3g} bytes per second")
@@ -29,11 +29,11 @@ class TooSlow(Exception):
 
 
 class PacedAdapter(HTTPAdapter):
-    """Opens connections that raise TooSlow while an answer is read.
+    """Opens connections that raise TooSlow while a response is read.
 
     Args:
         least_bytes_per_s: The minimum speed.
-        over_s: The seconds of waiting that it is averaged over.
+        over_s: The seconds of waiting over which it is averaged.
         timeout_s: The longest that one read can take.
     """
 
@@ -45,18 +45,18 @@ class PacedAdapter(HTTPAdapter):
         super().__init__()
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        """Make the connections of this machine itself."""
+        """Set up direct connections."""
         super().init_poolmanager(*args, **options)
         self._pace(self.poolmanager)
 
     def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
-        """Make the connections through a proxy."""
+        """Set up connections through a proxy."""
         manager = super().proxy_manager_for(*args, **options)
         self._pace(manager)
         return manager
 
     def _pace(self, manager: PoolManager) -> None:
-        if manager.pool_classes_by_scheme.get("http") is HTTPConnectionPool:  # else a proxy of another kind
+        if manager.pool_classes_by_scheme.get("http") is HTTPConnectionPool:  # else another proxy type
             manager.pool_classes_by_scheme = self._pools
 
 
@@ -106,12 +106,12 @@ class _PacedReader(io.RawIOBase):
         begin = monotonic()
         count = self._raw.readinto(buffer)
         took_s = monotonic() - begin
-        if took_s < self._timeout_s + 1:  # else the machine slept meanwhile
+        if took_s < self._timeout_s + 1:  # otherwise the machine slept meanwhile
             self._judge(count or 0, took_s)
         return count
 
     def _judge(self, count: int, took_s: float) -> None:
-        # Only waiting for the server counts, not what the caller does between two reads.
+        # Only waiting for the server counts, not the caller's work between two reads.
         self._received += count
         self._waited_s += took_s
         if self._waited_s < self._over_s:

@@ -1,1 +1,1 @@
-"""The ladder of `verify`: what the vendor libraries can really do here, each rung in a process of its own."""
+"""The ladder of `verify`: what the vendor libraries can do on this machine, one process per rung."""

@@ -1,8 +1,8 @@
 """The child process of one rung.
 
-Reads a Task from stdin and writes one Answer to stdout, one line of JSON each. Whatever vendor libraries
-print, on whichever stream, goes to stderr. Exit code 0 says that there is an answer, of whatever kind; what
-ends this process otherwise is what the parent reports.
+It reads a Task from stdin and writes one Answer to stdout, each as one line of JSON. Whatever vendor
+libraries print goes to stderr. Exit code 0 means that there is an answer of any kind; otherwise the parent
+reports how this process ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def answer(rung: str, task: Task) -> Answer:
-    """Run a rung, then look at where every library that it needed came from."""
+    """Run a rung, then check where every library that it used came from."""
     session = Session(task)
     found = _attempt(RUNGS[rung], session)
     leaks = session.leaks()
@@ -46,12 +46,12 @@ def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:
 
 
 def main(rung: str) -> NoReturn:
-    """Answer on the original stdout, and leave without running the vendor libraries' destructors."""
+    """Answer on the original stdout, and exit without running the vendor libraries' destructors."""
     out = own_process.keep_stdout()
     windows.watch_faults()
     line = json.dumps(asdict(answer(rung, Task.from_plain(json.load(sys.stdin)))))
     own_process.flush_c_streams()
     sys.stderr.flush()
     os.write(out, line.encode() + b"\n")
-    # Destructors of a runtime crash at exit now and then, after all that was asked was answered.
+    # Runtime destructors occasionally crash at exit, after all work is done.
     os._exit(0)

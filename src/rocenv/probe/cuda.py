@@ -1,9 +1,9 @@
-"""CUDA's driver API and cuBLAS, of ZLUDA or NVIDIA: prototypes and constants, and the GPU that programs get.
+"""CUDA's driver API and cuBLAS, from ZLUDA or NVIDIA: prototypes, constants, and GPU selection.
 
 Only the child process of a rung imports this.
 
 Source: https://docs.nvidia.com/cuda/cuda-driver-api/ and https://docs.nvidia.com/cuda/cublas/ (11.8, 13.0);
-lshqqytiger/ZLUDA@5e71745 zluda/src/cuda.rs and zluda_blas/src/lib.rs for what ZLUDA answers to.
+lshqqytiger/ZLUDA@5e71745 zluda/src/cuda.rs and zluda_blas/src/lib.rs for the functions that ZLUDA implements.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ _OPERATION_NONE = 0
 _R_16F = 2
 _COMPUTE_32F = 68
 _GEMM_DEFAULT = -1
-# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: else parts of a float16 product may be summed in float16.
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: otherwise parts of a float16 product may be summed in
+# float16.
 _MATH_FULL_REDUCTION = 16
 
-_out = c_void_p  # a pointer that the caller gets something through; ctypes passes byref() and buffers
+_out = c_void_p  # an output pointer; ctypes passes byref() and buffers
 _device_address = c_void_p  # CUdeviceptr, 64 bits
 _matrix = [c_void_p, c_int]  # address, leading dimension
 _typed_matrix = [c_void_p, c_int, c_int]  # address, type, leading dimension
 _shape = [c_void_p, c_int, c_int, c_int, c_int, c_int]  # handle, operations of A and B, m, n, k
 
-# name -> argument types; all of them answer with a status, 0 = success.
+# name -> argument types; every function returns a status, 0 = success.
 PROTOTYPES: dict[str, list[Any]] = {
     "cuInit": [c_uint],
     "cuDriverGetVersion": [POINTER(c_int)],
@@ -106,8 +107,8 @@ BLAS = BlasCalls(
     result_apart=False,
     computation=(_COMPUTE_32F, _GEMM_DEFAULT),
 )
-# Our own kernel for the rung `gemm`, with the arguments and groups of gemm.SOURCE, in the least that every
-# compiler of PTX takes: no shared memory, no instruction younger than sm_30.
+# Our kernel for the rung `gemm`, with the arguments and groups of gemm.SOURCE. It uses only what every PTX
+# compiler supports: no shared memory, no instruction newer than sm_30.
 KERNEL = b"""\
 // C = A * B, row-major n x n, n a multiple of 16.
 // Launch 16x16 threads on an (n/16) x (n/16) grid.
@@ -185,11 +186,11 @@ step:
 
 
 def open_device(session: Session) -> str:
-    """Make the first device current, the one that programs take, and describe it.
+    """Make the first device current, which programs use, and describe it.
 
     Raises:
         NoDevice: There is none.
-        Failure: It is not ZLUDA's, its target is another, or HIP sees a GPU that ZLUDA does not.
+        Failure: It is not ZLUDA's, has another target, or HIP sees a GPU that ZLUDA does not.
     """
     driver = session.library("nvcuda")
     zluda = "hip" in session.task.libraries
@@ -203,12 +204,12 @@ def open_device(session: Session) -> str:
     driver.call("cuDeviceGet", ctypes.byref(device), 0)
     driver.call("cuDeviceGetName", name, len(name), device)
     driver.call("cuDeviceTotalMem_v2", ctypes.byref(memory), device)
-    shown = name.value.decode("utf-8", "replace").strip() or "a GPU without a name"
+    shown = name.value.decode("utf-8", "replace").strip() or "an unnamed GPU"
     if zluda:
         if not shown.endswith(_ZLUDA):
-            raise Failure(f"nvcuda is not ZLUDA's: its device calls itself `{shown}`, without {_ZLUDA}")
+            raise Failure(f"nvcuda is not ZLUDA's: its device name `{shown}` lacks {_ZLUDA}")
         _require_target(session, driver, device)
-    target = session.task.target if zluda else "target not compared, there is no HIP behind it"
+    target = session.task.target if zluda else "target unknown without HIP"
     context = ctypes.c_void_p()
     driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     driver.call("cuCtxSetCurrent", context)
@@ -216,38 +217,38 @@ def open_device(session: Session) -> str:
 
 
 def _require_blind_hip(session: Session, answer: str) -> None:
-    """Raise Failure if HIP sees a GPU: then it is ZLUDA that does not get on with what is installed here."""
+    """Raise Failure if HIP sees a GPU, because then ZLUDA is incompatible with the installed software."""
     try:
         found = hip.devices(session.library("hip"))
     except NoDevice:
         return
     seen = ", ".join(f"{each.name} ({each.target})" for each in found)
     raise Failure(
-        f"HIP sees {seen}, ZLUDA does not ({answer.removeprefix(NO_GPU + ': ')}): "
-        "is the build older than what the display driver asks for?"
+        f"HIP sees {seen}, but ZLUDA does not ({answer.removeprefix(NO_GPU + ': ')}): "
+        "is the build too old for the display driver?"
     )
 
 
 def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> None:
-    """Raise Failure unless the first GPU of HIP, which is ZLUDA's first, has the set's target."""
+    """Raise Failure unless HIP's first GPU, which is also ZLUDA's, has the set's target."""
     found = hip.devices(session.library("hip"))
     target, first = session.task.target, found[0]
     if first.target == target:
         return
     integrated = " integrated" if _is_integrated(driver, device) else ""
-    text = f"the first{integrated} GPU is {first.name} ({first.target}), the set is for {target}"
+    text = f"the first{integrated} GPU is {first.name} ({first.target}), but the set is for {target}"
     right = [each for each in found if each.target == target]
     if not right:
         raise Failure(text)
     number = _number(right[0].ordinal)
     raise Failure(
-        f"{text}, which {right[0].name} has: with {VISIBLE}={number} programs see that one; "
+        f"{text}, which is {right[0].name}: with {VISIBLE}={number}, programs see that one; "
         "if the env sets it, `rocenv create NEW --from LOCK` on this machine chooses the right one"
     )
 
 
 def _number(ordinal: int) -> str:
-    """What the variable calls the GPU that has this number among those that it lets programs see."""
+    """Return the variable's number for the GPU with this number among the visible ones."""
     visible = [each.strip() for each in os.environ.get(VISIBLE, "").split(",")]
     return visible[ordinal] if ordinal < len(visible) and visible[ordinal] else str(ordinal)
 

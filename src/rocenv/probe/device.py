@@ -1,6 +1,6 @@
-"""Memory, kernels and matrix products on a GPU: the same calls in HIP and CUDA, under other names.
+"""Memory, kernels and matrix products on a GPU, with the same calls in HIP and CUDA.
 
-`hip.py` and `cuda.py` hold the names, as data.
+`hip.py` and `cuda.py` define the function names as data.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class NoDevice(Exception):
 
 
 class NotAllocated(CallError):
-    """The runtime did not grant memory."""
+    """The runtime refused to allocate memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeCalls:
-    """What an API calls its functions."""
+    """An API's function names."""
 
     role: str  # of its library
     allocate: str
     free: str
     upload: str
     download: str
-    upload_kind: tuple[int, ...] = ()  # what follows destination, source and size
+    upload_kind: tuple[int, ...] = ()  # arguments after destination, source and size
     download_kind: tuple[int, ...] = ()
-    fill: str  # a byte, over and over
+    fill: str  # fills memory with one byte value
     memory_info: str
     synchronize: str
     load_module: str
@@ -52,26 +52,26 @@ class RuntimeCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlasCalls:
-    """What a BLAS calls its functions, and its constants."""
+    """The function names and constants of a BLAS."""
 
     role: str
     create: str
     destroy: str
-    settings: tuple[tuple[str, int], ...]  # calls made on a new handle
+    settings: tuple[tuple[str, int], ...]  # calls on a new handle
     sgemm: str
     gemm_ex: str
     no_transpose: int
     float16: int
-    result_apart: bool  # gemm_ex takes the result as D beside the C that is added
-    computation: tuple[int, ...]  # the end of gemm_ex: the type to compute in, the algorithm …
+    result_apart: bool  # gemm_ex takes the result as D, separate from the addend C
+    computation: tuple[int, ...]  # final arguments of gemm_ex: compute type, algorithm …
 
 
 def count_devices(
     library: Library, start: str, count: str, none: tuple[int, ...], why_none: Callable[[str], str]
 ) -> int:
-    """Initialise an API with `start` and count its devices; raises NoDevice if there is none.
+    """Initialise an API with `start` and count its devices; raise NoDevice if there is none.
 
-    Where there is no device its functions answer one of `none`; `why_none` words that for people.
+    Without a device, the functions return one of `none`; `why_none` turns that into a text.
     """
     found = ctypes.c_int(0)
     for call, argument in ((start, 0), (count, ctypes.byref(found))):
@@ -80,19 +80,19 @@ def count_devices(
             raise NoDevice(why_none(f"{call} answered {status} {library.status_name(status)}".rstrip()))
         library.check(call, status)
     if found.value < 1:
-        raise NoDevice(why_none(f"{count} found none"))
+        raise NoDevice(why_none(f"{count} found no devices"))
     return found.value
 
 
 class Runtime:
-    """The API that allocates and launches, with a device made current."""
+    """The API that allocates and launches, with a current device."""
 
     def __init__(self, library: Library, calls: RuntimeCalls) -> None:
         self._library = library
         self._calls = calls
 
     def allocate(self, size_bytes: int) -> ctypes.c_void_p:
-        """The address of memory on the device; raises NotAllocated where there is none left."""
+        """Return the address of new device memory; raise NotAllocated if there is not enough."""
         address = ctypes.c_void_p()
         call = self._calls.allocate
         try:
@@ -102,7 +102,7 @@ class Runtime:
         return address
 
     def free(self, address: ctypes.c_void_p) -> None:
-        """Give memory back."""
+        """Free memory."""
         self._library.call(self._calls.free, address)
 
     def upload(self, address: ctypes.c_void_p, data: bytes) -> None:
@@ -111,33 +111,33 @@ class Runtime:
         self._library.call(calls.upload, address, data, len(data), *calls.upload_kind)
 
     def download(self, address: ctypes.c_void_p, size_bytes: int) -> bytes:
-        """What the device holds; waits for what was launched before."""
+        """Copy data from the device, after earlier launches have finished."""
         calls, data = self._calls, ctypes.create_string_buffer(size_bytes)
         self._library.call(calls.download, data, address, size_bytes, *calls.download_kind)
         return data.raw
 
     def fill(self, address: ctypes.c_void_p, value: int, size_bytes: int) -> None:
-        """Start filling memory on the device with a byte."""
+        """Start filling device memory with a byte."""
         self._library.call(self._calls.fill, address, value, size_bytes)
 
     def memory_info(self) -> tuple[int, int]:
-        """How many bytes the device has free, and how many there are."""
+        """Return the free and total bytes of the device."""
         free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
         self._library.call(self._calls.memory_info, ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
 
     def synchronize(self) -> None:
-        """Wait for what was launched."""
+        """Wait for earlier launches."""
         self._library.call(self._calls.synchronize)
 
     def load_module(self, image: bytes) -> ctypes.c_void_p:
-        """The handle of a loaded kernel image."""
+        """Load a kernel image and return its handle."""
         module = ctypes.c_void_p()
         self._library.call(self._calls.load_module, ctypes.byref(module), image)
         return module
 
     def find_function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
-        """A kernel of a loaded image."""
+        """Return a kernel of a loaded image."""
         function = ctypes.c_void_p()
         self._library.call(self._calls.find_function, ctypes.byref(function), module, name.encode())
         return function
@@ -149,17 +149,17 @@ class Runtime:
         block: tuple[int, int, int],
         arguments: Sequence[ctypes.c_void_p | ctypes.c_int],
     ) -> None:
-        """Start a kernel on these groups of threads."""
+        """Launch a kernel with these group counts and sizes."""
         pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
         self._library.call(self._calls.launch, function, *grid, *block, 0, None, pointers, None)
 
     def unload_module(self, module: ctypes.c_void_p) -> None:
-        """Forget a loaded image."""
+        """Unload an image."""
         self._library.call(self._calls.unload_module, module)
 
 
 class Buffer:
-    """Memory on the device, freed at the end of the `with` block that it belongs to."""
+    """Device memory, freed at the end of its `with` block."""
 
     def __init__(self, runtime: Runtime, size_bytes: int) -> None:
         self._runtime = runtime
@@ -175,17 +175,17 @@ class Buffer:
             self._runtime.free(self.address)
 
     def write(self, data: bytes) -> None:
-        """Copy `data`, as long as the buffer, to the device."""
+        """Copy `data`, which must have the buffer's size, to the device."""
         self._runtime.upload(self.address, data)
 
     def read(self) -> bytes:
-        """What the device holds."""
+        """Return the content of the buffer."""
         return self._runtime.download(self.address, self.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """C = A*B on the device, row-major n x n, C already poisoned."""
+    """C = A*B on the device, row-major n x n; C is poisoned beforehand."""
 
     n: int
     precision: Precision
@@ -195,7 +195,7 @@ class Product:
 
 
 class Blas:
-    """A BLAS with a handle, destroyed at the end of the `with` block."""
+    """A BLAS with a handle, destroyed at the end of its `with` block."""
 
     def __init__(self, library: Library, calls: BlasCalls) -> None:
         self._library = library
@@ -213,8 +213,8 @@ class Blas:
             self._library.call(self._calls.destroy, self._handle)
 
     def multiply(self, product: Product) -> None:
-        """Start C = A*B, summed in float32."""
-        # BLAS is column-major: asked for B*A it sees the transposes, and leaves A*B row-major.
+        """Start C = A*B, accumulated in float32."""
+        # BLAS is column-major: computing B*A of the transposes yields A*B in row-major order.
         calls, n = self._calls, product.n
         one, zero = ctypes.byref(ctypes.c_float(1)), ctypes.byref(ctypes.c_float(0))
         a, b, c = product.a.address, product.b.address, product.c.address

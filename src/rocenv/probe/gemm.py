@@ -1,8 +1,9 @@
-"""The matrix product that proves a GPU right: kernel source, input, float64 reference, bound, comparison.
+"""The matrix product that tests a GPU: kernel source, input, float64 reference, bound, comparison.
 
 Pure. Matrices are flat, row-major lists of n*n numbers. The bound is the standard one for an inner product
-summed in any order, with or without fused multiply-add: |C - AB| <= gamma_k |A||B|, where
-gamma_k = k u / (1 - k u).
+summed in any order, with or without fused multiply-add: |C - AB| <= gamma_k |A||B|, where gamma_k = k u / (1
+- k u).
+
 Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.5.
 """
 
@@ -21,8 +22,8 @@ Precision = Literal["float32", "float16"]
 
 KERNEL = "sgemm"
 TILE = 16
-# Only builtins that the compiler knows to need no implicit kernel argument: blockIdx and threadIdx are
-# spelled differently from release to release, and blockDim reads a hidden one.
+# Uses only builtins that need no implicit kernel argument: the spelling of blockIdx and threadIdx differs
+# between releases, and blockDim reads a hidden argument.
 SOURCE = """\
 // C = A * B, row-major n x n, n a multiple of 16.
 // Launch 16x16 work-groups on an (n/16) x (n/16) grid; no implicit kernel argument is read.
@@ -47,50 +48,50 @@ extern "C" __global__ __launch_bounds__(256) void sgemm(const float* A, const fl
 
 _FORMAT = {"float32": "f", "float16": "e"}
 _BITS = {"float32": "I", "float16": "H"}
-# A quiet NaN with a payload that no arithmetic makes.
+# A quiet NaN with a payload that no arithmetic produces.
 _POISON = {"float32": b"\xfe\xca\xde\x7f", "float16": b"\xda\x7e"}
 _SIGNIFICAND = {"float32": 24, "float16": 11}
 _U64, _U32, _U16 = 2.0**-53, 2.0**-24, 2.0**-11
-# Matrix units may flush subnormal float16 results to zero; below the smallest normal number nothing is asked.
+# Matrix units may flush subnormal float16 results to zero, so smaller numbers are not checked.
 _TINY_F16 = 2.0**-14
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One element of the product and how far a correct result may be from it."""
+    """One element of the product, and the tolerance of a correct result."""
 
     value: float
     tolerance: float
 
 
 def random_values(seed: int, count: int, precision: Precision) -> list[float]:
-    """Make `count` numbers in [-1, 1), exact in `precision` and using all its bits, none of them zero."""
+    """Generate `count` numbers in [-1, 1), exact in `precision`, using all its bits, never zero."""
     bits = _SIGNIFICAND[precision]
     words = struct.unpack(f"<{count}i", Random(seed).randbytes(4 * count))
     return [((word >> (32 - bits)) or 1) / 2 ** (bits - 1) for word in words]
 
 
 def pack(values: Sequence[float], precision: Precision) -> bytes:
-    """The numbers as the device sees them."""
+    """Encode numbers for the device."""
     return struct.pack(f"<{len(values)}{_FORMAT[precision]}", *values)
 
 
 def unpack(data: bytes, precision: Precision) -> list[float]:
-    """The numbers in `data`."""
+    """Decode numbers from the device."""
     item = _FORMAT[precision]
     return list(struct.unpack(f"<{len(data) // struct.calcsize(item)}{item}", data))
 
 
 def poison(count: int, precision: Precision) -> bytes:
-    """What an output is filled with before the run: a NaN that no arithmetic makes."""
+    """Return the initial content of an output: a NaN that no arithmetic produces."""
     return _POISON[precision] * count
 
 
 def expected_element(row: Iterable[float], column: Iterable[float], precision: Precision) -> Expected:
-    """One inner product in float64 and its bound, for products accumulated in float32."""
+    """Compute one inner product in float64 and its bound, for products accumulated in float32."""
     products = list(map(mul, row, column))
     value = sum(products)
-    # The reference is itself rounded, in float64.
+    # The float64 reference is itself rounded.
     bound = (_gamma(len(products), _U32) + _gamma(len(products), _U64)) * sum(map(abs, products))
     if precision == "float16":
         bound += _U16 * (abs(value) + bound) + _TINY_F16
@@ -98,20 +99,20 @@ def expected_element(row: Iterable[float], column: Iterable[float], precision: P
 
 
 def expected_product(a: Sequence[float], b: Sequence[float], n: int, precision: Precision) -> list[Expected]:
-    """Every element of A*B in float64 with its bound."""
+    """Compute every element of A*B in float64 with its bound."""
     columns = [b[j::n] for j in range(n)]
     rows = (a[i * n : (i + 1) * n] for i in range(n))
     return [expected_element(row, column, precision) for row in rows for column in columns]
 
 
 def difference(data: bytes, expected: Sequence[Expected], n: int, precision: Precision) -> str:
-    """What is wrong with the result `data`, or "" if every element is within its bound."""
+    """Describe what is wrong with the result `data`, or return "" if every element is within its bound."""
     bits = _BITS[precision]
     poisoned = struct.unpack(f"<{bits}", _POISON[precision])[0]
     unwritten = struct.unpack(f"<{len(expected)}{bits}", data).count(poisoned)
     if unwritten:
         return f"{unwritten} of {len(expected)} elements were never written"
-    # `not <=` so that NaN counts as wrong.
+    # `not <=`, so that NaN counts as wrong
     wrong = [
         (index, value)
         for index, (value, want) in enumerate(zip(unpack(data, precision), expected, strict=True))

@@ -2,8 +2,8 @@
 
 Only the child process of a rung imports this.
 
-Source: ROCm/HIP include/hip/hip_runtime_api.h and hiprtc.h (rocm-5.7.1, 6.0.0, 6.2.0, develop);
-ROCm/rocBLAS library/include/internal/rocblas-{types,functions,auxiliary}.h.
+Source: ROCm/HIP include/hip/hip_runtime_api.h and hiprtc.h (rocm-5.7.1, 6.0.0, 6.2.0, develop); ROCm/rocBLAS
+library/include/internal/rocblas-{types,functions,auxiliary}.h
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocenv.probe.session import Session
 
 NO_DEVICE = 100  # hipErrorNoDevice
-INVALID_DEVICE = 101  # hipErrorInvalidDevice: what hipInit answers without a kernel driver in some releases
+INVALID_DEVICE = 101  # hipErrorInvalidDevice: returned by hipInit without a kernel driver in some releases
 _HOST_TO_DEVICE, _DEVICE_TO_HOST = 1, 2
 _PLACE = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _PLACE_BYTES = 64
@@ -32,7 +32,7 @@ _OPERATION_NONE = 111
 _F16_R, _F32_R = 150, 151
 _GEMM_ALGO_STANDARD, _NO_SOLUTION_INDEX, _GEMM_FLAGS_NONE = 0, 0, 0
 
-_out = c_void_p  # a pointer that the caller gets something through; ctypes passes byref() and buffers
+_out = c_void_p  # an output pointer; ctypes passes byref() and buffers
 _sgemm = [
     *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, operations of A and B, m, n, k
     *(_out, c_void_p, c_int, c_void_p, c_int),  # alpha; A, lda; B, ldb
@@ -45,7 +45,7 @@ _gemm_ex = [
     *(c_int, c_int, c_int, c_uint),  # compute type, algorithm, solution index, flags
 ]
 
-# name -> argument types; all of them answer with a status, 0 = success.
+# name -> argument types; every function returns a status, 0 = success.
 PROTOTYPES: dict[str, list[Any]] = {
     "hipInit": [c_uint],
     "hipRuntimeGetVersion": [POINTER(c_int)],
@@ -113,7 +113,7 @@ BLAS = BlasCalls(
 
 
 class DevicePropertiesR0000(ctypes.Structure):
-    """The head of `hipDeviceProp_t` as `hipGetDeviceProperties` fills it (measured in 5.7.1: 792 bytes)."""
+    """The start of `hipDeviceProp_t` as filled by `hipGetDeviceProperties` (5.7.1: 792 bytes, measured)."""
 
     _fields_ = (
         ("name", ctypes.c_char * 256),
@@ -122,12 +122,12 @@ class DevicePropertiesR0000(ctypes.Structure):
         ("warp_size", c_int),
         ("_to_arch", ctypes.c_char * 116),
         ("gcn_arch_name", ctypes.c_char * 256),
-        ("_rest", ctypes.c_char * 4096),  # room for what later releases append
+        ("_rest", ctypes.c_char * 4096),  # space for fields of later releases
     )
 
 
 class DevicePropertiesR0600(ctypes.Structure):
-    """The head of `hipDeviceProp_t` as `hipGetDevicePropertiesR0600` fills it (6.0 and later: 1472 bytes)."""
+    """The start of `hipDeviceProp_t` as filled by `hipGetDevicePropertiesR0600` (since 6.0: 1472 bytes)."""
 
     _fields_ = (
         ("name", ctypes.c_char * 256),
@@ -143,20 +143,20 @@ class DevicePropertiesR0600(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU as the runtime describes it."""
+    """A GPU as described by the runtime."""
 
     ordinal: int
-    target: str  # without `:xnack-` and the like
+    target: str  # without `:xnack-` and other features
     name: str
     memory_bytes: int
     wave: int
 
 
 def open_device(session: Session) -> str:
-    """Choose the first GPU of the right target and describe it; raise as `choose_device`."""
+    """Choose the first GPU of the right target and describe it; raises as `choose_device` does."""
     device = choose_device(session)
     return (
-        f"{device.name or 'a GPU without a name'}, {session.describe_target()}, "
+        f"{device.name or 'an unnamed GPU'}, {session.describe_target()}, "
         f"{device.memory_bytes / 2**30:.1f} GiB, wave {device.wave}"
     )
 
@@ -165,8 +165,8 @@ def choose_device(session: Session) -> Device:
     """Choose the first GPU of the right target, and make it current.
 
     Raises:
-        NoDevice: There is none.
-        Failure: None has the target.
+        NoDevice: There is no GPU.
+        Failure: No GPU has the target.
     """
     runtime = session.library("hip")
     found = devices(runtime)
@@ -175,19 +175,19 @@ def choose_device(session: Session) -> Device:
             runtime.call("hipSetDevice", device.ordinal)
             return device
     raise Failure(
-        f"the GPU is {', '.join(device.target or '(nameless)' for device in found)}, "
-        f"the set is for {session.describe_target()}"
+        f"the GPU is {', '.join(device.target or '(unnamed)' for device in found)}, "
+        f"but the set is for {session.describe_target()}"
     )
 
 
 def devices(runtime: Library) -> list[Device]:
-    """The GPUs that HIP sees, one at least; raises NoDevice where it sees none."""
+    """List HIP's GPUs, at least one; raise NoDevice if there is none."""
     count = count_devices(runtime, "hipInit", "hipGetDeviceCount", (NO_DEVICE, INVALID_DEVICE), _why_none)
     return [_describe(runtime, ordinal) for ordinal in range(count)]
 
 
 def _describe(runtime: Library, ordinal: int) -> Device:
-    # 6.0 changed the structure and gave the function that fills it a new name.
+    # 6.0 changed the structure and renamed the function that fills it.
     modern = runtime.has("hipGetDevicePropertiesR0600")
     properties = DevicePropertiesR0600() if modern else DevicePropertiesR0000()
     name = "hipGetDevicePropertiesR0600" if modern else "hipGetDeviceProperties"
@@ -202,7 +202,7 @@ def _describe(runtime: Library, ordinal: int) -> Device:
 
 
 def place_on_bus(runtime: Library, ordinal: int) -> str:
-    """Where a GPU sits, `0000:03:00.0`, "" where HIP does not say."""
+    """Return a GPU's PCI address, `0000:03:00.0`; "" if HIP does not provide it."""
     text = ctypes.create_string_buffer(_PLACE_BYTES)
     if not runtime.has("hipDeviceGetPCIBusId"):
         return ""
@@ -214,11 +214,9 @@ def place_on_bus(runtime: Library, ordinal: int) -> str:
 
 def _why_none(answer: str) -> str:
     if os.name == "posix":
-        # The kernel driver's door; under WSL 2 it is /dev/dxg.
+        # The kernel driver's device file; under WSL 2 it is /dev/dxg.
         if not os.path.exists("/dev/kfd") and not os.path.exists("/dev/dxg"):
-            return f"{NO_GPU}: there is no /dev/kfd ({answer})"
+            return f"{NO_GPU}: /dev/kfd does not exist ({answer})"
         if os.path.exists("/dev/kfd") and not os.access("/dev/kfd", os.R_OK | os.W_OK):
-            return (
-                f"{NO_GPU} for this user: no permission on /dev/kfd, is it in the group `render`? ({answer})"
-            )
+            return f"{NO_GPU} for this user: no permission for /dev/kfd; join the group `render` ({answer})"
     return f"{NO_GPU}: {answer}"

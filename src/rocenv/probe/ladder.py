@@ -1,6 +1,6 @@
-"""The parent's side of the ladder: which rungs there are, what each needs, and what became of its child.
+"""The parent's side of the ladder: the rungs, their prerequisites, and the outcome of each child.
 
-A crash, an abort or a hang of a child is a result. Nothing here loads a vendor library.
+A crash, abort or hang of a child is a result. This process never loads a vendor library.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from rocenv.system.exit_codes import describe_exit, is_crash
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# By the API that programs use; in order, each runs only if those that it needs passed. `torch` built for HIP
-# asks for no rung of the set's own runtime: its wheel brings another one, and that a wheel was built without
-# ROCm shows without a GPU. Built for CUDA, it loads what `load` loads. ZLUDA compiles as it loads a kernel.
+# By the API that programs use, in order; each rung needs those listed to pass. `torch` built for HIP needs no
+# rung of the set's own runtime, because its wheel bundles another one, and a wheel built without ROCm is
+# detected even without a GPU. Built for CUDA, it loads what `load` loads. ZLUDA compiles when it loads a
+# kernel.
 NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {
     "hip": {
         "files": (),
@@ -49,9 +50,9 @@ NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {
         "torch": ("load",),
     },
 }
-RUNGS = tuple(NEEDS["hip"])  # every rung there is
-_BLAS: dict[Runtime, str] = {"hip": "rocblas", "cuda": "cublas"}  # role of the library that `blas` is about
-_TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # what the env's torch has to run on
+RUNGS = tuple(NEEDS["hip"])  # all rungs
+_BLAS: dict[Runtime, str] = {"hip": "rocblas", "cuda": "cublas"}  # role of the library that `blas` tests
+_TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # what the env's torch must run on
 _TORCH_SCRIPT = Path(__file__).with_name("torch_gemm.py")
 _TAIL_BYTES = 4096
 _ANSWER_BYTES = 65536
@@ -59,17 +60,17 @@ _ANSWER_BYTES = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What the ladder needs to know about an env and about this run."""
+    """What the ladder needs to know about an env and this run."""
 
     task: Task
-    python: tuple[str, ...]  # the start of the command line that runs rocenv's own Python, a loader included
-    environ: Mapping[str, str]  # of every child, complete
-    timeout_s: float  # for each rung
+    python: tuple[str, ...]  # start of the command line that runs rocenv's own Python, including a loader
+    environ: Mapping[str, str]  # complete environment of every child
+    timeout_s: float  # per rung
     torch_python: tuple[str, ...] = ()  # the same for the env's own Python; () = the env has no torch
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """The rungs that make sense for this env."""
+        """The rungs that apply to this env."""
         rungs, libraries = NEEDS[self.task.runtime], self.task.libraries
         absent = set()
         if not libraries:
@@ -91,20 +92,20 @@ def run_ladder(
     judge: Callable[[RungResult], RungResult] = lambda result: result,
     report: Callable[[RungResult], None] = lambda _result: None,
 ) -> tuple[RungResult, ...]:
-    """Run `rungs` in the ladder's order, each only if those that it needs passed.
+    """Run `rungs` in the ladder's order, each only if its prerequisites passed.
 
     Args:
         probe: The env.
-        rungs: Which to run; what one of them needs and is not among them is taken for granted.
-        files: The rung `files`, which is the caller's.
-        judge: What the caller knows besides, put into each result; later rungs go by what it returns.
-        report: Called with each result as soon as it is there.
+        rungs: The rungs to run; prerequisites outside this list are assumed to pass.
+        files: The caller's implementation of the rung `files`.
+        judge: Adds the caller's knowledge to each result; later rungs depend on what it returns.
+        report: Called with each result as soon as it exists.
     """
     results: dict[str, RungResult] = {}
     needs = NEEDS[probe.task.runtime]
     for rung in (rung for rung in needs if rung in rungs):
         result = _unmet(needs[rung], rung, results) or (files() if rung == "files" else run_rung(probe, rung))
-        result = _contradicted(result, results.get("device"))
+        result = _contradict(result, results.get("device"))
         result = judge(_naming_standin(result, results.get("load")))
         results[rung] = result
         report(result)
@@ -112,9 +113,9 @@ def run_ladder(
 
 
 def run_rung(probe: Probe, rung: str) -> RungResult:
-    """Run one rung in a child of its own; its stderr is kept as RUNG.log in the task's folder for work.
+    """Run one rung in a child; its stderr is kept as RUNG.log in the task's work folder.
 
-    A child that is still there after the timeout is ended together with what it started.
+    After the timeout, the child and its descendants are killed.
     """
     log = Path(probe.task.work_dir, f"{rung}.log")
     start = time.monotonic()
@@ -144,10 +145,10 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
         rung=rung, status="crashed", elapsed_s=0.0, detail="", exit_code=done.code, stderr_tail=stderr
     )
     if done.timed_out:
-        detail = f"no answer within {timeout_s:g} s{last_call(stderr)}; `--timeout S` waits longer"
+        detail = f"no answer within {timeout_s:g} s{last_call(stderr)}; use `--timeout S` to wait longer"
         return replace(result, status="timeout", detail=detail)
     if done.code is None and done.stdout:
-        return replace(result, detail=f"ended without an answer, {done.problem}")
+        return replace(result, detail=f"ended without an answer: {done.problem}")
     if done.code is None:
         return replace(result, status="failed", detail=done.problem)
     if done.code != 0:
@@ -158,24 +159,24 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
         answer = msgspec.json.decode(done.stdout, type=Answer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         printed = f"`{_printable(done.text[:80])}`" if done.stdout else "nothing"
-        return replace(result, detail=f"ended without an answer, it printed {printed}")
+        return replace(result, detail=f"ended without an answer; it printed {printed}")
     return replace(result, status=answer.status, detail=answer.detail, no_device=answer.no_device)
 
 
 def _fault_library(exit_code: int, stderr: str) -> str:
-    """In which library the fault happened that ended a child on Windows, "" if that is not known."""
+    """Name the library in which a child crashed on Windows, "" if unknown."""
     start = f"{FAULT}0x{exit_code & 0xFFFFFFFF:08X} in "
     places = [line.removeprefix(start).strip() for line in stderr.splitlines() if line.startswith(start)]
     return f", in the code of {_printable(places[-1])}" if places else ""
 
 
 def last_call(stderr: str) -> str:
-    """What a child that never answered was doing, and what was printed last."""
+    """Describe what a child that never answered was doing, and its last output."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(FAULT)]
     calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
     text = f" in {calls[-1]}" if calls else ""
     if lines and not lines[-1].startswith(CALLING):
-        text += f", the last it said: {_printable(lines[-1][:200])}"
+        text += f"; last output: {_printable(lines[-1][:200])}"
     return text
 
 
@@ -184,7 +185,7 @@ def _printable(text: str) -> str:
 
 
 def tail(log: Path) -> str:
-    """The end of a log; an empty one is removed."""
+    """Return the end of a log, and delete the log if it is empty."""
     with log.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - _TAIL_BYTES))
@@ -195,26 +196,26 @@ def tail(log: Path) -> str:
 
 
 def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -> RungResult | None:
-    """The result of a rung that cannot run after these, None if it can."""
+    """Return the result of a rung whose prerequisites failed, None if it can run."""
     missing = [need for need in needs if need in results and results[need].status != "passed"]
     if not missing:
         return None
-    # A fault outranks a missing GPU: it can be repaired on this machine.
+    # A fault outranks a missing GPU, because the user can fix it on this machine.
     no_device = all(results[need].no_device for need in missing)
     needed = ", ".join(f"`{need}`" for need in missing if not results[need].no_device)
     detail = NO_GPU if no_device else f"needs {needed}"
     return RungResult(rung=rung, status="skipped", elapsed_s=0.0, detail=detail, no_device=no_device)
 
 
-def _contradicted(result: RungResult, device: RungResult | None) -> RungResult:
-    """A failure where a rung sees no GPU and `device` saw one: then the GPU is not what is missing."""
+def _contradict(result: RungResult, device: RungResult | None) -> RungResult:
+    """Turn a missing GPU into a failure if `device` found one."""
     if not result.no_device or device is None or device.status != "passed":
         return result
     return replace(result, status="failed", no_device=False, detail=f"{result.detail}, but `device` saw one")
 
 
 def _naming_standin(result: RungResult, load: RungResult | None) -> RungResult:
-    """Name the stand-in also where its child died before it could."""
+    """Mention the fakes even if the child died before it could."""
     in_use = load is not None and STANDIN in load.detail
     met = result.status != "skipped" and result.rung not in ("files", "torch")
     if not in_use or not met or STANDIN in result.detail:

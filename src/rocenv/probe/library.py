@@ -1,4 +1,4 @@
-"""Vendor libraries by ctypes: loading them, and calls that cannot fail unseen.
+"""Load vendor libraries with ctypes and check every call.
 
 Only the child process of a rung imports this.
 """
@@ -19,26 +19,25 @@ if TYPE_CHECKING:
     Namer = Callable[["Library", int], str]
 
 SUCCESS = 0
-# LOAD_WITH_ALTERED_SEARCH_PATH, as the env's own start-up file loads them before torch: what a library needs
-# is looked for among those that are loaded already, beside it, in System32, and in PATH, which begins with
-# the env's folders. ctypes' own choice leaves PATH out, and with it nvcuda.dll did not load where HIP lay in
-# PATH alone; `winmode=0`, the cure there, leaves out the library's own folder. What comes from the wrong
-# place all the same is found afterwards, in the list of what is loaded.
-# Source: vladmandic/sdnext#4259; patientx/ComfyUI-Zluda#401;
+# LOAD_WITH_ALTERED_SEARCH_PATH, as the env's start-up code loads them before torch: dependencies are searched
+# among loaded libraries, in the library's own folder, in System32, and in PATH, which begins with the env's
+# folders. ctypes' default excludes PATH, so nvcuda.dll failed to load if HIP was only in PATH; `winmode=0`,
+# the usual workaround, excludes the library's own folder. Libraries from wrong places are detected afterwards
+# in the list of loaded modules. Source: vladmandic/sdnext#4259; patientx/ComfyUI-Zluda#401;
 # https://learn.microsoft.com/en-us/windows/win32/api/libloaderapi/nf-libloaderapi-loadlibraryexw
 _WINMODE = 0x00000008
 _ACCESS_VIOLATION = 0xC0000005
-_ERROR_NOACCESS = 998  # what LoadLibrary answers where the library's own start crashed
-# How ctypes on Windows tells of a fault that it caught.
-# OSError: exception: access violation reading 0x0000000000000000
+_ERROR_NOACCESS = 998  # LoadLibrary's error if the library crashed while initialising
+# How ctypes on Windows reports a fault that it caught. OSError: exception: access violation reading
+# 0x0000000000000000
 _CAUGHT = re.compile(r"exception: (.*)")
 
 
 class CallError(Exception):
-    """A vendor library answered a call with an error."""
+    """A vendor library returned an error."""
 
     def __init__(self, call: str, number: int, name: str) -> None:
-        super().__init__(f"{call} answered {number} {name}".rstrip())
+        super().__init__(f"{call} returned {number} {name}".rstrip())
         self.call = call
         self.number = number
         self.name = name
@@ -47,14 +46,14 @@ class CallError(Exception):
 class Library:
     """A loaded vendor library.
 
-    `prototypes` maps functions to argument types; all of them answer with a status, 0 = success. `namer`
-    finds the library's own name for a status, "" if it has none.
+    `prototypes` maps functions to argument types; all return a status, 0 = success. `namer` returns the
+    library's name for a status, "" if it has none.
 
     Attributes:
-        standin: It is the test equipment of `shims/fakes`.
+        standin: Whether it is one of the fakes in `shims/fakes`.
 
     Raises:
-        OSError: It does not load.
+        OSError: It cannot be loaded.
     """
 
     def __init__(self, path: str, prototypes: Mapping[str, list[Any]], namer: Namer | None) -> None:
@@ -63,7 +62,7 @@ class Library:
         self._namer = namer
         trace(f"dlopen {path}")
         try:
-            # RTLD_NOW | RTLD_LOCAL; `winmode` is heeded on Windows only, and asks for a path with `\`.
+            # RTLD_NOW | RTLD_LOCAL; `winmode` matters only on Windows, and requires a path with `\`.
             self._library = ctypes.CDLL(os.path.normpath(path), winmode=_WINMODE)
         except OSError as error:
             if getattr(error, "winerror", None) == _ERROR_NOACCESS:
@@ -76,13 +75,13 @@ class Library:
         return hasattr(self._library, name)
 
     def function(self, name: str, result: Any, *arguments: Any) -> Any:
-        """An exported function with this type of result and these of arguments."""
+        """Return an exported function with these result and argument types."""
         function = self._library[name]
         function.restype, function.argtypes = result, list(arguments)
         return function
 
     def status_of(self, name: str, *arguments: Any) -> int:
-        """Call a function of the interface and return the status that it answers with."""
+        """Call a function and return its status."""
         if not self.has(name):
             raise CallError(name, -1, f"(not exported by {self.path})")
         function = self.function(name, ctypes.c_int, *self._prototypes[name])
@@ -90,26 +89,26 @@ class Library:
         try:
             status: int = function(*arguments)
         except OSError as error:
-            # ctypes on Windows catches faults of the callee; what that leaves behind is good for nothing.
+            # ctypes on Windows catches faults of the callee, but the process state is unusable afterwards.
             _die(_fault_code(error), error)
         return status
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the interface; raise CallError unless it succeeds."""
+        """Call a function; raise CallError unless it succeeds."""
         self.check(name, self.status_of(name, *arguments))
 
     def check(self, name: str, status: int) -> None:
-        """Raise CallError, with the library's own name for it, unless `status` is success."""
+        """Raise CallError with the status name unless `status` is success."""
         if status != SUCCESS:
             raise CallError(name, status, self.status_name(status))
 
     def status_name(self, status: int) -> str:
-        """The library's own name for a status, "" if it has none."""
+        """Return the library's name for a status, "" if it has none."""
         return self._namer(self, status) if self._namer else ""
 
 
 def named_by(function: str) -> Namer:
-    """The namer for libraries that have a `const char* FUNCTION(status)`."""
+    """Return the namer for libraries with a `const char* FUNCTION(status)`."""
 
     def status_name(library: Library, status: int) -> str:
         if not library.has(function):
@@ -121,7 +120,7 @@ def named_by(function: str) -> Namer:
 
 
 def trace(call: str) -> None:
-    """Write the name of a call to stderr before it is made: the last one is where a crash happened."""
+    """Write the name of a call to stderr before the call, so that the last one locates a crash."""
     sys.stderr.write(f"{CALLING}{call}\n")
     sys.stderr.flush()
 
@@ -134,7 +133,7 @@ def _fault_code(error: OSError) -> int:
 
 
 def _die(code: int, error: OSError) -> NoReturn:
-    """End as the process would have without ctypes."""
+    """Exit as the process would have without ctypes."""
     sys.stderr.write(f"{error}\n")
     sys.stderr.flush()
     os._exit(code - (1 << 32) if code >= 1 << 31 else code)

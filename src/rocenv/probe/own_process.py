@@ -1,4 +1,4 @@
-"""The child's own process: the libraries that it has mapped, and what C code prints in it."""
+"""Inspect this process's mapped libraries, and redirect C output."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
 
     from rocenv.probe.wire import Task
 
-# The C libraries of Windows keep streams of their own, each. Python uses the first; the second is loaded with
-# the system's own libraries, and is the one of programs that mingw built.
+# Each Windows C library has its own streams. Python uses the first; the second comes with the system
+# libraries and is used by mingw programs.
 _C_LIBRARIES = ("ucrtbase", "msvcrt")
 
 
 def keep_stdout() -> int:
-    """A descriptor of stdout, and let whatever is printed there from now on go to stderr."""
+    """Duplicate stdout, then redirect everything printed there to stderr."""
     out = os.dup(1)
     os.dup2(2, 1)
     if sys.platform == "win32":
         ctypes.CDLL(_C_LIBRARIES[1])._dup2(2, 1)
-    # The parent reads UTF-8, in a path for instance.
+    # The parent expects UTF-8, for example in paths.
     if hasattr(sys.stderr, "reconfigure"):
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
     return out
 
 
 def flush_c_streams() -> None:
-    """Write out what vendor libraries printed through C's stdio."""
+    """Flush what vendor libraries printed through C's stdio."""
     for name in _C_LIBRARIES if sys.platform == "win32" else (None,):
         ctypes.CDLL(name).fflush(None)
 
 
 def interposers(names: Iterable[str]) -> list[str]:
-    """Which of these functions this process offers before any vendor library was loaded.
+    """List the functions that this process provides before any vendor library is loaded.
 
-    Such a function comes from a preloaded library, and would be called in place of the prefix's own. Windows
-    binds functions to libraries by name, so that there it cannot be.
+    Such functions come from a preloaded library and would be called instead of the prefix's. Windows binds
+    functions to libraries by name, so this cannot happen there.
     """
     if sys.platform == "win32":
         return []
@@ -52,9 +52,9 @@ def interposers(names: Iterable[str]) -> list[str]:
 
 
 def mapped_libraries() -> frozenset[str] | None:
-    """The paths of the code that this process has mapped, or None where that cannot be read."""
+    """Return the paths of mapped code, or None if they cannot be determined."""
     if sys.platform == "win32":
-        # Resolved: 8.3 names, and case as the disk has it.
+        # Resolve 8.3 names, and case as on disk.
         return frozenset(map(os.path.realpath, windows.loaded_modules()))
     try:
         text = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
@@ -64,7 +64,7 @@ def mapped_libraries() -> frozenset[str] | None:
 
 
 def parse_maps(text: str) -> frozenset[str]:
-    """The paths of mapped code: files with an executable part, and what is named like a library."""
+    """Return the paths of mapped code: files with an executable part, and files named like libraries."""
     paths = set()
     # 7f11c000-7f11d000 r-xp 00000000 08:01 1234    /usr/lib/libfoo.so.1
     # 7f120000-7f130000 rwxs 10a000000 00:06 330    /dev/dri/renderD128
@@ -74,7 +74,8 @@ def parse_maps(text: str) -> frozenset[str]:
         if len(fields) < 6 or not fields[5].startswith("/"):
             continue
         path = fields[5].removesuffix(" (deleted)").replace("\\012", "\n")
-        # Executable, too: what runtimes get from the GPU's device files, and closures in nameless files.
+        # Executable mappings that are not libraries: runtimes map GPU device files, and closures use
+        # anonymous files.
         generated = path != fields[5] or path.startswith("/dev/")
         if ("x" in fields[1] and not generated) or ".so" in os.path.basename(path):
             paths.add(path)
@@ -82,12 +83,12 @@ def parse_maps(text: str) -> frozenset[str]:
 
 
 def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpreter: str = "") -> list[str]:
-    """The mapped libraries that are not where they must be, sorted.
+    """List mapped libraries in wrong places, sorted.
 
-    What came in since `before` must lie in the prefix or be allowed outside; what was there already (the
-    interpreter, a preloaded library) may lie anywhere. On Windows, where virus scanners and overlays load
-    what they like into any process, that is asked only of libraries whose name the prefix has. Of such a
-    name, only one in the folder `interpreter`, which came with it, may lie outside.
+    Libraries loaded since `before` must be in the prefix or be allowed outside it; earlier ones (the
+    interpreter, a preloaded library) may be anywhere. On Windows, virus scanners and overlays load libraries
+    into any process, so only libraries whose name the prefix has are checked. Of these, only one in the
+    folder `interpreter`, which came with it, may be outside.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
     others_load = bool(task.system_dirs)  # only Windows has such folders
@@ -105,7 +106,7 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
 
 
 def interpreter_folder() -> str:
-    """The folder of a Python that brings its own C library, "" where the machine's serves it."""
+    """Return the folder of a Python that bundles its C library, "" if it uses the system's."""
     return sys.base_prefix if sys.platform == "win32" else ""
 
 

@@ -1,7 +1,7 @@
 """The rungs, each a function of the child's session.
 
-A rung returns what it found. It raises Failure or CallError where that is bad news, and NoDevice where there
-is no GPU. The rungs that compute poison every output before the run and compare it afterwards.
+A rung returns a description of what it found. It raises Failure or CallError on errors, and NoDevice without
+a GPU. Rungs that compute poison every output beforehand and compare it afterwards.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
 # Source: the ELF gABI registry; llvm/llvm-project llvm/docs/AMDGPUUsage.rst, "Code Object".
 _EM_AMDGPU = 224
-# The name of the target stands in a note of every code object.
+# A note in every code object contains the target.
 _CODE_TARGET = re.compile(rb"amdgcn-amd-amdhsa--(gfx[0-9a-f]+)")
-# One copy that the driver sends through its own small buffer, and one for the DMA engine.
+# One copy through the driver's small buffer, and one through the DMA engine.
 _COPY_SIZES = (4096, 16 << 20)
-# Of a compiler's log in the rung's detail; the `.log` beside the code object has all of it.
+# Length of the compiler's log in the rung's detail; the `.log` beside the code object is complete.
 _LOG_SHOWN = 600
 _SIZE = 128
 _KERNEL_SIZE = 2 * gemm.TILE
-# The rate is timed at the largest of these sizes that is expected to stay within the budget.
+# The rate is measured at the largest of these sizes that should stay within the budget.
 _RATE_SIZES = (256, 512, 1024, 2048, 4096)
 _RATE_BUDGET_S = 0.25
 _RATE_SAMPLES = 64
-# Elements of the block that large matrices are made of; a prime, so that no two rows are alike.
+# Number of elements of the block that large matrices repeat; a prime, so that all rows differ.
 _BLOCK = 65521
 
 
 def load(session: Session) -> str:
-    """Load every library, all symbols bound; where they came from is checked after every rung.
+    """Load every library and bind all symbols; their origin is checked after every rung.
 
-    PyTorch asks `rocm_sdk` for ROCm's libraries where they are wheels: that must find the same ones.
+    If ROCm is wheels, PyTorch asks `rocm_sdk` for its libraries, which must find the same ones.
     """
     session.preload()
     for role in session.task.libraries:
@@ -58,18 +58,18 @@ def load(session: Session) -> str:
         check_lookup(session.task)
     paths = (*session.task.preload, *session.task.libraries.values())
     names = dict.fromkeys(os.path.basename(path) for path in paths)
-    origin = "" if session.before is None else " from the prefix alone"
+    origin = "" if session.before is None else " from the prefix only"
     lookup = ", where `rocm_sdk` finds them" if session.task.lookup else ""
     return ", ".join(names) + origin + lookup
 
 
 def version(session: Session) -> str:
-    """Compare what the libraries say they are with what was resolved."""
+    """Compare the versions that libraries report with the resolved ones."""
     found = {
         role: _REPORTS[role](session.library(role)) for role in session.task.libraries if role in _REPORTS
     }
     wrong = [
-        f"{role} says it is {found.get(role) or 'nothing'}, resolved was {expected}"
+        f"{role} reports version {found.get(role) or 'nothing'}, expected {expected}"
         for role, expected in session.task.expected.items()
         if not version_matches(found.get(role, ""), expected)
     ]
@@ -79,13 +79,13 @@ def version(session: Session) -> str:
 
 
 def version_matches(found: str, prefix: str) -> bool:
-    """Whether `found` starts with the components of `prefix`: 5.7.1 does with 5.7, 5.70 does not."""
+    """Whether `found` starts with the components of `prefix`: 5.7.1 matches 5.7, 5.70 does not."""
     wanted = prefix.split(".")
     return found.split(".")[: len(wanted)] == wanted
 
 
 def compile_kernel(session: Session) -> str:
-    """Compile the GEMM source for the target and keep the code object for the rungs that run it."""
+    """Compile the GEMM source for the target, and keep the code object for later rungs."""
     for stale in (session.code_object, session.code_object.with_suffix(".log")):
         stale.unlink(missing_ok=True)
     work = Path(session.task.work_dir)
@@ -119,7 +119,7 @@ def device(session: Session) -> str:
 
 
 def memory(session: Session) -> str:
-    """Allocate, copy there and back, compare, free."""
+    """Allocate memory, copy data there and back, compare, and free it."""
     runtime = session.runtime()
     for size in _COPY_SIZES:
         sent = Random(session.task.seed).randbytes(size)
@@ -128,7 +128,7 @@ def memory(session: Session) -> str:
             received = buffer.read()
         if received != sent:
             wrong = [index for index, (old, new) in enumerate(zip(sent, received, strict=True)) if old != new]
-            raise Failure(f"{len(wrong)} of {size} bytes came back changed, the first at offset {wrong[0]}")
+            raise Failure(f"{len(wrong)} of {size} bytes came back wrong, the first at offset {wrong[0]}")
     free, total = runtime.memory_info()
     return f"{_COPY_SIZES[-1] >> 20} MiB there and back; {free >> 20} of {total >> 20} MiB free"
 
@@ -152,7 +152,7 @@ def _driver_version(library: Library) -> str:
     return f"{number.value // 1000}.{number.value % 1000 // 10}"  # 12020
 
 
-# hipRTC says 9.0 in every release.
+# hipRTC reports 9.0 in every release.
 _REPORTS = {"hip": _hip_version, "rocblas": _rocblas_version, "nvcuda": _driver_version}
 
 
@@ -176,19 +176,21 @@ def _compiled_code(compiler: Library, program: ctypes.c_void_p) -> bytes:
 
 def _check_code(code: bytes, target: str) -> None:
     if code[:4] != b"\x7fELF":
-        raise Failure(f"the compiler's {len(code)} bytes are no ELF file")
+        raise Failure(f"the compiler's output ({len(code)} bytes) is not an ELF file")
     machine = int.from_bytes(code[18:20], "little")
     if machine != _EM_AMDGPU:
-        raise Failure(f"the compiler made code for ELF machine {machine}, not for an AMD GPU ({_EM_AMDGPU})")
+        raise Failure(
+            f"the compiler produced code for ELF machine {machine}, not for an AMD GPU ({_EM_AMDGPU})"
+        )
     made_for = {name.decode() for name in _CODE_TARGET.findall(code)}
     if made_for != {target}:
         raise Failure(
-            f"the compiler made code for {', '.join(sorted(made_for)) or 'no target'}, not for {target}"
+            f"the compiler produced code for {', '.join(sorted(made_for)) or 'no target'}, not for {target}"
         )
 
 
 def kernel(session: Session) -> str:
-    """Launch the compiled kernel on ones: every element of the product is n, exactly."""
+    """Run the compiled kernel on ones: every element of the product is exactly n."""
     n = _KERNEL_SIZE
     ones = [1.0] * (n * n)
     data = _run_kernel(session, n, ones, ones)
@@ -207,7 +209,7 @@ def gemm_own(session: Session) -> str:
 
 
 def blas(session: Session) -> str:
-    """Multiply random matrices with rocBLAS or cuBLAS in float32 and float16, then time it."""
+    """Multiply random matrices with rocBLAS or cuBLAS in float32 and float16, then measure the rate."""
     runtime, seed = session.runtime(), session.task.seed
     found = []
     precisions: tuple[Precision, ...] = ("float32", "float16")
@@ -261,7 +263,7 @@ def _run_kernel(session: Session, n: int, a: Sequence[float], b: Sequence[float]
 
 
 def _rate(runtime: Runtime, library: Blas, precision: Precision, seed: int) -> str:
-    """The rate at the largest size that is quick, after checking samples of the product there."""
+    """Measure the rate at the largest quick size, and check samples of the product."""
     rate = "no rate"
     for n in _RATE_SIZES:
         try:
@@ -295,7 +297,7 @@ def _check_samples(
     result: bytes, n: int, precision: Precision, seed: int, entry: Callable[[int, int], float]
 ) -> None:
     item = len(result) // (n * n)
-    random = Random(seed)  # which elements to look at
+    random = Random(seed)  # selects the elements to check
     for _ in range(_RATE_SAMPLES):
         i, j = random.randrange(n), random.randrange(n)
         row, column = [entry(i, k) for k in range(n)], [entry(k, j) for k in range(n)]

@@ -1,4 +1,4 @@
-"""What the rungs of one child share: the task, the libraries that it opened, and the API that it uses."""
+"""The state that the rungs of one child share: the task, open libraries, and the API."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Session:
     """The state of one child.
 
     Attributes:
-        before: The libraries that were mapped before any vendor library, None where that cannot be known.
-        interposers: Functions of the vendor libraries that were there before them.
+        before: Libraries mapped before any vendor library; None if unknown.
+        interposers: Functions of vendor libraries that already existed.
     """
 
     def __init__(self, task: Task) -> None:
@@ -37,17 +37,17 @@ class Session:
 
     @property
     def standin(self) -> bool:
-        """One of the libraries in use is test equipment."""
+        """Whether a library in use is a fake."""
         return any(library.standin for library in (*self._libraries.values(), *(self._preloaded or ())))
 
     @property
     def target(self) -> str:
-        """The target that code has to be compiled for: what the override pretends, else the set's own."""
+        """The target to compile for: the one that an override selects, else the set's."""
         return overridden_target(os.environ.get(OVERRIDE, "")) or self.task.target
 
     @property
     def code_object(self) -> Path:
-        """Where `compile` leaves the kernel and `kernel` and `gemm` find it."""
+        """Path of the kernel that `compile` writes, and `kernel` and `gemm` read."""
         return Path(self.task.work_dir, f"sgemm_{self.target}.co")
 
     def open_device(self) -> str:
@@ -55,18 +55,18 @@ class Session:
         return cuda.open_device(self) if self._is_cuda else hip.open_device(self)
 
     def runtime(self) -> Runtime:
-        """Make a GPU current; what allocates and launches there. Raises as `open_device`."""
+        """Make a GPU current and return its runtime; raises as `open_device` does."""
         self.open_device()
         calls = cuda.RUNTIME if self._is_cuda else hip.RUNTIME
         return Runtime(self.library(calls.role), calls)
 
     def blas(self) -> Blas:
-        """The BLAS, whose handle the caller opens with `with`."""
+        """Return the BLAS; the caller opens its handle with `with`."""
         calls = cuda.BLAS if self._is_cuda else hip.BLAS
         return Blas(self.library(calls.role), calls)
 
     def kernel(self) -> bytes:
-        """The image that holds `gemm.KERNEL`."""
+        """Return the image that contains `gemm.KERNEL`."""
         return cuda.KERNEL if self._is_cuda else self.code_object.read_bytes()
 
     @property
@@ -74,9 +74,10 @@ class Session:
         return self.task.runtime == "cuda"
 
     def library(self, role: str) -> Library:
-        """The loaded library of a role; raises Failure if it cannot be loaded.
+        """Load the library of a role, or raise Failure.
 
-        What is preloaded comes first, then HIP: the others ask for it by name, and get the one that is there.
+        Preloaded libraries come first, then HIP, because the others load it by name and get the one that is
+        loaded.
         """
         self.preload()
         if role != "hip" and "hip" in self.task.libraries:
@@ -89,7 +90,7 @@ class Session:
         return self._libraries[role]
 
     def preload(self) -> None:
-        """Load what the task wants loaded before all else; raise Failure if one cannot be."""
+        """Load the task's preloads before all else; raise Failure if that fails."""
         if self._preloaded is not None:
             return
         self._preloaded = []
@@ -98,12 +99,12 @@ class Session:
             self._preloaded.append(self._load(path))
 
     def leaks(self) -> list[str]:
-        """What is wrong with where the loaded libraries came from."""
+        """Describe loaded libraries from wrong places."""
         found = []
         if self.interposers:
             names = ", ".join(f"`{name}`" for name in self.interposers[:_SHOWN])
             more = f" and {len(self.interposers) - _SHOWN} more" if len(self.interposers) > _SHOWN else ""
-            found.append(f"there before its library was loaded (LD_PRELOAD?): {names}{more}")
+            found.append(f"defined before its library was loaded (LD_PRELOAD?): {names}{more}")
         now = own_process.mapped_libraries()
         if self.before is not None and now is not None:
             found += [
@@ -115,7 +116,7 @@ class Session:
         return found
 
     def describe_target(self) -> str:
-        """The target, and where it is the override's, that it is."""
+        """Return the target and, if an override selects it, say so."""
         if self.target == self.task.target:
             return self.target
         return f"{self.target} ({OVERRIDE}={os.environ[OVERRIDE]}, in place of {self.task.target})"
@@ -125,4 +126,4 @@ class Session:
             return Library(path, _PROTOTYPES, _NAMERS.get(role))
         except OSError as error:
             why = windows.explain(error, path, self.task)
-            raise Failure(f"{os.path.basename(path)} does not load: {why}{provided_by(path)}") from error
+            raise Failure(f"{os.path.basename(path)} cannot be loaded: {why}{provided_by(path)}") from error

@@ -1,4 +1,4 @@
-"""What the ladder needs to know about an env and this machine, drawn from the env's record."""
+"""Collect what the ladder needs to know about an env and this machine."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def probe_of(
     prefix: Prefix, record: Record, c_library: CLibrary, *, target: str, work_dir: Path, timeout_s: float
 ) -> Probe:
-    """What is asked of a complete env, whose code has to be for `target`.
+    """Describe the checks for a complete env, whose code must be for `target`.
 
-    The libraries of `c_library` are the machine's, unless the set has a C library of its own.
+    The libraries of `c_library` come from the system, unless the set has its own C library.
     """
     files = prefix.files(record)
     lock = record.lock
@@ -65,13 +65,13 @@ def probe_of(
 
 
 def first_run_s(lock: Lock) -> int:
-    """What the first use of a set may take, 0 where that is nothing special."""
+    """Return how long the first use of a set may take; 0 = not unusually long."""
     build = zluda_of(lock)
     return build.shims.first_run_s if build is not None and build.shims is not None else 0
 
 
 def _own_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The start of a command line that runs rocenv's own Python as `rocenv run` runs programs."""
+    """Return the start of a command line that runs rocenv's Python like `rocenv run` runs programs."""
     if not record.loader:
         return (sys.executable,)
     folders = library_folders(prefix, record.lock)
@@ -84,35 +84,35 @@ def _native(prefix: Prefix, path: str) -> str:
 
 
 def _lookup(prefix: Prefix, lock: Lock) -> dict[str, Any]:
-    """How the child asks the env's own `rocm_sdk` for libraries; empty where ROCm is no wheels."""
+    """Return how the child queries the env's `rocm_sdk`; empty if ROCm is not wheels."""
     rocm = lock.part("rocm")
     if rocm is None or not rocm.is_wheels:
         return {}
     python, script = prefix.path / lock.python, Path(__file__).with_name("rocm_lookup.py")
     return {
         "lookup": (str(python), "-I", str(script)),
-        # Packages of early releases have versions of their own, as `0.1.dev0`.
+        # Packages of early releases have their own versions, such as `0.1.dev0`.
         "release": next((each.version for each in rocm.artifacts if each.name == "rocm"), ""),
         "repair": shell_join("rocenv", "repair", prefix.name),
     }
 
 
 def _names(lock: Lock, files: Collection[str]) -> set[str]:
-    """The names of ROCm's libraries, and of all that an env holds beside its venv."""
+    """Collect the names of ROCm's libraries, and of everything outside the env's venv."""
     mark = ".dll" if WINDOWS else ".so"
     folders = tuple(f"{folder}/" for part in lock.components for folder in _own_folders(part) if folder)
     return {path.rpartition("/")[2] for path in files if path.startswith(folders) and mark in path.lower()}
 
 
 def _own_folders(part: Component) -> tuple[str, ...]:
-    """The folders whose libraries programs must not get from elsewhere; a venv has some that they may."""
+    """Return folders whose libraries must come from the env; a venv also has others."""
     if part.is_wheels:
         return part.layout.library_dirs if part.layout else ()
     return (part.into,)
 
 
 def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, str]:
-    """Role -> absolute path; the place where it should be if the env does not hold it."""
+    """Map roles to absolute paths; for a missing library, the path where it should be."""
     found = {}
     folders = [folder.relative_to(prefix.path).as_posix() for folder in library_folders(prefix, lock)]
     for component in lock.components:
@@ -123,7 +123,7 @@ def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, 
 
 
 def _zluda_libraries(prefix: Prefix, record: Record, files: Collection[str]) -> dict[str, str]:
-    """The roles that are called where ZLUDA stands for CUDA, by their paths; empty without ZLUDA."""
+    """Map ZLUDA's roles to paths; empty without ZLUDA."""
     build = zluda_of(record.lock)
     if build is None or build.layout is None or build.shims is None:
         return {}
@@ -133,12 +133,12 @@ def _zluda_libraries(prefix: Prefix, record: Record, files: Collection[str]) -> 
     names = dict(build.layout.libraries)
     found = {role: _native(prefix, loaded[name]) for role, name in names.items()}
     for name in build.shims.runtime[:1]:
-        # Where the SDK holds none, the display driver's is used.
+        # If the SDK has none, the display driver's is used.
         own = _native(prefix, loaded[name]) if name in loaded else ""
         found["hip"] = own or os.path.join(_system_dirs()[0], "System32", name)
     return found
 
 
 def _system_dirs() -> tuple[str, ...]:
-    """The folders whose libraries are the machine's."""
+    """Return the folders whose libraries belong to the system."""
     return (os.environ.get("SYSTEMROOT", r"C:\Windows"),) if WINDOWS else ()

@@ -1,8 +1,8 @@
-"""The rung `torch`: a matrix product and a convolution in the env's own torch, against float64 on the CPU.
+"""The rung `torch`: a matrix product and a convolution in the env's torch, compared with float64 on the CPU.
 
-Arguments: SEED, and `hip` or `zluda`, what torch has to run on. Run by path with the env's own Python, which
-has torch and no rocenv: standard library and torch only. Writes the same line of JSON as the children of the
-other rungs, and exits 0 when it does.
+Arguments: SEED, and `hip` or `zluda`, which torch must run on. It runs by path with the env's own Python,
+which has torch but not rocenv, so it uses only torch and the standard library. It writes the same line of
+JSON as the children of other rungs, and then exits 0.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any
 _SIZE = 256
 _BATCH, _IN, _OUT, _IMAGE, _WINDOW = 4, 3, 16, 32, 3
 _U32 = 2.0**-24
-# Winograd and FFT convolutions transform their input first and lose more than a sum in any order can.
+# Winograd and FFT convolutions transform their input first, which loses more precision than any order of
+# summation.
 _TRANSFORM_LOSS = 256
 
 
 def _within(got: Any, exact: Any, magnitude: Any, factor: float) -> str:
-    """What is wrong with `got`, "" if each element is within factor * magnitude of `exact`."""
+    """Describe what is wrong with `got`; "" if each element is within factor * magnitude of `exact`."""
     values = got.double().cpu()
     error = (values - exact).abs()
     wrong = int((~(error <= factor * magnitude)).sum())  # NaN is wrong
@@ -35,7 +36,7 @@ def _gamma(terms: int) -> float:
 
 
 def matmul(torch: Any, device: str) -> str:
-    """What is wrong with a float32 matrix product on `device`."""
+    """Describe what is wrong with a float32 matrix product on `device`."""
     a, b = (torch.rand(_SIZE, _SIZE) * 2 - 1 for _ in range(2))
     got = a.to(device) @ b.to(device)
     exact, magnitude = a.double() @ b.double(), a.double().abs() @ b.double().abs()
@@ -43,9 +44,9 @@ def matmul(torch: Any, device: str) -> str:
 
 
 def conv2d(torch: Any, device: str) -> str:
-    """What is wrong with a convolution with 16 output channels on `device`.
+    """Describe what is wrong with a convolution with 16 output channels on `device`.
 
-    Source: ROCm/ROCm#3951, where this shape ended as a memory aperture violation.
+    Source: ROCm/ROCm#3951, where this shape caused a memory aperture violation
     """
     convolve = torch.nn.functional.conv2d
     image = torch.rand(_BATCH, _IN, _IMAGE, _IMAGE) * 2 - 1
@@ -57,20 +58,20 @@ def conv2d(torch: Any, device: str) -> str:
 
 
 def runs_on(torch: Any, expected: str) -> str:
-    """What is wrong with the kind of torch this is, "" if it is built for `expected`, hip or zluda."""
+    """Describe why this torch is not built for `expected`, hip or zluda; "" if it is."""
     if expected == "hip":
-        return "" if torch.version.hip else "is no ROCm build"
+        return "" if torch.version.hip else "is not a ROCm build"
     if torch.version.hip or not torch.version.cuda:
-        return "is no CUDA build, which ZLUDA needs"
+        return "is not a CUDA build, which ZLUDA needs"
     return ""
 
 
 def answer(seed: int, expected: str) -> dict[str, Any]:
-    """What the rung found."""
+    """Run the rung and return its answer."""
     try:
         torch: Any = importlib.import_module("torch")
-    except Exception as error:  # whatever its libraries bring up
-        return {"status": "failed", "detail": f"torch cannot be imported: {type(error).__name__}: {error}"}
+    except Exception as error:  # for any error in its libraries
+        return {"status": "failed", "detail": f"cannot import torch: {type(error).__name__}: {error}"}
     name = f"torch {torch.__version__}"
     fault = runs_on(torch, expected)
     if fault:
@@ -84,13 +85,13 @@ def answer(seed: int, expected: str) -> dict[str, Any]:
 
 
 def products(torch: Any, seed: int, expected: str, name: str) -> dict[str, Any]:
-    """What came of the products on the first GPU."""
+    """Compute the products on the first GPU, and return the answer."""
     runtime = f"HIP {torch.version.hip}"
     if expected == "zluda":
-        # ZLUDA says so of each GPU; without it these would be the libraries and the GPU of somebody else.
+        # ZLUDA's device names say so; without it, these would be other libraries and perhaps another GPU.
         gpu = torch.cuda.get_device_name(0)
         if not gpu.endswith("[ZLUDA]"):
-            return {"status": "failed", "detail": f"{name} does not run on ZLUDA but on `{gpu}`"}
+            return {"status": "failed", "detail": f"{name} runs on `{gpu}` instead of ZLUDA"}
         runtime = f"CUDA {torch.version.cuda} on {gpu}"
     torch.manual_seed(seed)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

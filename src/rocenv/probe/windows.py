@@ -1,6 +1,6 @@
-"""What only Windows needs of a child: where libraries look for others, why one does not load, what crashed.
+"""Windows specifics of a child: library search, explanations of load failures, and crash locations.
 
-On other systems these functions do nothing, and the loader's own words say why a library does not load.
+On other systems these functions do nothing, and the loader explains load failures.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 # Source: winerror.h
 _MODULE_NOT_FOUND, _PROCEDURE_NOT_FOUND, _BAD_FORMAT, _INIT_FAILED = 126, 127, 193, 1114
 _IMPORTS_AT_FAULT = (_MODULE_NOT_FOUND, _PROCEDURE_NOT_FOUND, _BAD_FORMAT)
-# Exceptions that end a process unless it expects them: access violation, in-page error, illegal and
-# privileged instruction, division by zero, heap corruption, stack buffer overrun, C's `abort`.
-# Source: ntstatus.h
+# Exceptions that end a process unless it handles them: access violation, in-page error, illegal and
+# privileged instruction, division by zero, heap corruption, stack buffer overrun, C's `abort`. Source:
+# ntstatus.h
 _FAULTS = (
     *(0xC0000005, 0xC0000006, 0xC000001D, 0xC0000096),
     *(0xC0000094, 0xC0000374, 0xC0000409, 0x40000015),
@@ -33,7 +33,7 @@ if sys.platform == "win32":
     from ctypes import wintypes
 
     class _Exception(ctypes.Structure):
-        """The head of EXCEPTION_RECORD."""
+        """The start of EXCEPTION_RECORD."""
 
         _fields_ = (
             ("code", wintypes.DWORD),
@@ -58,7 +58,7 @@ if sys.platform == "win32":
     _LONGEST = 1 << 15  # of a path, in characters
 
     def loaded_modules() -> list[str]:
-        """The paths of the modules of this process, the program first."""
+        """List the paths of the modules of this process, the program first."""
         process = _kernel.GetCurrentProcess()
         needed, room = wintypes.DWORD(), 0
         while True:
@@ -71,7 +71,7 @@ if sys.platform == "win32":
             room = needed.value // ctypes.sizeof(wintypes.HMODULE)
 
     def module_name(module: int | None) -> str:
-        """The path of a loaded module, "" if it has none."""
+        """Return the path of a loaded module, "" if it has none."""
         name = ctypes.create_unicode_buffer(_LONGEST)
         return name.value if _name_of(module, name, _LONGEST) else ""
 
@@ -81,28 +81,28 @@ if sys.platform == "win32":
             module = wintypes.HMODULE()
             flags = _FROM_ADDRESS | _UNCHANGED_COUNT
             known = _module_from(flags, record.address, ctypes.byref(module))
-            name = module_name(module.value) if known else "code of no library"
+            name = module_name(module.value) if known else "code outside any library"
             os.write(2, f"{FAULT}0x{record.code:08X} in {name}\n".encode())
         return _CONTINUE_SEARCH
 
     _REPORT = ctypes.WINFUNCTYPE(wintypes.LONG, ctypes.POINTER(_Pointers))(_report)
 
     def search_in(folders: Iterable[str]) -> None:
-        """Let Windows look for libraries in these folders; raise Failure if one is not there."""
+        """Add these folders to Windows' library search; raise Failure if one is missing."""
         for folder in folders:
             try:
                 os.add_dll_directory(folder)
             except OSError as error:
-                raise Failure(f"the folder `{folder}` of the set cannot be searched: {error}") from error
+                raise Failure(f"cannot search the set's folder `{folder}`: {error}") from error
 
     def explain(error: OSError, path: str, task: Task) -> str:
-        """Why a library does not load, with what is missing by name where that can be known."""
+        """Explain why a library does not load, naming missing dependencies if possible."""
         if not os.path.exists(path):
-            return f"there is no file `{path}`"
-        # ctypes says what 126 means in words of its own, without the number.
+            return f"file `{path}` does not exist"
+        # ctypes words error 126 differently, without the number.
         code = _MODULE_NOT_FOUND if isinstance(error, FileNotFoundError) else error.winerror
         if code == _INIT_FAILED:
-            return f"its own start failed (WinError {code}: {error.strerror})"
+            return f"its initialisation failed (WinError {code}: {error.strerror})"
         if code not in _IMPORTS_AT_FAULT:
             return str(error)
         from rocenv.system.pe import explain_not_loading
@@ -118,7 +118,7 @@ if sys.platform == "win32":
         return name.value
 
     def watch_faults() -> None:
-        """Write the library in which a fault happens to stderr, before whoever expects it, or the end."""
+        """Write the library in which a fault happens to stderr, before any handler runs."""
         add = _kernel.AddVectoredExceptionHandler
         add.argtypes = [wintypes.ULONG, ctypes.c_void_p]
         add(1, ctypes.cast(_REPORT, ctypes.c_void_p))
@@ -126,11 +126,11 @@ if sys.platform == "win32":
 else:
 
     def search_in(folders: Iterable[str]) -> None:
-        """Do nothing: the loader knows where libraries look for others."""
+        """Do nothing: the loader knows where to search."""
 
     def explain(error: OSError, path: str, task: Task) -> str:
-        """The loader's words, which name what is missing."""
+        """Return the loader's message, which names what is missing."""
         return str(error)
 
     def watch_faults() -> None:
-        """Do nothing: elsewhere the signal says as much as can be known."""
+        """Do nothing: on other systems, the signal says everything that is known."""

@@ -1,6 +1,6 @@
-"""Messages between a parent and its child: of a rung (`Task`, `Answer`), and of `mem probe`.
+"""Messages between a parent and its child, for a rung (`Task`, `Answer`) and for `mem probe`.
 
-One JSON object each. Imports only the standard library, since the child imports it.
+Each is a JSON object. Uses only the standard library, because the child imports it.
 """
 
 from __future__ import annotations
@@ -12,39 +12,40 @@ Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
-# A child writes this before each call into a vendor library: the last one names the call that never returned.
+# A child writes this before each call into a vendor library, so the last one names a call that never
+# returned.
 CALLING = "rocenv: calling "
-# And this, on Windows, where a fault happened: the code, and the library whose code it was.
+# On Windows, a child writes this when a fault happens: the code, and the library that contains it.
 FAULT = "rocenv: fault "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """All that the child of a rung gets to know."""
+    """The input for the child of a rung."""
 
-    target: str  # what the set was resolved for, "gfx1100"
-    prefix: str  # absolute; every library has to come from below it
+    target: str  # target that the set was resolved for: "gfx1100"
+    prefix: str  # absolute; every library must be below it
     # role -> absolute path. hip: `hip`, `hiprtc`, `rocblas`; hiprtc may be hip's file. cuda: `nvcuda`,
-    # `cublas`, and `hip`, which is behind them: without it they are NVIDIA's, and no target is compared
+    # `cublas`, and the `hip` that they use; without it they are NVIDIA's, and no target is compared
     libraries: dict[str, str]
     work_dir: str  # existing folder for the GEMM source, the code objects and the logs
-    expected: dict[str, str]  # role -> version prefix that the library must report, "5.7"
+    expected: dict[str, str]  # role -> version prefix that the library must report: "5.7"
     runtime: Runtime = "hip"  # the API that programs use
-    preload: tuple[str, ...] = ()  # absolute paths of what is loaded before any other library, in this order
-    search: tuple[str, ...] = ()  # absolute folders in which Windows is to look for libraries
-    known: tuple[str, ...] = ()  # names of the prefix's libraries: mapped from anywhere else is a leak
-    allowed_outside: tuple[str, ...] = ()  # name patterns of libraries that are the machine's, "libc.so.6"
-    system_dirs: tuple[str, ...] = ()  # absolute folders whose libraries are the machine's, r"C:\Windows"
+    preload: tuple[str, ...] = ()  # absolute paths of libraries to load before all others, in order
+    search: tuple[str, ...] = ()  # absolute folders that Windows searches for libraries
+    known: tuple[str, ...] = ()  # names of the prefix's libraries, which must not be mapped from elsewhere
+    allowed_outside: tuple[str, ...] = ()  # patterns of libraries that come from the system: "libc.so.6"
+    system_dirs: tuple[str, ...] = ()  # absolute folders with system libraries: r"C:\Windows"
     seed: int = 1  # of the random input
-    # Where ROCm is wheels: the command line that asks the env's `rocm_sdk`, the version that it has to have
-    # ("" = any), and the command that puts the locked packages back.
+    # If ROCm is wheels: the command line that queries the env's `rocm_sdk`, its required version ("" = any),
+    # and the command that restores the locked packages.
     lookup: tuple[str, ...] = ()
     release: str = ""
     repair: str = ""
 
     @classmethod
     def from_plain(cls, fields: dict[str, Any]) -> Task:
-        """The task that the parent sent as JSON; it is trusted."""
+        """Decode the task that the parent sent as JSON; it is trusted."""
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
         }
@@ -52,31 +53,31 @@ class Task:
 
 
 def valid_text(text: str) -> str:
-    """Escape what is not valid UTF-8, such as the bytes of a path."""
+    """Escape invalid UTF-8, such as bytes of a path."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a rung found, as its child saw it."""
+    """The result of a rung, as its child saw it."""
 
     status: AnswerStatus
     detail: str
     no_device: bool = False
 
 
-# What became of memory that was asked for. `refused`: the runtime said that there is none. `wrong`: it did
-# not hold what was written. `failed`: another call answered with an error, or this one with another error.
+# The fate of an allocation. `refused`: the runtime is out of memory. `wrong`: the memory did not keep its
+# content. `failed`: another error occurred.
 Outcome = Literal["had", "refused", "wrong", "failed"]
 Kind = Literal["progress", "done", "failed", "no-device"]
-SMALLEST_BYTES = 1 << 20  # of what is asked for
+SMALLEST_BYTES = 1 << 20  # of an allocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One line of a child that is asked several things.
+    """One line of a child that answers several requests.
 
-    `progress` comes any number of times before the others, as long as something moves.
+    Any number of `progress` messages may come first, as long as there is progress.
     """
 
     kind: Kind
@@ -90,16 +91,16 @@ class Seen:
     ordinal: int
     name: str
     target: str
-    address: str  # "0000:03:00.0", "" = not known
-    free_bytes: int  # as hipMemGetInfo has it, sense or nonsense
+    address: str  # "0000:03:00.0", "" = unknown
+    free_bytes: int  # reported by hipMemGetInfo, possibly wrong
     total_bytes: int
-    alike: int = 1  # of HIP's GPUs, how many are at that address …
-    before: int = 0  # … and how many of those come before this one
+    alike: int = 1  # how many of HIP's GPUs are at that address …
+    before: int = 0  # … and how many of them come before this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The GPU that memory is asked of, after a first small block of it worked."""
+    """The GPU whose memory is tested, after a first small block worked."""
 
     gpu: Seen
     runtime_path: str
@@ -108,32 +109,32 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What became of one block."""
+    """The result for one block."""
 
     outcome: Outcome
     answer: str = ""  # the runtime's name for the error
-    detail: str = ""  # in words
+    detail: str = ""  # as a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """How much was had at once in pieces."""
+    """How much was allocated at once in pieces."""
 
     outcome: Outcome
     total_bytes: int
     pieces: int
     smallest_bytes: int  # of the pieces, 0 = there are none
-    refused_bytes: int = 0  # the smallest piece that was refused, 0 = none was
+    refused_bytes: int = 0  # the smallest piece that was refused, 0 = none
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """What the runtime answered to a request for more than there is, and what it was good for afterwards."""
+    """The runtime's answer to an excessive request, and its state afterwards."""
 
     granted: bool
     answer: str = ""  # the runtime's name for the error
-    info_answer: str = ""  # "" = hipMemGetInfo answered afterwards …
+    info_answer: str = ""  # "" = hipMemGetInfo worked afterwards …
     free_bytes: int = 0  # … with these
     total_bytes: int = 0
-    small: Tried | None = None  # what became of a small block afterwards
+    small: Tried | None = None  # the result of a small block afterwards

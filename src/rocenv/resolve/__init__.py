@@ -1,12 +1,12 @@
-"""Which sets of the matrix fit a request, best first, and why none does. Pure: no I/O, no clock.
+"""Find the sets in the matrix that fit a request, best first, or explain why none does.
 
-There are three kinds of sets: `linux`, `zluda` (Windows with ZLUDA) and `windows` (ROCm itself). Each module
-enumerates its combinations, documents its order of preference, and words what a combination breaks.
-`combination` filters and sorts them and finds a minimal explanation. The order of rows in the files means
-nothing.
+This is pure: no I/O, no clock. There are three kinds of sets: `linux`, `zluda` (Windows with ZLUDA) and
+`windows` (ROCm itself). Each module enumerates its combinations, documents its order of preference, and
+describes violated constraints. `combination` filters and sorts them and finds a minimal explanation. The
+order of rows in the files has no meaning.
 
-The resolver does not know whether a channel can be reached: `plan` takes the first candidate that it can
-download, and says which ones it could not.
+The resolver does not know which channels are reachable: `plan` takes the first candidate that it can
+download, and reports those that it could not.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ __all__ = ["Candidate", "Choice", "resolve"]
 
 
 def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) -> Iterator[Candidate]:
-    """Find the sets that fit, best first: the best of each ROCm release and each way to use it.
+    """Find the sets that fit, best first: the best per ROCm release and way to use it.
 
     Raises:
-        RocenvError: A SPEC or the driver is not a version, or ZLUDA is for several targets; exit code 2.
-        ResolutionImpossible: None fits. It carries a minimal explanation, and commands that do resolve.
+        RocenvError: A SPEC or the driver is not a valid version, or ZLUDA is requested for several targets;
+            exit code 2.
+        ResolutionImpossible: None fits. It has a minimal explanation, and commands that would work.
     """
-    # A typing error is an error even if nothing depends on it.
+    # A typo is an error even if nothing depends on it.
     for name in ("rocm", "zluda", "torch", "python"):
         specifier(getattr(request, name) or "*", f"--{name}")
     if request.driver:
@@ -55,7 +56,7 @@ def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) ->
     if request.zluda and request.more_targets:
         raise WrongUsage(
             "a set with ZLUDA is for one target",
-            hints=("make one env for each target", "without `--zluda` a set can be for several"),
+            hints=("create one env per target", "without `--zluda`, a set can support several"),
         )
     case = Case(request=request, matrix=matrix, machine=machine or Machine())
     if (request.platform, bool(request.zluda)) not in KINDS:
@@ -91,7 +92,7 @@ def _unknown_target(case: Case) -> Rejection:
     return Rejection(
         component=target,
         requirement="a target of the matrix",
-        found=f"not among the {len(targets)} targets known on {newest}",
+        found=f"not among the {len(targets)} targets known as of {newest}",
         source="profiles/targets.toml",
         text=(
             f"{target} is not among the {len(targets)} targets that rocenv knows (as of {newest}), so it "

@@ -1,4 +1,4 @@
-"""What an app needs of an env: a narrower request, and notes on what users have to bring themselves."""
+"""What an app needs from an env: a narrower request, and notes about what users must provide."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
-    """Add to a request what its app needs and the user did not say; return notes on that too.
+    """Add an app's requirements to a request where the user left them open; also return notes.
 
-    The request is as the user gave it: `NO_TORCH` still differs from "not said".
+    The request must be as the user gave it: `NO_TORCH` is not the same as unspecified.
 
     Raises:
-        RocenvError: There is no such app, or none for the platform; exit code 2.
+        RocenvError: The app is unknown or does not exist for the platform; exit code 2.
     """
     if not request.app:
         return request, ()
@@ -38,12 +38,12 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
     rocm, name = _rocm_for(row, request, matrix)
     if rocm and not request.rocm:
         request = structs.replace(request, rocm=rocm)
-        notes.append(f"{name} works with ROCm {rocm}, so no other is considered; `--rocm` overrides this")
+        notes.append(f"{name} needs ROCm {rocm}, so only that is considered; `--rocm` overrides this")
     if needs.torch and not request.torch:
         request = structs.replace(request, torch="*")
-        notes.append(f"{row.title} needs torch, so the env gets it; `--no-torch` leaves it out")
+        notes.append(f"{row.title} needs torch, so the env includes it; `--no-torch` omits it")
     elif needs.torch and request.torch == NO_TORCH:
-        notes.append(f"{row.title} needs torch, which `--no-torch` leaves out: it has to bring its own")
+        notes.append(f"{row.title} needs torch, which `--no-torch` omits, so it must bring its own")
     if needs.python and not request.python and request.torch not in ("", NO_TORCH):
         request = structs.replace(request, python=needs.python)
         notes.append(f"{row.title} works with Python {needs.python}; `--python` overrides this")
@@ -51,7 +51,7 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
 
 
 def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
-    """Find the packages of an app in a channel; None if it has none, or no app is named."""
+    """Find the packages of an app in a channel; None if there are none, or no app is requested."""
     rows = (row for row in matrix.app_packages if row.app == app and channel in row.channels)
     return next(rows, None)
 
@@ -60,10 +60,10 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 
 
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
-    """Yield notes for a set without packages of its app: the user brings the program.
+    """Yield notes for a set without packages of its app, so users know to provide the program.
 
-    An app that no channel has, and that is not a program to install, gets none: everybody brings a folder
-    of it. `again` is the command that asks for another set, without its options.
+    Apps that no channel carries and that are not installed programs get none, because everyone has a folder
+    of those. `again` is the command for another set, without its options.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
     row = next((each for each in matrix.launcher if each.key == lock.request.app), None)
@@ -72,13 +72,13 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
     channels = {name for each in matrix.app_packages if each.app == row.key for name in each.channels}
     if not row.programs and not channels:
         return
-    where = f"channel {rocm.channel} has no packages of it" if channels else "no channel has packages of it"
+    where = f"channel {rocm.channel} has no packages for it" if channels else "no channel has packages for it"
     yield f"{row.title} is not included: {where}, so bring your own{_elsewhere(channels, case, again)}"
     yield from _release_notes(row.title, rocm.version, case)
 
 
 def _elsewhere(channels: set[str], case: Case, again: str) -> str:
-    """Name a channel that has the app and fits the request; channels that must be named come last."""
+    """Name a channel that has the app and fits the request; opt-in channels come last."""
     if not channels or case.request.platform != "linux":
         return ""
     known = case.matrix.channels
@@ -86,11 +86,11 @@ def _elsewhere(channels: set[str], case: Case, again: str) -> str:
         request = structs.replace(case.request, channel=name)
         if fitting(replace(case, request=request)):
             return f". {known[name].title} has it: `{again} {options(request, case.machine.platform)}`"
-    return ". The channels that have it do not fit the rest of your request"
+    return ". The channels that have it do not meet the rest of your request"
 
 
 def _release_notes(title: str, rocm: str, case: Case) -> Iterator[str]:
-    """Yield which releases of the app a set is for, and what to ask for with the others."""
+    """Yield the app releases that a set supports, and what to request for others."""
     known = spans(known_releases(case.request.app, case.request.platform, case.matrix))
     if not known:
         return
@@ -112,17 +112,17 @@ class Span:
     """Consecutive releases of an app that work with the same ROCm."""
 
     rocm: str  # PEP 440
-    low: str  # the first of them
-    high: str = ""  # the first after them; "" = there is none
+    low: str  # the first release
+    high: str = ""  # the first release after them; "" = none
 
     @property
     def label(self) -> str:
-        """Which they are, to follow the name of the app."""
+        """The range of releases, to follow the app's name."""
         return f"{self.low} or newer" + (f", before {self.high}" if self.high else "")
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
-    """List the releases of an app with a known ROCm, the newest first; each lasts up to the next one."""
+    """List the releases of an app with known ROCm requirements, newest first, each up to the next one."""
     rows = [
         (low, row.rocm)
         for row in matrix.app_release
@@ -134,7 +134,7 @@ def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
 
 
 def spans(releases: Sequence[Span]) -> list[Span]:
-    """Merge neighbours that work with the same ROCm; the newest comes first."""
+    """Merge adjacent spans with the same ROCm, newest first."""
     merged: list[Span] = []
     for each in releases:
         if merged and merged[-1].rocm == each.rocm:
@@ -144,7 +144,7 @@ def spans(releases: Sequence[Span]) -> list[Span]:
 
 
 def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str]:
-    """Find the ROCm that an app works with, and its name; if releases differ, those of the newest."""
+    """Find the ROCm that an app needs, and the app's name; if releases differ, use the newest."""
     newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
     if newest is None:
         return row.needs.rocm, row.title
@@ -158,7 +158,7 @@ def _other_platform(row: Launcher, request: Request) -> RocenvError:
     where = " and ".join(each.capitalize() for each in row.platforms)
     other = structs.replace(request, platform=row.platforms[0], target=request.target or "GFX")
     return WrongUsage(
-        f"{row.title} is known to work on {where} only, and the env is for {request.platform.capitalize()}",
+        f"{row.title} is only known to work on {where}, but the env is for {request.platform.capitalize()}",
         hints=(f"plan a set for {where}: `{resolve_command(other, request.platform)}`",),
         code="app-platform",
     )
@@ -167,7 +167,5 @@ def _other_platform(row: Launcher, request: Request) -> RocenvError:
 def _launcher(key: str, matrix: Matrix) -> Launcher:
     known = {row.key: row for row in matrix.launcher}
     if key not in known:
-        raise WrongUsage(
-            f"there is no app `{key}`", hints=(f"`--app` takes one of {', '.join(sorted(known))}",)
-        )
+        raise WrongUsage(f"unknown app `{key}`", hints=(f"`--app` takes one of {', '.join(sorted(known))}",))
     return known[key]

@@ -18,18 +18,18 @@ R = TypeVar("R", bound="Known")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One part of a set: the row that was chosen, and why. The row names the source that has its files."""
+    """The row chosen for one component, and the reason. The row names the source of its files."""
 
     kind: ComponentKind
     row: Known
     version: str
-    channel: str  # the channel, index, project or provider that it comes from
+    channel: str  # its channel, index, project or provider
     why: str
-    asset: Asset | None = None  # of a ZLUDA build
-    python: str = ""  # version for the wheels, "3.11"; "" = the source chooses
+    asset: Asset | None = None  # for a ZLUDA build
+    python: str = ""  # Python version of the wheels, "3.11"; "" = the source chooses
 
     def outline(self, name: str) -> Component:
-        """Describe the part without its files."""
+        """Describe the component without its files."""
         return Component(
             kind=self.kind,
             name=name,
@@ -42,11 +42,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A set that fits, with its parts in the order in which they are installed."""
+    """A set that fits, with its components in installation order."""
 
     parts: tuple[Choice, ...]
-    runs_as: str  # the target that its code is made for
-    override: Override | None = None  # what makes the GPU pass for that target
+    runs_as: str  # target that its code is built for
+    override: Override | None = None  # makes the GPU pass for that target
     notes: tuple[str, ...] = ()
 
     @property
@@ -55,14 +55,14 @@ class Candidate:
         return next(each for each in self.parts if each.kind == "rocm")
 
     def part(self, kind: ComponentKind) -> Choice | None:
-        """The part of a kind; None where the set has none."""
+        """Return the choice of this kind, or None if the set has none."""
         return next((each for each in self.parts if each.kind == kind), None)
 
     def row(self, table: type[R]) -> R | None:
-        """The chosen row of a table; None where no part is one."""
+        """Return the chosen row of a table, or None if no component uses one."""
         return next((each.row for each in self.parts if isinstance(each.row, table)), None)
 
     @property
     def versions(self) -> tuple[tuple[ComponentKind, str], ...]:
-        """Kind and version of each part."""
+        """Kind and version of each component."""
         return tuple((each.kind, each.version) for each in self.parts)

@@ -1,10 +1,10 @@
-"""The search: filter all combinations of parts, keeping the reasons, and sort what is left.
+"""Search: enumerate combinations, filter them with reasons, and sort the rest.
 
-A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations: one choice for every part. Each names
-the constraints that it breaks and its rank; one that breaks none fits. There are a few thousand at most, so
-nothing is pruned.
+A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations, which have one choice per component.
+Each combination lists its violated constraints and its rank; it fits if it violates none. There are at most a
+few thousand, so nothing is pruned.
 
-Some constraints are requirements of the user (`REQUIREMENTS`) and can be dropped. The others are facts.
+Some constraints are the user's requirements (`REQUIREMENTS`), which can be dropped; the others are facts.
 """
 
 from __future__ import annotations
@@ -26,58 +26,58 @@ if TYPE_CHECKING:
 Constraints = frozenset[str]
 NONE: Constraints = frozenset()
 
-# What a user can ask for and give up, the least painful first.
+# What users can request, from the easiest to give up.
 REQUIREMENTS = ("channel", "python", "torch", "zluda", "rocm", "driver")
 
-# Levels of support at which a release's libraries have kernels for a target.
+# Support levels at which the libraries have kernels for a target.
 SERVING = ("official", "deprecated", "libraries")
 
-UNKNOWN_TARGET = "unknown target"  # broken by every combination for a target without a row
+UNKNOWN_TARGET = "unknown target"  # violated by every combination for an unknown target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A request, the matrix, and the machine that the set is for."""
+    """A request, the matrix, and the machine."""
 
     request: Request
     matrix: Matrix
     machine: Machine = field(default_factory=Machine)
-    only_fitting: bool = False  # no explanation is needed, so combinations that do not fit may be left out
+    only_fitting: bool = False  # no explanation is needed, so combinations that do not fit may be skipped
 
     @property
     def driver(self) -> str:
-        """The driver asked for, else the machine's; "" = unknown."""
+        """The requested driver, else the machine's; "" = unknown."""
         return self.request.driver or self.machine.driver
 
     @property
     def unknown_target(self) -> Constraints:
-        """What every combination breaks if the matrix does not know the target."""
+        """The violation that all combinations share if a target is unknown."""
         return frozenset([UNKNOWN_TARGET]) if self.unknown_targets else NONE
 
     @property
     def unknown_targets(self) -> list[str]:
-        """The targets asked for that the matrix does not know."""
+        """The requested targets that the matrix does not know."""
         known = self.matrix.targets
         return [each for each in self.request.targets if known and each not in known]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Option:
-    """One choice for a part, with the constraints that it breaks whatever it is combined with."""
+    """A choice for one component, with the constraints that it violates on its own."""
 
     row: Any
     rank: tuple[Any, ...]
     broken: Constraints = NONE
 
 
-NOTHING = Option(row=None, rank=())  # where a set needs no such part
+NOTHING = Option(row=None, rank=())  # for sets without this component
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Combination:
-    """One choice for every part of a set; the lowest rank is best."""
+    """One choice for every component of a set; the lowest rank is best."""
 
-    root: object  # the ROCm part and how it serves the target: users see the best set of each
+    root: object  # the ROCm component and how it serves the target; users see the best set for each
     parts: Any  # of the kind's own type
     rank: tuple[Any, ...]
     broken: Constraints
@@ -87,19 +87,19 @@ class Kind(Protocol):
     """A kind of set: a module with these functions."""
 
     def combinations(self, case: Case) -> Iterator[Combination]:
-        """Yield every combination, with its rank and what it breaks."""
+        """Yield every combination with its rank and violated constraints."""
         ...
 
     def candidate(self, parts: Any, case: Case) -> Candidate:
-        """Describe a set that fits, with the reasons and notes that users should see."""
+        """Describe a fitting set with reasons and notes for users."""
         ...
 
     def rejection(self, constraint: str, parts: Any, case: Case) -> Rejection:
-        """Word why a combination breaks a constraint, with the source of the fact."""
+        """Describe how a combination violates a constraint, with the source of the fact."""
         ...
 
 
-# Platform, and whether the request has ZLUDA -> the kind of set; imported on first use.
+# Platform and whether ZLUDA is requested -> the kind of set; imported on demand.
 KINDS: Mapping[tuple[str, bool], str] = {
     ("linux", False): "rocenv.resolve.linux",
     ("windows", True): "rocenv.resolve.zluda",
@@ -108,14 +108,14 @@ KINDS: Mapping[tuple[str, bool], str] = {
 
 
 def kind_of(request: Request) -> Kind:
-    """Import the module of the kind of set that a request asks for."""
+    """Import the module for the requested kind of set."""
     kind: Any = importlib.import_module(KINDS[request.platform, bool(request.zluda)])
     found: Kind = kind
     return found
 
 
 def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
-    """Find the best combination of each root that breaks nothing, best first."""
+    """Find the best fitting combination for each root, best first."""
     best: dict[int, Combination] = {}
     for each in combinations:
         key = id(each.root)
@@ -125,7 +125,7 @@ def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
 
 
 def fitting(case: Case) -> list[Combination]:
-    """Find the combinations that fit a request, best first; none if no kind of set is for such a request."""
+    """Find the fitting combinations, best first; none if no kind of set handles the request."""
     request = case.request
     if (request.platform, bool(request.zluda)) not in KINDS:
         return []
@@ -135,15 +135,15 @@ def fitting(case: Case) -> list[Combination]:
 def choices(
     options: Sequence[Option], fitting: Container[Option], constraint: str
 ) -> Iterator[tuple[Option, Constraints]]:
-    """Yield the options that somebody could mean, with the constraints that they break here.
+    """Yield the relevant options with the constraints that they violate here.
 
-    Nobody means an archive for another release while one for this release meets the same requirements: an
-    option that does not fit counts only if it meets a requirement that no fitting one meets.
+    Nobody wants an archive for another release if one for this release meets the same requirements, so an
+    option that does not fit counts only if it meets a requirement that no fitting option meets.
 
     Args:
-        options: All options for a part.
-        fitting: Those that go with the other parts.
-        constraint: What the others break.
+        options: All options for a component.
+        fitting: Those compatible with the other components.
+        constraint: What the others violate.
     """
     missed = {requirements(each.broken) for each in options if each in fitting}
     for each in options:
@@ -154,29 +154,29 @@ def choices(
 
 
 def rejected(row: Known, name: str, wanted: str, found: str, text: str = "") -> Rejection:
-    """Word why a part is ruled out, by default because it is not what the user asked for."""
+    """Describe why a component is ruled out, by default because the user requested another."""
     text = text or f"You asked for {wanted}, which rules out {name}"
     return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
 
 
 def unmet(**constraints: bool) -> Constraints:
-    """Name the constraints that do not hold."""
+    """Return the names of the constraints that do not hold."""
     return frozenset(name for name, holds in constraints.items() if not holds)
 
 
 def requirements(broken: Constraints) -> Constraints:
-    """Keep the constraints that are requirements of the user."""
+    """Keep the constraints that are user requirements."""
     return broken.intersection(REQUIREMENTS)
 
 
 def requirement_behind(constraint: str) -> str:
-    """The requirement that a constraint is, or depends on as in `driver: …`; "" for a fact."""
+    """Return the requirement behind a constraint, also for `driver: …`; "" for a fact."""
     name = constraint.partition(":")[0]
     return name if name in REQUIREMENTS else ""
 
 
 def closest(combinations: Iterable[Combination]) -> dict[Constraints, Combination]:
-    """Find the minimal sets of constraints that combinations break, and the best combination for each."""
+    """Find the minimal sets of violated constraints, and the best combination for each."""
     best: dict[Constraints, Combination] = {}
     for each in combinations:
         if each.broken not in best or each.rank < best[each.broken].rank:
@@ -185,10 +185,10 @@ def closest(combinations: Iterable[Combination]) -> dict[Constraints, Combinatio
 
 
 def explanation(broken: Iterable[Constraints]) -> list[str]:
-    """Choose constraints of which every combination breaks one, none of which could be left out.
+    """Choose a minimal list of constraints such that every combination violates at least one.
 
-    Where several such lists exist, this one holds as many requirements as possible, since users can change
-    those; an unknown target outweighs all.
+    If several lists exist, choose the one with the most requirements, because users can change those; an
+    unknown target outweighs everything.
     """
     sets = list(broken)
     last = (*REQUIREMENTS, UNKNOWN_TARGET)
@@ -202,7 +202,7 @@ def explanation(broken: Iterable[Constraints]) -> list[str]:
 
 
 def example(constraint: str, lines: Iterable[str], found: dict[Constraints, Combination]) -> Combination:
-    """Find the combination that shows best why a line is needed: it breaks no other line."""
+    """Find the combination that best illustrates a line: it violates no other line."""
     others = frozenset(lines) - {constraint}
     shown = [each for broken, each in found.items() if constraint in broken and not others & broken]
     return min(shown, key=lambda each: (len(each.broken), each.rank))

@@ -1,4 +1,4 @@
-"""Which ROCm the kernel driver is of, which releases were tested with it, and what WSL needs instead."""
+"""Match kernel drivers with ROCm releases, and find the drivers that WSL needs instead."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def kernel_driver(text: str, matrix: Matrix) -> str:
-    """Find the ROCm series that an amdgpu driver belongs to ("6.2", "30.10"); "" where that is not known.
+    """Find the ROCm series of an amdgpu driver ("6.2", "30.10"); "" if unknown.
 
-    Understood are a series itself, the version of an amdgpu package (`22.20.50200`, `6.1.60101`,
-    `30.10.1`), and the module's own version where it ends in one (`5.16.9.22.20`). A module version without
-    (`6.10.5`) tells nothing.
+    It accepts a series, the version of an amdgpu package (`22.20.50200`, `6.1.60101`, `30.10.1`), and a
+    module version that ends in one (`5.16.9.22.20`). Other module versions (`6.10.5`) do not identify a
+    series.
     """
     parts = text.split(".")
     if not all(part.isdigit() for part in parts) or len(parts) < 2:
@@ -38,7 +38,7 @@ def kernel_driver(text: str, matrix: Matrix) -> str:
 
 
 def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
-    """Whether a release was tested with a kernel driver; None where neither of them is in any list."""
+    """Whether a release was tested with a kernel driver; None if no list has either of them."""
     if not driver:
         return None
     heard = False
@@ -50,7 +50,7 @@ def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
 
 
 def oldest_kernel(release: str, matrix: Matrix) -> tuple[str, str]:
-    """Find the oldest plain kernel that a release was tested on, and the source; "" = not known."""
+    """Find the oldest stock kernel that a release was tested on, and the source; "" = unknown."""
     found = [
         (version_of(kernel), kernel, row.source)
         for row in matrix.system_kernel
@@ -62,7 +62,7 @@ def oldest_kernel(release: str, matrix: Matrix) -> tuple[str, str]:
 
 
 def kernel_is_older(kernel: str, oldest: str) -> bool:
-    """Whether a kernel ("5.10.6-200.fc33") is of an older series than one tested; False = not known."""
+    """Whether a kernel ("5.10.6-200.fc33") is from an older series than a tested one; False = unknown."""
     own = re.match(r"(\d+)\.(\d+)", kernel)
     other = re.match(r"(\d+)\.(\d+)", oldest)
     if own is None or other is None:
@@ -79,19 +79,19 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
 
 
 def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
-    """What a release needs to reach the GPU from WSL; None where no row says it."""
+    """Return what a release needs to reach the GPU from WSL, or None if no row says so."""
     return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
 
 
 def display_is_older(display: str, oldest: str) -> bool | None:
-    """Whether a display driver of Windows ("32.0.31041.1004") is older than another; None = not known."""
+    """Whether a Windows display driver ("32.0.31041.1004") is older than another; None = unknown."""
     if not all(re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text) for text in (display, oldest)):
         return None
     return [int(part) for part in display.split(".")] < [int(part) for part in oldest.split(".")]
 
 
 def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str]:
-    """Yield what the user has to bring so that a set reaches the GPU of this WSL."""
+    """Yield what the user must install so that a set reaches the GPU on this WSL."""
     rocm = lock.part("rocm")
     row = wsl_needs(rocm.version, matrix) if rocm is not None and machine.wsl else None
     if rocm is None or row is None or lock.platform != "linux":
@@ -100,5 +100,5 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
         yield f"on WSL, ROCm {rocm.version} needs {row.needs} (`rocenv explain wsl`)"
     older = display_is_older(machine.display, row.driver_file)
     if row.driver and older is not False:
-        has = f"Windows has {machine.display}" if machine.display else "Windows did not say which it has"
+        has = f"Windows has {machine.display}" if machine.display else "the installed version is unknown"
         yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {row.driver} or newer; {has}"

@@ -1,25 +1,25 @@
-"""Sets for Linux: a ROCm release from a channel, PyTorch built for it, and an override if the GPU needs one.
+"""Sets for Linux: a ROCm release from a channel, PyTorch built for it, and an override if needed.
 
 A release comes as packages or as wheels (`RocmWheels`); both are ranked together.
 
-The order of preference; the first difference decides:
+The first difference decides:
 
-1. how the target is served: by kernels of its own, by an override that works, by one that needs care, by
-   wheels that are built for it and may never have been run on it, or by a compiler that knows the target
-   while rocBLAS has no kernels for it;
-2. a release tested with the machine's kernel driver, or on a kernel as old, where that is known;
-3. packages before wheels, unless PyTorch or `--dev` is asked for: programs other than Python's find the
-   libraries of packages by their names, and wheels alone have neither a search path nor these names;
-4. the maker supports the target; its builders call it release-ready; it is only in the libraries;
-5. the maker's own channel, before a distribution's;
-6. how well the release is known, and that it serves the target: stated by the maker or tested, reported,
-   inferred;
-7. the newest release;
-8. a released PyTorch before a release candidate, for wheels one that AMD lists, then the newest.
+1. How the target is served: by its own kernels; by an override that works; by one that needs care; by wheels
+that are built for it but possibly never tested on it; or by a compiler that supports the target although
+rocBLAS has no kernels for it.
+2. A release tested with the machine's kernel driver, or on a kernel as old, if known.
+3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
+by their package names, but wheels have other names and no search path.
+4. The maker supports the target; the builders call it release-ready; it is only in the libraries.
+5. The maker's own channel, before a distribution's.
+6. How reliable the data about the release and the target is: stated by the maker or tested, reported,
+inferred.
+7. The newest release.
+8. A released PyTorch before a release candidate, for wheels one that AMD lists, then the newest.
 
 So PyTorch gets wheels of ROCm 10.0 rather than packages of 7.2 for a GPU that AMD supports in both, and
-packages of 6.3 rather than wheels that are merely built for a GPU. `--rocm` and `--channel` choose otherwise.
-A channel that is `only_named` counts only if the request names it.
+packages of 6.3 rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this.
+Opt-in channels (`only_named`) count only if the request names them.
 """
 
 from __future__ import annotations
@@ -62,26 +62,26 @@ class Way:
     """How a ROCm release serves a target."""
 
     row: RocmSet | RocmWheels
-    runs_as: str  # the target that its kernels are made for
+    runs_as: str  # target that its kernels are built for
     kind: str  # a key of `_WAYS`
     override: Override | None = None
 
     @property
     def title(self) -> str:
-        """The release and where it comes from."""
+        """The release and its channel."""
         return f"ROCm {self.row.version} from channel {self.row.channel}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """One choice for every part."""
+    """One choice for every component."""
 
     way: Way
     torch: TorchSet | None = None
 
     @property
     def facts(self) -> Facts:
-        """What verdicts have conditions on."""
+        """The facts that verdicts depend on."""
         return without_zluda(self.way.row.version, self.torch.version if self.torch else "")
 
 
@@ -89,7 +89,7 @@ class Parts:
 
 
 def combinations(case: Case) -> Iterator[Combination]:
-    """Yield every combination of a release, a way to serve the target and a PyTorch release."""
+    """Yield every combination of a release, a way to serve the target, and a PyTorch release."""
     torches = [wheels.torch_option(row, case) for row in case.matrix.torch if row.rocm]
     rows = verdicts.certain(case)
     untested = _untested(case)
@@ -113,14 +113,14 @@ def _ways(case: Case) -> Iterator[Way]:
         has_kernels = set(case.request.targets) <= set(row.blas)
         yield Way(row=row, runs_as=target, kind=_native(row, case) if has_kernels else "compile")
         if has_kernels and (isinstance(row, RocmWheels) or not case.request.torch):
-            continue  # an override would serve nothing that needs one
+            continue  # no target here needs an override
         if case.request.more_targets:
-            continue  # it would be one for all of them
+            continue  # it would apply to all of them
         for override in overrides:
             yield Way(row=row, runs_as=override.runs_as, kind=override.verdict, override=override)
 
 
-def _is_asked_for(row: RocmSet | RocmWheels, case: Case) -> bool:
+def _is_requested(row: RocmSet | RocmWheels, case: Case) -> bool:
     if isinstance(row, RocmSet) and row.is_mixed:
         return meets_whole(case.request.rocm, row.version, "--rocm")
     floating = isinstance(row, RocmWheels) and row.floating
@@ -128,7 +128,7 @@ def _is_asked_for(row: RocmSet | RocmWheels, case: Case) -> bool:
 
 
 def _native(row: RocmSet | RocmWheels, case: Case) -> str:
-    """Tell kernels that somebody ran from those of wheels that were built, and that nobody vouches for."""
+    """Distinguish tested kernels from those of wheels that were only built."""
     unproved = isinstance(row, RocmWheels) and wheels.promise(row, case.request.targets) == wheels.BUILT
     return "built" if unproved else "native"
 
@@ -145,7 +145,7 @@ def _broken(way: Way, case: Case) -> Constraints:
     request, row, override = case.request, way.row, way.override
     served = row.compiles if way.kind == "compile" else row.blas
     broken = case.unknown_target | unmet(
-        rocm=_is_asked_for(row, case),
+        rocm=_is_requested(row, case),
         channel=request.channel in ("", row.channel),
         target=way.runs_as in served and set(request.more_targets) <= set(served),
     )
@@ -177,14 +177,14 @@ def _rank(way: Way, untested: frozenset[str], case: Case) -> tuple[Any, ...]:
 
 
 def _promise(way: Way, more: Sequence[str]) -> int:
-    """Rate what its builders promise of the targets, as `wheels.promise` does."""
+    """Rate official support for the targets, as `wheels.promise` does."""
     if isinstance(way.row, RocmWheels):
         return wheels.promise(way.row, (way.runs_as, *more))
     return wheels.SUPPORTED if {way.runs_as, *more} <= set(way.row.official) else wheels.BUILT
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Rate the doubt that there is such a release, and that it serves the target; 0 = certain."""
+    """Rate the uncertainty that the release exists and serves the target; 0 = certain."""
     of_release = STATUS_RANK[way.row.status]
     if isinstance(way.row, RocmWheels):
         return of_release
@@ -223,7 +223,7 @@ def _goes_with(torch: TorchSet, way: Way, case: Case) -> bool:
     target = case.request.target
     if isinstance(way.row, RocmWheels) or torch.channel:
         return wheels.goes_with(torch, way.row)
-    # An override is not for a set of which every part serves the target natively.
+    # An override makes no sense if every component serves the target natively.
     is_native = way.override is not None and target in way.row.blas and target in torch.targets
     served = {way.runs_as, *case.request.more_targets} <= set(torch.targets)
     is_for = series(torch.rocm) == series(way.row.version) and served
@@ -234,7 +234,7 @@ def _goes_with(torch: TorchSet, way: Way, case: Case) -> bool:
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:
-    """See `Kind`."""
+    """Implement `Kind.candidate`."""
     way, torch = parts.way, parts.torch
     row = way.row
     chosen = [Choice(kind="rocm", row=row, version=row.version, channel=row.channel, why=_why(way, case))]
@@ -251,7 +251,7 @@ def _why(way: Way, case: Case) -> str:
     if isinstance(way.row, RocmWheels):
         return f"{channel.title}; {wheels.promised(way.row, (way.runs_as, *case.request.more_targets))}"
     by = "the maker" if channel.by == "maker" else "a distribution"
-    kernels = "only its compiler knows" if way.kind == "compile" else "its rocBLAS has kernels for"
+    kernels = "only its compiler supports" if way.kind == "compile" else "its rocBLAS has kernels for"
     return f"{channel.title}, {by}; {kernels} {way.runs_as}"
 
 
@@ -302,7 +302,7 @@ def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
-    """See `Kind`."""
+    """Implement `Kind.rejection`."""
     way, request = parts.way, case.request
     row = way.row
     if verdicts.is_verdict(constraint):
@@ -321,7 +321,7 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
 def _not_this_rocm(way: Way, case: Case) -> Rejection:
     spec, rows = case.request.rocm, _rows(case)
     text = ""
-    if not any(_is_asked_for(each, case) for each in rows):
+    if not any(_is_requested(each, case) for each in rows):
         versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
         text = f"rocenv knows no ROCm release that matches {spec}, only {', '.join(versions)}"
         near = [each for each in rows if meets(spec, each.version, "--rocm", floating=True)]
@@ -356,7 +356,7 @@ def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
 
 
 def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
-    """Word why no PyTorch, or none that meets the request, goes with a release."""
+    """Describe why no PyTorch, or no requested one, matches a release."""
     way = parts.way
     if isinstance(way.row, RocmWheels):
         return wheels.other_release(torch, way.row, way.title, case)
@@ -371,7 +371,7 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
     if nowhere:
         text = found = f"no PyTorch release for any ROCm has kernels for {', '.join(nowhere)}"
     elif not any(needed <= set(row) for row in served):
-        text = found = f"no one PyTorch release has kernels for all of {target}"
+        text = found = f"no single PyTorch release has kernels for all of {target}"
     elif not built:
         found = f"no PyTorch release is built for ROCm {release}"
         text = f"{found}, so none has kernels for {target}"
@@ -388,7 +388,7 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
 
 
 def _not_this_torch(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
-    """Word why a PyTorch release does not go with a ROCm that others go with."""
+    """Describe why a PyTorch release does not match a ROCm release that others match."""
     way, name = parts.way, wheels.title(torch)
     release, target = series(way.row.version), way.runs_as
     missing = [each for each in (target, *case.request.more_targets) if each not in torch.targets]

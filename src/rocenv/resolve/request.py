@@ -1,4 +1,4 @@
-"""A request as command line options, as a command, and in words."""
+"""Format a request as command-line options, as a command, and in words."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from rocenv.core.model import Request
 
-NO_TORCH = "none"  # asked for, where PyTorch is the default
+NO_TORCH = "none"  # requested explicitly, although PyTorch is the default
 
 _OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver", "app")
 
 
 def options(request: Request, here: str = "linux") -> str:
-    """Spell a request as command line options, to be given on a machine of the platform `here`."""
+    """Format a request as command-line options for a machine of the platform `here`."""
     parts = [f"--platform {request.platform}"] if request.platform != here else []
     for name in _OPTIONS:
         value = _torch_option(request) if name == "torch" else getattr(request, name)
@@ -32,31 +32,32 @@ def options(request: Request, here: str = "linux") -> str:
 
 
 def _torch_option(request: Request) -> str:
-    """The value of `--torch`: with ZLUDA, any release is the default and needs none."""
+    """Return the value of `--torch`; with ZLUDA, any release is the default and needs none."""
     if not request.zluda:
         return request.torch
     return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)
 
 
 def create_command(name: str, request: Request, here: str = "linux") -> str:
-    """The command that makes an env for a request; see `options`."""
+    """Return the command that creates an env for a request; see `options`."""
     return f"rocenv create {shell_join(name)} {options(request, here)}"
 
 
 def rebuild_command(name: str, lock_file: str) -> str:
-    """The command that makes an env from a lock."""
+    """Return the command that creates an env from a lock."""
     return shell_join("rocenv", "create", name, "--from", lock_file)
 
 
 def resolve_command(request: Request, here: str = "linux") -> str:
-    """The command that plans a set for a request; see `options`."""
+    """Return the command that plans a set for a request; see `options`."""
     return f"rocenv resolve {options(request, here)}"
 
 
 def no_set(request: Request) -> str:
     """Say that nothing fits: `No ROCm and PyTorch combination works on gfx1033`.
 
-    Where versions are named, others may exist that no row knows: `rocenv knows no set with ROCm 6.4.9 for …`.
+    If the request names versions, others unknown to rocenv may exist: `rocenv knows no set with ROCm 6.4.9
+    for …`.
     """
     if any(spec not in ("", "*") for spec in (request.rocm, request.zluda, request.torch)):
         return f"rocenv knows no set with {_components(request)} for {_place(request)}"
@@ -72,7 +73,7 @@ def _components(request: Request) -> str:
 
 
 def _place(request: Request) -> str:
-    """Name the target, and what else the set has to live with."""
+    """Name the target and the other constraints on the set."""
     given = ["Windows"] if request.platform == "windows" else []
     for name in ("Python", "driver", "channel", "app"):
         if value := getattr(request, name.lower()):

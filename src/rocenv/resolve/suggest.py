@@ -1,4 +1,4 @@
-"""Commands that do resolve: where a request does not, and where a set should be replaced by a better one."""
+"""Suggest commands that would work, for an impossible request or instead of a failing set."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, ...]:
-    """Find commands that do resolve, best first: those that drop the fewest requirements.
+    """Find commands that would work; those that drop the fewest requirements come first.
 
-    `found` are the minimal sets of constraints that combinations break.
+    `found` are the minimal sets of violated constraints.
     """
     behind = {frozenset(map(requirement_behind, broken)) for broken in found}
     droppable = [names for names in behind if "" not in names]
@@ -50,7 +50,7 @@ def without_zluda(case: Case) -> tuple[Suggestion, ...]:
 
 
 def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
-    """Yield the best set without some requirements, each replaced by what that set has."""
+    """Yield the best set without some requirements, each replaced by that set's value."""
     request = case.request
     wildcard = {name: "*" for name in ("zluda", "torch") if getattr(request, name)}
     relaxed = structs.replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})
@@ -67,7 +67,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """List display drivers that the data distinguishes from the present one: the newest of each group."""
+    """List the newest driver of each group that the data distinguishes from the current driver."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}
@@ -97,10 +97,10 @@ def _best(request: Request, case: Case) -> Candidate | None:
 def resolved_command(
     name: str, request: Request, matrix: Matrix, machine: Machine, unlike: tuple[tuple[str, str], ...] = ()
 ) -> str:
-    """Word the command that makes an env for a request; "" if no set fits.
+    """Return the command that creates an env for a request; "" if no set fits.
 
-    What its app needs is added to find the set, and not to the command. A set of the kinds and versions
-    `unlike` does not count.
+    The app's requirements influence the set but are not in the command. A set with the kinds and versions of
+    `unlike` is skipped.
     """
     best = best_for(request, matrix, machine)
     if best is None or best.versions == unlike:
@@ -109,11 +109,11 @@ def resolved_command(
 
 
 def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | None:
-    """Find the best set for a request and what its app needs; None if none fits, or no such app exists."""
+    """Find the best set for a request and its app; None if none fits or the app is unknown."""
     try:
         request = narrowed(request, matrix)[0]
         return _best(request, Case(request=request, matrix=matrix, machine=machine))
-    except RocenvError:  # also for a version in somebody's lock that is none
+    except RocenvError:  # also for an invalid version in an untrusted lock
         return None
 
 
@@ -126,12 +126,12 @@ def suggest_env(
     zluda: str = "",
     app: str = "",
 ) -> str:
-    """Find the command that makes the nearest set without a known failure; "" if there is none.
+    """Return the command that creates the most similar set without a known failure; "" if there is none.
 
-    What the verdicts recommend instead comes first, in their order: an SDK, a build, or both. Then the same
-    SDK with another build, then any set.
+    Recommendations of verdicts come first, in their order: an SDK, a build, or both. Then the same SDK with
+    another build, then any set.
 
-    `zluda` allows some builds only, as the option does. `app` replaces the one that the set is for.
+    `zluda` limits the builds, as the option does. `app` replaces the set's app.
     """
     machine = machine or Machine(platform=lock.platform)
     app = app or lock.request.app
@@ -145,7 +145,7 @@ def suggest_env(
 
 
 def _replacements(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterator[Request]:
-    """Yield what to ask for instead of a set, the nearest first."""
+    """Yield requests for alternatives to a set, most similar first."""
     versions = {part.kind: part.version for part in lock.components}
     release = series(versions.get("rocm", ""))
     plain = Request(
@@ -164,7 +164,7 @@ def _replacements(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterat
 
 
 def _alternatives(row: Verdict, plain: Request, release: str) -> Iterator[Request]:
-    """Yield what a verdict recommends instead, the best first."""
+    """Yield the recommendations of a verdict, best first."""
     for each in row.instead:
         if each.rocm:
             yield structs.replace(plain, rocm=each.rocm, zluda=each.zluda or plain.zluda)

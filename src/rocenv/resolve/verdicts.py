@@ -1,4 +1,4 @@
-"""What is known of combinations: which verdicts apply to a set, and how to word them."""
+"""Decide which verdicts apply to a set, and describe them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONDITIONS = ("targets", "rocm", "zluda", "project", "flavour", "torch", "drive
 
 
 class Facts(NamedTuple):
-    """What verdicts have conditions on; None = left open, "" = the set has no such part, or it is unknown."""
+    """The facts that verdicts depend on; None = undecided, "" = unknown or no such component."""
 
     platform: str | None = None
     target: str | None = None
@@ -30,14 +30,14 @@ class Facts(NamedTuple):
     project: str | None = None
     flavour: str | None = None
     torch: str | None = None
-    pack: str | None = None  # "none" = the SDK's own rocBLAS is used, "some"
+    pack: str | None = None  # "none" = the SDK's own rocBLAS is used, else "some"
 
 
 def applies(row: Verdict, facts: Facts) -> bool:
-    """Whether a set meets every condition of a verdict, as far as the facts say.
+    """Whether a set meets every condition of a verdict, as far as the facts are known.
 
-    This is the only place that decides it. Conditions on facts that are left open count as met. What a row
-    cannot express as a condition (`only_if`) is not checked.
+    No other function decides this. Conditions on undecided facts count as met. Conditions that a row cannot
+    express (`only_if`) are not checked.
     """
     return (
         facts.platform in (None, row.platform)
@@ -58,7 +58,7 @@ def applies_to_any(row: Verdict, facts: Facts, targets: Iterable[str]) -> bool:
 
 
 def without_zluda(rocm: str, torch: str = "") -> Facts:
-    """The facts of a set that has no ZLUDA."""
+    """Return the facts of a set without ZLUDA."""
     return Facts(rocm=rocm, torch=torch, zluda="", project="", flavour="", pack="")
 
 
@@ -67,12 +67,12 @@ def _in_range(condition: str, version: str | None) -> bool:
 
 
 def is_certain(row: Verdict) -> bool:
-    """Whether a verdict rules sets out: it calls them broken, and all its conditions can be checked."""
+    """Whether a verdict excludes sets: it says broken, and all its conditions can be checked."""
     return row.verdict == "broken" and not row.only_if
 
 
 def certain(case: Case) -> list[tuple[str, Verdict]]:
-    """Find the verdicts that may rule out sets for a request, each with the name of its constraint."""
+    """Find the verdicts that may exclude sets for a request, each with its constraint."""
     request = case.request
     facts = Facts(platform=request.platform, driver=case.driver)
     rows = [row for row in case.matrix.verdict if is_certain(row)]
@@ -80,9 +80,9 @@ def certain(case: Case) -> list[tuple[str, Verdict]]:
 
 
 def against(rows: Iterable[tuple[str, Verdict]], facts: Facts, *, apart: object = False) -> Constraints:
-    """Name the constraints of those verdicts that apply.
+    """Return the constraints of the verdicts that apply.
 
-    If the parts do not go together anyway (`apart`), verdicts about several parts say nothing.
+    If the components are incompatible anyway (`apart`), skip verdicts about several components.
     """
     return frozenset(
         name for name, row in rows if not (apart and _is_about_several(row)) and applies(row, facts)
@@ -102,23 +102,23 @@ def about(case: Case) -> list[Verdict]:
 
 
 def constraint_of(row: Verdict) -> str:
-    """Name the constraint that a verdict makes."""
-    kind = "driver" if row.driver else "verdict"  # another driver would lift it
+    """Return the constraint that represents a verdict."""
+    kind = "driver" if row.driver else "verdict"  # another driver would avoid it
     return f"{kind}: {row.what} {tuple(getattr(row, name) for name in _CONDITIONS)}"
 
 
 def is_verdict(constraint: str) -> bool:
-    """Whether `constraint_of` made a name."""
+    """Whether a constraint represents a verdict."""
     return constraint.startswith(("verdict: ", "driver: "))
 
 
 def verdict_behind(constraint: str, case: Case) -> Verdict:
-    """Find the verdict that makes a constraint."""
+    """Find the verdict that a constraint represents."""
     return next(each for each in about(case) if constraint_of(each) == constraint)
 
 
 def rejection(constraint: str, name: str, case: Case) -> Rejection:
-    """Word what a verdict says against a set, or against those parts that `name` names."""
+    """Describe what a verdict says against a set, or against the components in `name`."""
     row = verdict_behind(constraint, case)
     given = f" with driver {case.driver}" if row.driver else ""
     text = f"{name}{given} is known to fail: {row.what}" + (f"; {row.remedy}" if row.remedy else "")
@@ -126,7 +126,7 @@ def rejection(constraint: str, name: str, case: Case) -> Rejection:
 
 
 def note(row: Verdict) -> str:
-    """Word a verdict that does not rule a set out."""
+    """Describe a verdict that does not exclude a set."""
     kind = _VERDICTS[row.verdict]
     if row.driver:
         kind += f" with display driver {row.driver}"
@@ -137,7 +137,7 @@ def note(row: Verdict) -> str:
 
 
 def notes(facts: Facts, case: Case) -> Iterator[str]:
-    """Word the problems that a set is known to have; what is left open may be so."""
+    """Describe known problems of a set, including those that depend on undecided facts."""
     facts = facts._replace(driver=case.driver or None)
     for row in about(case):
         if row.verdict != "works" and applies(row, facts):
@@ -145,11 +145,11 @@ def notes(facts: Facts, case: Case) -> Iterator[str]:
 
 
 def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict, ...]:
-    """Find the verdicts that rule out a set that exists already, the most specific first.
+    """Find the verdicts against an existing set, most specific first.
 
-    `resolve` never returns such a set. But an env may be older than a verdict, or made from somebody's lock,
-    and its display driver may have changed. Verdicts on drivers count only if the driver is known. A ZLUDA
-    build that does not work with the driver counts as such a verdict.
+    `resolve` never returns such a set. But an env may be older than a verdict or come from an untrusted lock,
+    and the display driver may have changed. Verdicts on drivers count only if the driver is known. A ZLUDA
+    build that is incompatible with the driver counts as a verdict.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)
@@ -159,7 +159,7 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
 
 
 def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
-    """Collect the facts of a set that exists already."""
+    """Collect the facts of an existing set."""
     parts = {part.kind: part for part in lock.components}
     rocm, zluda, torch = parts.get("rocm"), parts.get("zluda"), parts.get("torch")
     return Facts(
@@ -176,7 +176,7 @@ def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
 
 
 def _flavour(part: Component, matrix: Matrix) -> str:
-    """Find the flavour of a build's archive by its name."""
+    """Determine the flavour of a build's archive from its name."""
     names = [artifact.name for artifact in part.artifacts]
     builds = (build for build in matrix.zluda if build.project == part.channel)
     assets = (asset for build in builds for asset in build.assets)
@@ -184,7 +184,7 @@ def _flavour(part: Component, matrix: Matrix) -> str:
 
 
 def _driver_limits(facts: Facts, matrix: Matrix) -> Iterator[Verdict]:
-    """Yield a verdict for a ZLUDA build that does not work with the display driver."""
+    """Yield a verdict for a ZLUDA build that is incompatible with the display driver."""
     for build in matrix.zluda:
         is_it = (build.project, build.version) == (facts.project, facts.zluda)
         if not is_it or not facts.driver or allows(build.driver, facts.driver):

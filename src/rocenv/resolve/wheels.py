@@ -1,6 +1,6 @@
-"""ROCm as Python wheels, for every platform: what a release has to meet, and which PyTorch goes with it.
+"""ROCm as Python wheels, on every platform: requirements on a release, and the matching PyTorch.
 
-Everything in such an env is built for one ROCm release: libraries of 7.14.1 fail under a PyTorch for 7.14.0.
+Everything in such an env is built for one ROCm release: libraries of 7.14.1 fail with a PyTorch for 7.14.0.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rocenv.resolve.combination import Case, Constraints
 
 
-# AMD supports a target; its builders call it release-ready; neither, or nobody has read it.
+# AMD supports a target; its builders call it release-ready; neither, or unknown.
 SUPPORTED, READY, BUILT = range(3)
 
 
 def rows(case: Case) -> list[RocmWheels]:
-    """List the releases for the platform; those of a channel that is `only_named` only if it is named."""
+    """List the releases for the platform; opt-in channels only if the request names them."""
     return [
         row
         for row in case.matrix.rocm_wheels
@@ -36,7 +36,7 @@ def rows(case: Case) -> list[RocmWheels]:
 
 
 def broken(row: RocmWheels, case: Case) -> Constraints:
-    """Name what a release breaks beside the version, the channel and the targets asked for."""
+    """Return violated constraints of a release other than version, channel and targets."""
     request, glibc = case.request, case.machine.glibc
     return unmet(
         python=any_meets(request.python, row.python, "--python"),
@@ -47,20 +47,20 @@ def broken(row: RocmWheels, case: Case) -> Constraints:
 
 
 def promise(row: RocmWheels, targets: Collection[str]) -> int:
-    """Rate what is promised of the target of which least is promised; the lowest is best."""
+    """Rate the level of support of the least supported target; the lowest is best."""
     if set(targets) <= set(row.official):
         return SUPPORTED
     return READY if set(targets) <= {*row.official, *row.ready} else BUILT
 
 
 def promised(row: RocmWheels, targets: Collection[str]) -> str:
-    """Say what AMD promises of targets; support and readiness are lists of their own."""
+    """Describe AMD's support for targets; support and readiness are separate lists."""
     names = ", ".join(targets)
     if not row.has_lists:
-        return f"built for {names}; what AMD promises is not known yet"
+        return f"built for {names}; AMD's support is not known yet"
     supported, ready = set(targets) <= set(row.official), set(targets) <= set(row.ready)
     if supported and not row.ready:
-        return f"AMD supports {names}"  # no list says what is release-ready
+        return f"AMD supports {names}"  # there is no list of release-ready targets
     if supported and ready:
         return f"AMD supports {names}, and the build is release-ready"
     if supported:
@@ -71,22 +71,22 @@ def promised(row: RocmWheels, targets: Collection[str]) -> str:
 
 
 def torch_option(row: TorchSet, case: Case) -> Option:
-    """Describe a PyTorch release as an option; older builds of it have fewer companions and fixes."""
+    """Describe a PyTorch release as an option; older builds have fewer companions and fixes."""
     request, glibc = case.request, case.machine.glibc
     unfit = unmet(
-        # A request may name the build: `==2.5.1+rocm6.2`.
+        # A request may include the build: `==2.5.1+rocm6.2`.
         torch=meets(request.torch, row.version, "--torch", floating=True, local=f"+rocm{row.rocm}"),
         python=any_meets(request.python, row.python, "--python"),
         glibc=not (row.glibc and glibc) or allows(f">={row.glibc}", glibc),
     )
-    # The builds of AMD's lists come with the torchvision and torchaudio that belong to them.
+    # Builds on AMD's lists have matching torchvision and torchaudio.
     doubt = STATUS_RANK[row.status] if row.channel else 0
     rank = (not row.released, doubt, newest_first(row.version), newest_first(row.rocm), row.channel)
     return Option(row=row, rank=rank, broken=unfit)
 
 
 def torches_for(row: RocmWheels, options: Sequence[Option]) -> list[Option]:
-    """Narrow PyTorch releases to those of a release's series, if there are some: nobody means another."""
+    """Keep only PyTorch releases of this release's series, if there are any."""
     near = [
         each
         for each in options
@@ -104,52 +104,52 @@ def goes_with(torch: TorchSet, row: Known) -> bool:
 
 
 def rejection(constraint: str, row: RocmWheels, name: str, case: Case) -> Rejection:
-    """Word why a release breaks one of the constraints of `broken`."""
+    """Describe how a release violates one of the constraints of `broken`."""
     request = case.request
     if constraint == "glibc":
         return too_old(row, name, row.glibc, case)
     if constraint == "alone":
-        text = f"{name} comes inside PyTorch only: add `--torch`"
-        return rejected(row, name, "ROCm without torch", "comes inside PyTorch only", text)
+        text = f"{name} comes only with PyTorch: add `--torch`"
+        return rejected(row, name, "ROCm without torch", "comes only with PyTorch", text)
     if constraint == "python":
         wanted, found = f"Python {request.python}", f"Python {joined(row.python)}"
-        return rejected(row, name, wanted, found, f"You asked for {wanted}, and {name} is for {found}")
+        return rejected(row, name, wanted, found, f"You asked for {wanted}, but {name} is for {found}")
     wanted = f"display driver {row.driver}"
     return rejected(
-        row, name, wanted, case.driver, f"{name} needs {wanted}, and this machine has {case.driver}"
+        row, name, wanted, case.driver, f"{name} needs {wanted}, but this machine has {case.driver}"
     )
 
 
 def too_old(row: Known, name: str, glibc: str, case: Case) -> Rejection:
-    """Word that the machine's C library is too old for a part."""
+    """Describe that the machine's C library is too old for a component."""
     found = case.machine.glibc
-    text = f"{name} needs glibc {glibc}, and this machine has {found}"
+    text = f"{name} needs glibc {glibc}, but this machine has {found}"
     return rejected(row, name, f"the machine's C library, {found}", f"needs {glibc}", text)
 
 
 def title(torch: TorchSet) -> str:
-    """Name a PyTorch release and the ROCm it is built for."""
+    """Name a PyTorch release and its ROCm version."""
     return f"torch {torch.version} for ROCm {torch.rocm}"
 
 
 def torch_rejection(constraint: str, torch: TorchSet, case: Case) -> Rejection:
-    """Word why a PyTorch release breaks one of the constraints of `torch_option`."""
+    """Describe how a PyTorch release violates one of the constraints of `torch_option`."""
     name = title(torch)
     if constraint == "torch":
         return rejected(torch, name, f"torch {case.request.torch}", torch.version)
     if constraint == "glibc":
         return too_old(torch, name, torch.glibc, case)
     wanted, found = f"Python {case.request.python}", f"Python {torch.python[0]} to {torch.python[-1]}"
-    return rejected(torch, name, wanted, found, f"You asked for {wanted}, and {name} is built for {found}")
+    return rejected(torch, name, wanted, found, f"You asked for {wanted}, but {name} is built for {found}")
 
 
 def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Rejection:
-    """Word why a PyTorch that is built for another ROCm does not go with a release of wheels."""
-    text = f"{title(torch)} does not go with {name}"
+    """Describe why a PyTorch built for another ROCm does not match a release of wheels."""
+    text = f"{title(torch)} does not work with {name}"
     if not any(goes_with(each, row) for each in case.matrix.torch):
-        text = f"no PyTorch is built for {name}, and {title(torch)} does not go with it"
+        text = f"no PyTorch is built for {name}, and {title(torch)} does not work with it"
     text += ": all wheels of an env must be for the same ROCm release"
-    if row.note and not row.floating:  # it warns of the very mixture
+    if row.note and not row.floating:  # it warns of exactly this mix
         text += f"; {row.note}"
     return rejected(
         torch, title(torch), f"torch for ROCm {row.version}", f"built for ROCm {torch.rocm}", text
@@ -157,7 +157,7 @@ def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Re
 
 
 def not_built(row: Known, name: str, wanted: str, served: Iterable[str]) -> Rejection:
-    """Word that a release has no kernels for a target."""
+    """Describe that a release has no kernels for a target."""
     targets = ", ".join(sorted(served, key=lambda each: (len(each), each)))
     text = f"{name} is not built for {wanted}; it is built for {targets}"
     return rejected(row, name, f"target {wanted}", f"built for {targets}", text)

@@ -1,7 +1,7 @@
-"""Sets for Windows without ZLUDA: ROCm as Python wheels, or AMD's HIP SDK alone if no PyTorch is wanted.
+"""Sets for Windows without ZLUDA: ROCm as Python wheels, or the HIP SDK alone without PyTorch.
 
-The order of preference; the first difference decides: wheels before the SDK; AMD supports the target, its
-builders call it release-ready, it is only built; how well the release is known; the newest ROCm; a PyTorch
+The first difference decides: wheels before the SDK; AMD supports the target, its builders call it
+release-ready, or it is only built; how reliable the data about the release is; the newest ROCm; a PyTorch
 that AMD lists for it, then the newest.
 """
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """A release, and the PyTorch for it."""
+    """A release and its PyTorch."""
 
     rocm: Row
     torch: TorchSet | None = None
 
     @property
     def facts(self) -> Facts:
-        """What verdicts have conditions on."""
+        """The facts that verdicts depend on."""
         return without_zluda(self.rocm.version, self.torch.version if self.torch else "")
 
 
@@ -99,7 +99,7 @@ def _broken(row: Row, case: Case) -> Constraints:
 
 
 def channel_of(row: Row) -> str:
-    """The channel that a row belongs to."""
+    """Return the channel of a row."""
     return row.channel if isinstance(row, RocmWheels) else CHANNEL
 
 
@@ -119,7 +119,7 @@ def _targets(sdk: HipSdk, case: Case, *, supported: bool) -> tuple[str, ...]:
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:
-    """See `Kind`."""
+    """Implement `Kind.candidate`."""
     row, torch = parts.rocm, parts.torch
     chosen = [Choice(kind="rocm", row=row, version=row.version, channel=channel_of(row), why=_why(row, case))]
     if torch is not None:
@@ -141,7 +141,7 @@ def _why(row: Row, case: Case) -> str:
 
 def _notes(row: Row, case: Case) -> Iterator[str]:
     if isinstance(row, RocmWheels) and row.driver and not case.driver:
-        yield f"needs display driver {row.driver}; this machine's driver is unknown: name it with `--driver`"
+        yield f"needs display driver {row.driver}; this machine's is unknown: specify it with `--driver`"
     if row.note:
         yield row.note
 
@@ -150,7 +150,7 @@ def _notes(row: Row, case: Case) -> Iterator[str]:
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
-    """See `Kind`."""
+    """Implement `Kind.rejection`."""
     row, request = parts.rocm, case.request
     name = _title(row)
     if verdicts.is_verdict(constraint):

@@ -1,16 +1,16 @@
-"""Sets for Windows with ZLUDA: HIP SDK, an archive of a ZLUDA build, library pack, PyTorch for CUDA 11.8.
+"""Sets for Windows with ZLUDA: HIP SDK, ZLUDA archive, library pack, and PyTorch for CUDA 11.8.
 
-The order of preference; the first difference decides:
+The first difference decides:
 
-1. the SDK: one that app makers recommend for the target, with a build that the user accepts; one whose
-   rocBLAS has kernels for the target, else one with a library pack that can be downloaded; what AMD promises
-   for the target; how well that is known; the newest;
-2. the archive: of the build that apps use today; a complete one before a nightly, which needs unofficial
-   libraries; of the fork that apps use; how well it is known; the newest build;
-3. the library pack, where the SDK's rocBLAS has no kernels for the target: one that can be downloaded; one
-   that is reported to work; one with a known hash; one for this target alone; how well it is known; by name;
+1. The SDK: one that app makers recommend for the target, with an accepted build; one whose rocBLAS has
+kernels for the target, else one with a downloadable library pack; AMD's support for the target; how reliable
+the data is; the newest.
+2. The archive: of the build that apps currently use; a stable one before a nightly, which needs unofficial
+libraries; of the fork that apps use; how reliable the data is; the newest build.
+3. The library pack, if the SDK's rocBLAS has no kernels for the target: one that can be downloaded; one that
+is reported to work; one with a known hash; one for this target alone; how reliable the data is; by name.
 4. PyTorch: one that app makers recommend for the target, the SDK and the build; one that they pair with the
-   build; how well it is known; the newest.
+build; how reliable the data is; the newest.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rocenv.resolve.combination import Case
 
 CHANNEL = "hip-sdk"
-MISFITS = frozenset(["build", "pack"])  # broken where parts do not go together
+MISFITS = frozenset(["build", "pack"])  # violated by incompatible components
 
 _LEVELS = {"official": 0, "deprecated": 1, "libraries": 2, "runtime": 3, "unsupported": 4}
 _PROMISES = {
@@ -70,7 +70,7 @@ class Archive(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """One choice for every part."""
+    """One choice for every component."""
 
     sdk: HipSdk
     archive: Archive
@@ -79,7 +79,7 @@ class Parts(NamedTuple):
 
     @property
     def facts(self) -> Facts:
-        """What verdicts have conditions on."""
+        """The facts that verdicts depend on."""
         pack, torch = "some" if self.pack else "none", self.torch.version if self.torch else ""
         return _facts(self.sdk, *self.archive)._replace(pack=pack, torch=torch)
 
@@ -144,7 +144,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
-    """Find the best source for what AMD promises for the target on an SDK."""
+    """Find the best source for AMD's support of the target on an SDK."""
     wanted = ("windows", series(sdk.version))
     rows = [
         row
@@ -161,7 +161,7 @@ def has_kernels(sdk: HipSdk, case: Case) -> bool:
 
 
 def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
-    """List what app makers recommend for the target with an SDK and a build that the user accepts."""
+    """List app makers' recommendations for the target with an SDK and an accepted build."""
     request = case.request
     return [
         row
@@ -219,7 +219,7 @@ def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def packs_of(case: Case) -> list[Pack]:
-    """List the rocBLAS packs for the target, whatever its features: Windows has them one way only."""
+    """List the rocBLAS packs for the target, with any features: Windows uses only one variant."""
     return [
         row
         for row in case.matrix.pack
@@ -241,7 +241,7 @@ def _torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
-    """Rank PyTorch first by whether app makers recommend it in such a set, or pair it with the build."""
+    """Rank PyTorch first by whether app makers recommend it in such a set or pair it with the build."""
     torch: TorchSet = option.row
     named = any(
         row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good
@@ -259,7 +259,7 @@ def is_paired(torch: TorchSet, build: ZludaBuild) -> bool:
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:
-    """See `Kind`."""
+    """Implement `Kind.candidate`."""
     sdk, archive, pack, torch = parts.sdk, parts.archive, parts.pack, parts.torch
     build, target = archive.build, case.request.target
     chosen = [
@@ -316,7 +316,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     if build.driver and not case.driver:
         yield (
             f"ZLUDA {build.version} works with display drivers {build.driver}; this machine's driver is "
-            "unknown: name it with `--driver`"
+            "unknown; specify it with `--driver`"
         )
     if parts.pack is not None:
         yield from _pack_notes(parts.pack, case.request.target)
@@ -335,25 +335,25 @@ def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
     )
     featured = [each for each in pack.targets if each.startswith(target + ":")]
     if target not in pack.targets and featured:
-        yield f"the pack is for {joined(featured)}: it is right if HIP reports the GPU so"
+        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU that way"
     if not pack.url:
         yield (
-            "the pack's file name is unknown, so `create` cannot download it: look for it at "
+            "the pack's file name is unknown, so `create` cannot download it. Look for it at "
             f"https://github.com/{pack.provider}/releases/tag/{pack.tag}, and add a `pack` row of your own "
             "with its name and address (docs/data.md, Rows of your own)"
         )
 
 
 def _known(parts: Parts, case: Case) -> Iterator[str]:
-    """Yield what else is known of a set, and what it avoids."""
+    """Yield other known facts about a set, and the problems that it avoids."""
     facts = parts.facts._replace(driver=case.driver or None)
     for row in verdicts.about(case):
         if row.only_if and not row.targets:
-            continue  # trouble of a few machines; `explain` shows it
+            continue  # affects only a few machines; `explain` shows it
         if row.verdict == "works" and row.driver and not case.driver:
             continue  # the machine may have another driver
         if (row.targets or row.zluda) and verdicts.applies(row, facts):
-            # The build's own note names the drivers already.
+            # The build's own note already names the drivers.
             if not (verdicts.is_certain(row) and row.driver and parts.archive.build.driver):
                 yield verdicts.note(row)
         elif _is_avoided(row, parts):
@@ -361,13 +361,13 @@ def _known(parts: Parts, case: Case) -> Iterator[str]:
 
 
 def _is_avoided(row: Verdict, parts: Parts) -> bool:
-    """Whether a verdict rules out other builds with the same SDK on this target."""
+    """Whether a verdict excludes other builds with the same SDK on this target."""
     about_others = bool(row.targets and row.rocm and row.zluda)
     return verdicts.is_certain(row) and about_others and verdicts.applies(row, Facts(rocm=parts.sdk.version))
 
 
 def _recommending(parts: Parts, case: Case) -> list[GoodSet]:
-    """List the recommendations of app makers for exactly this set on the target."""
+    """List app makers' recommendations for exactly this set on the target."""
     build, torch = parts.archive.build, parts.torch
     return [
         good
@@ -377,7 +377,7 @@ def _recommending(parts: Parts, case: Case) -> list[GoodSet]:
 
 
 def _python(parts: Parts, torch: TorchSet, case: Case) -> str:
-    """Choose the newest Python that the user accepts, first of those that the set is recommended with."""
+    """Choose the newest acceptable Python, preferring those recommended with the set."""
     named = {python for good in _recommending(parts, case) for python in good.python}
     wanted = [each for each in torch.python if any_meets(case.request.python, (each,), "--python")]
     return min(wanted, key=lambda python: (python not in named, newest_first(python)), default="")
@@ -387,11 +387,11 @@ def _python(parts: Parts, torch: TorchSet, case: Case) -> str:
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
-    """See `Kind`."""
+    """Implement `Kind.rejection`."""
     sdk, build, request = parts.sdk, parts.archive.build, case.request
     sdk_title, title = f"HIP SDK {sdk.version}", parts.archive.title
     if verdicts.is_verdict(constraint):
-        return verdicts.rejection(constraint, _concerned(constraint, parts, case), case)
+        return verdicts.rejection(constraint, _components_in(constraint, parts, case), case)
     if constraint == "rocm":
         return rejected(sdk, sdk_title, f"HIP SDK {request.rocm}", sdk.version)
     if constraint == "channel":
@@ -406,8 +406,8 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
     return _no_pack(parts, case) if constraint == "pack" else _no_torch(constraint, parts, case)
 
 
-def _concerned(constraint: str, parts: Parts, case: Case) -> str:
-    """Name the parts that a verdict has conditions on."""
+def _components_in(constraint: str, parts: Parts, case: Case) -> str:
+    """Name the components that a verdict has conditions on."""
     row = verdicts.verdict_behind(constraint, case)
     torch = f"torch {parts.torch.version}" if parts.torch else "no torch"
     names = {
@@ -446,7 +446,7 @@ def _no_pack(parts: Parts, case: Case) -> Rejection:
     if absent:
         shown_by = max(absent, key=lambda row: (row.note, row.source))
         found += f"; {shown_by.note}" if shown_by.note else ""
-    name, wanted = f"HIP SDK {sdk.version}", f"rocBLAS kernels for {target}, of its own or in a library pack"
+    name, wanted = f"HIP SDK {sdk.version}", f"rocBLAS kernels for {target}, its own or from a library pack"
     text = f"{name} has no rocBLAS kernels for {target}, and no library pack adds them: {found}"
     return rejected(shown_by, name, wanted, found, text)
 
@@ -458,4 +458,4 @@ def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
     if constraint == "torch":
         return rejected(row, name, f"torch {request.torch}", row.version)
     found, wanted = f"Python {row.python[0]} to {row.python[-1]}", f"Python {request.python}"
-    return rejected(row, name, wanted, found, f"You asked for {wanted}, and {name} works with {found}")
+    return rejected(row, name, wanted, found, f"You asked for {wanted}, but {name} works with {found}")

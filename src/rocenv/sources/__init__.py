@@ -1,7 +1,7 @@
-"""Where the files of a set come from: one module for each kind of source, all behind `Source`.
+"""Sources of a set's files: one module per kind of source, all with the `Source` interface.
 
-A row of the data names its source (`provided_by`). A source turns a chosen row into a component with every
-file that it consists of; fetching those files is the same for all.
+A data row names its source (`provided_by`). A source turns a chosen row into a component with all its files;
+downloading works the same for all sources.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Component, Request
     from rocenv.resolve import Candidate, Choice
 
-# Imported when they are needed: a set takes two or three of them.
+# Imported on demand, because a set uses only two or three.
 SOURCES = {
     "apt": "rocenv.sources.apt",
     "rocm_wheels": "rocenv.sources.rocm_wheels",
@@ -27,23 +27,23 @@ class Source(Protocol):
     """A kind of source: a module with these functions."""
 
     def outline(self, choice: Choice, candidate: Candidate, request: Request, context: Context) -> Component:
-        """Describe a part of a candidate as far as the data alone allows, without asking the network."""
+        """Describe a component as far as the data allows, without network access."""
         ...
 
     def component(
         self, choice: Choice, candidate: Candidate, request: Request, context: Context
     ) -> tuple[Component, tuple[str, ...]]:
-        """List every file that a part of a candidate consists of now; add notes for the plan.
+        """List all current files of a component, and add notes for the plan.
 
         Raises:
-            FetchError: The source does not answer, or cannot be trusted.
-            NotAvailable: The source does not have the part.
-            RocenvError: It has no such part for this machine.
+            FetchError: The source is unreachable or not trusted.
+            NotAvailable: The source lacks the component.
+            RocenvError: The component is not available for this machine.
         """
         ...
 
 
 def source_of(choice: Choice) -> Source:
-    """Import the source that has the files of a chosen row."""
+    """Import the source module of a chosen row."""
     source: Source = importlib.import_module(SOURCES[choice.row.provided_by])
     return source

@@ -1,4 +1,4 @@
-"""The C library that a set brings along where the machine's is too old for it."""
+"""Decide whether a set must bring its own C library because the machine's is too old."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from rocenv.system.machine import glibc_version
 
 
 def is_needed(glibc: str) -> bool:
-    """Whether this machine's C library is older than `glibc`, "2.38", or another one."""
+    """Whether this machine's C library is older than `glibc` ("2.38"), or not glibc."""
     machine = glibc_version()
     return machine is None or version_of(f"{machine[0]}.{machine[1]}") < version_of(glibc)
 
 
 def note(glibc: str) -> str:
-    """Say what it means for programs that a set brings its own."""
+    """Describe what a bundled C library means for programs."""
     return (
-        f"the set needs glibc {glibc}, newer than this machine's: it brings its own, and programs "
-        "that use it are started through its loader (`rocenv run`, or `rocm-exec` once activated)"
+        f"the set needs glibc {glibc}, which is newer than this machine's, so it includes its own; programs "
+        "that use it must start through its loader (`rocenv run`, or `rocm-exec` in an active env)"
     )

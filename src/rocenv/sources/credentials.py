@@ -1,4 +1,4 @@
-"""The passwords that this machine's settings of apt, uv and pip have for servers of packages."""
+"""Reuse package server logins from this machine's apt, uv and pip configuration."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def with_logins(network: Network) -> Network:
-    """Let a network use these passwords: locks and plans have none, so their addresses need them again."""
+    """Let a network use these logins, which addresses in locks and plans omit."""
     addresses = [entry.uri for entry in all_entries()]
-    with contextlib.suppress(DataError):  # of a damaged file of pip, which is reported where it is needed
+    with contextlib.suppress(DataError):  # a damaged pip configuration, which is reported where it is used
         addresses += general_indices(os.environ, network)
     return replace(network, logins=tuple(address for address in addresses if "@" in address))

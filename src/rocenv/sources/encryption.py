@@ -1,7 +1,7 @@
-"""Which addresses may be read although nobody signs what comes from there, and its hash is not known yet.
+"""Decide which unencrypted addresses may serve unsigned content of unknown hash.
 
-On the way from an address without encryption anybody can change an answer. It is read only where the user has
-told pip or uv to trust its host.
+Without encryption, anyone in between can change a response. Such addresses are used only if the user has
+configured pip or uv to trust the host.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str) -> None:
-    """Raise FetchError if nothing protects the answer of an address; `what` is asked for there, as a noun."""
+    """Raise FetchError if nothing protects a response; `what` names the requested content."""
     for url in urls:
         if url and not is_protected(url) and not is_trusted(url, environ):
             host = _host(url)[0] or "HOST"
             raise FetchError(
-                f"{what} is not read from `{shown(url)}`: the connection is not encrypted, and nobody signs "
-                "what is there",
+                f"refusing to read {what} from `{shown(url)}`: the connection is not encrypted, and its "
+                "content is not signed",
                 hints=(
-                    "use an address or a mirror that begins with https://",
+                    "use an address or mirror that starts with https://",
                     f"if you trust the network to that server: `PIP_TRUSTED_HOST={host}`, or "
                     f"`trusted-host = {host}` in pip's configuration",
                 ),
@@ -36,7 +36,7 @@ def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str
 
 
 def is_trusted(url: str, environ: Mapping[str, str]) -> bool:
-    """Whether the user has told pip or uv to trust the host of an address without encryption."""
+    """Whether the user has configured pip or uv to trust the host of an unencrypted address."""
     wanted = _host(url)
     return any(
         host and host == wanted[0] and port in (None, wanted[1]) for host, port in _trusted_hosts(environ)
@@ -44,16 +44,16 @@ def is_trusted(url: str, environ: Mapping[str, str]) -> bool:
 
 
 def _trusted_hosts(environ: Mapping[str, str]) -> Iterator[tuple[str, int | None]]:
-    """Yield what pip's `trusted-host` and uv's `allow-insecure-host` name: host, and port if it counts."""
+    """Yield hosts of pip's `trusted-host` and uv's `allow-insecure-host`, with the port if specified."""
     of_pip = environ.get("PIP_TRUSTED_HOST") or pip_setting(environ, "trusted-host")
     for word in (*of_pip.split(), *environ.get("UV_INSECURE_HOST", "").split()):
         yield _host(word if "://" in word else f"//{word}")
 
 
 def _host(url: str) -> tuple[str, int | None]:
-    """Name the host of an address in small letters, and its port; "" where it has none that makes sense."""
+    """Return the lowercase host of an address and its port; "" if the address is invalid."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.port
-    except ValueError:  # `http://[::1/`
+    except ValueError:  # such as `http://[::1/`
         return "", None

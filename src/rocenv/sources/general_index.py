@@ -1,6 +1,7 @@
-"""The general package index of this machine, where packages such as numpy come from; indices tried in order.
+"""The machine's general package index, for packages such as numpy; several indices are tried in order.
 
-It is the index that the user configured for uv or pip, because behind some firewalls no other is reachable.
+This is the index that the user configured for uv or pip, because some firewalls block all others.
+
 Source: https://pip.pypa.io/en/stable/topics/configuration/
 """
 
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GENERAL = "pypi:"  # the key of `[mirrors]` for the general index
+GENERAL = "pypi:"  # key of `[mirrors]` for the general index
 
 
 def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, ...]:
-    """List the addresses to try in order: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
+    """List the addresses to try: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
 
     Raises:
-        DataError: A configuration file of pip is invalid.
+        DataError: A pip configuration file is invalid.
     """
     own = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL") or ""
     name, _, address = own.partition("=")
@@ -46,11 +47,11 @@ def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, 
 
 
 def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
-    """Ask the addresses of an index in order, until one answers; uv reports each that does not.
+    """Ask the addresses of an index in order until one answers; failures are reported.
 
     Raises:
-        ResolutionImpossible: One of them lacks what is asked for, and no other has it.
-        RocenvError: As `ask` raised for the last one.
+        ResolutionImpossible: An index lacks the packages, and no other has them.
+        RocenvError: From `ask` for the last address.
     """
     errors: list[RocenvError] = []
     for url in urls:
@@ -60,7 +61,7 @@ def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
             return ask(url)
         except RocenvError as error:
             errors.append(error)
-    # The answer of an index says more than mirrors that are unreachable.
+    # An index that answered is more informative than unreachable mirrors.
     raise next((error for error in errors if isinstance(error, ResolutionImpossible)), errors[-1])
 
 
@@ -72,7 +73,7 @@ def with_companions(
     python: Interpreter,
     uv: Uv,
 ) -> tuple[Artifact, ...]:
-    """Add the wheels of `pins` (project -> version); they replace others of the same project.
+    """Add the wheels of `pins` (project -> version), replacing others of the same project.
 
     Raises:
         ResolutionImpossible: No index has them for this interpreter.
@@ -92,7 +93,7 @@ def with_companions(
 
 
 def pip_setting(environ: Mapping[str, str], name: str) -> str:
-    """Read a setting of pip's configuration files, as `pip install` has it; "" = it is not set.
+    """Read a setting from pip's configuration files with pip's precedence; "" = unset.
 
     Raises:
         DataError: A file is invalid.
@@ -112,7 +113,7 @@ def pip_setting(environ: Mapping[str, str], name: str) -> str:
 
 
 def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield pip's configuration files; later ones win, and a chosen one replaces the user's."""
+    """Yield pip's configuration files; later ones win, and PIP_CONFIG_FILE replaces the user's."""
     chosen = environ.get("PIP_CONFIG_FILE", "")
     if chosen == os.devnull:
         return

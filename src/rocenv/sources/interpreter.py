@@ -1,7 +1,7 @@
-"""Find the Python that a venv is created from.
+"""Find the Python from which a venv is created.
 
-Order: the Python that runs rocenv, if it is suitable; then what uv finds: one that uv downloaded for rocenv
-before, one on this machine, or one that uv downloads now.
+Order: the Python that runs rocenv, if suitable; then uv's choice: one downloaded earlier for rocenv, one on
+this machine, or a new download.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from rocenv.sources.uv_outcome import Outcome
 
 _START_LIMIT_S = 60.0
-_HINTS = ("choose one that is installed, e.g. `--python 3.12`",)
+_HINTS = ("choose an installed one, e.g. `--python 3.12`",)
 # Source: patientx/ComfyUI-Zluda@8622f33e:.github/README.md
-_STORE = "from the Microsoft Store, which keeps torch from loading all of its libraries"
+_STORE = "from the Microsoft Store, where torch cannot load all its libraries"
 
-# ensurepip carries the wheel of pip; Debian and Fedora keep it in WHEEL_PKG_DIR or in a folder of their own.
+# ensurepip bundles the pip wheel; Debian and Fedora move it to WHEEL_PKG_DIR or another folder.
 _QUESTIONS = """
 import glob, json, os, sys, sysconfig
 folders = [sysconfig.get_config_var("WHEEL_PKG_DIR") or "", "/usr/share/python-wheels"]
@@ -55,23 +55,23 @@ class Interpreter:
     path: Path
     version: str  # 3.11.7
     free_threaded: bool = False
-    pip_wheel: Path | None = None  # the pip that came with it; None where the system leaves it out
-    base: Path | None = None  # the folder of the Python behind it, if it is in a venv
+    pip_wheel: Path | None = None  # its bundled pip; None if the system removed it
+    base: Path | None = None  # the Python's folder, even for a venv
     platform: str = ""  # win-amd64
 
     @property
     def series(self) -> str:
-        """The version as the matrix names it: `3.11`."""
+        """The version in the matrix's form: `3.11`."""
         return series(self.version)
 
 
 def find_python(spec: str, uv: Uv) -> Interpreter:
-    """Find the Python for a venv; uv downloads it if necessary and permitted.
+    """Find the Python for a venv; uv downloads it if needed and allowed.
 
     `spec` is a version (`3.11`), a specifier (`>=3.10,<3.13`), a path or a name; "" = rocenv's own.
 
     Raises:
-        RocenvError: There is none, it does not run, or it is unsuitable for torch; names `spec`.
+        RocenvError: No such Python exists, it does not run, or torch does not support it.
     """
     own = examine(Path(sys.executable))
     if not spec or (_allows(spec, own.version) and not _unsuitable(own)):
@@ -88,7 +88,7 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
 
 
 def examine(path: Path) -> Interpreter:
-    """Ask the Python at `path` about itself; raise RocenvError if it does not run."""
+    """Query the Python at `path` about itself; raise RocenvError if it does not run."""
     answer = run([str(path), "-I", "-X", "utf8", "-c", _QUESTIONS], timeout_s=_START_LIMIT_S)
     try:
         if not answer.ok:
@@ -126,16 +126,16 @@ def _find_with_uv(spec: str, uv: Uv) -> Path:
     if found.code:
         reason, hints = found.reason, _HINTS
         if in_store:
-            reason, hints = f"the only one here is {_STORE}", (_from_python_org(spec),)
+            reason, hints = f"the only one on this machine is {_STORE}", (_from_python_org(spec),)
         raise RocenvError(f"no Python `{spec}`: {reason}", hints=hints, code="python-missing")
     return Path(found.stdout.strip())
 
 
 def _install(spec: str, uv: Uv) -> Outcome:
-    """Let uv download a Python. It knows the hash of each, so a mirror of them need not be encrypted.
+    """Let uv download a Python. It checks hashes, so its mirrors may be unencrypted.
 
     Raises:
-        FetchError: The user has set another list of Pythons, which nothing protects.
+        FetchError: The user has configured another list of Pythons that is not protected.
     """
     mirror, listed = (
         uv.environ.get(f"UV_PYTHON_{name}", "") for name in ("INSTALL_MIRROR", "DOWNLOADS_JSON_URL")
@@ -147,11 +147,11 @@ def _install(spec: str, uv: Uv) -> Outcome:
 
 
 def _unsuitable(python: Interpreter) -> str:
-    """Explain why torch does not work in a venv of this Python; "" if it does."""
+    """Explain why torch does not work with this Python; "" if it does."""
     if is_from_store(python.path) or (python.base is not None and is_from_store(python.base)):
         return f"it is {_STORE}"
     if WINDOWS and python.platform not in ("", "win-amd64"):
-        return f"it is built for {python.platform}, and there is no torch for that"
+        return f"it is built for {python.platform}, which torch does not support"
     return ""
 
 
@@ -160,12 +160,12 @@ def _from_python_org(spec: str) -> str:
 
 
 def _is_version(spec: str) -> bool:
-    """Whether `spec` is a version or a specifier, and no path or name."""
+    """Whether `spec` is a version or a specifier rather than a path or a name."""
     return re.match(r"[\d<>=!~]", spec) is not None
 
 
 def _allows(spec: str, version: str) -> bool:
-    """Whether `spec` allows a version; a path or a name allows none."""
+    """Whether `spec` includes a version; a path or a name includes none."""
     if not _is_version(spec):
         return False
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -173,4 +173,4 @@ def _allows(spec: str, version: str) -> bool:
     try:
         return SpecifierSet(f"=={spec}.*" if spec[0].isdigit() else spec).contains(version)
     except InvalidSpecifier:
-        return False  # something only uv knows, such as `3.13t`
+        return False  # something that only uv understands, such as `3.13t`

@@ -1,8 +1,8 @@
-"""Compare a lock from anywhere with the data: which hosts, variables and commands in it are not rocenv's own.
+"""Review a lock for hosts, variables and commands that do not come from rocenv's data.
 
-The hashes of a lock make sure that everybody gets the same files, not that the files are good: whoever wrote
-the lock chose them. What rocenv itself puts into a lock is all in the data, so the rest is for the user to
-judge, and some variables no lock may change.
+The hashes in a lock guarantee that everyone gets the same files, not that the files are safe: the lock's
+author chose them. Everything that rocenv writes to a lock comes from the data, so the rest is for the user to
+judge; some variables may never be changed by a lock.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
     # `https://host` or `*.domain`, and `/path/`
     Place = tuple[str, str]
 
-# They decide which programs and libraries run, or what a shell or Python runs first.
+# These decide which programs and libraries run, or what a shell or Python runs first.
 _NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-_MOST_LOOKUPS = 100  # a set has some 30 wheels
+_MOST_LOOKUPS = 100  # a set has about 30 wheels
 _SEPARATORS = {"linux": ":", "windows": ";"}
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """What of a lock does not come from the data.
+    """The parts of a lock that do not come from the data.
 
     Attributes:
-        hosts: Host that no row and no setting of this machine names -> the files that come from there.
-        variables: Changes to variables that the data lists, to values that it does not give them.
-        commands: What else runs in another way than the data says, as sentences.
+        hosts: Host unknown to the data and this machine's settings -> files from it.
+        variables: Changes to known variables with values that the data does not use.
+        commands: Other differences in how programs run, as sentences.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
@@ -61,12 +61,12 @@ class Review:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether there is anything for the user to judge."""
+        """Whether the user needs to judge anything."""
         return bool(self.hosts or self.variables or self.commands)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All of it for people, one line each."""
+        """All findings for the user, one line each."""
         hosts = (
             f"downloads {joined(files, 3)} from `{host}`, which rocenv does not know"
             for host, files in self.hosts.items()
@@ -75,7 +75,7 @@ class Review:
 
 
 def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
-    """Compare a lock with the data and with this machine's own mirrors and package index.
+    """Compare a lock with the data and with this machine's mirrors and package index.
 
     A lock names the mirror of the machine that wrote it. So a wheel from an unknown host gets the address
     that this machine's index has for it, if the index lists the same name, version and hash. A wheel that is
@@ -103,7 +103,7 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
 
 def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
-    """Find wheels in this machine's index: each that it has -> the same with the index's address."""
+    """Find wheels in this machine's index: found wheel -> the same wheel with the index's address."""
     pins = sorted({f"{each.name}=={each.version}" for each in wheels})
     if not pins or len(pins) > _MOST_LOOKUPS:
         return {}
@@ -117,7 +117,7 @@ def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> di
     with context.progress.wait("Looking up the lock's wheels"):
         try:
             look_up(*pins)
-        except ResolutionImpossible:  # it lacks one, or they are two versions of one project
+        except ResolutionImpossible:  # it lacks a wheel, or there are two versions of a project
             for pin in pins:
                 with contextlib.suppress(RocenvError):
                     look_up(pin)
@@ -133,21 +133,21 @@ def compared(
     """Compare a lock with the data.
 
     Args:
-        lock: From anywhere.
+        lock: A lock of any origin.
         matrix: The data.
         places: Where files may come from.
         known: Files that may come from anywhere.
 
     Raises:
-        DataError: As `review` raises it.
+        DataError: As from `review`.
     """
     hosts: dict[str, list[str]] = {}
     symbolic = {repo.base for repo in matrix.repo if is_symbolic(repo)}
     for part in lock.components:
         for artifact in part.artifacts:
             if any(artifact.url.startswith(base) for base in symbolic):
-                continue  # found by way of this machine's mirrors, or not at all
-            # On Windows an installed HIP SDK is taken from where this machine has it, whatever the lock says.
+                continue  # resolved through this machine's mirrors, or not at all
+            # On Windows, an installed HIP SDK is used from this machine, whatever the lock says.
             is_sdk = lock.platform == "windows" and part.artifacts[0].kind in ("installer", "folder")
             is_folder = artifact.kind == "folder" and not is_sdk
             if artifact in known:
@@ -165,10 +165,10 @@ def compared(
 
 
 def known_places(matrix: Matrix) -> Iterator[Place]:
-    """Yield the places that the data names: repositories, indices, releases, installers."""
+    """Yield the origins in the data: repositories, indices, releases, installers."""
     for repo in matrix.repo:
         yield from _place(repo.base.partition("{")[0])
-    # The pages of an index link to files beside its folder.
+    # Pages of an index link to files beside its folder.
     for index in (*(row.index for row in matrix.torch), *(row.index for row in matrix.rocm_wheels)):
         for origin, path in _place(index):
             yield origin, "/".join(path.split("/")[:2]).rstrip("/") + "/"
@@ -187,7 +187,7 @@ def known_places(matrix: Matrix) -> Iterator[Place]:
 
 
 def _places_of_machine(context: Context) -> Iterator[Place]:
-    """Yield the places that this machine's own settings name."""
+    """Yield the origins in this machine's settings."""
     network = context.network
     for _, bases in network.mirrors:
         for base in bases:
@@ -198,20 +198,20 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
 
 
 def _place(url: str) -> Iterator[Place]:
-    """Yield the place below which an address is; nothing where it names no server."""
+    """Yield the place that contains an address; nothing if it names no server."""
     origin, path = _split(url)
     if origin:
         yield origin, path.rstrip("/") + "/"
 
 
 def _split(url: str) -> Place:
-    """Split an address into its server and its path; "" for a server that is not spelled plainly.
+    """Split an address into server and path; "" for a server that is not spelled plainly.
 
-    Two readers of an odd address may see two servers in it, so that only a plain one is compared.
+    Two parsers may see different servers in an odd address, so only plain ones are compared.
     """
     try:
         parts = urlsplit(url)
-    except ValueError:  # `http://[::1/`
+    except ValueError:  # such as `http://[::1/`
         return "", ""
     host = parts.netloc.rpartition("@")[2].lower()
     if parts.scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host) or re.search(r"[\\\s]", url):
@@ -220,7 +220,7 @@ def _split(url: str) -> Place:
 
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
-    """Name the server of an address that is below no known place; "" where it is below one."""
+    """Return the server of an address outside all known places; "" if it is inside one."""
     origin, path = _split(url)
     if origin and "@" not in urlsplit(url).netloc and _is_plain(path):
         for known, folder in places:
@@ -230,13 +230,13 @@ def _foreign_host(url: str, places: Sequence[Place]) -> str:
 
 
 def _is_at(origin: str, known: str) -> bool:
-    if known.startswith("*."):  # packages, whose hash the lock has: with or without encryption
+    if known.startswith("*."):  # packages are hashed in the lock, so encryption is optional
         return re.fullmatch(rf"https?://([a-z0-9-]+\.)+{re.escape(known[2:])}", origin) is not None
     return origin == known
 
 
 def _is_plain(path: str) -> bool:
-    """Whether no reader of a path can see another folder in it."""
+    """Whether every parser sees the same folder in a path."""
     hidden = re.search("%2f|%5c|%25", path, re.IGNORECASE)
     return not hidden and not {".", ".."} & set(unquote(path).split("/"))
 
@@ -269,7 +269,7 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
     decides = _NEVER.fullmatch(same.upper())
     if same in listed and not decides:
         return
-    why = "which decides what programs run" if decides else "which rocenv does not know"
+    why = "which decides which programs run" if decides else "which rocenv does not know"
     raise DataError(
         f"the lock changes the variable `{name}`, {why}; rocenv never takes it from a lock",
         hints=("remove it from the lock, or ask its author for one written by `rocenv lock`",),
@@ -278,7 +278,7 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
 
 
 def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
-    """Whether the data makes such a change: the same value, or another folder of the env in its place."""
+    """Whether the data makes such a change: the same value, or another folder of the env instead."""
     if change.name == OVERRIDE:
         return change.action == "set" and bool(overridden_target(change.value))
     for row in matrix.environment:
@@ -295,19 +295,19 @@ def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
 
 
 def _is_below(value: str, place: str, platform: str) -> bool:
-    """Whether a value is one path, of a place or below it."""
+    """Whether a value is a single path at or below a place."""
     path = value.replace("\\", "/") if platform == "windows" else value
     below = path.startswith(f"{place}/") or path == place
     return below and ".." not in path.split("/") and _SEPARATORS[platform] not in path
 
 
 def _listed(matrix: Matrix) -> Iterator[str]:
-    """Yield the names of variables that the data knows."""
+    """Yield the names of variables in the data."""
     yield from (OVERRIDE, VISIBLE)
     yield from (row.change.name for row in matrix.environment)
     yield from (row.name for row in matrix.watched)
     yield from (name for row in matrix.knob for name in row.variables)
-    for row in matrix.variable:  # `ROCM_HOME / HIP_HOME`
+    for row in matrix.variable:  # such as `ROCM_HOME / HIP_HOME`
         yield from re.findall(r"(?<![\w/])[A-Z]\w+", row.name)
 
 
@@ -318,7 +318,7 @@ def _same(name: str, platform: str) -> str:
 def _change_text(change: EnvChange) -> str:
     if change.action == "unset":
         return f"unsets `{change.name}`; rocenv would not"
-    verb = "puts `{1}` in front of `{0}`" if change.action == "prepend" else "sets `{0}={1}`"
+    verb = "prepends `{1}` to `{0}`" if change.action == "prepend" else "sets `{0}={1}`"
     return f"{verb.format(change.name, change.value)}; rocenv would not"
 
 
@@ -326,7 +326,7 @@ def _change_text(change: EnvChange) -> str:
 
 
 def _foreign_commands(lock: Lock, matrix: Matrix) -> Iterator[str]:
-    """Yield what is started with other arguments, or is switched in torch, than the data says."""
+    """Yield programs with arguments, and torch settings, that the data does not contain."""
     arguments = {program.arguments for program in _programs(matrix)}
     switches = {(row.name, row.how, row.value) for row in matrix.torch_switch}
     for part in lock.components:

@@ -1,7 +1,7 @@
-"""ROCm as Python wheels, and the PyTorch that uses them, from the index of one ROCm release.
+"""ROCm as Python wheels, and PyTorch built against them, from the index of one ROCm release.
 
-Every part is built for exactly that release. PEP 440 sorts `+rocm10` below `+rocm7`, so rocenv chooses the
-builds by their local version and leaves only what they depend on to uv.
+All components are built for exactly that release. PEP 440 sorts `+rocm10` before `+rocm7`, so rocenv chooses
+builds by their local version and uses uv only for their dependencies.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate, Choice
     from rocenv.sources.interpreter import Interpreter
 
-COMPANIONS = ("torchvision", "torchaudio")  # that every env with torch gets, where there are any
+COMPANIONS = ("torchvision", "torchaudio")  # included in every env with torch, if available
 
 
 def outline(choice: Choice, _candidate: Candidate, request: Request, _context: Context) -> Component:
-    """See `Source`."""
+    """Implement `Source.outline`."""
     row = _wheels(choice)
     layout = _layout(row, request, "") if request.platform == "windows" else None
     return replace(choice.outline("ROCm wheels"), layout=layout, into=VENV)
@@ -73,7 +73,7 @@ def component(
 def torch_component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """List the wheels of PyTorch and of all it depends on beside ROCm; see `Source`."""
+    """List the wheels of PyTorch and its dependencies except ROCm; see `Source`."""
     row, rocm = choice.row, candidate.row(RocmWheels)
     assert isinstance(row, TorchSet)
     assert rocm is not None
@@ -106,7 +106,7 @@ def _wheels(choice: Choice) -> RocmWheels:
 
 
 def _for_its_kernels(candidate: Candidate, request: Request) -> Request:
-    """Ask for the target that the set runs as, where an override makes the GPU another one."""
+    """Replace the target with the one that the set runs as under an override."""
     return replace(request, target=candidate.runs_as)
 
 
@@ -131,7 +131,7 @@ def _tracked(row: RocmWheels, context: Context) -> AbstractContextManager[None]:
 
 
 def _python(candidate: Candidate, request: Request, uv: Uv) -> Interpreter:
-    """Find the Python for every wheel of a set: the one asked for, rocenv's own, or the newest that fits."""
+    """Find a Python for all wheels of a set: the requested one, rocenv's own, or the newest that fits."""
     row = candidate.row(TorchSet) or candidate.row(RocmWheels)
     supported = row.python if row else ()
     own = series(platform.python_version())
@@ -153,7 +153,7 @@ def _layout(row: RocmWheels, request: Request, python: str) -> Layout:
 def _release(
     row: RocmWheels, candidate: Candidate, request: Request, index: SimpleIndex, context: Context
 ) -> str:
-    """Determine the exact release: of a channel that moves on, the newest that has all parts of the set."""
+    """Determine the exact release; for a rolling channel, the newest with all parts of the set."""
     if not row.floating:
         return row.version
     parts = {name: index.versions(name) for name in _projects(row, request)}
@@ -173,23 +173,23 @@ def _release(
 def _no_build(
     fitting: Mapping[str, set[str]], row: RocmWheels, request: Request, context: Context
 ) -> NotAvailable:
-    """Say which part has no build of a release that is read from the index, or that no build has all."""
+    """Explain which part lacks a build, or that no build has all parts."""
     exact = [each.version for each in specifier(request.rocm, "--rocm") if "*" not in each.version]
     nightly = next((each for each in exact if version_of(each).is_prerelease), "")
     wanted = f"ROCm {nightly or row.version}"
     missing = [f"`{name}`" for name, versions in fitting.items() if not versions]
-    lack = f"no {joined(missing)} of {wanted}"
+    lack = f"no {joined(missing)} for {wanted}"
     if not missing:
         lack = f"no build of {wanted} with all parts of the set"
     elif len(missing) == len(fitting):
         lack = f"no build of {wanted}"
     elsewhere = [
-        f"add `--channel {each.channel}`: it has the nightly builds"
+        f"add `--channel {each.channel}`: it has nightly builds"
         for each in context.matrix.rocm_wheels
         if nightly and context.matrix.channels[each.channel].only_named and not request.channel
         if (each.version, each.platform) == (row.version, row.platform)
     ]
-    known = f"`rocenv explain rocm-{series(row.version)}` tells what is known of this release"
+    known = f"`rocenv explain rocm-{series(row.version)}` shows what is known about this release"
     return NotAvailable(f"{shown(row.index)} has {lack}", hints=(*elsewhere, known))
 
 
@@ -198,7 +198,7 @@ def _meets(version: str, *specs: str) -> bool:
 
 
 def _rocm_of(version: str) -> str:
-    """Read the ROCm release that a build is for: `10.0.0` of `2.13.0+rocm10.0.0`."""
+    """Return the ROCm release of a build: `10.0.0` for `2.13.0+rocm10.0.0`."""
     return (version_of(version).local or "").rpartition("rocm")[2]
 
 
@@ -217,7 +217,7 @@ def _builds(
     request: Request,
     index: SimpleIndex,
 ) -> tuple[dict[str, Artifact], list[str]]:
-    """Choose torch and its companions, all built for the release; note companions that are not there."""
+    """Choose torch and its companions for the release, and note missing companions."""
 
     def allowed(*specs: str) -> Callable[[str], bool]:
         return lambda version: (rocm.flat or _rocm_of(version) == release) and _meets(version, *specs)
@@ -228,7 +228,7 @@ def _builds(
         try:
             builds[name] = index.newest(name, allowed(row.companions.get(name, "")))
         except NotAvailable as error:
-            notes.append(f"the env gets no {name}: {error.message}")
+            notes.append(f"the env will not contain {name}: {error.message}")
     return builds, notes
 
 
@@ -240,16 +240,16 @@ def _closure(
     python: Interpreter,
     context: Context,
 ) -> dict[str, str]:
-    """Let uv select what the builds depend on: project -> version.
+    """Let uv select the dependencies of the builds: project -> version.
 
-    The kernels for each target are extras; what these pull in is in the metadata of the builds.
+    The kernels for each target are extras; the builds' metadata lists what these need.
     """
     extras = f"[{','.join(f'device-{target}' for target in request.targets)}]"
     requirements = [
         f"{name}{extras if name in row.kernels else ''}=={build.version}" for name, build in builds.items()
     ]
     uv = Uv.for_context(context)
-    # rocenv lists the wheels of ROCm itself; `rocm` would have to be built to be asked.
+    # rocenv lists ROCm's wheels itself; uv would have to build `rocm` to query it.
     ask = partial(uv.select, requirements, python=python, excluded=_projects(rocm, request))
 
     def select(url: str) -> dict[str, str]:
@@ -262,17 +262,17 @@ def _closure(
     for name, target in product(row.kernels, request.targets):
         if name in builds and row.kernels[name].replace("{target}", target) not in versions:
             raise NotAvailable(f"{name}=={builds[name].version} has no kernels for {target}")
-    if not rocm.flat:  # its builds are named by a date
+    if not rocm.flat:  # its builds are named by date
         _require_one_release(versions, _rocm_of(builds["torch"].version))
     return versions
 
 
 def _require_one_release(versions: Mapping[str, str], release: str) -> None:
-    """Raise NotAvailable if a build for another ROCm release was selected: together they fail at run time."""
+    """Raise NotAvailable if a build for another ROCm release was selected, because mixes fail at run time."""
     for name, version in versions.items():
         if _rocm_of(version) not in ("", release):
             raise NotAvailable(
-                f"{name} {version} is built for ROCm {_rocm_of(version)}, and all wheels of an env must be "
+                f"{name} {version} is built for ROCm {_rocm_of(version)}, but all wheels of an env must be "
                 f"for the same release, here {release}"
             )
 
@@ -285,7 +285,7 @@ def _with_dependencies(
     python: Interpreter,
     context: Context,
 ) -> tuple[Artifact, ...]:
-    """Add the files of what the builds depend on: from the same index, unless that has only AMD's own."""
+    """Add the files of the dependencies: from the same index, unless it has only AMD's own."""
     if rocm.flat:
         indices, uv = general_indices(os.environ, context.network), Uv.for_context(context)
         return with_companions(builds, versions, index_urls=indices, python=python, uv=uv)

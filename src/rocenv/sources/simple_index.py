@@ -1,7 +1,7 @@
-"""Read an index of Python packages as it is: pages of links, from which rocenv picks files itself.
+"""Read a Python package index directly: pages of links, from which rocenv chooses files.
 
-uv resolves, but without hashes in the index it could only list files by downloading them. An index here has a
-page for each project (PEP 503), or one page with all files. Its pages are kept, for use offline.
+uv can resolve, but without hashes in the index it would have to download files to list them. Such an index
+has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 class File:
     """One file of an index."""
 
-    project: str  # normalized, "rocm-sdk-core"
+    project: str  # normalised, "rocm-sdk-core"
     version: str
     name: str
     url: str  # at the index itself, even if a mirror answered
@@ -48,24 +48,24 @@ class File:
 
     @property
     def is_wheel(self) -> bool:
-        """Whether it is a wheel, and not a source archive."""
+        """Whether it is a wheel rather than an sdist."""
         return self.name.endswith(".whl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleIndex:
-    """An index of packages, read at most once for each page.
+    """A package index; each page is read at most once.
 
     Attributes:
         url: Its address, with `/` at the end.
         network: Asks the mirrors of the address first.
-        kept: The folder for pages that were read.
-        key_file: Seals them: offline they alone say which hash a file has.
+        kept: The folder for cached pages.
+        key_file: Seals cached pages, because offline they are the only source of hashes.
         flat: All files are on one page.
-        hashes: File name -> sha256, for files without one in the index.
-        archives: Projects that are taken from a source archive where there is no wheel.
-        rank: Called with the name of a wheel: the lower, the better it fits; None = not at all.
-        pages: What was read before: address -> text, and the address that its links are relative to.
+        hashes: File name -> sha256, for files without a hash in the index.
+        archives: Projects for which an sdist is acceptable if there is no wheel.
+        rank: Called with a wheel name; lower fits better, None = unusable.
+        pages: Pages read so far: address -> text, and the base address of its links.
     """
 
     url: str
@@ -80,22 +80,22 @@ class SimpleIndex:
     _reading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def versions(self, project: str) -> set[str]:
-        """Name the versions of a project that have a file for the interpreter; see `newest` for errors."""
+        """Return the versions of a project with a file for the interpreter; raises as `newest` does."""
         return {file.version for file in self._files(project) if self._fit(file) is not None}
 
     def newest(self, project: str, allowed: Callable[[str], bool]) -> Artifact:
-        """Choose the newest version of a project that is allowed, and of its files the one that fits best.
+        """Choose the newest allowed version of a project, and its best-fitting file.
 
         Raises:
             NotAvailable: There is none.
-            FetchError: The index is unreachable, or its hash of the file is not the one that rocenv knows.
+            FetchError: The index is unreachable, or its hash differs from the one that rocenv knows.
         """
         found = [file for file in self._files(project) if allowed(file.version)]
         ranked = [
             (version_of(file.version), -fit, file) for file in found if (fit := self._fit(file)) is not None
         ]
         if not ranked:
-            why = "for this Python and platform" if found else "in the version that the set needs"
+            why = "for this Python and platform" if found else "in a version that the set can use"
             raise NotAvailable(f"{shown(self.url)} has no file of `{project}` {why}")
         file = max(ranked, key=lambda each: each[:2])[2]
         return Artifact(
@@ -110,39 +110,37 @@ class SimpleIndex:
     def _fit(self, file: File) -> int | None:
         if file.is_wheel:
             return self.rank(file.name)
-        return 1 << 30 if file.project in self.archives else None  # after every wheel
+        return 1 << 30 if file.project in self.archives else None  # after all wheels
 
     def _sha256(self, file: File) -> str:
         known = self.hashes.get(file.name, "")
         if known and file.sha256 and known != file.sha256:
             raise FetchError(
-                f"{shown(self.url)} states another sha256 of `{file.name}` than rocenv knows: {file.sha256}",
-                hints=("its makers or somebody else have replaced the file: ask them, or wait",),
+                f"{shown(self.url)} has another sha256 for `{file.name}` than rocenv expects: {file.sha256}",
+                hints=("the file was replaced, perhaps maliciously: wait, or ask its makers",),
                 code="hash-mismatch",
             )
         return file.sha256 or known
 
     def _files(self, project: str) -> Iterator[File]:
-        """Yield the wheels and source archives of a project, in the order of its page."""
+        """Yield the wheels and sdists of a project in page order."""
         url = self.url if self.flat else f"{self.url}{project}/"
         try:
             text, base = self._page(url)
         except FetchError as error:
             if error.code not in ("gone", "forbidden"):
                 raise
-            raise NotAvailable(f"{shown(self.url)} has no `{project}`: {error.message}") from error
+            raise NotAvailable(f"{shown(self.url)} has no project `{project}`: {error.message}") from error
         files = [file for link in _links(text) if (file := self._file(base, link)) is not None]
         if not files:
             raise NotAvailable(
                 f"the page {shown(url)} has no link to a file of `{project}`",
-                hints=(
-                    "open that address in a browser: a proxy's or provider's page may stand in its place",
-                ),
+                hints=("open that address in a browser: a proxy or provider may show its own page instead",),
             )
         yield from (file for file in files if file.project == project)
 
     def _file(self, base: str, link: str) -> File | None:
-        """Describe what a link leads to; None unless it is a wheel or a source archive."""
+        """Describe the target of a link; None unless it is a wheel or an sdist."""
         from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
         try:
@@ -150,7 +148,7 @@ class SimpleIndex:
             name = unquote(address.rpartition("/")[2])
             parse = parse_wheel_filename if name.endswith(".whl") else parse_sdist_filename
             project, version = parse(name)[:2]
-        except ValueError:  # no address, or no name of a package
+        except ValueError:  # not an address, or not a package name
             return None
         if not name.isprintable() or not address.startswith(("http://", "https://")):
             return None
@@ -159,14 +157,14 @@ class SimpleIndex:
         return File(project, str(version), name, self.network.original(address), published)
 
     def _page(self, url: str) -> tuple[str, str]:
-        # Threads that each ask for a project all need the one page of a flat index.
+        # Threads that request different projects all need the single page of a flat index.
         with self._reading if self.flat else contextlib.nullcontext():
             if url not in self.pages:
                 self.pages[url] = self._read(url)
         return self.pages[url]
 
     def _read(self, url: str) -> tuple[str, str]:
-        """Fetch a page; give the address that its links are relative to as well."""
+        """Fetch a page, and return it with the base address of its links."""
         place = self.kept / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.html"
         if self.network.is_offline:
             with contextlib.suppress(OSError, DataError):
@@ -190,14 +188,11 @@ class SimpleIndex:
 
 
 def with_sizes(artifacts: Iterable[Artifact], network: Network) -> tuple[Artifact, ...]:
-    """Fill in the sizes that an index did not state, by asking for each file without reading it.
-
-    Offline they stay 0.
-    """
+    """Add sizes that an index did not state, by asking for each without downloading; 0 offline."""
     if network.is_offline:
         return tuple(artifacts)
 
-    from rocenv.sources.credentials import with_logins  # late: it imports all of apt
+    from rocenv.sources.credentials import with_logins  # imported late: it imports all of apt
 
     asked = with_logins(network)
 
@@ -214,7 +209,7 @@ class _Links(HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect where links lead."""
+        """Collect link targets."""
         if tag == "a":
             self.found += [value for name, value in attrs if name == "href" and value]
 
@@ -223,6 +218,6 @@ def _links(text: str) -> list[str]:
     parser = _Links()
     try:
         parser.feed(text)
-    except AssertionError as error:  # of a declaration that is none
-        raise FetchError(f"the page of the index is no HTML: {error}") from error
+    except AssertionError as error:  # from an invalid declaration
+        raise FetchError(f"the index page is not valid HTML: {error}") from error
     return parser.found

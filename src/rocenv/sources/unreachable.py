@@ -1,4 +1,4 @@
-"""Remember for some minutes which channels and indices are unreachable, to spare commands the timeout."""
+"""Remember for a few minutes which channels and indices are unreachable, to avoid repeated timeouts."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ REMEMBERED_FOR_S = 600
 
 @contextlib.contextmanager
 def tracked(place: str, context: Context, *, named: bool = False, hint: str = "") -> Iterator[None]:
-    """Remember whether `place`, a channel or the host of an index, answers in the body.
+    """Remember whether `place`, a channel or the host of an index, is reachable in the body.
 
     Args:
-        place: What is asked.
-        context: A failure with other mirrors than its own does not count.
-        named: The user named the place, so it is asked even if it did not answer some minutes ago.
+        place: What is contacted.
+        context: A failure with mirrors other than its own is ignored.
+        named: The user named the place, so contact it even if it failed a few minutes ago.
         hint: What to do instead of waiting.
 
     Raises:
-        FetchError: It did not answer some minutes ago, or the body raised this.
+        FetchError: The place failed a few minutes ago, or the body raised this.
     """
     mirrors = context.network.mirrors
     file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"
@@ -44,7 +44,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
     except FetchError as failure:
         if failure.code == "unreachable":
             note = {"at_s": time.time(), "message": failure.message, "mirrors": _digest(mirrors)}
-            # Without the note the next command waits once more, no worse.
+            # Without the record, the next command simply waits again.
             with contextlib.suppress(OSError):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(file, json.dumps(note).encode())
@@ -54,7 +54,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
 
 
 def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
-    """Raise the failure that was noted some minutes ago, unless mirrors have changed since."""
+    """Raise the failure recorded a few minutes ago, unless the mirrors have changed since."""
     try:
         note = load_json(file)
         age_s = time.time() - float(note["at_s"])
@@ -67,5 +67,5 @@ def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
 
 
 def _digest(mirrors: Mirrors) -> str:
-    """Identify mirrors without the passwords that their addresses may carry."""
+    """Identify mirrors without the passwords in their addresses."""
     return hashlib.sha256(repr(mirrors).encode()).hexdigest()

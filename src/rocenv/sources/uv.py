@@ -1,6 +1,6 @@
-"""Run uv, which resolves and installs wheels and finds and downloads Python interpreters.
+"""Run uv to resolve and install wheels, and to find and download Python interpreters.
 
-uv runs as a child process that sees nothing of the user's uv settings which could change what it selects.
+uv runs as a child process without those of the user's uv settings that could change what it selects.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from rocenv.context import Context
     from rocenv.sources.interpreter import Interpreter
 
-# A proxy that does not answer: uv would follow an index from https to http.
+# An unreachable proxy, because uv would follow links from https to http.
 _NOWHERE = "http://127.0.0.1:0"
-_OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock has some 100 kB
-# These could change which packages are selected, how an interpreter behaves, or whether certificates count.
+_OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock has about 100 kB
+# These could affect package selection, the interpreter, or certificate checks.
 _DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__|GIT_SSL_NO_VERIFY")
-# These say only how to reach a server, and where interpreters come from.
+# These only control how to reach servers, and where interpreters come from.
 _KEPT = frozenset(
     {
         "UV_HTTP_CONNECT_TIMEOUT",
@@ -54,11 +54,11 @@ class Uv:
     """How to run uv.
 
     Attributes:
-        cache: uv's cache. uv links files from there into the venvs.
+        cache: uv's cache; uv links its files into venvs.
         pythons: The folder for interpreters that uv downloads.
         environ: The environment to start from.
         offline: Never open a connection.
-        report: Receives a line of text for each download, and when something differs from the request.
+        report: Receives a line for each download, and for anything that differs from the request.
     """
 
     cache: Path
@@ -69,7 +69,7 @@ class Uv:
 
     @classmethod
     def for_context(cls, context: Context) -> Uv:
-        """Configure uv with the folders and the network settings of a command."""
+        """Configure uv with the folders and network settings of a command."""
         return cls(
             cache=context.home.uv_cache,
             pythons=context.home.pythons,
@@ -80,7 +80,7 @@ class Uv:
 
     @property
     def may_fetch_python(self) -> bool:
-        """Whether uv may download an interpreter; uv's own variable can forbid it."""
+        """Whether uv may download an interpreter; the user's uv settings can forbid it."""
         return not self.offline and self.environ.get("UV_PYTHON_DOWNLOADS") not in ("never", "manual")
 
     def resolve(
@@ -89,16 +89,16 @@ class Uv:
         """Select wheels from one index and return them sorted by name, each with its sha256.
 
         If the index publishes no hash for a wheel, uv downloads the wheel once to compute it. Offline, uv
-        uses what it knows of the index from before.
+        uses its cached copy of the index.
 
         Args:
             requirements: PEP 508, such as `torch==2.5.*`.
-            index_url: No other index is asked; "" = uv's default.
+            index_url: The only index to use; "" = uv's default.
             python: The interpreter that the wheels are for.
-            dependencies: Whether to add what the wheels depend on.
+            dependencies: Whether to include dependencies.
 
         Raises:
-            ResolutionImpossible: The index cannot fulfil the requirements for this interpreter.
+            ResolutionImpossible: The index cannot satisfy the requirements for this interpreter.
             FetchError: The index is unreachable, or a wheel has no hash.
         """
         import tomlkit
@@ -117,7 +117,7 @@ class Uv:
         rank = ranking(python)
         packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
         found = tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
-        # An exception of the user's proxy may have let uv follow a redirect that it was not to follow.
+        # An exception in the user's proxy settings may have let uv follow a forbidden redirect.
         require_encrypted((each.url for each in found), self.environ, "a wheel")
         return found
 
@@ -133,14 +133,14 @@ class Uv:
         """Select versions without downloading wheels: project -> version.
 
         Args:
-            requirements: PEP 508. Extras that a project does not have add nothing.
-            index_url: No other index is asked; "" = uv's default.
+            requirements: PEP 508. Unknown extras have no effect.
+            index_url: The only index to use; "" = uv's default.
             python: The interpreter that the wheels are for.
-            page: The address of a page of links to further files.
-            excluded: Projects that uv takes as if nothing depended on them.
+            page: The address of a page with links to further files.
+            excluded: Projects to ignore as dependencies.
 
         Raises:
-            ResolutionImpossible: The index cannot fulfil the requirements for this interpreter.
+            ResolutionImpossible: The index cannot satisfy the requirements for this interpreter.
             FetchError: The index is unreachable.
         """
         with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
@@ -161,7 +161,7 @@ class Uv:
         return {name.partition("[")[0]: version for name, _, version in pins}
 
     def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> dict[tuple[str, str, str], str]:
-        """List every wheel that an index has of `project==version`, for any machine: its address.
+        """List the addresses of all wheels of `project==version` in an index, for any machine.
 
         The keys are normalized name, version and sha256; wheels without a hash are left out.
 
@@ -192,10 +192,10 @@ class Uv:
         return {key: url for key, url in found.items() if key[2]}
 
     def _ask(self, *arguments: str, index_url: str, page: str = "") -> Outcome:
-        """Run uv on an index, or a page of links; see `run`.
+        """Run uv on an index or a page of links; see `run`.
 
         Raises:
-            FetchError: What comes from there, or from where it leads, is not protected.
+            FetchError: The index, or an address that it links to, is not protected.
         """
         if not self.offline:
             require_encrypted((index_url, page), self.environ, "the index")
@@ -205,7 +205,7 @@ class Uv:
         return outcome
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
-        """Create an empty venv in a folder that does not exist yet; raise PrefixError if that fails."""
+        """Create a venv in a new folder; raise PrefixError if that fails."""
         outcome = self.run("venv", "--no-project", "--relocatable", f"--python={python.path}", str(venv))
         _close_lock(venv)
         if outcome.code:
@@ -214,18 +214,18 @@ class Uv:
     def install(
         self, venv: Path, pins: Iterable[str], places: Iterable[Path], anew: Sequence[str] = ()
     ) -> None:
-        """Install exactly these wheels without a connection; the venv may be renamed afterwards.
+        """Install exactly these wheels offline; the venv may be renamed afterwards.
 
         Args:
             venv: Where to install.
-            pins: `project==version --hash=sha256:...` of each; uv checks the hash of what it unpacks.
-            places: The folders that contain the wheels, and no others.
-            anew: Projects to unpack from their wheels again, bypassing the cache. uv recognises a wheel that
-                it has unpacked before by its path and modification time.
+            pins: `project==version --hash=sha256:...` for each; uv checks the hashes.
+            places: The only folders with wheels to use.
+            anew: Projects to unpack again, bypassing the cache: uv recognises an unpacked wheel by path and
+                modification time.
 
         Raises:
             ArchiveError: A wheel is damaged.
-            PrefixError: The wheels do not fit the interpreter, or the venv cannot be written.
+            PrefixError: The wheels do not fit the interpreter, or the venv is not writable.
         """
         if anew:
             self.run("cache", "clean", *anew, offline=True).require_installed()
@@ -234,7 +234,7 @@ class Uv:
             requirements.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
             outcome = self.run(
                 *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:", "--require-hashes"),
-                # A reflink where the file system has them, else a hard link, else a copy.
+                # A reflink if the filesystem supports it, else a hard link, else a copy.
                 *("--link-mode=clone", f"--python={venv}", f"--requirements={requirements}"),
                 *(f"--find-links={place.as_uri()}" for place in places),
                 *(f"--reinstall-package={project}" for project in anew),
@@ -251,22 +251,22 @@ class Uv:
         page: str = "",
         plain_http: bool = False,
     ) -> Outcome:
-        """Run uv to its end. A non-zero exit code is for the caller to judge.
+        """Run uv to completion; the caller checks the exit code.
 
         Args:
-            arguments: What uv does.
+            arguments: The uv command.
             offline: Open no connection.
-            index_url: The only index to ask; "" = uv's default. It may contain a password, and so it is not
-                in the command line, which all users of the machine can read.
-            page: The address of a page of links to further files, likewise.
-            plain_http: Open connections without encryption too.
+            index_url: The only index to use; "" = uv's default. It may contain a password, so it is not on
+                the command line, which all users of the machine can read.
+            page: The address of a page with links to further files, likewise.
+            plain_http: Also allow unencrypted connections.
         """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
             argv.append("--offline")
         argv += arguments
         if not self.cache.is_dir():
-            with contextlib.suppress(OSError):  # uv says why
+            with contextlib.suppress(OSError):  # uv reports the error
                 make_closed(self.cache)
         addresses = {"UV_DEFAULT_INDEX": index_url, "UV_FIND_LINKS": page.replace(",", "%2C")}
         environ = self._environ(plain_http=plain_http)
@@ -287,25 +287,27 @@ class Uv:
             if name in _KEPT or not _DROPPED.fullmatch(name)
         }
         environ |= {"UV_PYTHON_DOWNLOADS": "manual", "UV_PYTHON_INSTALL_DIR": str(self.pythons)}
-        environ["UV_NO_WRAP"] = "1"  # `Outcome` reads lines
+        environ["UV_NO_WRAP"] = "1"  # `Outcome` parses lines
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
-            environ.setdefault("SSL_CERT_FILE", bundle)  # what rocenv's own connections trust
+            environ.setdefault(
+                "SSL_CERT_FILE", bundle
+            )  # the certificates that rocenv's own connections trust
         return environ if plain_http else _without_plain_http(environ)
 
 
 def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
-    """Change an environment so that uv cannot follow a link or a redirect to an unencrypted address."""
+    """Configure an environment so that uv cannot follow a link or redirect to an unencrypted address."""
     kept = {name: value for name, value in environ.items() if name.upper() != "HTTP_PROXY"}
     if not {"HTTPS_PROXY", "ALL_PROXY"} & {name.upper() for name, value in kept.items() if value}:
-        # Without a proxy for https, exceptions could only be about http.
+        # Without an https proxy, exceptions can only concern http.
         kept = {name: value for name, value in kept.items() if name.upper() != "NO_PROXY"}
     return kept | {"http_proxy": _NOWHERE}
 
 
 def ranking(python: Interpreter) -> Callable[[str], int | None]:
-    """Make the key that sorts wheels by file name: the most specific to this interpreter comes first.
+    """Return a sort key for wheel file names, most specific to this interpreter first.
 
-    It gives None for a wheel that does not fit the interpreter.
+    The key is None for wheels that do not fit the interpreter.
     """
     from packaging.tags import compatible_tags, cpython_tags
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -327,12 +329,12 @@ def ranking(python: Interpreter) -> Callable[[str], int | None]:
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Artifact:
-    """Choose the best wheel of a package in uv's lock, which lists every wheel that fits."""
+    """Choose the best wheel of a package from uv's lock, which lists all that fit."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:
         raise FetchError(f"the index has no wheel of {name} {version}")
-    # uv lists wheels that fit, also those whose tags packaging does not know.
+    # uv also lists fitting wheels whose tags packaging does not know.
     ranks = [rank(wheel_file_name(wheel["url"])) for wheel in wheels]
     wheel = wheels[min(range(len(wheels)), key=lambda at: (ranks[at] is None, ranks[at]))]
     sha256 = wheel.get("hashes", {}).get("sha256", "")
@@ -349,7 +351,7 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Art
 
 
 def _close_lock(folder: Path) -> None:
-    """Keep others from uv's lock of a folder, which uv lets everybody take, whatever the umask."""
+    """Restrict uv's lock file of a folder, which uv makes accessible to everyone despite the umask."""
     with contextlib.suppress(OSError):
         (folder / ".lock").chmod(0o660 if folder.stat().st_mode & stat.S_IWGRP else 0o600)
 
@@ -360,7 +362,7 @@ def _binary() -> str:
 
         return uv.find_uv_bin()
     except (ImportError, FileNotFoundError) as error:
-        raise _unusable("uv, which installs the wheels, is missing from rocenv's installation") from error
+        raise _unusable("rocenv's installation lacks uv, which installs wheels") from error
 
 
 def _unusable(message: str) -> RocenvError:

@@ -1,4 +1,4 @@
-"""How a run of uv ended, and rocenv's errors for what uv says."""
+"""Interpret the result of a uv run and turn its messages into rocenv's errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from rocenv.core.errors import RocenvError
 
-# What uv says if no connection came about.
+# uv's messages for failed connections.
 _UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
 
 
-# An address that uv could not read: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
+# Unreadable addresses: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
 _PLAIN_HTTP = re.compile(r"(?:url \(|Failed to (?:fetch|download): `?)(http://[^)`\s]+)")
 
 
@@ -34,7 +34,7 @@ def index_name(index_url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Exit code and output of a run of uv."""
+    """Exit code and output of a uv run."""
 
     code: int
     stdout: str
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """The error and its deepest cause as one line; uv prints a chain, and what it tried, around them."""
+        """The error and its deepest cause in one line, without the rest of uv's error chain."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         heads = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         if not heads:
@@ -67,11 +67,11 @@ class Outcome:
             )
         if offline:
             return FetchError(
-                f"offline, and `{wanted}` from {name} is not completely cached",
-                hints=("run the same command once without `--offline`",),
+                f"offline, but `{wanted}` from {name} is not fully cached",
+                hints=("run the command once without `--offline`",),
             )
         if "No solution found" in self.stderr:
-            hint = f"open {name} in a browser: a proxy's or provider's page may stand in its place"
+            hint = f"open {name} in a browser: a proxy or provider may show its own page instead"
             is_empty = "there are no versions of" in self.stderr
             return ResolutionImpossible(
                 f"{name} does not have `{wanted}` for Python {series}: {self.reason}",
@@ -81,7 +81,7 @@ class Outcome:
         return FetchError(f"cannot resolve `{wanted}` from {name}: {self.reason}", code=code)
 
     def require_protected(self, index_url: str, environ: Mapping[str, str], *, plain_http: bool) -> None:
-        """Raise FetchError if a certificate is not trusted, or what uv was not to read is unencrypted."""
+        """Raise FetchError if a certificate is not trusted, or an address is unencrypted but must not be."""
         name = index_name(index_url)
         if self.code and "invalid peer certificate" in self.stderr:
             unused = [each for each in ("UV_INSECURE_HOST", "PIP_TRUSTED_HOST") if environ.get(each)]
@@ -96,13 +96,13 @@ class Outcome:
         leads_to = _PLAIN_HTTP.search(self.stderr) if self.code and not plain_http else None
         if leads_to:
             raise FetchError(
-                f"{name} leads to `{shown(leads_to[1])}`, which is not encrypted, so it was not read",
-                hints=("use an index or a mirror that has its files at addresses with https://",),
+                f"{name} links to `{shown(leads_to[1])}`, which is not encrypted, so it was not used",
+                hints=("use an index or mirror whose files have https:// addresses",),
                 code="unencrypted",
             )
 
     def require_installed(self) -> None:
-        """Raise the error that explains a failed installation."""
+        """Raise an error that explains a failed installation."""
         if not self.code:
             return
         if re.search(r"\(os error (28|112)\)", self.stderr):
@@ -110,7 +110,7 @@ class Outcome:
         if WINDOWS and re.search(r"\(os error (5|32)\)", self.stderr):
             raise PrefixError(
                 f"cannot replace a file of the env, because a program has it open: {self.reason}",
-                hints=("end the programs that were started from this env, and repeat the command",),
+                hints=("close the programs started from this env, then run the command again",),
                 code="in-use",
             )
         if "Failed to extract" in self.stderr or "Hash mismatch for " in self.stderr:
@@ -125,7 +125,7 @@ class Outcome:
         raise PrefixError(f"cannot install the wheels: {self.reason}", code="venv")
 
     def _supported_pythons(self) -> tuple[str, tuple[str, ...]]:
-        """Find the project without a wheel for this Python, and the versions it has wheels for, if any."""
+        """Find the project without a wheel for this Python, and the versions that it supports."""
         # hint: ... found wheels for `torch` (v2.5.1+rocm6.2) with the following Python ABI tags: `cp310`
         pattern = r"found wheels for `([\w.-]+)` .* the following Python \w+ tags?: (.*)"
         found = re.search(pattern, self.stderr)
@@ -136,7 +136,7 @@ class Outcome:
 
 
 def _conclusion(stderr: str) -> str:
-    """Join the `Because ...` paragraphs of a failed resolution to one line, without their refrain."""
+    """Join the `Because ...` paragraphs of a failed resolution into one line, without the conclusion."""
     text = stderr.partition("cause: ")[2].partition("\n\n")[0]
     text = " ".join(text.split())
     return text.removesuffix(", we can conclude that your requirements are unsatisfiable.").rstrip(".")

@@ -1,8 +1,8 @@
-"""Plan wheels: from requirements to exact wheels with their hashes.
+"""Plan PyTorch wheels: from requirements to exact wheels with hashes.
 
-torch, its siblings built for the GPU and everything they depend on come from the index of the matrix row and
-from no other, so that a CPU build or a build for another GPU cannot win. Other packages that the row pins
-(numpy) come from the general index of this machine and replace those of the row's index.
+torch, its companions built for the GPU, and all dependencies come only from the index of the matrix row, so
+that no CPU build or build for another GPU can win. Other packages that the row pins (numpy) come from the
+machine's general index and replace those of the row's index.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate, Choice
     from rocenv.sources.interpreter import Interpreter
 
-# The projects whose local version (`+rocm6.2`) says which GPUs they are built for.
+# Projects whose local version (`+rocm6.2`) identifies the GPU build.
 _GPU_BUILDS = frozenset({"torch", *COMPANIONS})
 
 
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
-    """See `Source`."""
+    """Implement `Source.outline`."""
     row = choice.row
     assert isinstance(row, TorchSet)
     return replace(choice.outline("torch"), version=row.build, into=VENV)
@@ -49,10 +49,10 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """Plan the wheels of torch for a Python of this machine; see `Source`.
+    """Plan the wheels of torch for a Python on this machine; see `Source`.
 
     Raises:
-        ResolutionImpossible: The index has no such wheels for this Python.
+        ResolutionImpossible: The index has no matching wheels for this Python.
         FetchError: The index is unreachable.
     """
     row = choice.row
@@ -97,13 +97,13 @@ def resolve_wheels(
     uv: Uv,
     candidates: Callable[[str], Sequence[str]] = lambda url: (url,),
 ) -> tuple[Artifact, ...]:
-    """Select the wheels that fulfil `requirements`, with all they depend on, sorted by name.
+    """Select wheels for `requirements` with all dependencies, sorted by name.
 
-    Each has a sha256. `size_bytes` is 0 where the index does not publish it. Only the index and its mirrors
-    (`candidates`) are asked. torch and its siblings must carry the local version `local`: `rocm6.2`.
+    Each has a sha256. `size_bytes` is 0 if the index does not publish it. Only the index and its mirrors
+    (`candidates`) are used. torch and its companions must have the local version `local`: `rocm6.2`.
 
     Raises:
-        ResolutionImpossible: The index cannot fulfil the requirements for this interpreter, or only with
+        ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or only with
             builds for other GPUs.
         FetchError: No address of the index is reachable, or a wheel has no hash.
     """
@@ -117,8 +117,8 @@ def resolve_wheels(
         if wheel.name in _GPU_BUILDS and wheel.version.partition("+")[2] != local:
             raise ResolutionImpossible(
                 f"the newest {wheel.name} of {index_name(index_url)} is {wheel.version}, "
-                f"which is not a build for `{local}`",
-                hints=(f"ask for one that is: `--torch '==VERSION+{local}'`",),
+                f"which is not built for `{local}`",
+                hints=(f"request one that is: `--torch '==VERSION+{local}'`",),
             )
     return wheels
 
@@ -132,11 +132,11 @@ def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
 
 
 def _default_python(supported: tuple[str, ...]) -> str:
-    """Prefer rocenv's own Python (""), if torch supports it, to the newest series that it supports."""
+    """Prefer rocenv's own Python (""), if torch supports it, to the newest series that torch supports."""
     return "" if series(platform.python_version()) in supported else supported[-1]
 
 
 def _original_url(url: str, mirror: str, original: str) -> str:
-    """Rewrite an address below a mirror to the original index, so that a lock works on any machine."""
-    base, found = f"{shown(mirror).rstrip('/')}/", shown(url)  # uv leaves out the mirror's password
+    """Rewrite a mirror's address to the original index, so that the lock works on any machine."""
+    base, found = f"{shown(mirror).rstrip('/')}/", shown(url)  # uv omits the mirror's password
     return f"{original.rstrip('/')}/{found.removeprefix(base)}" if found.startswith(base) else url

@@ -1,6 +1,6 @@
-"""Parts for Windows whose files the data itself names: HIP SDKs, builds of ZLUDA, rocBLAS library packs.
+"""Windows components with files listed in the data: HIP SDKs, ZLUDA builds, rocBLAS library packs.
 
-An artifact without a hash or size is one for which nobody publishes one.
+An artifact has no hash or size if nobody publishes one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def outline(choice: Choice, candidate: Candidate, _request: Request, context: Context) -> Component:
-    """See `Source`; the data names every file."""
+    """Implement `Source.outline`; the data lists every file."""
     row = choice.row
     if isinstance(row, HipSdk):
         return _hip_sdk(choice, row)
@@ -36,7 +36,7 @@ def outline(choice: Choice, candidate: Candidate, _request: Request, context: Co
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """See `Source`."""
+    """Implement `Source.component`."""
     return outline(choice, candidate, request, context), ()
 
 
@@ -108,5 +108,5 @@ def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matr
 
 
 def _folder(sdk: HipSdk) -> str:
-    """Name an SDK's folder below the prefix by its series, as AMD's own installer does."""
+    """Return the folder for an SDK in the prefix, named by series like AMD's own installer."""
     return f"rocm/{series(sdk.version)}"

@@ -1,7 +1,7 @@
-"""The seam to the operating system: what differs between Linux and Windows, and every look at the machine.
+"""Operating system access: differences between Linux and Windows, and all queries of the machine.
 
-Facts about the machine are read below `ROCENV_SYSROOT` when that is set, so that a copy of another
-machine's files can be examined. Nothing else in the package asks `sys.platform`.
+If `ROCENV_SYSROOT` is set, facts about the machine are read below it, so a copy of another machine's files
+can be examined. No other package checks `sys.platform`.
 """
 
 import sys

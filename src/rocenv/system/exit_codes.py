@@ -1,4 +1,4 @@
-"""Exit codes: their names, whether they mean a crash, and how to pass them on unchanged."""
+"""Exit codes: names, meanings, whether they indicate a crash, and how to pass them on unchanged."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import signal
 
 from rocenv.system import WINDOWS
 
-_ACCESS = "it read or wrote memory that is not its own"
-_ABORT = "it called abort(), as rocBLAS does where it has no kernels for a GPU"
-_INSTRUCTION = "it used an instruction that this CPU does not have"
-# The name of each, and its meaning where the name does not say it.
-# Source: MS-ERREF, "NTSTATUS Values"; 0xC0000409 is also how abort() of the C runtime ends
+_ACCESS = "it accessed memory outside its own"
+_ABORT = "it called abort(), as rocBLAS does if it has no kernels for a GPU"
+_INSTRUCTION = "it used an instruction that this CPU does not support"
+# Name of each code, and its meaning if the name does not explain it. Source: MS-ERREF, "NTSTATUS Values";
+# abort() of the C runtime also ends with 0xC0000409.
 _NTSTATUS = {
     0x40010004: ("ended by a debugger or at log-off", ""),
     0xC0000005: ("access violation", _ACCESS),
     0xC0000006: ("a file could not be paged in", ""),
     0xC0000017: ("out of memory", ""),
     0xC000001D: ("illegal instruction", _INSTRUCTION),
-    0xC0000025: ("an exception that cannot be continued", ""),
+    0xC0000025: ("noncontinuable exception", ""),
     0xC000007B: ("a program or DLL of the wrong bitness", ""),
     0xC0000094: ("integer division by zero", ""),
     0xC00000FD: ("stack overflow", "its stack overflowed"),
@@ -25,47 +25,47 @@ _NTSTATUS = {
     0xC0000138: ("an ordinal was not found in a DLL", ""),
     0xC0000139: (
         "an entry point was not found in a DLL",
-        "a DLL lacks a function that another one calls: DLLs of two versions are mixed",
+        "a DLL lacks a function that another one calls: two versions are mixed",
     ),
     0xC000013A: ("ended by Ctrl-C", ""),
     0xC0000142: ("a DLL could not be initialised", "a DLL failed to initialise"),
-    0xC0000374: ("heap corruption", "its memory was damaged"),
+    0xC0000374: ("heap corruption", "its heap was corrupted"),
     0xC0000409: ("stack buffer overrun, or abort", _ABORT),
     0xC0000417: ("invalid argument to the C runtime", ""),
     0xC06D007E: ("a delay-loaded DLL was not found", ""),
     0xC06D007F: ("an entry point was not found in a delay-loaded DLL", ""),
-    0xE06D7363: ("a C++ exception that nothing caught", ""),
+    0xE06D7363: ("uncaught C++ exception", ""),
 }
 # Source: signal(7)
 _SIGNALS = {
     "SIGSEGV": _ACCESS,
     "SIGABRT": _ABORT,
     "SIGILL": _INSTRUCTION,
-    "SIGBUS": "a file that it had mapped into memory was removed or cut short",
-    "SIGKILL": "it was killed, as the kernel does when memory runs out",
+    "SIGBUS": "a memory-mapped file was removed or truncated",
+    "SIGKILL": "it was killed; the kernel does this when memory runs out",
 }
-# Signals that end programs, and whose numbers above 128 programs do not use as exit codes of their own.
+# Fatal signals, if programs do not use 128 plus their number as an exit code of their own.
 _REPORTED_BY_SHELLS = (
     *("SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL"),
     *("SIGSEGV", "SIGPIPE", "SIGTERM", "SIGXCPU", "SIGXFSZ", "SIGSYS"),
 )
 _CONTROL_C = 0xC000013A
-_OWN_NEGATIVE = 0xFFFF0000  # from here on it is what programs return as -1, -2 …
+_OWN_NEGATIVE = 0xFFFF0000  # higher values are -1, -2 … returned by programs
 _LAST_SIGNAL = 255
 
 
 def unsigned(code: int) -> int:
-    """A Windows code as it is written, 0xC0000005, also where it was read as a negative number.
+    """Convert a Windows code that was read as a negative number to its usual form, 0xC0000005.
 
-    Signals, which are small negative numbers, and ordinary codes stay as they are.
+    Signals (small negative numbers) and ordinary codes stay as they are.
     """
     return code & 0xFFFFFFFF if code < -_LAST_SIGNAL else code
 
 
 def describe_exit(code: int) -> str:
-    """A name for an exit code of a child: `SIGSEGV`, `0xC0000005 (access violation)`, `exit code 3`.
+    """Describe the exit code of a child: `SIGSEGV`, `0xC0000005 (access violation)`, `exit code 3`.
 
-    A code of Windows may be given as the unsigned number that it is, or as the negative one some tools print.
+    Windows codes may be unsigned or, as some tools print them, negative.
     """
     code = unsigned(code)
     if code < 0:
@@ -83,7 +83,7 @@ def describe_exit(code: int) -> str:
 
 
 def meaning_of_exit(code: int) -> str:
-    """What an end means, "it …", where its name does not say so; else ""."""
+    """Explain an exit code in a clause ("it …") if its name does not; else ""."""
     code = unsigned(code)
     if code < 0:
         return _SIGNALS.get(describe_exit(code), "")
@@ -91,11 +91,10 @@ def meaning_of_exit(code: int) -> str:
 
 
 def through_shell(code: int) -> int:
-    """The exit code of a program that may be a shell's script, with signals as negative numbers.
+    """Convert the exit code of a program that may be a shell script: signals become negative numbers.
 
-    A shell whose program a signal ended passes that on as 128 and the number: 139 becomes -11, which is what
-    the program itself would have given. Not for programs that number their own ends so high. On Windows codes
-    stay as they are.
+    A shell reports a signal as 128 plus its number: 139 becomes -11, as for the program itself. Do not use
+    this for programs with their own codes in that range. Windows codes stay as they are.
     """
     if WINDOWS or not 128 < code < 160:
         return code
@@ -107,19 +106,19 @@ def through_shell(code: int) -> int:
 
 
 def is_crash(code: int) -> bool:
-    """Whether an exit code of a child means that it was ended by a fault and not by its own choice.
+    """Whether a child's exit code means that a fault ended it.
 
-    A Windows program that Ctrl-C ended did not crash, nor did one that returned -1.
+    On Windows, Ctrl-C and returning -1 are not crashes.
     """
     code = unsigned(code)
     return code < 0 or (0xC0000000 <= code < _OWN_NEGATIVE and code != _CONTROL_C)
 
 
 def own_exit_code(code: int) -> int:
-    """What to hand to `sys.exit` or `os._exit` to end as a child did, with all 32 bits on Windows.
+    """Return the `sys.exit` or `os._exit` argument that reproduces how a child ended.
 
-    Both take a signed number, and `sys.exit` turns what does not fit into -1. A child that a signal ended
-    becomes 128 and the number, as in every shell.
+    On Windows it keeps all 32 bits: both functions take a signed number, and `sys.exit` turns larger ones
+    into -1. As in every shell, a signal becomes 128 plus its number.
     """
     if WINDOWS:
         code &= 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Files: hashing, links, renames, removal, atomic writes, and errors of the disk."""
+"""File operations: hashing, links, renaming, removal, atomic writes, and disk errors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 CHUNK_BYTES = 1 << 20
-_NAME_SURROGATE = 0x20000000  # of a link or a junction, not of a cloud's file. Source: ntifs.h
-_PATIENCE_S = 5.0  # a virus scanner looks at what was just written, and lets go of it soon
+_NAME_SURROGATE = 0x20000000  # set for links and junctions, but not for cloud files. Source: ntifs.h
+_PATIENCE_S = 5.0  # virus scanners briefly open newly written files
 _PAUSE_S = 0.05
 _ASIDE = re.compile(r"\.(.+)\.[0-9a-f]+\.removing", re.S)
 # Source: learn.microsoft.com, "Naming Files, Paths, and Namespaces"
@@ -30,7 +30,7 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00
 
 
 def file_chunks(path: Path, start: int = 0) -> Iterator[bytes]:
-    """Yield a file's bytes from a position on, in pieces of at most 1 MiB."""
+    """Yield a file's bytes from position `start` in chunks of at most 1 MiB."""
     with path.open("rb", buffering=0) as stream:
         stream.seek(start)
         while data := stream.read(CHUNK_BYTES):
@@ -38,7 +38,7 @@ def file_chunks(path: Path, start: int = 0) -> Iterator[bytes]:
 
 
 def hash_of(path: Path, algorithm: str) -> bytes:
-    """Hash a file's contents."""
+    """Hash the contents of a file."""
     digest = hashlib.new(algorithm)
     for data in file_chunks(path):
         digest.update(data)
@@ -46,15 +46,15 @@ def hash_of(path: Path, algorithm: str) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """Hash a file's contents, as lower-case hex."""
+    """Hash the contents of a file; lowercase hex."""
     return hash_of(path, "sha256").hex()
 
 
 def clone_file(source: Path, destination: Path) -> str:
-    """Make `destination`, which must not exist, the same file as `source` without new data where possible.
+    """Make `destination`, which must not exist, a copy of `source` without duplicating data if possible.
 
-    Returns the way that worked: `hardlink`, `reflink` or `copy`. A file system without hard links
-    (some cloud folders, exFAT), another device, or one with too many links falls through to the next way.
+    Returns the method used: `hardlink`, `reflink` or `copy`. Filesystems without hard links (some cloud
+    folders, exFAT), different devices and link limits fall through to the next method.
     """
     try:
         os.link(source, destination)
@@ -87,11 +87,11 @@ def _reflink(source: Path, destination: Path) -> bool:
 
 
 def move(source: Path, destination: Path) -> None:
-    """Rename a file, also to the name of another one, or a folder to where none is.
+    """Rename a file, replacing any existing one, or a folder to an unused name.
 
-    On Windows it is tried for some seconds, since a scanner may hold what was just written.
+    On Windows, retry for a few seconds, because a virus scanner may hold new files open.
     """
-    # The spelling of a folder's name alone can be changed by `rename`, which replaces nothing on Windows.
+    # `rename` can change only the case of a folder's name; on Windows it replaces nothing.
     rename = os.rename if os.path.isdir(source) else os.replace
     end = time.monotonic() + (_PATIENCE_S if WINDOWS else 0.0)
     while True:
@@ -106,7 +106,7 @@ def move(source: Path, destination: Path) -> None:
 
 
 def move_unused(folder: Path, destination: Path) -> None:
-    """Rename a folder; raise PrefixError where, on Windows, a running program has a file below it open."""
+    """Rename a folder; on Windows, raise PrefixError if a program has a file in it open."""
     try:
         move(folder, destination)
     except PermissionError as error:
@@ -116,7 +116,7 @@ def move_unused(folder: Path, destination: Path) -> None:
 
 
 def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
-    """The error of a folder in which a program has one of these files open, by its name if known."""
+    """Return the error for a folder with open files, naming the programs if known."""
     programs = (str(path) for path in files if path.suffix.lower() in (".dll", ".exe", ".pyd"))
     users = next((found for path in programs if (found := users_of(path))), ())
     return PrefixError(
@@ -127,10 +127,9 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
 
 
 def require_unused(folder: Path) -> None:
-    """Raise PrefixError where, on Windows, a running program has a file open below a folder to be removed.
+    """Raise PrefixError if, on Windows, a program has a file open in a folder that will be removed.
 
-    The folder is renamed and back again. What is left under the other name, if this is interrupted in
-    between, is known by `set_aside`.
+    The check renames the folder and back; `set_aside` recognises the name that an interruption leaves.
     """
     if not WINDOWS:
         return
@@ -140,15 +139,15 @@ def require_unused(folder: Path) -> None:
 
 
 def set_aside(name: str) -> str:
-    """The name of the folder whose removal left one of this name behind, "" for any other."""
+    """Return the original name of a folder left by an interrupted removal, "" for any other name."""
     found = _ASIDE.fullmatch(name)
     return found[1] if found else ""
 
 
 def break_link(path: Path) -> None:
-    """Give `path` data of its own, writable, so that changing it cannot reach the store or another env.
+    """Give `path` its own writable data, so that changes do not affect the store or another env.
 
-    A file with one name only is merely made writable.
+    A file with a single link is only made writable.
     """
     info = path.lstat()
     if not stat.S_ISREG(info.st_mode):
@@ -158,7 +157,7 @@ def break_link(path: Path) -> None:
         shutil.copy2(path, fresh)
         try:
             if WINDOWS:
-                _unlink(path)  # or its name, if it is read-only, cannot be given to another file
+                _unlink(path)  # otherwise a read-only name could not be reassigned
             move(fresh, path)
         except BaseException:
             _unlink(fresh)
@@ -167,10 +166,10 @@ def break_link(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that rocenv made, locked folders in it included; absent is fine.
+    """Remove a folder that rocenv made, including locked subfolders; a missing one is fine.
 
-    Of a link that stands in its place, only the link is removed. No file's mode is touched on the way: the
-    store and other envs may share it.
+    If a link took its place, remove only the link. File modes are never changed, because the store and other
+    envs may share the files.
     """
     if leads_elsewhere(path):
         _remove_link(path)
@@ -197,9 +196,9 @@ def _open_folders(path: Path) -> None:
 
 
 def _remove_files(folder: Path) -> None:
-    """Remove all files below a folder, read-only or not, and leave folders that can be removed.
+    """Remove all files below a folder, read-only or not, but leave folders that can be removed.
 
-    On Windows only, where `os.walk` of older Pythons would go through junctions.
+    Used on Windows only, where `os.walk` of older Python versions follows junctions.
     """
     folder.chmod(stat.S_IWRITE)
     with os.scandir(folder) as entries:
@@ -213,12 +212,12 @@ def _remove_files(folder: Path) -> None:
 
 
 def is_link(info: os.stat_result) -> bool:
-    """Whether the answer of `lstat` is a symbolic link's or a junction's."""
+    """Whether an `lstat` result describes a symbolic link or junction."""
     return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
 def leads_elsewhere(path: Path) -> bool:
-    """Whether a link or a junction is there."""
+    """Whether the path is a link or junction."""
     try:
         return is_link(path.lstat())
     except (FileNotFoundError, NotADirectoryError):
@@ -226,7 +225,7 @@ def leads_elsewhere(path: Path) -> bool:
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, a link (not what it leads to) or a folder that rocenv made; absent is fine."""
+    """Remove a file, a link (not its target) or a folder that rocenv made; a missing one is fine."""
     if leads_elsewhere(path):
         _remove_link(path)
     elif path.is_dir():
@@ -236,7 +235,7 @@ def remove_path(path: Path) -> None:
 
 
 def _remove_link(path: Path) -> None:
-    # Windows removes links to folders, and junctions, as folders.
+    # Windows removes links to folders and junctions with the function for folders.
     if WINDOWS and path.is_dir():
         path.rmdir()
     else:
@@ -250,19 +249,19 @@ def _unlink(path: Path) -> None:
         except PermissionError:
             if not WINDOWS:
                 raise
-            # Windows removes no name of a file that is marked read-only, as those of the store are.
+            # Windows refuses to unlink read-only files, which the store's files are.
             unlink_read_only(path)
 
 
 def beside(path: Path, purpose: str) -> Path:
-    """Name something temporary in the folder of `path`; nobody can have put anything there in advance."""
+    """Return an unpredictable temporary path in the folder of `path`."""
     return path.with_name(f".{path.name}.{os.urandom(4).hex()}.{purpose}")
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write `data` to `path` so that a reader sees the old content or all of the new, never a part.
+    """Write `data` to `path` atomically: readers see either the old content or all of the new.
 
-    The file has `mode`, less what the umask takes away, whatever an older file of that name had.
+    The file gets `mode` minus the umask, regardless of any existing file's mode.
     """
     staging = beside(path, "new")
     try:
@@ -282,10 +281,10 @@ _uncached_writes = [hasattr(os, "pwritev")]
 
 
 def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
-    """Write all of `data` at `offset`, and let the kernel drop it from memory once it is on the disk.
+    """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
-    For gigabytes that nobody reads soon: they would push everything else out of the page cache, and finding
-    pages for them costs more than writing them. Kernels and file systems without that ability write as ever.
+    For gigabytes that will not be read soon: they would evict everything else from the page cache, and
+    finding pages for them costs more than writing. Other kernels and filesystems write normally.
     """
     while data and _uncached_writes[0]:
         try:
@@ -314,7 +313,7 @@ def _users(error: OSError) -> str:
 
 @contextlib.contextmanager
 def storage_errors(place: Path) -> Iterator[None]:
-    """Turn what the disk answers into a PrefixError that says what to do; other errors pass."""
+    """Convert disk errors to a PrefixError with hints; let other errors pass."""
     try:
         yield
     except OSError as error:
@@ -322,7 +321,7 @@ def storage_errors(place: Path) -> Iterator[None]:
             raise PrefixError(
                 f"no space left for `{error.filename or place}`",
                 hints=(
-                    "free some: `rocenv gc` shows what no env needs",
+                    "free some space: `rocenv gc` shows what no env uses",
                     "or set ROCENV_HOME to a folder on a larger disk",
                 ),
                 code="no-space",
@@ -336,12 +335,12 @@ def storage_errors(place: Path) -> Iterator[None]:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
             raise PrefixError(
                 f"cannot write `{error.filename or place}`: {error.strerror}",
-                hints=("check who owns the folder, or set ROCENV_HOME to one of your own",),
+                hints=("check who owns the folder, or set ROCENV_HOME to your own folder",),
                 code="home-unwritable",
             ) from error
         raise
 
 
 def is_device(name: str) -> bool:
-    """Whether Windows takes the name of a file, in any folder, for a device."""
+    """Whether Windows reserves the file name for a device, in every folder."""
     return _DEVICE.fullmatch(name) is not None

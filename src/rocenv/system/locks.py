@@ -1,6 +1,6 @@
 """Locks between processes.
 
-A lock needs no more than an open file, so only those who may write where it lies can open it.
+A lock needs only an open file, so only users who may write to its folder can take it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
-    """Hold a lock between processes; the kernel drops it when its holder dies, however it dies.
+    """Hold a lock between processes; the kernel releases it when the holder dies, even if killed.
 
-    A wait of more than a second prints to stderr who holds the lock.
+    After one second of waiting, a message on stderr names the holders.
 
     Args:
-        path: The lock file; made when absent and left in place, since removing it would race.
-        shared: Let other shared holders in (on Windows every lock is exclusive).
-        waiting: Printed to stderr once, at once, if another process holds the lock.
+        path: The lock file; created if missing and never removed, because that would race.
+        shared: Allow other shared holders (on Windows every lock is exclusive).
+        waiting: A message for stderr, printed once if another process holds the lock.
 
     Raises:
-        PrefixError: A link has the name of the lock file, or the file system has no locks.
+        PrefixError: The lock file is a link, or the filesystem has no locks.
     """
     make_closed(path.parent)
     descriptor = _open(path)
@@ -48,7 +48,7 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
         _wait(path, descriptor, shared, waiting)
         try:
             if not shared:
-                _sign(descriptor)
+                _record_holder(descriptor)
             yield
         finally:
             if not shared:
@@ -67,10 +67,10 @@ def _open(path: Path) -> int:
         if error.errno not in (errno.ELOOP, errno.EINVAL):
             raise
         raise PrefixError(
-            f"`{path}` is not a file, so it cannot serve as a lock", hints=(f"remove `{path}`",)
+            f"`{path}` is not a regular file, so rocenv cannot lock it", hints=(f"remove `{path}`",)
         ) from error
     if not WINDOWS:
-        with contextlib.suppress(OSError):  # another member of the group owns it
+        with contextlib.suppress(OSError):  # another group member owns it
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
                 os.fchmod(descriptor, mode)
     return descriptor
@@ -89,8 +89,8 @@ def _wait(path: Path, descriptor: int, shared: bool, waiting: str) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _sign(descriptor: int) -> None:
-    """Note who holds the lock. Others cannot read the first byte on Windows, since it is what is locked."""
+def _record_holder(descriptor: int) -> None:
+    """Record who holds the lock. Skip the first byte: on Windows it is locked and unreadable for others."""
     found = _VERB.fullmatch(sys.argv[1]) if len(sys.argv) > 1 else None
     text = f" {os.getpid()} {time.time():.0f} {found[0] if found else '-'}\n"
     with contextlib.suppress(OSError):
@@ -100,13 +100,13 @@ def _sign(descriptor: int) -> None:
 
 
 def _holder(path: Path, descriptor: int) -> str:
-    """Name the process that holds a lock alone, as the lock file has it, or those that share it."""
+    """Name the exclusive holder according to the lock file, or the processes that share the lock."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)
         found = _HOLDER.fullmatch(os.read(descriptor, 64))
     except OSError:
         found = None
-    if found is None or not _lives(int(found[1])):
+    if found is None or not _may_exist(int(found[1])):
         pids = _sharing(descriptor)
         if len(pids) > 1:
             return f"still waiting for processes {', '.join(map(str, pids))}, which hold `{path}`"
@@ -121,7 +121,7 @@ def _holder(path: Path, descriptor: int) -> str:
 
 
 def _sharing(descriptor: int) -> list[int]:
-    """List the processes that hold a lock on a file, from Linux's own list; elsewhere nobody is named."""
+    """List the processes that hold a lock on a file, on Linux; empty on other systems."""
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
@@ -131,13 +131,13 @@ def _sharing(descriptor: int) -> list[int]:
     fields = (line.split() for line in lines if "->" not in line)
     found = [(each[5], int(each[4])) for each in fields if each[1] == "FLOCK"]
     file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
-    if all(place != file for place, _ in found):  # btrfs shows another device there than `stat`
+    if all(place != file for place, _ in found):  # btrfs lists another device than `stat`
         file = next((place for place, _ in found if place.endswith(f":{info.st_ino}")), "")
     return [pid for place, pid in found if place == file]
 
 
-def _lives(pid: int) -> bool:
-    """Whether a process may exist. What a killed one left in the file says nothing about shared holders."""
+def _may_exist(pid: int) -> bool:
+    """Whether a process may exist; shared holders do not record themselves, so the file may be stale."""
     if WINDOWS:
         return True
     try:
@@ -174,7 +174,7 @@ else:
             return False
         except OSError as error:
             raise PrefixError(
-                f"cannot lock a file on this file system: {error.strerror}",
+                f"this filesystem does not support file locks: {error.strerror}",
                 hints=("set ROCENV_HOME to a folder on a local disk",),
             ) from error
         return True

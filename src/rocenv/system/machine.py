@@ -1,7 +1,7 @@
-"""Looks at the machine, or at one that stands in for it.
+"""Query this machine, or a stand-in for it.
 
-A look goes to this machine, to a copy of another machine's files (`ROCENV_SYSROOT`), or to the recorded
-answers of a machine (`answering`). `recording` keeps what this machine answers, for the support bundle.
+Queries go to this machine, to a copy of another machine's files (`ROCENV_SYSROOT`), or to recorded answers
+(`answering`). `recording` stores this machine's answers for the support bundle.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ from typing import TypeVar
 
 from rocenv.system import WINDOWS
 
-# File systems whose locks, links or memory maps cannot be relied on.
-# Why a network home is refused: docs/design.md, "Where an env may lie".
+# Filesystems with unreliable locks, links or memory maps. docs/design.md, "Where an env may lie", explains
+# why network homes are refused.
 NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"}
 )
 
-# Opening something to look at it must not block, nor leak to children; Windows has neither flag.
+# Opening a file for inspection must not block or leak to children; Windows lacks both flags.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_MOST_BYTES = 16 << 20  # of a text that is read whole
+_MOST_BYTES = 16 << 20  # limit for text files that are read whole
 
-Plain = str | int | bool | None  # what an attempt may result in
+Plain = str | int | bool | None  # possible results of an attempt
 _T = TypeVar("_T", bound=Plain)
 
 
 def plain_path(path: str) -> str:
-    """The one spelling under which an absolute path is recorded."""
+    """Normalise an absolute path for recording."""
     return path if "\\" in path else posixpath.normpath("/" + path.lstrip("/"))
 
 
 @dataclass(slots=True)
 class Answers:
-    """The answers of one machine, by what was asked; a number is an errno, 0 = none."""
+    """The recorded answers of one machine, by query; numbers are errnos, 0 = none."""
 
     windows: bool = False  # it is a Windows machine
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
     folders: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     opened: dict[str, int] = field(default_factory=dict)
-    reached: dict[str, int] = field(default_factory=dict)  # going by the mode alone
-    real: dict[str, str] = field(default_factory=dict)  # paths without the links in them
+    reached: dict[str, int] = field(default_factory=dict)  # judged by the mode alone
+    real: dict[str, str] = field(default_factory=dict)  # paths with links resolved
     tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    shown: Callable[[str], bool] = bool  # which variables are listed while answers are recorded
-    rows: dict[str, dict[str, object]] = field(default_factory=dict)  # of copies that are JSON objects
+    shown: Callable[[str], bool] = bool  # which variables to list while recording
+    rows: dict[str, dict[str, object]] = field(default_factory=dict)  # for copies that are JSON objects
 
     def keep_file(self, path: str, text: str, error: int) -> None:
-        """Keep the result of reading a file; of two reads, the longer one."""
+        """Record the result of reading a file; of two reads, keep the longer one."""
         path = plain_path(path)
         if len(text) >= len(self.files.get(path, ("", 0))[0]):
             self.files[path] = (text, error)
 
     def file(self, path: str) -> tuple[str, int]:
-        """The text of a file, and the errno of reading it."""
+        """Return the text of a file and the errno of reading it."""
         return self.files.get(plain_path(path), ("", errno.ENOENT))
 
     def folder(self, path: str) -> tuple[tuple[str, ...], int]:
-        """The names in a folder, and the errno of listing it."""
+        """Return the names in a folder and the errno of listing it."""
         return self.folders.get(plain_path(path), ((), errno.ENOENT))
 
 
 class Variables(Mapping[str, str]):
-    """The environment variables of a machine; on Windows the case of names means nothing.
+    """The environment variables of a machine; names ignore case on Windows.
 
-    `seen` gets each one that is looked at. Iteration yields only those that `shown` accepts, or a recording
-    would hold the whole environment of its user.
+    `seen` records each lookup. Iteration yields only variables that `shown` accepts; otherwise a recording
+    would contain the user's whole environment.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class Variables(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-# At most one of them is set: what answers are recorded in, and what gives them instead of the machine.
+# At most one is set: the recording in progress, or the answers that replace the machine.
 _kept: Answers | None = None
 _given: Answers | None = None
 
 
 @contextlib.contextmanager
 def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
-    """Record everything that the machine is asked, and its answers; of variables only those `shown`."""
+    """Record all queries and answers; only variables that `shown` accepts."""
     global _kept
     assert _given is None and _kept is None
     _kept = Answers(windows=examined_windows(), shown=shown)
@@ -118,7 +118,7 @@ def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
 
 @contextlib.contextmanager
 def answering(answers: Answers) -> Iterator[None]:
-    """Replace the machine by recorded answers; what was not asked then does not exist."""
+    """Use recorded answers instead of the machine; anything that was not recorded does not exist."""
     global _given
     assert _given is None and _kept is None
     _given = answers
@@ -129,37 +129,37 @@ def answering(answers: Answers) -> Iterator[None]:
 
 
 def sysroot() -> Path:
-    """The folder below which the files of the examined machine are read."""
+    """The root folder of the examined machine's files."""
     if _given is not None:
-        return Path(os.devnull)  # nothing is below it, so no file of this machine is taken for one of that
+        return Path(os.devnull)  # contains nothing, so no file of this machine is mistaken for the other's
     return Path(os.environ.get("ROCENV_SYSROOT") or "/")
 
 
 def machine_path(path: str) -> Path:
-    """Where the absolute `path` of the examined machine is on this one."""
+    """Map an absolute `path` on the examined machine to this machine."""
     return sysroot() / path.lstrip("/")
 
 
 def examined_elsewhere() -> bool:
-    """Whether another machine than this one is examined."""
+    """Whether the examined machine is not this one."""
     return _given is not None or bool(os.environ.get("ROCENV_SYSROOT"))
 
 
 def examined_windows() -> bool:
-    """Whether the examined machine runs Windows; a `windows` folder in the sysroot says so."""
+    """Whether the examined machine runs Windows: the sysroot contains a `windows` folder."""
     if _given is not None:
         return _given.windows
     return os.path.isdir(machine_path("/windows")) if examined_elsewhere() else WINDOWS
 
 
 def missing_sysroot() -> str:
-    """The value of `ROCENV_SYSROOT` where that is not a folder, else ""."""
+    """The value of `ROCENV_SYSROOT` if it is not a folder, else ""."""
     named = os.environ.get("ROCENV_SYSROOT", "")
     return named if named and _given is None and not os.path.isdir(named) else ""
 
 
 def environment() -> Mapping[str, str]:
-    """The environment variables of the examined machine; those of this process where it has none."""
+    """The environment variables of the examined machine, or of this process if it has none."""
     if _given is not None:
         return Variables(_given.variables, windows=_given.windows)
     if _kept is not None:
@@ -168,9 +168,9 @@ def environment() -> Mapping[str, str]:
 
 
 def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
-    """Read the beginning of a file; returns its text and the errno of reading it, 0 = none.
+    """Read the beginning of a file; returns its text and an errno, 0 = none.
 
-    Never blocks and never fills the memory, whatever the file is.
+    Never blocks or fills the memory, whatever the file is.
     """
     if _given is not None:
         text, error = _given.file(path)
@@ -196,20 +196,20 @@ def _bytes(file: int, limit: int) -> bytes:
     data = os.read(file, limit)
     with contextlib.suppress(BlockingIOError):
         while data and len(data) < limit and (more := os.read(file, limit - len(data))):
-            data += more  # /proc gives no more than a page at once
+            data += more  # /proc returns at most one page per read
     return data
 
 
 def read_text(path: str) -> str | None:
-    """Read a whole text file; None where it cannot be read."""
+    """Read a whole text file, or return None if that fails."""
     text, error = read_attribute(path, _MOST_BYTES)
     return None if error else text.replace("\r\n", "\n")
 
 
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """What `ask` gets from a program of this machine; None = nothing.
+    """Return the output that `ask` gets from a program of this machine; None = none.
 
-    Of an examined machine it is the text of the file `copy`, such as `/windows/hipinfo.txt`.
+    For an examined machine, return the text of the file `copy`, such as `/windows/hipinfo.txt`.
     """
     if examined_elsewhere():
         text, error = read_attribute(copy, limit_bytes)
@@ -221,15 +221,15 @@ def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 
 
 
 def keep_row(copy: str, key: str, row: object) -> None:
-    """Record an answer as one row of a copy that is a JSON object, such as `/windows/registry.json`."""
+    """Record an answer as a row of a copy that is a JSON object, such as `/windows/registry.json`."""
     if _kept is not None:
         _kept.rows.setdefault(copy, {})[key] = row
 
 
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
-    """The result of an attempt that only works on the machine itself, say `free bytes` of a path.
+    """Return the result of an attempt that works only on the machine itself, such as `free bytes` of a path.
 
-    It is a plain value, so that it can be recorded; `unknown` for an examined machine where nobody tried.
+    It is a plain value, so it can be recorded; `unknown` for an examined machine without a recorded result.
     """
     if _given is not None:
         answer = _given.tried.get((what, about), unknown)
@@ -243,7 +243,7 @@ def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
 
 
 def open_errno(path: str) -> int:
-    """The errno of opening a device for reading and writing, 0 where that works."""
+    """Return the errno of opening a device for reading and writing, 0 on success."""
     if _given is not None:
         return _given.opened.get(path, errno.ENOENT)
     error = 0
@@ -257,9 +257,9 @@ def open_errno(path: str) -> int:
 
 
 def access_errno(path: str) -> int:
-    """The errno that opening a device would give, by its mode alone.
+    """Return the errno that opening a device would give, judging by its mode alone.
 
-    For devices that a look must not touch: opening a render node wakes a sleeping GPU.
+    For devices that must not be touched: opening a render node wakes a sleeping GPU.
     """
     if _given is not None:
         return _given.reached.get(path, errno.ENOENT)
@@ -272,17 +272,17 @@ def access_errno(path: str) -> int:
 
 
 def is_there(path: str) -> bool:
-    """Whether something exists at a path."""
+    """Whether the path exists."""
     return access_errno(path) != errno.ENOENT
 
 
 def list_folder(path: str) -> list[str]:
-    """The sorted names in a folder; empty where it cannot be read."""
+    """Return the sorted names in a folder; empty if it cannot be read."""
     return list(_listed(path)[0])
 
 
 def unreadable(path: str) -> bool:
-    """Whether something exists at a path that cannot be listed as a folder."""
+    """Whether the path exists but cannot be listed as a folder."""
     return _listed(path)[1] not in (0, errno.ENOENT)
 
 
@@ -305,14 +305,14 @@ def _listed(path: str) -> tuple[tuple[str, ...], int]:
 
 
 def parent_name() -> str:
-    """The name of the program that started this one, cut to 15 bytes by the kernel; "" where unknown."""
-    if WINDOWS:  # which has no /proc
+    """Return the name of the parent process, which the kernel truncates to 15 bytes; "" if unknown."""
+    if WINDOWS:  # Windows has no /proc
         return ""
     return (read_text(f"/proc/{os.getppid()}/comm") or "").rstrip("\n")
 
 
 def glibc_version() -> tuple[int, int] | None:
-    """The version of the C library that runs this Python; None if that is not glibc."""
+    """Return the version of the C library of this Python; None if it is not glibc."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (AttributeError, ValueError, OSError):
@@ -325,7 +325,7 @@ def glibc_version() -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A mounted file system."""
+    """A mounted filesystem."""
 
     point: str
     kind: str
@@ -345,7 +345,7 @@ def mounts(text: str) -> Iterator[Mount]:
 
 
 def _unescaped(text: str) -> str:
-    """Decode a path of the kernel, which writes space, tab, newline and backslash in octal."""
+    """Decode a path from the kernel, which writes space, tab, newline and backslash in octal."""
     path = re.sub(
         rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 0xFF]), text.encode(errors="replace")
     )
@@ -353,7 +353,7 @@ def _unescaped(text: str) -> str:
 
 
 def holder(listed: Iterable[Mount], path: PurePath) -> Mount | None:
-    """Which of some mounts holds an absolute path without links in it."""
+    """Return the mount that contains an absolute path without links."""
     best: Mount | None = None
     for mount in listed:
         inside = path == type(path)(mount.point) or type(path)(mount.point) in path.parents
@@ -363,7 +363,7 @@ def holder(listed: Iterable[Mount], path: PurePath) -> Mount | None:
 
 
 def mount_of(path: PurePath) -> Mount | None:
-    """The mount that holds `path`, which need not exist; None where mounts cannot be listed."""
+    """Return the mount that contains `path`, which need not exist; None if mounts cannot be listed."""
     text, error = read_attribute("/proc/self/mountinfo", _MOST_BYTES)
     return None if error else holder(mounts(text), _real(path))
 
@@ -378,9 +378,9 @@ def _real(path: PurePath) -> PurePath:
 
 
 def cloud_folder(path: Path) -> str:
-    """The OneDrive folder that contains `path`, "" where there is none.
+    """Return the OneDrive folder that contains `path`, else "".
 
-    Source: the variables that OneDrive sets for its user.
+    Source: the variables that OneDrive sets for its user
     """
     for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
         folder = environment().get(name, "")
@@ -391,7 +391,7 @@ def cloud_folder(path: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """How much an ordinary user may still write where `path` is, or will be."""
+    """Return how many bytes an ordinary user may still write at `path`, which need not exist yet."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free

@@ -1,4 +1,4 @@
-"""Windows libraries and programs, read without loading them: versions, imports, and what is missing."""
+"""Inspect Windows libraries and programs without loading them: versions, imports and missing DLLs."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 # Source: learn.microsoft.com, "PE Format", Machine Types
 _MACHINES = {0x8664: "64-bit", 0x14C: "32-bit", 0xAA64: "ARM64", 0x1C0: "ARM", 0x1C4: "ARM"}
-_IMPORTS, _EXPORTS, _RESOURCES = 1, 0, 2  # data directories, by their numbers there
-# The loader resolves these through a table of its own; no file needs to be there.
-# Source: learn.microsoft.com, "Windows API sets"
+_IMPORTS, _EXPORTS, _RESOURCES = 1, 0, 2  # numbers of the data directories
+# The loader resolves these through an internal table; the files need not exist. Source: learn.microsoft.com,
+# "Windows API sets"
 _API_SETS = ("api-ms-", "ext-ms-")
 _SHOWN = 3
 
 
 class NotPe(RocenvError):
-    """A file is damaged, or not a Windows library or program."""
+    """A file is damaged, or is not a Windows library or program."""
 
     code = "not-a-library"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pe:
-    """What a library or program says of itself."""
+    """The headers of a library or program."""
 
     machine: str  # "64-bit", "32-bit", "ARM64"
-    file_version: str  # "5.7.32000.0"; "" = it does not say
-    imports: tuple[str, ...]  # as it spells them; without those that it loads when it first calls them
+    file_version: str  # "5.7.32000.0"; "" = not specified
+    imports: tuple[str, ...]  # as spelled in the file, without delay-loaded ones
 
 
 def read(path: str | Path) -> Pe:
     """Read the headers of a library or program.
 
     Raises:
-        NotPe: It is not a Windows library or program, or is cut short.
+        NotPe: It is truncated, or not a Windows library or program.
         OSError: It cannot be read.
     """
     with _parsed(path, _IMPORTS, _RESOURCES) as pe:
@@ -59,7 +59,7 @@ def read(path: str | Path) -> Pe:
 
 
 def overlay(path: str | Path) -> int:
-    """The offset of data appended to a program; its length where nothing is appended."""
+    """Return the offset of data appended to a program; its length if there is none."""
     size: int = os.path.getsize(path)
     try:
         with _parsed(path) as pe:
@@ -70,7 +70,7 @@ def overlay(path: str | Path) -> int:
 
 
 def export_names(path: str | Path) -> frozenset[str]:
-    """The names that a library exports, forwarded ones included; raises as `read`."""
+    """Return the names that a library exports, including forwarded ones; raises as `read` does."""
     with _parsed(path, _EXPORTS) as pe:
         table = getattr(pe, "DIRECTORY_ENTRY_EXPORT", None)
         symbols = table.symbols if table else ()
@@ -78,9 +78,9 @@ def export_names(path: str | Path) -> frozenset[str]:
 
 
 def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]) -> str:
-    """Say why Windows refuses to load a library; Windows itself says only that something is missing.
+    """Explain why Windows cannot load a library; Windows itself says only that something is missing.
 
-    It looks in `folders`, in this order, the library's own included, then in `system`.
+    The search covers `folders` in this order, including the library's own, then `system`.
     """
     searched = tuple(folder for folder in folders if folder)
     try:
@@ -90,16 +90,16 @@ def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]
     except OSError as error:
         return f"`{error.filename}` cannot be read: {error.strerror}"
     if not found:
-        return "everything that it imports exists, so something that it loads by itself must be at fault"
+        return "all its imports exist, so a library that it loads at run time must be missing or broken"
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return "; ".join(found[:_SHOWN]) + more
 
 
 def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[str | Path]) -> list[str]:
-    """Walk the imports of a library breadth first, and describe those that are missing or do not fit.
+    """Walk the imports of a library breadth-first and describe missing or incompatible ones.
 
-    `folders` are searched in this order, then `system`: what is in Windows' own folders is taken to be
-    complete. Raises as `read` does if the library itself is none.
+    The search covers `folders` in this order, then `system`; Windows' own folders are assumed to be complete.
+    Raises as `read` does if the library itself is invalid.
     """
     root, name = read(path), Path(path).name
     searched, windows = _Folders(folders), _Folders(system)
@@ -130,13 +130,13 @@ def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[st
 
 
 def _needs(chain: tuple[str, ...]) -> str:
-    """Say who needs a library: the file that was asked about first, the library itself last."""
+    """Describe the chain from the requested file to the library it needs."""
     first, second, *others = chain
     return f"{first} needs {second}" + "".join(f", which needs {name}" for name in others)
 
 
 def _not_exported(path: str, folders: Iterable[str]) -> list[str]:
-    """Describe the functions that a library imports from files that do not export them."""
+    """Describe functions that a library imports but other files do not export."""
     searched, found = _Folders(folders), []
     with _parsed(path, _IMPORTS) as pe:
         imports = {
@@ -153,7 +153,7 @@ def _not_exported(path: str, folders: Iterable[str]) -> list[str]:
 
 
 class _Folders:
-    """Folders that are searched in order, by names as Windows compares them."""
+    """Folders that are searched in order, with Windows' rules for comparing names."""
 
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self._folders = [str(folder) for folder in folders if str(folder)]
@@ -171,13 +171,13 @@ class _Folders:
 def _listed(folder: str) -> dict[str, str]:
     try:
         return {name.lower(): name for name in os.listdir(folder)}
-    except OSError:  # it does not exist; Windows skips it as well
+    except OSError:  # Windows skips missing folders too
         return {}
 
 
 @contextlib.contextmanager
 def _parsed(path: str | Path, *directories: int) -> Iterator[Any]:
-    """Open a file and parse these of its data directories; closes the file again."""
+    """Open a file, parse the given data directories, and close it again."""
     import pefile
 
     if Path(path).stat().st_size == 0:
@@ -198,15 +198,15 @@ def _parsed(path: str | Path, *directories: int) -> Iterator[Any]:
 
 
 def _require_whole(pe: Any, path: str | Path) -> None:
-    # A section without data has the size 0; its position means nothing.
+    # A section without data has size 0, and its position is meaningless.
     filled = [section for section in pe.sections if section.SizeOfRawData]
     end = max((section.PointerToRawData + section.SizeOfRawData for section in filled), default=0)
     if end > len(pe.__data__) or len(pe.sections) != pe.FILE_HEADER.NumberOfSections:
-        raise NotPe(f"`{path}` is cut short: it has only {len(pe.__data__)} bytes")
+        raise NotPe(f"`{path}` is truncated: it has only {len(pe.__data__)} bytes")
 
 
 def _file_version(pe: Any) -> str:
-    """The numbers of the version, or the text beside them where the numbers are all 0."""
+    """Return the version number, or the version text if all numbers are 0."""
     for fixed in getattr(pe, "VS_FIXEDFILEINFO", ())[:1]:
         high, low = fixed.FileVersionMS, fixed.FileVersionLS
         parts = (high >> 16, high & 0xFFFF, low >> 16, low & 0xFFFF)

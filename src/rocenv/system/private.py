@@ -1,4 +1,4 @@
-"""What nobody else may read or change: folders, files and the umask; Windows has other rights."""
+"""Keep files private to their owner: modes and the umask; Windows uses other permissions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _of_user: list[int] = []
 
 
 def add_to_umask(mask: int) -> int:
-    """Add `mask` to the umask of this process, and return what it was before."""
+    """Add `mask` to the umask of this process and return the old one."""
     before = os.umask(0o077)
     os.umask(before | mask)
     _of_user[:] = [before]
@@ -26,12 +26,12 @@ def add_to_umask(mask: int) -> int:
 
 
 def umask_of_user() -> int:
-    """The umask that this process was started with; -1 if it was not changed."""
+    """Return the umask that this process started with; -1 if it is unchanged."""
     return _of_user[0] if _of_user else -1
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder, and those missing above it, that only this user can enter; leave what is there."""
+    """Create a folder and its missing parents for this user only; leave existing ones as they are."""
     if folder.is_dir():
         return
     if not folder.parent.is_dir():
@@ -43,7 +43,7 @@ def make_private(folder: Path) -> None:
 
 
 def make_closed(folder: Path) -> None:
-    """Create a folder below a home that only those can enter who may write to the folder above it."""
+    """Create a folder in a home, accessible only to users who can write to its parent."""
     make_private(folder.parent)
     make_private(folder)
     if WINDOWS:
@@ -51,12 +51,12 @@ def make_closed(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     wanted = mode | 0o070 if folder.parent.stat().st_mode & stat.S_IWGRP else mode & ~0o077
     if wanted != mode:
-        with contextlib.suppress(PermissionError):  # another member of the group made it
+        with contextlib.suppress(PermissionError):  # another group member created it
             folder.chmod(wanted)
 
 
 def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
-    """Open a regular file of rocenv's own; raise OSError where a link or something else is there."""
+    """Open a regular file that rocenv owns; raise OSError for a link or anything else."""
     plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags | plain, mode)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -66,7 +66,7 @@ def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
-    """Whether a folder belongs to nobody in `owners`, or has a write permission of `mask`; absent is fine."""
+    """Whether a folder has another owner or a write permission in `mask`; False if it is missing."""
     try:
         info = folder.stat()
     except OSError:
@@ -75,9 +75,9 @@ def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
 
 
 def close_folder(folder: Path, mask: int) -> bool:
-    """Take the permissions in `mask` from one folder; tell if it lacks them now.
+    """Remove the permissions in `mask` from a folder; return whether that succeeded.
 
-    It does not where the file system has no modes, such as a Windows drive in WSL, or cannot be written to.
+    It fails on a filesystem without modes, such as a Windows drive in WSL, or on a read-only one.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -91,17 +91,17 @@ def close_folder(folder: Path, mask: int) -> bool:
 
 
 def close_below(folder: Path, mask: int) -> str:
-    """Take the permissions in `mask` from all files and folders below one, without following links.
+    """Remove the permissions in `mask` from everything below a folder, without following links.
 
     Returns:
-        The path of something that belongs to neither this user nor root; "" if there is nothing.
+        The path of a file that belongs to neither this user nor root; "" if there is none.
     """
     owners = (0, os.geteuid())
     foreign = ""
     for here, folders, names, descriptor in os.fwalk(folder):
         _close(descriptor, mask)
         for name in (*folders, *names):
-            with contextlib.suppress(OSError):  # gone by now
+            with contextlib.suppress(OSError):  # already removed
                 info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                 if info.st_uid not in owners:
                     foreign = foreign or os.path.join(here, name)
@@ -117,7 +117,7 @@ def close_below(folder: Path, mask: int) -> str:
 def _close(descriptor: int, mask: int) -> None:
     info = os.fstat(descriptor)
     if stat.S_ISDIR(info.st_mode) and hasattr(os, "removexattr"):
-        with contextlib.suppress(OSError):  # it would open what is created here later
+        with contextlib.suppress(OSError):  # it would open up files created here later
             os.removexattr(descriptor, "system.posix_acl_default")
     if info.st_mode & mask:
         with contextlib.suppress(OSError):

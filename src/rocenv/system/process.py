@@ -1,4 +1,4 @@
-"""Child processes: run one to its end, run one in the foreground, or become one."""
+"""Run child processes: to completion, in the foreground, or in place of this process."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ MERGE = subprocess.STDOUT
 PACKAGE_PARENT = Path(__file__).parents[2]
 _LIMIT_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
-_LOOK_EVERY_S = 0.1  # on Windows, Ctrl-C is only seen between two waits
-_DRAIN_S = 5.0  # for what is still in the pipes when the child has ended
+_LOOK_EVERY_S = 0.1  # on Windows, Ctrl-C arrives only between two waits
+_DRAIN_S = 5.0  # to read what remains in the pipes after the child has ended
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_OVERSTRUCK = re.compile(r"[^\n]\x08")  # bold and underlined text of manual pages
+_OVERSTRUCK = re.compile(r"[^\n]\x08")  # bold and underlined text in manual pages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """What a child printed and how it ended."""
+    """The output of a child and how it ended."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -88,23 +88,23 @@ def run(
     on_line: Callable[[str], None] = lambda _line: None,
     on_wait: Callable[[], None] = lambda: None,
 ) -> Completed:
-    """Run a program to its end, and keep what it prints.
+    """Run a program to completion and capture its output.
 
-    The child has its own process group. The whole group is killed when the time is over, when it prints too
-    much, and when a callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. Never raises for what the child
-    does; a program that cannot be started is a `Completed` with a `problem`.
+    The child has its own process group. The whole group is killed on timeout, on excessive output, and when a
+    callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. Never raises because of the child; if the program
+    cannot be started, the result has a `problem`.
 
     Args:
-        argv: The program's path and its arguments; on Windows also a finished command line.
-        environ: The child's environment; None = the environment of this process.
+        argv: The program's path and arguments; on Windows also a complete command line.
+        environ: The child's environment; None = this process's environment.
         cwd: The child's working directory.
-        stdin: What the child can read from standard input.
+        stdin: The child's standard input.
         stdout: `KEEP`, `DROP`, or a file to write to.
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
         timeout_s: How long the child may run.
         limit_bytes: How much it may print to each of stdout and stderr.
-        plain_scripts: Run a script without `#!` with sh, as every shell does.
-        on_line: Called with each line of standard error as it comes, in this thread.
+        plain_scripts: Run a script without `#!` with sh, as shells do.
+        on_line: Called in this thread with each line of standard error as it arrives.
         on_wait: Called several times a second while the child runs.
     """
     with contextlib.ExitStack() as stack:
@@ -144,7 +144,7 @@ class _Running:
         self._child = child
         self._limit_bytes = limit_bytes
         self._on_line = on_line
-        self._reported = 0  # bytes of stderr that `on_line` has seen
+        self._reported = 0  # bytes of stderr passed to `on_line`
         self._kept = (bytearray(), bytearray())
         self._over_limit = False
         self._ended = threading.Event()
@@ -167,11 +167,11 @@ class _Running:
             if timed_out or self._over_limit:
                 break
         if not self._ended.is_set() or not WINDOWS:
-            kill_group(self._child)  # also after its end: a grandchild could keep the pipes open
+            kill_group(self._child)  # even after it ended, because a grandchild could keep the pipes open
         for reader in self._readers:
             reader.join(_DRAIN_S)
         if self._over_limit:
-            problem, timed_out = "it prints without end", False
+            problem, timed_out = "it printed too much", False
         self._report_lines(whole=True)
         stdout, stderr = (bytes(kept[: self._limit_bytes]) for kept in self._kept)
         code = None if problem else self._child.returncode
@@ -204,8 +204,8 @@ def _slice(started: float, timeout_s: float | None) -> float:
 
 
 def own_child(module: str, *words: str) -> list[str]:
-    """Arguments for Python that run `main(*words)` of one of rocenv's modules."""
-    # Not `-m`: isolated mode hides a rocenv in the user's own site folder or on PYTHONPATH.
+    """Return Python arguments that run `main(*words)` of a rocenv module."""
+    # Not `-m`: isolated mode ignores a rocenv in the user's site-packages or on PYTHONPATH.
     start = "import sys; sys.path.append(sys.argv.pop(1))"
     code = f"{start}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
     return ["-I", "-c", code, str(PACKAGE_PARENT), *words]
@@ -218,7 +218,7 @@ def start_group(
     plain_scripts: bool = False,
     **options: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a child in a process group of its own, for `kill_group`; raise OSError where that fails."""
+    """Start a child in its own process group, for `kill_group`; raises OSError."""
     if WINDOWS:
         options["creationflags"] = 0x00000200  # CREATE_NEW_PROCESS_GROUP
     else:
@@ -227,15 +227,15 @@ def start_group(
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child started with `start_group`, and what it started."""
+    """Kill a child started with `start_group`, and its descendants."""
     if WINDOWS:
-        # By its path: a program of that name in the current folder must not run.
+        # Use the full path, so that a program of this name in the current folder does not run.
         taskkill = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [taskkill, "/T", "/F", "/PID", str(child.pid)], capture_output=True, check=False, timeout=30
             )
-        child.kill()  # Wine's taskkill does not know /T
+        child.kill()  # Wine's taskkill lacks /T
     else:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -243,16 +243,16 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
 
 
 def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program of the user in this console and process group, so that Ctrl-C reaches it.
+    """Start the user's program in this console and process group, so that Ctrl-C reaches it.
 
-    It shares this process's streams unless `options` for `Popen` say otherwise, and has the user's umask.
+    It shares this process's streams unless `options` for `Popen` say otherwise, and uses the user's umask.
 
     Raises:
         OSError: The program cannot be started.
     """
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # pythonw has none
-            with contextlib.suppress(OSError):  # that nobody reads it is no reason not to start
+        if stream is not None:  # pythonw has no streams
+            with contextlib.suppress(OSError):  # start the program even if nobody reads our output
                 stream.flush()
     return _popen(argv, environ, True, {"umask": umask_of_user(), **options})
 
@@ -272,9 +272,9 @@ def _popen(
 
 @contextlib.contextmanager
 def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None]:
-    """Handle these signals while inside, those of them that this system has.
+    """Install signal handlers for a block, skipping signals that this system lacks.
 
-    A signal that this process inherited as ignored, as from `nohup` or a shell's `&`, stays ignored, also
+    Signals that this process inherited as ignored, as from `nohup` or a shell's `&`, stay ignored, including
     in children.
     """
     here = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
@@ -292,9 +292,9 @@ def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None
 
 @contextlib.contextmanager
 def _terminations() -> Iterator[list[int]]:
-    """Collect SIGTERM and SIGHUP: a child in its own group would go on if they ended this process.
+    """Collect SIGTERM and SIGHUP, because a child in its own group would outlive this process.
 
-    A handler that raised could do so while the child is being started, and the child would be forgotten.
+    A handler that raises could do so while the child is being started, and the child would be lost.
     """
     received: list[int] = []
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
@@ -309,23 +309,23 @@ def _exit_if(received: Sequence[int]) -> None:
 
 
 def exit_by_signal(number: int, _frame: object) -> NoReturn:
-    """Exit as a shell reports a signal; a handler for `handled`."""
+    """Exit with a signal's shell exit code; a handler for `handled`."""
     raise SystemExit(128 + number)
 
 
 def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a child in the foreground as `start_child` does, wait for it, and return its exit code.
+    """Run a child in the foreground, wait for it, and return its exit code.
 
-    Leaves interrupts from the keyboard to the child, and goes on waiting. The code is that of `subprocess`:
-    all 32 bits, unsigned, on Windows; minus the signal elsewhere. To exit with it, use `own_exit_code`.
+    Keyboard interrupts go to the child, and this process keeps waiting. The code is that of `subprocess`: all
+    32 bits, unsigned, on Windows; minus the signal elsewhere. To exit with it, use `own_exit_code`.
     """
-    # Handlers that do nothing: the child would inherit an ignored signal. Set before the child starts.
+    # No-op handlers, because the child would inherit an ignored signal. Set them before it starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):
         return start_child(argv, environ).wait()
 
 
 def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Become `argv`; on Windows run it and exit with its 32-bit code.
+    """Replace this process with `argv`; on Windows, run it and exit with its 32-bit code.
 
     Raises:
         OSError: The program cannot be started.
@@ -336,7 +336,7 @@ def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn
     sys.stdout.flush()
     sys.stderr.flush()
     for name in ("SIGPIPE", "SIGXFSZ"):
-        # Python ignores these, and a program would inherit that: `yes | head` would not end quietly.
+        # Python ignores these signals, and a program would inherit that: `yes | head` would not end quietly.
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     if umask_of_user() >= 0:
         os.umask(umask_of_user())

@@ -1,6 +1,6 @@
-"""Find programs that rocenv itself needs, never through the folder that a command happens to run in.
+"""Find programs that rocenv needs, never in the current folder.
 
-What the user starts is found as the user's shell finds it, and not here.
+Programs that the user runs are found as the user's shell finds them, not here.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import shutil
 
 from rocenv.system import WINDOWS
 
-# Who can write here is the machine's administrator; the last one is NixOS's.
+# Only administrators can write here; the last folder is NixOS's.
 SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 
 
 def system_program(name: str) -> str | None:
-    """Find a program that decides what is trusted: in the system's own folders, whatever PATH says."""
+    """Find a program that decides what is trusted: in system folders, regardless of PATH."""
     return _first_in(SYSTEM_FOLDERS, name)
 
 
 def program_on_path(name: str) -> str | None:
     """Find any other helper in the absolute folders of PATH.
 
-    Empty and relative entries would lead to a program of whoever filled the current folder.
+    Empty and relative entries could run a program planted in the current folder.
     """
     return _first_in(os.environ.get("PATH", os.defpath).split(os.pathsep), name)
 
@@ -32,5 +32,5 @@ def _first_in(folders: tuple[str, ...] | list[str], name: str) -> str | None:
     paths = (
         os.path.join(folder, name + end) for folder in folders if os.path.isabs(folder) for end in suffixes
     )
-    # With its folder: of a bare name, `which` on Windows looks into the current folder first.
+    # Include the folder: for a bare name, `which` on Windows searches the current folder first.
     return next(filter(None, map(shutil.which, paths)), None)

@@ -1,6 +1,6 @@
-"""Files that count only where this home wrote them: a cache that came from elsewhere is made anew.
+"""Sealed files count only in the home that wrote them; caches from elsewhere are rebuilt.
 
-Each begins with a line, a keyed hash of the rest. Only those can read the key who may write to the home.
+The first line is a keyed hash of the rest. Only users who may write to the home can read the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEY_BYTES = 32
 
 
 def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
-    """Write a file that `read_sealed` accepts for this path, atomically; make the key where there is none."""
+    """Write a file atomically so that `read_sealed` accepts it for this path; create the key if missing."""
     try:
         key = _key(key_file)
     except (OSError, DataError):
@@ -35,11 +35,11 @@ def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
 def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """Read a file that `write_sealed` wrote to this path with this key.
 
-    Who may read a home, and not its key, takes what only the owner of the home can have written.
+    A user who can read the home but not its key accepts files that only the owner can have written.
 
     Raises:
-        DataError: It is another file.
-        OSError: It cannot be read.
+        DataError: The seal is invalid.
+        OSError: The file cannot be read.
     """
     seal, _, content = read_file(path, most_bytes).partition(b"\n")
     try:
@@ -50,22 +50,24 @@ def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> byt
     except OSError:
         is_own = False
     if not is_own:
-        raise DataError(f"`{path}` is not as this rocenv home wrote it")
+        raise DataError(f"`{path}` was not written by this rocenv home")
     return content
 
 
 def _key(path: Path) -> bytes:
-    """Read the key; raise DataError for one that somebody else may know or have chosen."""
+    """Read the key; raise DataError if another user may know it or have chosen it."""
     key = read_file(path, _KEY_BYTES)
     info = path.lstat()
     if WINDOWS:
         is_own = True
     else:
-        is_shared = bool(path.parent.stat().st_mode & stat.S_IWGRP)  # on purpose; else it was refused
+        is_shared = bool(
+            path.parent.stat().st_mode & stat.S_IWGRP
+        )  # on purpose, or it would have been refused
         owners = {0, os.geteuid(), path.parent.stat().st_uid}
         is_own = (is_shared or info.st_uid in owners) and not info.st_mode & (0o007 if is_shared else 0o077)
     if len(key) != _KEY_BYTES or not is_own:
-        raise DataError(f"`{path}` is not a key that this rocenv home made")
+        raise DataError(f"`{path}` is not a key of this rocenv home")
     return key
 
 
@@ -82,6 +84,6 @@ def _new_key(path: Path) -> bytes:
 
 
 def _seal(path: Path, content: bytes, key: bytes) -> bytes:
-    # With the name of the file and its folder, so that one sealed file cannot stand in for another.
+    # Include the names of the file and its folder, so that one sealed file cannot replace another.
     name = os.fsencode(f"{path.parent.name}/{path.name}") + b"\n"
     return hmac.digest(key, name + content, "sha256").hex().encode()

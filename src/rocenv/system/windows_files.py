@@ -1,8 +1,8 @@
-"""What Windows does differently with files.
+"""File operations that differ on Windows.
 
-The read-only attribute belongs to a file and so to all its names: the store and other envs have some of
-them. Clearing it to remove one name would leave the others writable. And nobody can replace or remove a
-file as long as a program has it open.
+The read-only attribute belongs to a file and thus to all its names, some of which are in the store and other
+envs. Clearing it to remove one name would make the others writable. And no process can replace or remove a
+file while a program has it open.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if sys.platform == "win32":
     _ACCESS = 0x00010000 | 0x0100 | 0x0080  # DELETE, FILE_WRITE_ATTRIBUTES, FILE_READ_ATTRIBUTES
     _SHARED = 0x1 | 0x2 | 0x4  # FILE_SHARE_READ, …_WRITE, …_DELETE
     _OPEN_EXISTING = 3
-    # The name itself, also where it is a link: FILE_FLAG_OPEN_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS
+    # Address the name itself, even if it is a link: FILE_FLAG_OPEN_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS
     _FLAGS = 0x00200000 | 0x02000000
     _INVALID = wintypes.HANDLE(-1).value
     _BASIC, _DISPOSITION, _DISPOSITION_EX = 0, 4, 21
     _DELETE_READ_ONLY = 0x1 | 0x2 | 0x10  # …_DELETE, …_POSIX_SEMANTICS, …_IGNORE_READONLY_ATTRIBUTE
     _READONLY, _NORMAL = 0x1, 0x80
-    # What older Windows, file systems that are not NTFS, and Wine answer to what they do not know: ERROR_
-    # INVALID_FUNCTION, …_NOT_SUPPORTED, …_INVALID_PARAMETER, …_CALL_NOT_IMPLEMENTED. Source: winerror.h
+    # Errors for unsupported requests from older Windows, filesystems other than NTFS, and Wine:
+    # ERROR_INVALID_FUNCTION, …_NOT_SUPPORTED, …_INVALID_PARAMETER, …_CALL_NOT_IMPLEMENTED. Source: winerror.h
     _UNKNOWN = (1, 50, 87, 120)
 
     class _BasicInfo(ctypes.Structure):
-        """FILE_BASIC_INFO; what is 0 in it is left as it is."""
+        """FILE_BASIC_INFO; a 0 leaves a field unchanged."""
 
         _fields_ = (("times", ctypes.c_int64 * 4), ("attributes", wintypes.DWORD))
 
@@ -52,10 +52,10 @@ if sys.platform == "win32":
     _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
 
     def unlink_read_only(path: Path) -> None:
-        """Remove one name of a file that may be read-only, and leave its other names as they are.
+        """Remove one name of a file that may be read-only; its other names stay as they are.
 
         Raises:
-            OSError: As `unlink` raises it.
+            OSError: As from `unlink`.
         """
         handle = _kernel.CreateFileW(str(path), _ACCESS, _SHARED, None, _OPEN_EXISTING, _FLAGS, None)
         if handle == _INVALID:
@@ -70,7 +70,7 @@ if sys.platform == "win32":
             _kernel.CloseHandle(handle)
 
     def _unlink_without_attribute(handle: int, path: Path) -> None:
-        """Clear the attribute, have the name removed when the handle closes, and set the attribute again."""
+        """Clear the attribute, delete the name when the handle closes, and restore the attribute."""
         found = _BasicInfo()
         if not _kernel.GetFileInformationByHandleEx(
             handle, _BASIC, ctypes.byref(found), ctypes.sizeof(found)
@@ -116,10 +116,10 @@ if sys.platform == "win32":
         )
 
     def users_of(path: str) -> tuple[str, ...]:
-        """The programs that use a file, as `name (process 123)`; empty where none is known.
+        """List the programs that use a file, as `name (process 123)`; empty if none is known.
 
         Source: learn.microsoft.com, Restart Manager (RmStartSession, RmRegisterResources, RmGetList);
-        restartmanager.h for RM_PROCESS_INFO.
+        restartmanager.h for RM_PROCESS_INFO
         """
         try:
             manager = ctypes.WinDLL("rstrtmgr")
@@ -147,9 +147,9 @@ if sys.platform == "win32":
 else:
 
     def unlink_read_only(path: Path) -> None:
-        """Remove a name of a file; the mode of a file does not matter for that."""
+        """Remove a name of a file; its mode does not matter here."""
         path.unlink()
 
     def users_of(path: str) -> tuple[str, ...]:
-        """Nothing: an open file can be replaced."""
+        """Return no programs, because an open file can be replaced."""
         return ()

@@ -1,8 +1,8 @@
-"""Put on PYTHONPATH of a real `rocenv`: counts what it does to the disk, and kills it at the chosen point.
+"""Loaded through PYTHONPATH by a real `rocenv`: counts changes to the disk, and kills it at a chosen one.
 
-KILL_AT=N kills the process, as `kill -9` does, just before its N-th change below KILL_BELOW; where that is
-the writing of a piece of an unpacked file, when half of it is written. KILL_LOG=FILE gets a line for each
-change. Neither is passed on to the processes that rocenv starts.
+KILL_AT=N kills the process, like `kill -9`, just before its N-th change below KILL_BELOW; if that writes a
+chunk of an unpacked file, after half of it. KILL_LOG=FILE receives a line per change. Child processes get
+neither variable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def changes(event: str, arguments: tuple[Any, ...]) -> bool:
     if event == "open":
         path, _mode, flags = arguments
         return isinstance(flags, int) and bool(flags & WRITING) and str(path).startswith(below)
-    # `shutil.rmtree` names things by their folder's descriptor.
+    # `shutil.rmtree` uses descriptors of folders.
     return event in CHANGES and (str(arguments[0]).startswith(below) or not str(arguments[0]).startswith("/"))
 
 

@@ -1,4 +1,4 @@
-"""The shells that the checklist is run in."""
+"""The shells in which the checklist runs."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.shells.driver import Driver, Work, program
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Not the keywords of the language (`set`, `if`): an alias for one of them breaks every script there is.
+# Not the keywords (`set`, `if`): an alias for one breaks every script.
 _NAMES = "cd echo source unset setenv unsetenv eval exit shift repeat hash printf test env rocenv".split()
 
 
@@ -19,7 +19,7 @@ class Tcsh(Driver):
     suffix = ".csh"
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
-        # tcsh has no switch for it but the one on its command line.
+        # tcsh offers this only as a command-line option.
         "errexit": "if ($?T_STRICT == 0) then\nsetenv T_STRICT 1\nexec tcsh -ef $0:q\nendif",
     }
     oddities: ClassVar[dict[str, str]] = {
@@ -51,7 +51,7 @@ class Tcsh(Driver):
         return f"''setenv {name} {self.quote(front)}:${{{name}:q}}:{self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # An alias of that name is the user's own business: what is typed here is not under test.
+        # An alias of that name is the user's choice: the typed command is not under test.
         return f"''source {self.quote(str(script))}"
 
     def dump(self, path: Path) -> str:

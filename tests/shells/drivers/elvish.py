@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# A script is compiled before it runs, so it has to declare what the code that it evaluates is to define.
+# A script is compiled before it runs, so it must declare names that evaluated code defines.
 _DECLARED = "fn {} {{|@_| }}; "
 _DECLARED_ONCE = "fn {} {{|@_| }}\n"
-# All that it knows but for what the tests type themselves.
+# All commands except those that the tests type.
 _BUILTINS = re.findall(
     r"\S+",
     "all cd conj e each echo eq exit external fail get-env has-env has-key has-value keys kind-of nop not "
@@ -44,7 +44,7 @@ class Elvish(Driver):
         return [program("elvish"), "-norc", str(script)]
 
     def script(self, code: Sequence[str]) -> str:
-        # A name that is declared twice is another one the second time, for all of the script.
+        # A name declared twice is another variable the second time, for the whole script.
         text = super().script(code)
         names = dict.fromkeys(re.findall(r"fn (\w+) \{\|@_\| \}; ", text))
         return "".join(_DECLARED_ONCE.format(name) for name in names) + _undeclared(text)
@@ -83,9 +83,9 @@ class Elvish(Driver):
         return "echo status $status"
 
     def list_names(self) -> str:
-        """Print the names, and what is in the lists of functions to call.
+        """Print the names, and the lists of functions to call.
 
-        `deactivate` is declared by this driver itself, and must have nothing of ours in it any more.
+        This driver declares `deactivate`, which must not contain anything of ours afterwards.
         """
         return (
             "eval &on-end={|ns| keys $ns | each {|n| if (not-eq $n deactivate~) { echo $n } } } ''\n"
@@ -97,7 +97,7 @@ class Elvish(Driver):
     def interactive(self, work: Work) -> list[str]:
         rc = work.folder / "rc.elv"
         rc.write_text("set edit:prompt = { put (print '#')'> ' }; set edit:rprompt = { }\n")
-        # No daemon for the history: it would outlive the test, and serve others.
+        # No daemon for the history: it would outlive the test and affect others.
         return [program("elvish"), "-rc", str(rc), "-db", "/dev/null/none", "-sock", "/dev/null/none"]
 
     def start_up(self, code: str) -> list[str]:
@@ -120,7 +120,7 @@ class Elvish(Driver):
 
 
 class _LineEditor(Terminal):
-    """A line is drawn anew with each letter, so it never comes as a whole, and the prompt behind a `???>`."""
+    """A line editor that redraws the line with each letter, so that it never arrives as a whole."""
 
     def settle(self, marker: str = "", after: str = "") -> str:
         shown = more = super().settle()
@@ -131,5 +131,5 @@ class _LineEditor(Terminal):
 
 
 def _undeclared(code: str) -> str:
-    """Return what is typed at a prompt, where each line is compiled when its turn comes."""
+    """Return code for a prompt, where each line is compiled when it is run."""
     return re.sub(r"fn \w+ \{\|@_\| \}; ", "", code)

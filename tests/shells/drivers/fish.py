@@ -47,7 +47,7 @@ class Fish(Driver):
         return f"set {name} {self.quote(front)} ${name} {self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # A function of that name is the user's own business: what is typed here is not under test.
+        # A function of that name is the user's choice: the typed command is not under test.
         return f"builtin source {self.quote(str(script))}"
 
     def say_status(self) -> str:
@@ -76,5 +76,5 @@ class Fish(Driver):
         **environ: str,
     ) -> list[str]:
         shown = super().talk(work, lines, first=first, prefix=prefix, **environ)
-        # A line that fish fills up to see whether there was one before, and writes over.
+        # fish fills and overwrites a line to detect whether the previous output ended in a newline.
         return [re.sub(r"⏎ +\r⏎ \r+", "", text) for text in shown]

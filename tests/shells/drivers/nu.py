@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# All that the scripts call, what they call themselves, and what people like to redefine.
+# Everything that the scripts call or define, and what people like to redefine.
 _NAMES = (
     "cd hash printf echo ls open default describe do each exit first get hide-env length lines load-env "
     "merge print skip rocenv text entries field now with active left say look enter leave deactivate "
@@ -62,16 +62,16 @@ class Nu(Driver):
         return f"source {self.quote(str(script))}"
 
     def call(self, *words: str) -> str:
-        # A program that fails ends a script; how `rocenv` fails is what the tests ask.
+        # A failing program ends a script, but the tests check how `rocenv` fails.
         code = super().call(*words)
         return self.attempt(code) if words[0] == "rocenv" else f"^{code}"
 
     def dump(self, path: Path) -> str:
-        # nushell puts the exit code of the last program into the environment of the next.
+        # nushell passes the exit code of the last program to the next in the environment.
         return f"^/usr/bin/env -u LAST_EXIT_CODE -0 o> {self.quote(str(path))}"
 
     def say(self, text: str) -> str:
-        # Without --raw it asks `tput` for the size of the terminal.
+        # Without --raw it asks `tput` for the terminal size.
         return f"print --raw {self.quote(text)}"
 
     def say_status(self) -> str:
@@ -81,9 +81,9 @@ class Nu(Driver):
         return f"try {{ {code} }} catch {{|why| print --stderr $why.msg }}"
 
     def list_names(self) -> str:
-        """Print the names of variables: nushell cannot take a definition back while it runs.
+        """Print the names of variables: nushell cannot remove a definition at run time.
 
-        `deactivate` stays, which says that no env is active, and the name of the module that holds the rest.
+        `deactivate`, which then reports that no env is active, and the name of the module stay.
         """
         return "print ...($env | columns)"
 
@@ -105,6 +105,6 @@ class Nu(Driver):
         prefix: Sequence[str] = (),
         **environ: str,
     ) -> list[str]:
-        # The line editor draws the line anew with each letter; what the shell itself shows comes after that.
+        # The editor redraws the line with each letter; the shell's own output follows.
         shown = super().talk(work, lines, first=first, prefix=prefix, **environ)
         return ["\n" + text.split(f"{line}\r\n", 1)[-1] for line, text in zip(lines, shown, strict=True)]

@@ -43,7 +43,7 @@ class Xonsh(Driver):
         return [program("xonsh"), "--no-rc", str(script)]
 
     def quote(self, text: str) -> str:
-        # A word of xonsh's own would have `$NAME` expanded within quotes.
+        # xonsh expands `$NAME` within quotes in its own words.
         escaped = "".join(c if c in _PLAIN else f"\\U{ord(c):08x}" for c in text)
         return f"@('{escaped}')"
 
@@ -60,7 +60,7 @@ class Xonsh(Driver):
         return f"source {self.quote(str(script))}"
 
     def dump(self, path: Path) -> str:
-        # xonsh's options are variables that programs get. 0.16 redirects to no word from Python.
+        # xonsh's options are variables that programs inherit. 0.16 cannot redirect to a word from Python.
         without = " ".join(f"-u {name}" for name in _OPTIONS)
         return f"/usr/bin/env {without} -0 > '{path}'"
 

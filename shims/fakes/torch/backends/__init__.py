@@ -1,4 +1,4 @@
-"""Switches."""
+"""Backend switches."""
 
 from torch.backends import cuda, cudnn
 

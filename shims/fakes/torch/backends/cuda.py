@@ -1,4 +1,4 @@
-"""How products and attention are computed; what was switched is kept."""
+"""Settings for products and attention; changes are recorded."""
 
 
 class _Matmul:

@@ -1,4 +1,4 @@
-"""Whether convolutions go through cuDNN; they do unless it is switched off."""
+"""Whether convolutions use cuDNN, as they do by default."""
 
 enabled = True
 benchmark = False
@@ -6,5 +6,5 @@ allow_tf32 = True
 
 
 def is_available():
-    """Tell whether this build has cuDNN."""
+    """Whether this build has cuDNN."""
     return True

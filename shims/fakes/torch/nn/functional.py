@@ -1,4 +1,4 @@
-"""Layers as functions, which choose their library as torch does."""
+"""Layers as functions, which choose their library like torch."""
 
 import os
 from array import array
@@ -21,7 +21,7 @@ def linear(values, weight, bias=None):
 
 
 def conv2d(image, weight, padding=0):
-    """Return the convolution; on the GPU through cuDNN, unless that is switched off."""
+    """Return the convolution; on the GPU through cuDNN, unless that is disabled."""
     if image.device == "cuda" and backends.cudnn.enabled:
         call("standin_use_cudnn")
     batch, channels, height, width = image.shape
@@ -43,7 +43,7 @@ def conv2d(image, weight, padding=0):
 
 
 def _patches(planes, shape, window, padding, size):
-    """Return, for each element of the window, what it meets at each place of the result."""
+    """Return, for each window element, the inputs that it is multiplied with."""
     height, width = shape
     padded_width = width + 2 * padding
     found = array(planes[0].typecode)

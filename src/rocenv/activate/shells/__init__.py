@@ -1,24 +1,24 @@
-"""The shells that can activate an env, one module and its resource files for each family of them.
+"""Shells that can activate an env; each family has a module and its resource files.
 
-A script has the effect of `changes.apply` when it is sourced, and provides a way back. It starts no process.
-It finds nothing out when it runs: the prefix is written into it, and it refuses when the env does not exist
-there any more. (One exception, for cmd: see `batch.py`.) It defines `rocenv_deactivate`, and `deactivate`
-where no other tool has that name; a tool's own function is never replaced.
+Sourcing a script has the effect of `changes.apply` and is reversible. A script starts no process and detects
+nothing at run time: the prefix is written into it, and it refuses to run if the env no longer exists there.
+(cmd is an exception, see `batch.py`.) It defines `rocenv_deactivate`, and also `deactivate` unless another
+tool uses that name; functions of other tools are never replaced.
 
-A hook gives a shell a function `rocenv`, completion, and activation on entering a folder with a `.rocenv`:
+A hook adds a function `rocenv`, completion, and activation on entering a folder with a `.rocenv` file:
 
-- `rocenv activate NAME` sources the env's script, if there is one for this shell in the folder of envs. With
-  any other arguments, and where there is none, it calls the program, whose message says why.
-- `rocenv deactivate` leaves the newest env of this shell; where none is active, it calls the program.
-- `rocenv trust ...` calls the program and has the shell look for a `.rocenv` again.
-- Anything else calls the program, arguments and exit code unchanged.
-- At each prompt it looks for the nearest `.rocenv`, a plain file in this folder or one above it, and compares
-  path and first line with those that it saw last; only when they differ, it asks `rocenv trust --check` for
-  the name of the env. What the hook activated it takes back when that folder is left, if it is still the
-  newest env. The exit code of the user's last command stays what it was.
-- Completion asks `rocenv complete WORD...` (`commands/complete.py` says what it answers).
+- `rocenv activate NAME` sources the env's script, if the folder of envs has one for this shell. Otherwise, or
+  with other arguments, it calls the program, whose message explains why.
+- `rocenv deactivate` leaves the newest env of this shell, or calls the program if none is active.
+- `rocenv trust ...` calls the program and makes the shell look for a `.rocenv` again.
+- Everything else calls the program with unchanged arguments and exit code.
+- At each prompt it finds the nearest `.rocenv`, a regular file in this folder or a parent, and compares path
+  and first line with the previous ones. Only if they differ does it ask `rocenv trust --check` for the env's
+  name. An env activated by the hook is deactivated on leaving that folder, if it is still the newest. The
+  exit code of the user's last command is preserved.
+- Completion calls `rocenv complete WORD...` (`commands/complete.py` documents the answers).
 
-Loading a hook prints nothing, exports nothing and changes no option; loading it twice is loading it once.
+Loading a hook prints nothing, exports nothing and changes no option; loading it twice has no further effect.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SHELLS: dict[str, Shell] = {
             render=batch.hook,
         ),
     ),
-    "dash": _plain("dash", "the file that ENV names"),
+    "dash": _plain("dash", "the file named by ENV"),
     "elvish": Shell(
         file_name=elvish.FILE,
         platforms=_LINUX,
@@ -113,7 +113,7 @@ SHELLS: dict[str, Shell] = {
             render=powershell.hook,
         ),
     ),
-    "sh": _plain("sh", "the file that ENV names"),
+    "sh": _plain("sh", "the file named by ENV"),
     "tcsh": Shell(
         file_name=csh.FILE,
         platforms=_LINUX,
@@ -129,7 +129,7 @@ SHELLS: dict[str, Shell] = {
         source=xonsh.source,
         files=xonsh.files,
         encode=xonsh.encode,
-        hook=Hook(  # the `$(...)` of 0.13 loses the output of a fast program now and then
+        hook=Hook(  # in 0.13, `$(...)` sometimes loses the output of a fast program
             file="~/.xonshrc",
             line="execx(__import__('subprocess').check_output("
             "['rocenv', 'hook', 'xonsh'], env=${...}.detype()).decode())",

@@ -1,9 +1,9 @@
-"""The cmd of Windows: `activate.bat`, and `bin/deactivate.bat`, where `PATH` leads while the env is active.
+"""Windows' cmd: `activate.bat`, and `bin/deactivate.bat`, found through `PATH` while the env is active.
 
-cmd reads a script in the code page of the console, so scripts are plain ASCII and no code page is touched:
-where the prefix is not, the script takes it from its own path, after a comparison of what of it can be
-compared. What a prefix and a value may not hold, because cmd would read it as something else, is refused
-before (`changes.against_cmd`); a variable of the machine that holds it makes the script refuse.
+cmd reads scripts in the console's code page, so scripts are plain ASCII and change no code page: if the
+prefix is not ASCII, the script derives it from its own path, after checking the parts that it can compare.
+Prefixes and values that cmd would misread are rejected earlier (`changes.against_cmd`); if an existing
+variable contains such characters, the script refuses to run.
 """
 
 from __future__ import annotations
@@ -20,47 +20,45 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "activate.bat"
-# Two values have to stand in one line, which is at most 8191 characters long. Source: learn.microsoft.com,
-# "Command prompt line string limitation"
+# Two values must fit on one line, which is limited to 8191 characters. Source: learn.microsoft.com, "Command
+# prompt line string limitation"
 _LONGEST = 4000
-_PREFIX = "%_ROCENV_P%"  # holds the prefix while the script runs
-# What the scripts of a venv remember as `_OLD_VIRTUAL_...` and put back as it is, and what they take for it
-# where there was nothing. Source: CPython, Lib/venv/scripts/nt
+_PREFIX = "%_ROCENV_P%"  # contains the prefix while the script runs
+# Variables that venv scripts save as `_OLD_VIRTUAL_...` and restore, and their defaults. Source: CPython,
+# Lib/venv/scripts/nt
 _VENV = {"PATH": "", "PROMPT": "$P$G"}
-# Folders that cmd has in its variables, for paths below them.
+# Folders that cmd has as variables, for paths inside them.
 _KNOWN = ("LOCALAPPDATA", "APPDATA", "USERPROFILE")
 
 
 def quote(value: str) -> str:
-    """Put `value` in quotes, within which only `%`, `!` and quotes are special: no value holds them."""
+    """Quote `value`; within quotes only `%`, `!` and quotes are special, and no value contains them."""
     if not value.isascii():
-        raise DataError(
-            f"`{value}` cannot stand in a batch file: it is read in a code page that nobody knows"
-        )
+        raise DataError(f"`{value}` cannot be used in a batch file, because its code page is unknown")
     return f'"{value}"'
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     return f'"{script}"'
 
 
 def files(env: Env) -> dict[str, str]:
-    """Render the script and the one that takes the changes back."""
+    """Render the activation and deactivation scripts."""
     longest = _LONGEST - max((len(";".join(own)) for own in env.lists.values()), default=0) - 1
     placed = replace(env, changes=tuple(_placed(env, change) for change in env.changes))
     return {FILE: _activate(placed, longest), "bin/deactivate.bat": _deactivate(placed)}
 
 
 def encode(script: str) -> bytes:
-    """The file's bytes: cmd misses labels where lines do not end in CR and LF."""
+    """Encode the script with CRLF line ends, because cmd misses labels otherwise."""
     return script.replace("\n", "\r\n").encode("ascii")
 
 
 def _placed(env: Env, change: EnvChange) -> EnvChange:
-    from msgspec import structs  # late: the hook needs no values
+    from msgspec import structs  # imported late: the hook needs no values
 
-    # Only addresses hold `%`, and they spell the prefix another way.
+    # Only addresses contain `%`, and they spell the prefix differently.
     return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))
 
 
@@ -115,7 +113,7 @@ def _change(change: EnvChange) -> str:
 
 
 def _check(name: str, where: str = "checked") -> str:
-    """Look at the value of a variable; the label keeps cmd from reading these lines where there is none."""
+    """Check the value of a variable; the label makes cmd skip these lines if the variable is unset."""
     return f"""\
 @if not defined {name} goto {where}_{name}
 @setlocal DisableDelayedExpansion
@@ -129,14 +127,14 @@ def _check(name: str, where: str = "checked") -> str:
 
 
 def _copies(ident: str, name: str, value_of: str) -> str:
-    """Hand the values to a subroutine, in the one way that cmd does not read them again."""
+    """Pass the values to a subroutine in the only way that makes cmd not parse them again."""
     copies = {"V": value_of, "W": f"_ROCENV_NEW_{ident}_{name}", "O": f"_ROCENV_OLD_{ident}_{name}"}
     copies["A"] = f"_ROCENV_ADD_{ident}_{name}"
     return "\n".join(f'@set "_ROCENV_{short}=%{source}%"' for short, source in copies.items())
 
 
 def _restore(ident: str, name: str) -> str:
-    """Put back what was remembered; after a change by the user take only the entries out."""
+    """Restore the saved value; if the user changed it, remove only the env's entries."""
     return f"""\
 @set "_ROCENV_X="
 {_check(name, "restored")}
@@ -152,9 +150,9 @@ def _restore(ident: str, name: str) -> str:
 
 
 def _from_venv(ident: str, name: str) -> str:
-    """Take the env out of what a venv that was activated inside it is going to put back."""
+    """Remove the env from the values that a venv activated inside it will restore."""
     saved = f"_OLD_VIRTUAL_{name}"
-    # PROMPT, as `restore` reports nothing of that.
+    # Pass PROMPT, because `restore` reports nothing about it.
     return f"""\
 @if not defined {saved} goto venv_{name}
 @set "_ROCENV_X="
@@ -168,7 +166,7 @@ def _from_venv(ident: str, name: str) -> str:
 
 
 def _place(prefix: str) -> list[str]:
-    """The lines that put the prefix into its variable."""
+    """Return the lines that set the prefix variable."""
     if prefix.isascii():
         return [f"@set {quote(f'_ROCENV_P={prefix}')}"]
     before = next(index for index, char in enumerate(prefix) if not char.isascii())
@@ -188,7 +186,7 @@ def _place(prefix: str) -> list[str]:
 
 
 def _report(env: Env) -> list[str]:
-    """The lines that name what the machine had set."""
+    """Return the lines that report variables set by the machine."""
     lines = []
     for name in env.changed:
         old, into = f"_ROCENV_OLD_{env.ident}_{name}", "L" if name in env.lists else "K"
@@ -200,7 +198,7 @@ def _report(env: Env) -> list[str]:
 
 
 def _shown(env: Env) -> str:
-    # The name is the folder's; read from there it may hold any letter.
+    # Take the name from the folder, where it may contain any letter.
     is_folder = env.label == env.name == env.prefix.rpartition("\\")[2]
     if is_folder and not env.label.isascii():
         return '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'
@@ -215,7 +213,7 @@ def _ascii(text: str) -> str:
 
 
 def hook(place: Place) -> str:
-    """Render the batch file of the hook, in ASCII: which code page cmd reads it in, nobody knows."""
+    """Render the hook's batch file in ASCII, because cmd's code page is unknown."""
     program = _said(place.program) if "\\" in place.program else ""
     words = {
         "PROGRAM": f'"{program}"' if program else "rocenv.exe",
@@ -225,7 +223,7 @@ def hook(place: Place) -> str:
 
 
 def _said(path: str) -> str:
-    """The path as it stands in a batch file; "" where it cannot."""
+    """Return the path as written in a batch file; "" if that is impossible."""
     if path.isascii():
         return path.replace("%", "%%")
     for name in _KNOWN:

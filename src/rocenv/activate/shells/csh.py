@@ -1,4 +1,4 @@
-"""tcsh (the `csh` of most systems)."""
+"""tcsh, which is also `csh` on most systems."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rocenv.activate.env import Env, Place
 
 FILE = "activate.csh"
-# A shell variable of tcsh's own: it would hide the environment's, and cannot be put aside for a moment.
-# Source: tcsh(1), "Special shell variables"
+# Shell variables of tcsh that would hide the environment's and cannot be set aside. Source: tcsh(1), "Special
+# shell variables"
 _OWN = frozenset(
     {"argv", "cwd", "dirstack", "euid", "euser", "gid", "group", "histchars", "home", "noglob", "owd", "path"}
     | {"prompt", "prompt2", "prompt3", "shell", "shlvl", "status", "tcsh", "term", "tty", "uid", "user"}
@@ -25,17 +25,17 @@ _GLOBS = str.maketrans(dict.fromkeys("*?[]{}^\\~", "?"))
 
 
 def quote(value: str) -> str:
-    """Put `value` in single quotes, as one literal word for the code of a script."""
+    """Put `value` in single quotes, as one literal word in a script."""
     return "'" + value.replace("'", "'\\''").replace("\n", "\\\n") + "'"
 
 
 def typed(word: str) -> str:
-    """One literal word for where history is substituted: at a prompt, even within quotes."""
+    """Quote one literal word for a prompt, where history expands even within quotes."""
     return quote(word).replace("!", "\\!")
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     return f"source {typed(script)}"
 
 
@@ -43,11 +43,11 @@ def files(env: Env) -> dict[str, str]:
     """Render the script.
 
     Raises:
-        DataError: tcsh keeps a shell variable of the name of a change.
+        DataError: A change affects a variable that tcsh reserves.
     """
     for name in env.changed:
         if name in _OWN:
-            raise DataError(f"`{name}` is a variable that tcsh keeps for itself")
+            raise DataError(f"`{name}` is a variable that tcsh reserves")
     others = [name for name in env.changed if name != "PATH"]
     _, *texts = re.split(r"^: TEXT (\w+)\n", resource_text("csh-texts.csh"), flags=re.MULTILINE)
     named = zip(texts[::2], texts[1::2], strict=True)
@@ -57,7 +57,7 @@ def files(env: Env) -> dict[str, str]:
         "IDENT": env.ident,
         "SCRIPT": quote(script),
         "MARKER": quote(env.marker),
-        "EXECUTED": quote(f"this file is to be sourced, not run. Type:  {source(script)}"),
+        "EXECUTED": quote(f"source this file instead of running it:  {source(script)}"),
         "STATUS": str(EXECUTED_STATUS),
         "GONE": quote(env.gone),
         "TEXTS": " ".join(f"_ROCENV_{name}={quote(text.rstrip())}" for name, text in named),
@@ -84,7 +84,7 @@ def _are_set(names: Sequence[str]) -> str:
 
 
 def _changes(env: Env) -> list[str]:
-    """Set each list once: each time it is PATH, tcsh reads all its folders anew."""
+    """Set each list once, because tcsh rereads all folders of PATH each time."""
     found = []
     for change in env.changes:
         if change.action == "set":
@@ -96,8 +96,7 @@ def _changes(env: Env) -> list[str]:
 
 def _prepend(name: str, entries: Sequence[str]) -> str:
     newest = list(dict.fromkeys(reversed(entries)))
-    # Quotes do not make a pattern literal, so this may take another entry for one of these; the code that is
-    # called for then does not.
+    # Quotes do not make a pattern literal, so this may match another entry; the code it calls does not.
     there = " || ".join(f"${{_rocenv_l:q}}: =~ *:{quote(entry.translate(_GLOBS))}:*" for entry in newest)
     cuts = "\n".join(f"set _rocenv_e={quote(entry)}\n''eval $_ROCENV_CUT:q" for entry in newest)
     return f"""\
@@ -113,7 +112,7 @@ set _rocenv_l=:{":".join(map(quote, newest))}$_rocenv_l:q
 
 
 def _unmark(mark: str) -> str:
-    # A venv that was activated on top has put its own label in front, and kept the old prompt.
+    # A venv activated on top has prepended its own label and saved the old prompt.
     return f"""\
 if ($?_OLD_VIRTUAL_PROMPT) then
 set _OLD_VIRTUAL_PROMPT=$_OLD_VIRTUAL_PROMPT:s/{mark}//:q
@@ -122,7 +121,7 @@ if ("$prompt:q" =~ *{quote(mark)}*) set prompt=$prompt:s/{mark}//:q"""
 
 
 def hook(place: Place) -> str:
-    """The line for `~/.tcshrc`; what is in backquotes becomes one line, so it sources files."""
+    """Return the line for `~/.tcshrc`; backquotes yield a single line, so it sources files."""
     folder = RESOURCES / "tcsh-hook"
     words = (str(folder / "load.csh"), str(folder), place.program, place.envs)
     return " ".join(["''source", *map(typed, words)]) + "\n"

@@ -1,8 +1,8 @@
-"""elvish: `activate.elv`, which is read and evaluated, because elvish has no command to source a file.
+"""elvish: `activate.elv`, which is read and evaluated, because elvish cannot source a file.
 
-What evaluated code defines is gone when it ends, so the script hands `deactivate` to the prompt. A script of
-the user's has no prompt, and is compiled before any of it runs: there `fn deactivate { }` has to stand before
-the line that activates, which assigns to that name.
+Definitions in evaluated code disappear when it ends, so the script passes `deactivate` to the prompt. A
+user's script has no prompt and is compiled before any of it runs, so it needs `fn deactivate { }` before the
+line that activates, which assigns to that name.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NO_UTF_8 = re.compile("[\udc80-\udcff]")
 
 
 def quote(value: str) -> str:
-    r"""Put `value` in single quotes, within which only these are special.
+    r"""Put `value` in single quotes, in which only quotes are special.
 
-    Source code must be UTF-8, and elvish replaces what is not; bytes that are none are written as `\xHH` in
-    double quotes.
+    Source code must be UTF-8, and elvish replaces invalid bytes, so these are written as `\xHH` in double
+    quotes.
     """
     if not _NO_UTF_8.search(value):
         return "'" + value.replace("'", "''") + "'"
@@ -34,13 +34,13 @@ def quote(value: str) -> str:
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     return f"eval (slurp < {quote(script)})"
 
 
 def files(env: Env) -> dict[str, str]:
     """Render the script."""
-    executed = f"rocenv: this file is to be sourced, not run. Type:  {source(env.path(FILE))}"
+    executed = f"rocenv: source this file instead of running it:  {source(env.path(FILE))}"
     lists = " ".join(f"&{name}={_list(entries)}" for name, entries in env.lists.items())
     changes = (
         f"[unset {each.name}]"

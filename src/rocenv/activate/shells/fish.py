@@ -1,4 +1,4 @@
-"""fish, from 3.0 on."""
+"""fish 3.0 and later."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FILE = "activate.fish"
 
 
 def quote(value: str) -> str:
-    r"""Put `value` in single quotes, within which nothing but `\` and `'` is special to fish."""
+    r"""Put `value` in single quotes, in which fish treats only `\` and `'` specially."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     return f"source {quote(script)}"
 
 
@@ -41,7 +41,7 @@ def files(env: Env) -> dict[str, str]:
         "MARK": quote(f"({env.label}) "),
         "IDENT": env.ident,
         "MARKER": quote(env.marker),
-        "EXECUTED": quote(f"rocenv: this file is to be sourced, not run. Type:  {source(script)}"),
+        "EXECUTED": quote(f"rocenv: source this file instead of running it:  {source(script)}"),
         "STATUS": str(EXECUTED_STATUS),
         "GONE": quote(f"rocenv: {env.gone}"),
         "LIBRARY": quote(fill_text(library, {"FUNCTIONS": " ".join(functions), "WATCHED": watched})),
@@ -74,7 +74,7 @@ def _new_list(name: str, first: str) -> str:
 def _change(change: EnvChange) -> str:
     if change.action == "set":
         return f"set -gx {change.name} {quote(change.value)}"
-    # A universal one, which belongs to every shell of the user, stays.
+    # Keep a universal variable, which belongs to all shells of the user.
     return f"set -eg {change.name}"
 
 

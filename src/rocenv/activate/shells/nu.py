@@ -1,7 +1,7 @@
 """nushell: `activate.nu`, and the env's data beside it for the hook.
 
-The hook reads the data, as nushell sources no path that it learns while it runs. Everything is data but for
-the code that does the work, `nu-library.nu`.
+The hook reads the data because nushell cannot source a path that is known only at run time. Everything is
+data except the code that applies it, `nu-library.nu`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 FILE = "activate.nu"
 _DATA = ".rocenv/activate.nuon"
-# `%` calls a builtin past aliases and commands of its name; 0.112 has brought it.
-# Source: nushell/nushell#17956
+# `%` calls a builtin even if an alias or command has its name; since 0.112. Source: nushell/nushell#17956
 _WITHOUT_SIGIL = r"^0\.([0-9]?[0-9]|10[0-9]|11[01])\."
 
 
 def quote(value: str) -> str:
-    """Put `value` in single quotes, within which nothing is special, or in double ones with escapes."""
+    """Put `value` in single quotes, which have no escapes, or in double quotes with escapes."""
     if "'" not in value and value.isprintable():
         return f"'{value}'"
     return f'"{"".join(map(_escaped, value))}"'
@@ -38,7 +37,7 @@ def _escaped(char: str) -> str:
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     return f"source {quote(script)}"
 
 
@@ -86,10 +85,9 @@ def _list(values: Iterable[str]) -> str:
 
 
 def hook(place: Place) -> str:
-    """Render the hook for the nushell that starts, which tells its version.
+    """Render the hook for the starting nushell, which passes its version.
 
-    One without the sigil hands an untyped word over as what it looks like, `1kb` as a size; it gets no
-    completion.
+    Without the sigil, nushell converts untyped words, such as `1kb` to a size, so it gets no completion.
     """
     code = resource_text("nu-library.nu") + resource_text("nu-hook.nu")
     if re.match(_WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):

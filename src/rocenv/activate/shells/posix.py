@@ -1,12 +1,12 @@
-"""POSIX sh, bash, zsh, ksh and dash: one script for all of them, which starts no process.
+"""POSIX sh, bash, zsh, ksh and dash: one script for all, which starts no process.
 
-bash reads code slowly, so the script is short and made for the usual case, in which the machine has set none
-of the names. Everything else is in a second file, which bash and zsh keep as text until they need it: an env
-can be left after it was removed.
+bash reads code slowly, so the script is short and optimised for the usual case, in which the machine sets
+none of the names. The rest is in a second file, which bash and zsh keep as text until they need it: an env
+can be left even after it was removed.
 
-bash on Windows (Git, MSYS2, Cygwin) takes the same script. There `PATH` is a list of paths such as `/c/Users`
-(MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which its runtime translates for programs of Windows; all other
-values stay as Windows spells them. The script asks the shell which of the two it is; `cygpath` is a process.
+bash on Windows (Git, MSYS2, Cygwin) uses the same script. There `PATH` is a list of paths such as `/c/Users`
+(MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which its runtime converts for Windows programs; all other
+values use Windows' spelling. The script asks the shell which form it uses, because `cygpath` is a process.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 _LIBRARY = ".rocenv/activate.sh"
-# Where the drives are. Source: MSYS2's and Cygwin's own documentation, "The Cygwin Mount Table"
+# The mount point of drives. Source: MSYS2's and Cygwin's own documentation, "The Cygwin Mount Table"
 ROOTS = {"CYGWIN": "/cygdrive", "MSYS": ""}
-# Stands for the root of the drives until the text is complete; no path or value of Windows holds it.
+# A placeholder for the mount point of drives; no Windows path or value contains it.
 _ROOT = "\1root\1"
 
 
 def quote(value: str) -> str:
-    """Put `value` in single quotes, within which nothing is special to any of these shells."""
+    """Put `value` in single quotes, in which nothing is special to any of these shells."""
     return "'" + value.replace("'", "'\\''") + "'"
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     return f". {quote(script)}"
 
 
 def files(env: Env) -> dict[str, str]:
-    """Render the script and the library that it reads."""
+    """Render the script and its library."""
     return _files(env, separator=":")
 
 
@@ -74,7 +74,7 @@ def _script(env: Env, separator: str) -> str:
             "SCRIPT": quote(script),
             "LIBRARY": quote(f"{env.prefix}/{_LIBRARY}"),
             "MARKER": quote(env.marker),
-            "EXECUTED": quote(f"rocenv: this file is to be sourced, not run. Type:  {source(script)}"),
+            "EXECUTED": quote(f"rocenv: source this file instead of running it:  {source(script)}"),
             "STATUS": str(EXECUTED_STATUS),
             "GONE": quote(f"rocenv: {env.gone}"),
             "ANY_SET": "".join(f"${{{name}+x}}" for name in (*_but_path(env.changed), *env.watched)),
@@ -91,14 +91,14 @@ def _but_path(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_ours(env: Env) -> Iterator[str]:
-    """Patterns for a PATH that has an entry of the env already; short ones, since bash reads slowly."""
+    """Yield patterns for a PATH that already has an entry of the env; short, because bash reads slowly."""
     for entry in env.lists.get("PATH", ()):
         is_below = entry.startswith(f"{env.prefix}/")
         yield f"*:{quote(env.prefix + '/')}*" if is_below else f"*:{quote(entry)}:*"
 
 
 def _changes(env: Env, separator: str) -> str:
-    """Set and export in one command, which is faster than one for each."""
+    """Set and export in one command, which is faster than separate ones."""
     before = []
     unset = [change.name for change in env.changes if change.action == "unset"]
     if unset:
@@ -111,8 +111,8 @@ def _changes(env: Env, separator: str) -> str:
         else:
             before += [_put_first_on_windows(name, quote(entry)) for entry in entries]
             words.append(name)
-    # Without names `export` would list what is exported. It fails at a read-only variable, which some shells
-    # do not tell before.
+    # Without names, `export` would list all variables. It fails on read-only variables, which some shells
+    # cannot detect beforehand.
     export = " \\\n".join(['"$_ROCENV_DO" export', *words, "|| _ROCENV_HOW=refused"]) if words else ""
     return "\n".join([*before, export])
 
@@ -128,7 +128,7 @@ def _clean(env: Env, name: str) -> str:
 
 
 def _is_taken_apart(name: str, separator: str) -> bool:
-    """A list of Windows' own is not."""
+    """Lists in Windows' own format are not split."""
     return separator == ":" or name == "PATH"
 
 
@@ -143,7 +143,7 @@ def _restore(env: Env, name: str) -> str:
 
 
 def windows_source(script: str) -> str:
-    """What a person types; all of these shells take a path with a drive."""
+    """Return the command that sources the script; all these shells accept a path with a drive."""
     return source(PureWindowsPath(script).as_posix())
 
 
@@ -152,7 +152,7 @@ def windows_files(env: Env) -> dict[str, str]:
     spelled = replace(
         env, prefix=_spelled(env.prefix), platform="linux", changes=tuple(map(_windows_change, env.changes))
     )
-    # It is within single quotes, wherever it is.
+    # The value is always in single quotes.
     found = {
         path: text.replace(_ROOT, "'\"$_ROCENV_ROOT\"'")
         for path, text in _files(spelled, separator=";").items()
@@ -162,11 +162,11 @@ def windows_files(env: Env) -> dict[str, str]:
 
 
 def _windows_change(change: EnvChange) -> EnvChange:
-    from msgspec import structs  # late: the hook needs no values
+    from msgspec import structs  # imported late: the hook needs no values
 
     if change.name.upper() == "PATH":
         return structs.replace(change, value=_spelled(change.value))
-    if change.action == "set" and not change.value:  # a variable cannot be empty on Windows
+    if change.action == "set" and not change.value:  # Windows has no empty variables
         return structs.replace(change, action="unset")
     return change
 
@@ -179,23 +179,23 @@ def _spelled(path: str) -> str:
 # ---------------------------------------------------------------- the hook
 
 
-# What bash and zsh have and others have not.
+# Features that only bash and zsh have.
 _OWN_WORDS = {"DO": r"\builtin", "LOCAL": r"\local", "HAS_FILE": "[[ -f $_rocenv_d/.rocenv ]]"}
 
 
 def bash_hook(place: Place) -> str:
-    """Render the hook of bash."""
+    """Render the hook for bash."""
     return _hook(place, "bash-hook.sh", {**_OWN_WORDS, "OPTIONS": ""})
 
 
 def zsh_hook(place: Place) -> str:
-    """Render the hook of zsh."""
+    """Render the hook for zsh."""
     options = r"\builtin emulate -L zsh; \builtin setopt no_warn_create_global no_warn_nested_var"
     return _hook(place, "zsh-hook.zsh", {**_OWN_WORDS, "OPTIONS": options})
 
 
 def plain_hook(place: Place) -> str:
-    """Render the hook of a POSIX shell that is neither: nothing runs at its prompt, so `cd` looks."""
+    """Render the hook for other POSIX shells, which have no prompt hook, so `cd` looks for a `.rocenv`."""
     words = {
         "DO": r"\command",
         "LOCAL": ":",

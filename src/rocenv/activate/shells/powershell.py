@@ -1,9 +1,9 @@
-"""PowerShell, 5.1 and 7: `Activate.ps1`, in UTF-8 with a byte order mark, which 5.1 needs.
+"""PowerShell 5.1 and 7: `Activate.ps1`, in UTF-8 with a byte order mark, which 5.1 requires.
 
-A sourced script runs in the caller's scope, so all of it happens in functions; what an active env has to
-remember is `$_RocenvStack`, a global variable that no child process gets. Everything works under
-`Set-StrictMode -Version Latest` and `$ErrorActionPreference = 'Stop'`. Under `SilentlyContinue` a `throw`
-does not end a script; `return` does.
+A sourced script runs in the caller's scope, so all its code is in functions; the state of active envs is in
+`$_RocenvStack`, a global variable that child processes do not inherit. Everything works under `Set-StrictMode
+-Version Latest` and `$ErrorActionPreference = 'Stop'`. Under `SilentlyContinue`, `throw` does not end a
+script but `return` does.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "Activate.ps1"
-# What separates entries, how entries and names are compared, and whether a variable may be empty.
+# The separator of entries, how entries and names are compared, and whether a variable may be empty.
 _PLATFORMS = {
     "linux": {"SEPARATOR": ":", "COMPARISON": "Ordinal", "EMPTY": "true"},
     "windows": {"SEPARATOR": ";", "COMPARISON": "OrdinalIgnoreCase", "EMPTY": "false"},
 }
-# PowerShell takes the typographic ones for single quotes too. Source: PowerShell/PowerShell, CharTraits.cs
+# PowerShell also accepts typographic single quotes. Source: PowerShell/PowerShell, CharTraits.cs
 _QUOTES = str.maketrans({quote: quote * 2 for quote in "'\u2018\u2019\u201a\u201b"})
-# A literal may hold them, but what is piped into `Invoke-Expression` is cut at some of them.
+# Literals may contain these, but text piped into `Invoke-Expression` is cut at some of them.
 _CONTROL = re.compile("([\0-\x1f\x7f])")
-# What a program prints reaches `Invoke-Expression` in an encoding that nobody knows, so the hook is ASCII.
+# Program output reaches `Invoke-Expression` in an unknown encoding, so the hook is ASCII.
 _NOT_ASCII = re.compile("([^ -~])")
 _LONE = re.compile("[\ud800-\udfff]")
-_NO_UTF_8 = "throw 'rocenv: paths and values that are no UTF-8 cannot be said in PowerShell'; return\n"
+_NO_UTF_8 = "throw 'rocenv: PowerShell does not support paths and values that are not UTF-8'; return\n"
 
 
 def quote(value: str, apart: re.Pattern[str] = _CONTROL) -> str:
-    """Put `value` in single quotes, within which only these are special.
+    """Put `value` in single quotes, within which only quotes are special.
 
     Args:
         value: The text.
-        apart: Finds the characters, as a group, that must not be in the code.
+        apart: Matches, as a group, the characters that must not appear in the code.
     """
     text, *others = apart.split(value)
     words = [_literal(text)]
@@ -58,20 +58,22 @@ def _literal(value: str) -> str:
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     return f". {quote(_to_run(script))}"
 
 
 def _to_run(path: str) -> str:
-    """A path as it stands behind `.` and `&`.
+    """Escape a path after `.` or `&`.
 
-    PowerShell 5.1 reads it as a pattern, 7 tries that too. Source: PowerShell/PowerShell issue 4726
+    PowerShell 5.1 reads it as a pattern, and 7 tries that too.
+
+    Source: PowerShell/PowerShell issue 4726
     """
     return re.sub(r"([*?\[\]])", r"`\1", path) if re.search(r"[*?\[]", path) else path
 
 
 def files(env: Env) -> dict[str, str]:
-    """Render the script; it just says so where the env has a path or a value that is no UTF-8."""
+    """Render the script; if a path or value of the env is not UTF-8, it only reports that."""
     variables = (
         f"@{{ Name = {quote(name)}; Entries = {_array(env.lists.get(name, ()))}; Old = $null; New = $null }}"
         for name in env.changed
@@ -92,7 +94,7 @@ def files(env: Env) -> dict[str, str]:
 
 
 def library(platform: str) -> str:
-    """The functions of a script, for shells on the platform."""
+    """Return the functions of a script for shells on the platform."""
     code = resource_text("powershell-library.ps1")
     functions, variables = (
         ", ".join(f"'{name}'" for name in dict.fromkeys(re.findall(pattern, code)))
@@ -112,7 +114,7 @@ def _array(values: Iterable[str]) -> str:
 
 
 def encode(script: str) -> bytes:
-    """The file's bytes."""
+    """Encode the script."""
     return script.replace("\n", "\r\n").encode("utf-8-sig")
 
 
@@ -120,7 +122,7 @@ def hook(place: Place) -> str:
     """Render the text for `Invoke-Expression`."""
     program = quote(_to_run(place.program), _NOT_ASCII)
     if not re.search(r"[/\\]", place.program):
-        # The function of this name is not meant.
+        # Skip the function of the same name.
         command = r"Microsoft.PowerShell.Core\Get-Command"
         program = f"{command} -Name {program} -CommandType Application -TotalCount 1"
     return fill("powershell-hook.ps1", {"PROGRAM": program, "ENVS": quote(place.envs, _NOT_ASCII)})

@@ -1,8 +1,8 @@
-"""xonsh: a script in Python, in the form of one statement that is the same to xonsh and to Python.
+"""xonsh: a Python script in the form of one statement that xonsh and Python parse alike.
 
-xonsh reads a script with a parser of its own, which is slow, and takes a line for a command wherever it can.
-So the script is one text that is handed to `exec`, within an `if`, which cannot be taken for a command. In
-that text no value has a quotation mark, which could end it. It is ASCII, whatever `$XONSH_ENCODING` says.
+xonsh's own parser is slow and treats a line as a command whenever it can. So the script is one text passed to
+`exec` within an `if`, which cannot be mistaken for a command. No value in that text has a quotation mark,
+which could end it. It is ASCII, whatever `$XONSH_ENCODING` says.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9/._+-]+")
 
 
 def quote(value: str) -> str:
-    """A literal of Python, in ASCII and with no quotation mark in it."""
+    """Return an ASCII Python literal without quotation marks."""
     escaped = value.encode("unicode_escape").decode("ascii")
     return '"' + escaped.replace('"', "\\x22").replace("'", "\\x27") + '"'
 
 
 def source(script: str) -> str:
-    """What a person types to source the script."""
+    """Return the command that sources the script."""
     # xonsh expands `$NAME` even within quotes, unless the word comes from Python.
     return f"source {script}" if _PLAIN.fullmatch(script) else f"source @({script!r})"
 
@@ -47,12 +47,12 @@ def files(env: Env) -> dict[str, str]:
         "RESTORE": _list(restore),
         "LEFTOVERS": _tuple(*env.watched),
     }
-    first = f"# To be sourced: activates the env {quote(env.label)}. `deactivate` takes that back.\n"
+    first = f"# Source this file to activate the env {quote(env.label)}. `deactivate` undoes it.\n"
     return {FILE: first + _statement("xonsh.xsh", names)}
 
 
 def encode(script: str) -> bytes:
-    """The script's bytes."""
+    """Encode the script."""
     return script.encode("ascii")
 
 
@@ -65,7 +65,7 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _statement(resource: str, names: Mapping[str, str]) -> str:
-    """The statement that runs a resource, to which names mean values that were printed by `quote`."""
+    """Return the statement that runs a resource with these names bound to values printed by `quote`."""
     given = "\n".join(f"{name} = {value}" for name, value in names.items())
     return f"""\
 if __import__("builtins").exec(r'''

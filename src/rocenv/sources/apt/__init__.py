@@ -1,8 +1,8 @@
-"""Apt repositories as a source: a release, with the packages of an app, as a part of an env.
+"""Install from apt repositories: a ROCm release and an app's packages.
 
-`index` fetches what a repository offers and checks its signature, `mirrors` knows where this machine's apt
-fetches it from, `closure` chooses packages. A closure that was found once is kept, by all that it depends on;
-a file that this home has not written is no such closure.
+`index` downloads and verifies a repository's index, `mirrors` finds the mirrors of this machine's apt, and
+`closure` chooses packages. Closures are cached by everything they depend on; files that this home did not
+write are ignored.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     from rocenv.sources.apt.control import Package
     from rocenv.sources.apt.index import Index
 
-TREE = "rocm"  # the folder of a prefix that packages are unpacked into
+TREE = "rocm"  # folder of a prefix for unpacked packages
 
 
 class Found(Value, frozen=True, kw_only=True):
-    """A set as its repositories have it now."""
+    """The packages of a set at present."""
 
-    version: str  # of the first package that was asked for
+    version: str  # version of the first requested package
     artifacts: tuple[Artifact, ...]
-    glibc: str  # the oldest C library it runs with, "2.38"
-    own_glibc: bool  # the machine's is older: the set brings its own along
+    glibc: str  # oldest C library that the set runs with: "2.38"
+    own_glibc: bool  # the set includes its own C library because the machine's is older
     notes: tuple[str, ...] = ()
 
 
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
-    """See `Source`."""
+    """Implement `Source.outline`."""
     row = choice.row
     assert isinstance(row, RocmSet)
     return structs.replace(choice.outline(choice.channel), layout=row.layout.below(TREE), into=TREE)
@@ -66,11 +66,11 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """List the packages of a release and those of an app; see `Source`.
+    """List the packages of a release and of an app; see `Source`.
 
     Raises:
-        FetchError: An index does not answer, or cannot be trusted.
-        NotAvailable: The index lacks something.
+        FetchError: An index is unreachable or not trusted.
+        NotAvailable: The index lacks a package.
     """
     row = choice.row
     assert isinstance(row, RocmSet)
@@ -103,7 +103,7 @@ def _with_app(layout: Layout, app: AppPackages) -> Layout:
 
 
 def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
-    """Say which packages an app adds to a set, and how big they are."""
+    """Describe the packages that an app adds to a set, and their size."""
     there = {artifact.name for artifact in bare.artifacts}
     added = [artifact for artifact in found.artifacts if artifact.name not in there]
     first = next((each for each in found.artifacts if each.name == app.names[0]), None)
@@ -117,11 +117,11 @@ def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
 
 
 def find(row: RocmSet, context: Context) -> Found:
-    """Find the packages that a set consists of today.
+    """Find the packages that a set consists of at present.
 
     Raises:
-        FetchError: An index cannot be fetched, or cannot be trusted.
-        NotAvailable: The index lacks something that the set needs.
+        FetchError: An index cannot be downloaded or is not trusted.
+        NotAvailable: The index lacks a package that the set needs.
     """
     matrix, home = context.matrix, context.home
     settings = apt_settings()
@@ -129,14 +129,16 @@ def find(row: RocmSet, context: Context) -> Found:
     network = replace(network, proxy=network.proxy or settings.http_proxy)
     repos = [matrix.repos[name] for name in matrix.channels[row.channel].repos]
     indices = [open_index(repo, row, home, network, settings, context.max_age_s) for repo in repos]
-    kept = home.indices / "closures" / f"{_question(row, matrix, indices)}.json"
+    kept = home.indices / "closures" / f"{_cache_key(row, matrix, indices)}.json"
     try:
         found = from_plain(Found, parse_json(read_sealed(kept, home.key), str(kept)), str(kept))
     except (OSError, DataError):
         found = _resolve(row, matrix, indices)
         kept.parent.mkdir(exist_ok=True)
         write_sealed(kept, json.dumps(to_plain(found)).encode(), home.key)
-    reason = "rocenv is offline" if network.is_offline else "this machine's apt is set not to check that"
+    reason = (
+        "rocenv is offline" if network.is_offline else "this machine's apt does not check the date either"
+    )
     return structs.replace(found, notes=(*found.notes, *_notes(indices, reason)))
 
 
@@ -152,7 +154,7 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
             yield f"{why}; the index of {index.repo.name} is from {shown(index.state.base)} instead"
 
 
-def _question(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
+def _cache_key(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
     """Hash everything that the closure depends on."""
     said = {
         "form": 4,
@@ -170,7 +172,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
     roots = tuple((Relation(name),) for name in row.packages)
     patterns = matrix.keep_out_patterns
     library = matrix.c_library[0].package
-    # What a row asks for by its name has a use there: Blender runs Python inside.
+    # Keep what a row names explicitly: Blender runs Python inside.
     packages = closure(roots, lists, (*patterns, library), row.packages)
     demands = (*demands_on(packages, library), row.glibc or "0")
     glibc = upstream(max(demands, key=version_key))
@@ -185,7 +187,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
 
 def _artifact(package: Package, base: str) -> Artifact:
     if re.fullmatch("[0-9a-f]{64}", package.sha256) is None or not package.filename:
-        raise NotAvailable(f"{package} has no sha256 or no file in the index")
+        raise NotAvailable(f"{package} has no sha256 or no file name in the index")
     return Artifact(
         kind="deb",
         name=package.name,

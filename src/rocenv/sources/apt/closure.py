@@ -1,8 +1,8 @@
-"""The dependency closure of some packages: pure, complete, and deterministic.
+"""Compute the dependency closure of packages; pure, complete and deterministic.
 
-A depth-first search with backtracking finds a set wherever one exists. It prefers, in this order: a package
-that is already chosen; the packager's first alternative; a real package to one that only provides the name;
-the repository named first; the newest version; the first name of the alphabet.
+A depth-first search with backtracking finds a set if one exists. It prefers, in this order: packages already
+chosen; the packager's first alternative; real packages over virtual ones; the first repository; the newest
+version; the alphabetically first name.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from rocenv.sources.apt.control import Clause, Package, Relation
 
-    _Want = tuple[Clause, Package | None]  # a need and whose it is; None = it was asked for
+    _Want = tuple[Clause, Package | None]  # a dependency and the package that has it; None = requested
 
 
 class Index(Protocol):
-    """What a repository offers."""
+    """The packages that a repository offers."""
 
     def named(self, name: str) -> Sequence[Package]:
-        """List the packages of that name."""
+        """List the packages with this name."""
         ...
 
     def providing(self, name: str) -> Sequence[Package]:
-        """List the packages of other names that say they provide it."""
+        """List packages with other names that provide this name."""
         ...
 
 
@@ -40,7 +40,9 @@ class _Search:
     keep_out: tuple[str, ...]
     keep_in: frozenset[str] = frozenset()
     chosen: dict[str, Package] = field(default_factory=dict)
-    hopeless: set[Package] = field(default_factory=set)  # need what nothing offers, whatever else is chosen
+    hopeless: set[Package] = field(
+        default_factory=set
+    )  # packages that can never be installed, whatever else is chosen
     blame: str = ""
     deepest: int = -1
 
@@ -51,17 +53,16 @@ def closure(
     keep_out: Sequence[str],
     keep_in: Collection[str] = (),
 ) -> tuple[Package, ...]:
-    """Choose the packages that `roots` need, themselves included, sorted by name.
+    """Choose the packages that `roots` need, including themselves, sorted by name.
 
     Args:
-        roots: What is asked for.
-        indices: Where to look, the preferred one first.
-        keep_out: Name patterns of packages that a prefix has no use for. A need that one of them would meet
-            counts as met.
-        keep_in: Names that are not kept out, whatever the patterns say.
+        roots: The requested packages.
+        indices: Where to search, in order of preference.
+        keep_out: Name patterns of packages that prefixes do not need; dependencies on them count as met.
+        keep_in: Names that are never excluded.
 
     Raises:
-        NotAvailable: No choice meets every need.
+        NotAvailable: No choice meets every dependency.
     """
     search = _Search(indices, tuple(keep_out), frozenset(keep_in))
     wanted: tuple[_Want, ...] = tuple((clause, None) for clause in roots)
@@ -71,7 +72,7 @@ def closure(
 
 
 def demands_on(packages: Sequence[Package], name: str) -> tuple[str, ...]:
-    """List the versions that `packages` ask of `name` as a lower bound, unsorted."""
+    """List the minimum versions of `name` that `packages` require, unsorted."""
     return tuple(
         relation.version
         for package in packages
@@ -82,7 +83,7 @@ def demands_on(packages: Sequence[Package], name: str) -> tuple[str, ...]:
 
 
 def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
-    """Meet every wanted clause; on False, `search.chosen` is as it was."""
+    """Satisfy all wanted clauses; on False, `search.chosen` is unchanged."""
     position = 0
     while position < len(wanted):
         clause, _ = wanted[position]
@@ -107,7 +108,7 @@ def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
         search.deepest = len(search.chosen)
         search.blame = _why_not(clause, whose, search)
     if search.hopeless.issuperset(offered):
-        # No other choice made before can help, so they need not all be tried.
+        # No earlier choice can help, so do not try them all.
         if whose is None:
             raise NotAvailable(search.blame)
         search.hopeless.add(whose)
@@ -115,10 +116,10 @@ def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
 
 
 def _kept_out(clause: Clause, search: _Search) -> bool:
-    return any(_is_out(relation.name, search) for relation in clause)
+    return any(_is_excluded(relation.name, search) for relation in clause)
 
 
-def _is_out(name: str, search: _Search) -> bool:
+def _is_excluded(name: str, search: _Search) -> bool:
     return name not in search.keep_in and any(
         fnmatch.fnmatchcase(name, pattern) for pattern in search.keep_out
     )
@@ -134,7 +135,7 @@ def _meets(package: Package, relation: Relation) -> bool:
     for provided in package.provides:
         if provided.name != relation.name:
             continue
-        # A name provided without a version meets only a relation without one.
+        # A name provided without a version satisfies only a relation without one.
         if relation.operator == "":
             return True
         if provided.operator == "=" and satisfies(provided.version, relation.operator, relation.version):
@@ -143,7 +144,7 @@ def _meets(package: Package, relation: Relation) -> bool:
 
 
 def _offered(clause: Clause, search: _Search) -> list[Package]:
-    """List the packages that meet a clause and could ever be chosen, the preferred one first."""
+    """List packages that satisfy a clause and could be chosen, preferred first."""
     return [
         package
         for relation in clause
@@ -152,7 +153,9 @@ def _offered(clause: Clause, search: _Search) -> list[Package]:
             *(index.providing(relation.name) for index in search.indices),
         )
         for package in _in_order(packages)
-        if _meets(package, relation) and package not in search.hopeless and not _is_out(package.name, search)
+        if _meets(package, relation)
+        and package not in search.hopeless
+        and not _is_excluded(package.name, search)
     ]
 
 
@@ -162,7 +165,7 @@ def _in_order(packages: Sequence[Package]) -> list[Package]:
 
 
 def _fits(package: Package, chosen: dict[str, Package]) -> bool:
-    """Whether a package can stand beside the chosen ones."""
+    """Whether a package is compatible with the chosen ones."""
     if package.name in chosen:
         return False
     for other in chosen.values():
@@ -183,5 +186,5 @@ def _why_not(clause: Clause, whose: Package | None, search: _Search) -> str:
             for package in (*index.named(relation.name), *index.providing(relation.name))
         }
     )
-    offered = f"the index has {', '.join(found[:4])}" if found else "the index has no such package"
-    return f"`{text}`, needed by {whose or 'the set itself'}, cannot be met: {offered}"
+    offered = f"the index has {', '.join(found[:4])}" if found else "the index has none"
+    return f"`{text}`, needed by {whose or 'the set itself'}, is not available: {offered}"

@@ -1,4 +1,4 @@
-"""`Packages` lists: their stanzas, and what those say about other packages.
+"""Parse the stanzas of `Packages` lists and their dependency fields.
 
 Source: deb-control(5), deb822(5), Debian Policy 7
 """
@@ -30,7 +30,7 @@ _RELATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One alternative of a dependency: a package name, perhaps with a bound on its version."""
+    """One alternative of a dependency: a package name, optionally with a version bound."""
 
     name: str
     operator: str = ""
@@ -40,18 +40,18 @@ class Relation:
         return f"{self.name} ({self.operator} {self.version})" if self.operator else self.name
 
 
-Clause = tuple[Relation, ...]  # alternatives, the packager's favourite first
+Clause = tuple[Relation, ...]  # alternatives, the packager's preference first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """One package of an index."""
+    """A package in an index."""
 
     name: str
     version: str
-    depends: tuple[Clause, ...] = ()  # Pre-Depends included
-    conflicts: tuple[Relation, ...] = ()  # Breaks included
-    provides: tuple[Relation, ...] = ()  # with operator "=" where the provided version is named
+    depends: tuple[Clause, ...] = ()  # including Pre-Depends
+    conflicts: tuple[Relation, ...] = ()  # including Breaks
+    provides: tuple[Relation, ...] = ()  # with operator "=" if the provided version is stated
     filename: str = ""
     sha256: str = ""
     size_bytes: int = 0
@@ -63,7 +63,7 @@ class Package:
 
 
 def parse_fields(stanza: str) -> dict[str, str]:
-    """Parse one stanza: names in lower case, continued lines joined by newlines."""
+    """Parse one stanza: lowercase names, continuation lines joined by newlines."""
     fields: dict[str, str] = {}
     name = ""
     for line in stanza.splitlines():
@@ -78,21 +78,21 @@ def parse_fields(stanza: str) -> dict[str, str]:
 
 
 def seconds_of(date: str) -> float:
-    """Parse a date of a release file into seconds since 1970; raise ValueError if it is none."""
-    from email.utils import parsedate_to_datetime  # late: most commands read no index anew
+    """Parse a date of a release file into seconds since 1970; raises ValueError."""
+    from email.utils import parsedate_to_datetime  # imported late: most commands use the cached index
 
     try:
         parsed = parsedate_to_datetime(date.strip())
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp()
     except (TypeError, OverflowError) as error:
-        raise ValueError(f"`{date}` is no date") from error
+        raise ValueError(f"`{date}` is not a valid date") from error
 
 
 def parse_package(stanza: str, repo: str) -> Package:
-    """Parse the stanza of a package; raise ValueError if it is damaged."""
+    """Parse the stanza of a package; raises ValueError if it is damaged."""
     fields = parse_fields(stanza)
     if not fields.get("package") or not fields.get("version"):
-        raise ValueError("a package without a name or a version")
+        raise ValueError("a package has no name or no version")
     clauses = parse_clauses(fields.get("pre-depends", "")) + parse_clauses(fields.get("depends", ""))
     against = parse_clauses(fields.get("conflicts", "")) + parse_clauses(fields.get("breaks", ""))
     return Package(
@@ -110,10 +110,7 @@ def parse_package(stanza: str, repo: str) -> Package:
 
 
 def parse_clauses(text: str) -> tuple[Clause, ...]:
-    """Parse a dependency field, leaving out relations that do not apply to this architecture.
-
-    Raises ValueError if a relation cannot be understood.
-    """
+    """Parse a dependency field, without relations for other architectures; raises ValueError."""
     parts = (part for part in text.replace("\n", " ").split(",") if part.strip())
     clauses = (tuple(filter(None, map(_relation, part.split("|")))) for part in parts)
     return tuple(clause for clause in clauses if clause)
@@ -126,7 +123,7 @@ def _relation(text: str) -> Relation | None:
     if match["only"] and not _applies(match["only"]):
         return None
     operator = {"<": "<=", ">": ">="}.get(match["operator"] or "", match["operator"] or "")
-    # What must be of another architecture is nothing that this index offers.
+    # This index offers no packages of other architectures.
     foreign = match["arch"] not in (None, "any", "native", "all", "amd64")
     name = f"{match['name']}:{match['arch']}" if foreign else match["name"]
     return Relation(name, operator, match["version"] or "")
@@ -148,12 +145,12 @@ UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 class Lists:
-    """The packages of one repository by name. A stanza is parsed only if it is asked for: there are 60,000.
+    """The packages of one repository by name; of its 60,000 stanzas, only requested ones are parsed.
 
-    Each file is kept under its sha256, and has another name in the repository.
+    Files are stored under their sha256 and have other names in the repository.
 
     Raises:
-        FetchError: A list is not there or is damaged.
+        FetchError: A list is missing or damaged.
     """
 
     def __init__(self, repo: str, files: Iterable[tuple[Path, str]]) -> None:
@@ -163,11 +160,11 @@ class Lists:
         self._providers: dict[str, list[tuple[int, int]]] | None = None
 
     def named(self, name: str) -> list[Package]:
-        """List the packages of that name."""
+        """List the packages with this name."""
         return self._parse(self._named.get(name, []))
 
     def providing(self, name: str) -> list[Package]:
-        """List the packages that say they provide `name`."""
+        """List the packages that provide `name`."""
         if self._providers is None:
             self._providers = self._places(rb"^Provides: *(.+(?:\n[ \t].+)*)", self._names)
         return self._parse(self._providers.get(name, []))
@@ -175,7 +172,7 @@ class Lists:
     def _places(
         self, pattern: bytes, names: Callable[[bytes], list[str]]
     ) -> dict[str, list[tuple[int, int]]]:
-        """Map each name in a field to the numbers of texts and the places in them."""
+        """Map each name in a field to file numbers and offsets."""
         found: dict[str, list[tuple[int, int]]] = {}
         for number, text in enumerate(self._texts):
             for match in re.finditer(pattern, text, re.MULTILINE):
@@ -208,18 +205,20 @@ class Lists:
 
 
 def _unpacked(path: Path, name: str) -> bytes:
-    again = ("repeat the command to download it again",)
+    again = ("run the command again to download it",)
     try:
         packed = path.read_bytes()
-    except OSError as error:  # another rocenv has just put a newer one in its place
-        raise FetchError(f"cannot read the kept index `{path}`", hints=again, code="index-damaged") from error
+    except OSError as error:  # another rocenv has just replaced it
+        raise FetchError(
+            f"cannot read the cached index `{path}`", hints=again, code="index-damaged"
+        ) from error
     if hashlib.sha256(packed).hexdigest() != path.name:
         path.unlink(missing_ok=True)
         raise FetchError(
-            f"the kept index `{path}` is damaged; it was removed", hints=again, code="index-damaged"
+            f"the cached index `{path}` was damaged and has been removed", hints=again, code="index-damaged"
         )
     suffix = "." + name.rpartition(".")[2] if "." in name.rpartition("/")[2] else ""
     try:
         return UNPACKERS[suffix](packed)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise FetchError(f"the list `{name}` cannot be unpacked: {error}", code="index-damaged") from error
+        raise FetchError(f"cannot unpack the list `{name}`: {error}", code="index-damaged") from error

@@ -1,7 +1,7 @@
-"""A repository's package index: fetched, its signature and hashes checked, and kept.
+"""Download, verify and cache a repository's package index.
 
-The order of trust: a pinned or distribution key signs `InRelease`; that names the hash of `Packages`; that
-names the hash of each package. Nothing is believed before the link above it held.
+The chain of trust: a pinned or distribution key signs `InRelease`, which lists the hash of `Packages`, which
+lists the hash of each package. Each link is verified before the next one is used.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ if TYPE_CHECKING:
     from rocenv.net import Network, Response
     from rocenv.sources.apt.mirrors import Settings
 
-# A line of what `InRelease` lists; the hash becomes the name of a file.
+# An entry of `InRelease`; the hash becomes a file name.
 _LISTED = re.compile(r"[0-9a-fA-F]{64}\s+[0-9]{1,18}\s+\S+")
 _DAY_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One suite of a repository, with what is needed to trust it."""
+    """One suite of a repository, and how to verify it."""
 
-    base: str  # may be symbolic, `debian:`; the network knows what it stands for
+    base: str  # may be symbolic, such as `debian:`, which the network resolves
     suite: str
     components: tuple[str, ...]
     keyrings: tuple[bytes, ...]
     fingerprints: tuple[str, ...]
-    remedy: str  # for a missing key
-    mirrors: tuple[str, ...] = ()  # where it may be had now, as real addresses
-    dateless: tuple[str, ...] = ()  # bases that the machine's apt may use though their index has run out
-    undated: tuple[str, ...] = ()  # bases that it may use though their index is dated in the future
-    max_age_s: float = 0  # an index older than that has run out, whatever it says; 0 = none has
+    remedy: str  # hint for a missing key
+    mirrors: tuple[str, ...] = ()  # its current mirrors, as real addresses
+    dateless: tuple[str, ...] = ()  # bases whose expired indices the machine's apt accepts
+    undated: tuple[str, ...] = ()  # bases whose indices from the future it accepts
+    max_age_s: float = 0  # older indices have expired, whatever they say; 0 = no limit
 
     @property
     def title(self) -> str:
-        """How messages call it."""
+        """The name used in messages."""
         return f"the index of `{self.suite}` in `{self.base}`"
 
 
 class ListFile(Value, frozen=True, kw_only=True):
-    """One `Packages` file: its name below the suite, and what it must be."""
+    """One `Packages` file: its name relative to the suite, size and hash."""
 
     path: str
     sha256: str
@@ -86,62 +86,62 @@ class ListFile(Value, frozen=True, kw_only=True):
 
 
 class State(Value, frozen=True, kw_only=True):
-    """What is kept of a checked index."""
+    """The stored state of a verified index."""
 
-    base: str  # where it was had, a real address
+    base: str  # real address that served it
     etag: str
-    checked_s: float  # when the mirror was last asked, seconds since 1970
+    checked_s: float  # when the mirror was last asked, in seconds since 1970
     files: tuple[ListFile, ...]
-    valid_until_s: float = 0  # seconds since 1970; 0 = it never expires
-    passed_over: tuple[str, ...] = ()  # why addresses tried before `base` did not serve
-    date_s: float = 0  # when it was made, seconds since 1970: the newest that was ever accepted here
-    mirrors: tuple[str, ...] = ()  # of the place when the mirror was last asked
-    by_hash: bool = False  # whether the mirror has each list under its hash too
-    older: str = ""  # what the mirror offered instead when it was last asked, as a clause
+    valid_until_s: float = 0  # seconds since 1970; 0 = never
+    passed_over: tuple[str, ...] = ()  # why addresses tried before `base` failed
+    date_s: float = 0  # the newest creation date accepted so far, in seconds since 1970
+    mirrors: tuple[str, ...] = ()  # mirrors of the place at the last check
+    by_hash: bool = False  # the mirror also has each list under its hash
+    older: str = ""  # what the mirror offered instead at the last check, as a clause
 
     @property
     def has_expired(self) -> bool:
-        """Whether it is no longer valid, by its own date."""
+        """Whether it has expired by its own date."""
         return 0 < self.valid_until_s < time.time()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """A repository's checked index on this machine."""
+    """A repository's verified index on this machine."""
 
     repo: Repo
     folder: Path
-    base: str  # of the packages: the address that holds everywhere, where there is one
+    base: str  # of the packages: the permanent address, if there is one
     state: State
 
     @property
     def files(self) -> list[tuple[Path, str]]:
-        """Where each list is kept, and its name in the repository."""
+        """The path of each list and its name in the repository."""
         return [(self.folder / file.sha256, file.path) for file in self.state.files]
 
 
 def open_index(
     repo: Repo, row: RocmSet, home: Home, network: Network, settings: Settings, max_age_s: float
 ) -> Index:
-    """Open the checked index of a repository, as the set of `row` uses it; see `refresh`."""
+    """Open the verified index of a repository as the set of `row` uses it; see `refresh`."""
     mirrors = mirrors_of(repo)
     network = with_mirrors(repo, mirrors, network)
     base = fill(repo.base, {"apt_dir": row.apt_dir})
     suite = repo.suite or (own_release() if base == HOST else row.suite)
     if not suite:
         raise FetchError(
-            f"the packages of `{row.channel}` need those of a Debian or Ubuntu release, and "
-            "`/etc/os-release` of this machine names none",
+            f"the packages of `{row.channel}` need a Debian or Ubuntu release, but "
+            "`/etc/os-release` of this machine names neither",
             code="no-mirror",
         )
     bases = network.candidates(join(base, "dists/"))
     if not bases:
         raise FetchError(
-            f"this machine's apt knows no mirror for `{repo.name}`",
-            hints=(f"name one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
+            f"this machine's apt has no mirror for `{repo.name}`",
+            hints=(f"configure one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
             code="no-mirror",
         )
-    # Without the mirrors, so that a change of mirrors does not make an older index acceptable.
+    # Exclude the mirrors, so that changing them does not make an older index acceptable.
     identity = hashlib.sha256(f"{base} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
     folder = home.indices / f"{repo.name}-{identity}"
     place = Place(
@@ -152,7 +152,7 @@ def open_index(
         fingerprints=repo.fingerprints,
         remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
         if repo.keyrings
-        else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
+        else f"download the key again after `rocenv cache clear indices`; it comes from {repo.key_url}",
         mirrors=tuple(map(shown, bases)),
         dateless=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_dateless),
         undated=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_undated),
@@ -163,7 +163,7 @@ def open_index(
 
 
 def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
-    """Download the key of a repository; only one with a pinned fingerprint is ever kept."""
+    """Download the key of a repository; only a key with a pinned fingerprint is stored."""
     kept = folder / "key"
     with contextlib.suppress(OSError):
         return read_file(kept, KEY_BYTES)
@@ -171,7 +171,7 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
     if not fingerprints_in(answer.body) & frozenset(repo.fingerprints):
         raise FetchError(
             f"`{shown(answer.url)}` is not the key of `{repo.name}`, {' or '.join(repo.fingerprints)}",
-            hints=("a mirror or proxy may have changed it; or the key is a new one: upgrade rocenv",),
+            hints=("a mirror or proxy may have changed it, or its owner has a new key: upgrade rocenv",),
             code="signature",
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -182,14 +182,14 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
 def refresh(
     place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float, key_file: Path
 ) -> State:
-    """Ensure that an index is at most `max_age_s` old, asking the mirror if need be.
+    """Ensure that an index is at most `max_age_s` old, asking the mirror if necessary.
 
-    Offline, what is kept is taken however old it is. It is also taken where a mirror offers something older.
-    `folder` holds checked files, and is the place's own. What was checked is sealed with `key_file`.
+    Offline, or if a mirror offers an older one, the stored index is used regardless of its age. `folder`
+    contains verified files of this place only. The state is sealed with `key_file`.
 
     Raises:
-        FetchError: It cannot be fetched, its signature is invalid, it is another suite's, it has expired, or
-            is older than one that was accepted before and is not kept any more.
+        FetchError: The index cannot be downloaded, has an invalid signature, belongs to another suite, has
+            expired, or is older than one accepted before that is no longer stored.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
@@ -199,21 +199,21 @@ def refresh(
         return kept
     if network.is_offline and last is None and state_file.exists():
         raise FetchError(
-            f"{place.title} was kept by an older rocenv, or in another home, so it does not count",
-            hints=("run the same command once without `--offline` and ROCENV_OFFLINE",),
+            f"{place.title} was cached by an older rocenv or in another home, so it is ignored",
+            hints=("run the command once without `--offline` and ROCENV_OFFLINE",),
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
-    # Mirrors copied from each other have the same ETags: of several, it would be unknown which one answered.
+    # Copied mirrors share ETags, so with several it would be unclear which one answered.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
     answer = network.get(address, etag=kept.etag if kept and is_known else "", limit_bytes=RELEASE_BYTES)
     if kept and answer.unchanged:
-        # A mirror that is held back answers so for ever.
+        # A mirror that is held back would answer like this forever.
         state = structs.replace(kept, checked_s=time.time(), older="")
     else:
-        state = _believed(place, answer)
+        state = _verified(place, answer)
         if last is not None and state.date_s < last.date_s:
-            state = _instead_of(place, state, last, kept)
+            state = _fallback(place, state, last, kept)
     _require_valid(place, state, settings)
     _fetch_lists(place, folder, network, state)
     write_sealed(state_file, json.dumps(to_plain(state)).encode(), key_file)
@@ -232,13 +232,13 @@ def _last_state(path: Path, key_file: Path) -> State | None:
 
 
 def _is_fresh(place: Place, kept: State, max_age_s: float) -> bool:
-    # A change of mirrors takes effect at once.
+    # A change of mirrors takes effect immediately.
     is_asked = kept.mirrors == place.mirrors
     return is_asked and not kept.has_expired and 0 <= time.time() - kept.checked_s < max_age_s
 
 
-def _believed(place: Place, answer: Response) -> State:
-    """Check who signed an `InRelease`, and what it is the index of."""
+def _verified(place: Place, answer: Response) -> State:
+    """Verify the signature and suite of an `InRelease`."""
     text = verified_text(
         answer.body, place.keyrings, place.fingerprints, what=place.title, remedy=place.remedy
     )
@@ -262,14 +262,14 @@ def _believed(place: Place, answer: Response) -> State:
 
 
 def _require_suite(place: Place, fields: dict[str, str], answer: Response) -> None:
-    """Raise FetchError unless an index says that it is the one that was asked for."""
+    """Raise FetchError unless an index states the requested suite."""
     names = [fields[name] for name in ("suite", "codename") if fields.get(name)]
-    stated = " or ".join(f"`{name}`" for name in names) or "a suite without a name"
-    # `buster/updates` calls itself `buster`, as apt allows too.
+    stated = " or ".join(f"`{name}`" for name in names) or "an unnamed suite"
+    # `buster/updates` calls itself `buster`, which apt also allows.
     if not {place.suite, place.suite.partition("/")[0]} & set(names):
         raise FetchError(
             f"`{shown(answer.url)}` is the index of {stated}, not of `{place.suite}`: the mirror is "
-            "misconfigured, or somebody serves other files",
+            "misconfigured or malicious",
             hints=(_other_mirror(place),),
             code="index-suite",
         )
@@ -285,16 +285,16 @@ def _seconds_in(place: Place, fields: dict[str, str], name: str) -> float:
         ) from error
 
 
-def _instead_of(place: Place, older: State, last: State, kept: State | None) -> State:
-    """Take what is kept instead of an older index; raise FetchError if nothing is kept."""
+def _fallback(place: Place, older: State, last: State, kept: State | None) -> State:
+    """Return the stored index instead of an older one; raise FetchError if there is none."""
     offered, accepted = (day_of(state.date_s, exact=True) for state in (older, last))
     text = (
-        f"`{shown(older.base)}` offers {place.title} of {offered}, older than the one of {accepted} that "
+        f"`{shown(older.base)}` offers {place.title} from {offered}, older than the one from {accepted} that "
         "rocenv accepted before"
     )
     if kept is None:
         raise FetchError(
-            f"{text}: the mirror is out of date, or somebody serves an old index",
+            f"{text}: the mirror is outdated or malicious",
             hints=(
                 f"try again later, or {_other_mirror(place)}",
                 "to accept the older index: `rocenv cache clear indices`",
@@ -313,7 +313,7 @@ def _instead_of(place: Place, older: State, last: State, kept: State | None) -> 
 
 
 def _require_valid(place: Place, state: State, settings: Settings) -> None:
-    """Raise FetchError where apt would refuse the index because of its dates."""
+    """Raise FetchError if apt would reject the index because of its dates."""
     clock = "check this machine's clock: `date`"
     if state.date_s > time.time() + CLOCK_SKEW_S and settings.check_date and state.base not in place.undated:
         raise FetchError(
@@ -325,7 +325,7 @@ def _require_valid(place: Place, state: State, settings: Settings) -> None:
     if state.has_expired and settings.check_valid_until and state.base not in place.dateless:
         raise FetchError(
             f"{place.title} from `{shown(state.base)}` expired on {day_of(state.valid_until_s)}: "
-            "the mirror is no longer updated, or somebody serves old files",
+            "the mirror is outdated or malicious",
             hints=(clock, f"or {_other_mirror(place)}"),
             code="index-expired",
         )
@@ -336,7 +336,7 @@ def _other_mirror(place: Place) -> str:
 
 
 def day_of(seconds: float, *, exact: bool = False) -> str:
-    """Format the day of a time, in UTC; with the second if `exact`."""
+    """Format the UTC day of a time; with `exact`, include the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC" if exact else "%Y-%m-%d", time.gmtime(seconds))
 
 
@@ -365,10 +365,10 @@ def _fetch_lists(place: Place, folder: Path, network: Network, state: State) -> 
             size = len(answer.body)
             why = f"its sha256 is {actual}, not {listed.sha256}"
             if size < listed.size_bytes:
-                why = f"it is truncated or another file, with {size} of {listed.size_bytes} bytes"
+                why = f"it is truncated or another file: {size} of {listed.size_bytes} bytes"
             raise FetchError(
-                f"`{shown(answer.url)}` is not what {place.title} says: {why}",
-                hints=("the mirror may be in the middle of an update: try again in some minutes",),
+                f"`{shown(answer.url)}` does not match {place.title}: {why}",
+                hints=("the mirror may be updating; try again in a few minutes",),
                 code="hash-mismatch",
             )
         write_atomic(kept, answer.body)
@@ -376,11 +376,11 @@ def _fetch_lists(place: Place, folder: Path, network: Network, state: State) -> 
 
 def _get_list(url: str, listed: ListFile, network: Network, *, by_hash: bool) -> Response:
     if by_hash:
-        # Under its hash a list stays what it was even while the mirror moves to the next one.
+        # Under its hash, a list stays the same even while the mirror is updated.
         try:
             return network.get(f"{url.rpartition('/')[0]}/by-hash/SHA256/{listed.sha256}", hashed=True)
         except FetchError as error:
-            # Some mirrors leave these out; whatever comes under the plain name must have the same hash.
+            # Some mirrors lack these files; the plain name must have the same hash.
             if error.code != "gone":
                 raise
     return network.get(url, hashed=True)

@@ -1,7 +1,7 @@
-"""What the machine's own apt knows: the mirrors of its distribution, its keyrings, and two of its settings.
+"""Read this machine's apt configuration: mirrors of its distribution, keyrings, and two settings.
 
-A distribution's mirror is taken from here and nowhere else, so that what works for the machine's owner works
-for rocenv. Both forms of source lists are read: one-line `*.list` and deb822 `*.sources`.
+Distribution mirrors come only from here, so whatever works for apt works for rocenv. Both source list formats
+are supported: one-line `*.list` and deb822 `*.sources`.
 
 Source: sources.list(5), apt.conf(5), apt-transport-mirror(1)
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.releases import Repo
     from rocenv.net import Network
 
-# Bases that stand for mirrors which apt names: those of Debian, and of the machine's own release.
+# Symbolic bases for mirrors that apt knows: Debian's, and the machine's own release.
 DEBIAN = "debian:"
 HOST = "host:"
 ARCHITECTURE = "amd64"
@@ -43,19 +43,19 @@ _ONE_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One suite of one mirror, as the machine's apt knows it."""
+    """One suite of one mirror in the machine's apt sources."""
 
     uri: str  # without a trailing slash
     suite: str
     components: tuple[str, ...]
-    signed_by: tuple[str, ...] = ()  # paths of keyrings, fingerprints, or a key; () = apt's own keyrings
-    is_dateless: bool = False  # its index is used though it has run out
-    is_undated: bool = False  # its index is used even if it is dated in the future; implies the former
+    signed_by: tuple[str, ...] = ()  # keyring paths, fingerprints, or a key; () = apt's own keyrings
+    is_dateless: bool = False  # accept an expired index
+    is_undated: bool = False  # accept an index dated in the future; implies the former
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The machine's apt settings for checking and reaching mirrors."""
+    """The machine's apt settings for verifying and reaching mirrors."""
 
     check_valid_until: bool = True
     check_date: bool = True
@@ -82,17 +82,17 @@ def relocated(lock: Lock, context: Context) -> Lock:
 
 
 def addresses(repo: Repo, network: Network) -> tuple[str, ...]:
-    """List the bases of a distribution's repository on this machine, those that the user set first."""
+    """List the bases of a distribution's repository on this machine; user settings come first."""
     return with_mirrors(repo, mirrors_of(repo), network).candidates(repo.base)
 
 
 def join(base: str, path: str) -> str:
-    """Join a base, which may be symbolic, and a path below it."""
+    """Join a base, which may be symbolic, and a relative path."""
     return base + path if base.endswith(":") else f"{base.rstrip('/')}/{path}"
 
 
 def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Network:
-    """Add the mirrors that apt knows to a network, after those that the user set."""
+    """Add apt's mirrors to a network, after those that the user configured."""
     mirrors = dict(network.mirrors)
     both = (*mirrors.get(repo.base, ()), *(entry.uri for entry in entries))
     mirrors[repo.base] = tuple(dict.fromkeys(both))
@@ -100,20 +100,20 @@ def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Netw
 
 
 def is_symbolic(repo: Repo) -> bool:
-    """Whether the machine's apt decides where a repository is."""
+    """Whether the location of a repository comes from the machine's apt."""
     return repo.base in (DEBIAN, HOST)
 
 
 def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
-    """Find the entries of the machine's apt that are mirrors of a distribution.
+    """Find apt entries that are mirrors of a distribution.
 
-    Other archives use the same suite names. Their keys distinguish them: an entry that names one counts
-    only if the distribution has it too.
+    Other archives use the same suite names but different keys: an entry that names a key counts only if the
+    distribution has that key.
     """
     if not is_symbolic(repo):
         return ()
     found = entries_with(frozenset((own_release(),))) if repo.base == HOST else ()
-    # Who follows `stable` names no release, and the mirror has it all the same.
+    # Users who track `stable` name no release, but the mirror still has it.
     found = found or entries_with(frozenset(repo.suites_known))
     return tuple(entry for entry in found if _has_key_of(repo, entry))
 
@@ -123,7 +123,7 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
         return True
     known = frozenset[str]().union(*map(fingerprints_in, keyrings(repo)))
     if not entry.signed_by:
-        return bool(known)  # on a machine of another distribution, `stable` is somebody else's
+        return bool(known)  # on another distribution's machine, `stable` means something else
     named = set[str]()
     for word in entry.signed_by:
         if word.startswith("/"):
@@ -134,18 +134,18 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
 
 
 def own_release() -> str:
-    """The code name of the machine's release; "" where it names none."""
+    """Return the codename of the machine's release; "" if it has none."""
     match = re.search(r"^VERSION_CODENAME=(.*)$", read_text("/etc/os-release") or "", re.MULTILINE)
     return match[1].strip().strip('"') if match else ""
 
 
 def keyrings(repo: Repo) -> tuple[bytes, ...]:
-    """Read the keyrings of a repository that this machine has."""
+    """Read the keyrings of a repository that exist on this machine."""
     return tuple(ring for ring in map(keyring_bytes, repo.keyrings) if ring is not None)
 
 
 def keyring_bytes(path: str) -> bytes | None:
-    """Read a keyring of the examined machine; None where that fails."""
+    """Read a keyring of the examined machine; None if that fails."""
     try:
         return machine_path(path).read_bytes()
     except OSError:
@@ -156,7 +156,7 @@ def keyring_bytes(path: str) -> bytes | None:
 
 
 def entries_with(suites: frozenset[str]) -> tuple[Entry, ...]:
-    """Find one entry for each mirror that carries one of `suites`, in the machine's order."""
+    """Find one entry per mirror that carries one of `suites`, in the machine's order."""
     by_uri: dict[str, Entry] = {}
     for entry in all_entries():
         if entry.suite in suites and "main" in entry.components:
@@ -182,7 +182,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """List the addresses behind a URI: Debian's cloud images name a file that lists mirrors."""
+    """List the addresses for a URI: Debian's cloud images name a file that lists mirrors."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]
@@ -246,7 +246,7 @@ def _is_for_us(architectures: list[str]) -> bool:
 def _signed_by(value: str) -> tuple[str, ...]:
     if "-----BEGIN" not in value:
         return tuple(value.split())
-    # A dot stands for an empty line. Source: deb822(5)
+    # A dot represents an empty line. Source: deb822(5)
     return ("\n".join("" if line == "." else line for line in value.strip().splitlines()),)
 
 
@@ -254,7 +254,7 @@ def _signed_by(value: str) -> tuple[str, ...]:
 
 
 def apt_settings() -> Settings:
-    """Ask apt for its settings; where there is no apt, its defaults."""
+    """Ask apt for its settings, or use its defaults if apt is missing."""
     values = dict(re.findall(r'^(\S+) "([^"]*)";$', _apt_dump(), re.MULTILINE))
     until, date = (
         values.get(f"Acquire::{name}", "true").lower() not in _NO

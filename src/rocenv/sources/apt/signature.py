@@ -1,8 +1,8 @@
-"""Whether a repository's `InRelease` was signed by whom it must be: an error where that cannot be shown.
+"""Verify the signature of a repository's `InRelease`.
 
-Sequoia decides. It refuses a key that vouches for itself by SHA-1, as AMD's does. Where such a key is pinned
-by its fingerprint, no vouching is needed, and `gpgv` decides if it is installed; it is asked about such keys
-only. Neither accepts a signature from the future, or of a key that had expired when it signed.
+Sequoia does the verification. It rejects a key whose own signature uses SHA-1, as AMD's does. If such a key
+is pinned by fingerprint, its own signature does not matter, and `gpgv` verifies instead if installed; it is
+used for such keys only. Neither accepts a signature from the future, or one made after the key expired.
 
 Source: https://github.com/ROCm/legacy-rocm-build/issues/5619
 """
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-# Of files that nothing vouches for yet: a verifier takes a thousand times the memory of a hostile signature.
-RELEASE_BYTES = 1 << 20  # Debian's have 0.2 MB, Ubuntu's 0.3 MB
-KEY_BYTES = 1 << 16  # Debian's whole keyring has 56 kB, AMD's key 3 kB
-_SIGNATURE_BYTES = 1 << 14  # Debian's two have 2 kB
-# A line of the text itself that begins with a dash is escaped. Source: RFC 9580 7.1
+# Limits for unverified files: verifying a hostile signature takes a thousand times its size in memory.
+RELEASE_BYTES = 1 << 20  # Debian's is 0.2 MB, Ubuntu's 0.3 MB
+KEY_BYTES = 1 << 16  # Debian's whole keyring is 56 kB, AMD's key 3 kB
+_SIGNATURE_BYTES = 1 << 14  # Debian's two signatures have 2 kB
+# Lines of the text that start with a dash are escaped. Source: RFC 9580 7.1
 _BORDER = re.compile(rb"^-----.*$", re.MULTILINE)
 _BORDERS = [
     b"-----%s-----" % each
     for each in (b"BEGIN PGP SIGNED MESSAGE", b"BEGIN PGP SIGNATURE", b"END PGP SIGNATURE")
 ]
 
-CLOCK_SKEW_S = 30 * 60  # how far clocks may be apart; Sequoia's own tolerance
+CLOCK_SKEW_S = 30 * 60  # allowed clock difference; the same as Sequoia's
 _SOUND_HASHES = {b"8", b"9", b"10"}  # SHA-256, SHA-384, SHA-512. Source: RFC 4880 9.4
 
 
 def verified_text(
     signed: bytes, keyrings: Sequence[bytes], fingerprints: Sequence[str], *, what: str, remedy: str
 ) -> str:
-    """Extract the text of a clear-signed file that one of the trusted keys has signed.
+    """Return the text of a clear-signed file that a trusted key has signed.
 
-    Only what the signature covers is returned: text before or after the signed part is dropped.
+    Only the signed part is returned; text before or after it is dropped.
 
     Args:
         signed: The file.
-        keyrings: OpenPGP certificates, armoured or not, many in one or not.
-        fingerprints: Of the only certificates to trust, in capitals; empty = every one of the keyrings.
-        what: Names the file in the error.
-        remedy: What the user can do about a missing key.
+        keyrings: OpenPGP certificates, armoured or not, one or several per item.
+        fingerprints: The only trusted certificates, in uppercase; empty = all of the keyrings.
+        what: Names the file in errors.
+        remedy: A hint for a missing key.
 
     Raises:
         FetchError: There is no valid signature by a trusted key.
@@ -68,11 +68,11 @@ def verified_text(
     for keyring in keyrings:
         try:
             certificates += _certificates(keyring)
-        except Exception as error:  # pysequoia has kinds of its own for every damage
-            raise _refused(f"the keyring for {what} cannot be read: {_first_line(error)}", remedy) from error
+        except Exception as error:  # pysequoia raises different types for each kind of damage
+            raise _refused(f"cannot read the keyring for {what}: {_first_line(error)}", remedy) from error
     trusted = [cert for cert in certificates if not fingerprints or cert.fingerprint.upper() in fingerprints]
     if not trusted:
-        raise _refused(f"no key to check the signature of {what} with", remedy)
+        raise _refused(f"there is no key to verify {what}", remedy)
     try:
         result = pysequoia.verify(bytes=message, store=lambda _ids: trusted)
     except Exception as error:  # for damage and bad signatures alike
@@ -82,7 +82,7 @@ def verified_text(
             return text
         hints = [again, remedy]
         if unjudged and system_program("gpgv") is None:
-            hints.insert(0, "install `gpgv`: it accepts keys that are refused for their own SHA-1 signature")
+            hints.insert(0, "install `gpgv`: it accepts keys whose own signature uses SHA-1")
         if _is_of_the_future(message):
             hints.insert(0, "check this machine's clock: `date`")
         raise _refused(f"the signature of {what} is invalid: {_first_line(error)}", *hints) from error
@@ -96,10 +96,10 @@ def _refused(text: str, *hints: str) -> FetchError:
 
 
 def _message_in(signed: bytes) -> bytes:
-    """Cut out the one clear-signed message; raise ValueError with what is wrong, as a predicate."""
+    """Cut out the one clear-signed message; raises ValueError with a predicate."""
     borders = list(islice(_BORDER.finditer(signed), len(_BORDERS) + 1))
     if len(signed) > RELEASE_BYTES:
-        raise ValueError(f"has more than {RELEASE_BYTES >> 10} KiB")
+        raise ValueError(f"is larger than {RELEASE_BYTES >> 10} KiB")
     if [border[0].rstrip() for border in borders] != _BORDERS:
         raise ValueError("is not exactly one clear-signed message")
     begin, signature, end = borders
@@ -109,7 +109,7 @@ def _message_in(signed: bytes) -> bytes:
 
 
 def _is_of_the_future(message: bytes) -> bool:
-    """Whether it says so itself; it may not be true."""
+    """Whether the signature claims to be from the future; the claim may be false."""
     date = re.search(rb"^Date:(.*)$", message, re.MULTILINE)
     try:
         return date is not None and seconds_of(date[1].decode("ascii", "replace")) > time.time()
@@ -118,16 +118,16 @@ def _is_of_the_future(message: bytes) -> bool:
 
 
 def _vouches_by_sha1(certificate: Any) -> bool:
-    """Whether Sequoia cannot judge a certificate, since its own signature is made with SHA-1."""
+    """Whether Sequoia cannot judge a certificate because its own signature uses SHA-1."""
     try:
-        certificate.expiration  # noqa: B018 -- it looks for a signature that it accepts
-    except Exception as error:  # pysequoia has kinds of its own for every damage
+        certificate.expiration  # noqa: B018 -- this searches for an accepted signature
+    except Exception as error:  # pysequoia raises different types for each kind of damage
         return "SHA1 is not considered secure" in str(error)
     return False
 
 
 def _text_by_gpgv(message: bytes, trusted: Sequence[Any]) -> str | None:
-    """Extract the text with gpgv; None if it cannot prove the signature, or is not installed."""
+    """Return the text verified by gpgv; None if gpgv rejects the signature or is not installed."""
     program = system_program("gpgv")
     if program is None:
         return None
@@ -143,13 +143,13 @@ def _text_by_gpgv(message: bytes, trusted: Sequence[Any]) -> str | None:
 
 
 def _is_proof(status: bytes) -> bool:
-    """Whether gpgv reports only good signatures, each made before now and before its key expired.
+    """Whether gpgv reports only good signatures, all made before now and before their keys expired.
 
     Source: GnuPG, doc/DETAILS
     """
-    # EXPKEYSIG: the key has expired by now. Of a key that was revoked there is neither.
+    # EXPKEYSIG: the key has expired since. Revoked keys have neither line.
     good = re.findall(rb"^\[GNUPG:\] (?:GOODSIG|EXPKEYSIG) ", status, re.MULTILINE)
-    # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: when, and the hash
+    # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: time and hash
     valid = re.findall(rb"^\[GNUPG:\] VALIDSIG \S+ \S+ (\d+) (?:\S+ ){4}(\d+) ", status, re.MULTILINE)
     expired = map(int, re.findall(rb"^\[GNUPG:\] KEYEXPIRED (\d+)", status, re.MULTILINE))
     before = min([time.time() + CLOCK_SKEW_S, *expired])
@@ -159,10 +159,10 @@ def _is_proof(status: bytes) -> bool:
 
 
 def fingerprints_in(keyring: bytes) -> frozenset[str]:
-    """List the fingerprints of a keyring's certificates, in capitals; none where it cannot be read."""
+    """List the fingerprints of a keyring's certificates, in uppercase; none if it is unreadable."""
     try:
         return frozenset(certificate.fingerprint.upper() for certificate in _certificates(keyring))
-    except Exception:  # pysequoia has kinds of its own for every damage
+    except Exception:  # pysequoia raises different types for each kind of damage
         return frozenset()
 
 

@@ -1,4 +1,4 @@
-"""The order of Debian package versions.
+"""Compare Debian package versions.
 
 Source: Debian Policy 5.6.12, "Version"
 """
@@ -25,12 +25,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 @cache
 def version_key(version: str) -> tuple[Any, ...]:
-    """The key that sorts versions, the oldest first."""
+    """Sort key for versions, oldest first."""
     return tuple(map(_part_key, _split(version)))
 
 
 def satisfies(version: str, relation: str, wanted: str) -> bool:
-    """Whether `version` meets a relation of a dependency, say `>=` to 2.38; an empty relation is met."""
+    """Whether `version` satisfies a relation such as `>=` to 2.38; an empty relation always holds."""
     if not relation:
         return True
     compare = _OPERATORS.get(relation)
@@ -38,7 +38,7 @@ def satisfies(version: str, relation: str, wanted: str) -> bool:
 
 
 def upstream(version: str) -> str:
-    """The upstream part of a version: `5.7.1` of `1:5.7.1-6+deb13u1`, repacking marks removed."""
+    """Return the upstream part of a version, without repacking suffixes: `5.7.1` for `1:5.7.1-6+deb13u1`."""
     return re.split(r"[+~]|\.dfsg", _split(version)[1])[0]
 
 
@@ -51,12 +51,12 @@ def _split(version: str) -> tuple[str, str, str]:
 
 
 def _part_key(part: str) -> list[tuple[list[int], int]]:
-    """Split into texts and numbers. What ends earlier compares as if it went on with empty ones."""
+    """Split into texts and numbers. A shorter part compares as if padded with empty ones."""
     pieces = _PIECES.findall(part)[:-1] or [("", "")]
     return [*((_order(text), int(digits or 0)) for text, digits in pieces), ([0], 0)]
 
 
 def _order(text: str) -> list[int]:
-    """Letters come before other signs, and `~` before everything, even before the end."""
+    """Letters sort before other characters, and `~` before everything, even the end."""
     ranks = [-1 if char == "~" else ord(char) if char.isalpha() else ord(char) + 256 for char in text]
     return [*ranks, 0]

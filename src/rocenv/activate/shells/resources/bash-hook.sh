@@ -1,7 +1,7 @@
 function rocenv { _rocenv_call "$@"; }
-## No line of gigabytes.
+## Limit the length: a file may have a line of gigabytes.
 _rocenv_read() { IFS= \builtin read -r -n 256 _rocenv_l; }
-## The first element of PROMPT_COMMAND is what it is as a plain string, too. bash itself keeps the exit code.
+## `$PROMPT_COMMAND` is also the first element of an array. bash itself preserves the exit code.
 case " ${PROMPT_COMMAND[*]-}" in
 *_rocenv_look*) ;;
 *) PROMPT_COMMAND="${PROMPT_COMMAND:+$PROMPT_COMMAND

@@ -1,5 +1,5 @@
-@rem Leaves the env `__LABEL__` in cmd, or the one that was activated after it.
-@rem ## `PATH` leads here while the env is active. It holds no path.
+@rem Leaves the env `__LABEL__` in cmd, or the one activated after it.
+@rem ## `PATH` leads here while the env is active, so this file contains no path.
 @if not defined _ROCENV_STACK goto none
 @for /f "tokens=1" %%I in ("%_ROCENV_STACK%") do @set "_ROCENV_I=%%I"
 @if "%_ROCENV_I%"=="__IDENT__" goto top
@@ -22,18 +22,18 @@ __RESTORE_PROMPT__
 @set "_ROCENV_TOP=%_ROCENV_LOW___IDENT__%"
 @set "_ROCENV_LOW___IDENT__="
 @for /f "tokens=1*" %%I in ("%_ROCENV_STACK%") do @set "_ROCENV_STACK=%%J"
-@if defined _ROCENV_K >&2 echo rocenv: changed while the env was active, and left as it is now:%_ROCENV_K%
+@if defined _ROCENV_K >&2 echo rocenv: changed while the env was active, so not restored:%_ROCENV_K%
 @call :clean
 @exit /b 0
 :delayed
-@>&2 echo rocenv: nothing is changed, since delayed expansion is on and would drop the exclamation mark in:%_ROCENV_B%
+@>&2 echo rocenv: nothing was changed, because delayed expansion is on and would drop the exclamation mark in:%_ROCENV_B%
 @call :clean
 @exit /b 1
 :none
-@>&2 echo rocenv: no env was activated in this window
+@>&2 echo rocenv: no env is active in this window
 @exit /b 1
 :lost
-@>&2 echo rocenv: the env that is active was removed; open a new window
+@>&2 echo rocenv: the active env was removed; open a new window
 @exit /b 1
 @rem ## `restore` NAME: V is what the variable is to be now.
 :restore

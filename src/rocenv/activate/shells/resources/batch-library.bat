@@ -1,24 +1,24 @@
-@rem ## The subroutines of both scripts.
+@rem ## Subroutines of both scripts.
 @rem ##
-@rem ## Values are read by plain `%NAME%` within quotes only. `call set`, `for` variables behind `call`, and delayed
-@rem ## expansion would each read a `%`, `^` or `!` in a value again (and Wine 8 cannot `call set` where `PATH` has an
-@rem ## empty entry), so subroutines are handed values in variables:
+@rem ## Values are only read as plain `%NAME%` within quotes. `call set`, `for` variables after `call`, and delayed
+@rem ## expansion would each parse a `%`, `^` or `!` in a value again (and Wine 8 cannot `call set` if `PATH` has an
+@rem ## empty entry), so subroutines receive values in variables:
 @rem ##
 @rem ##   _ROCENV_V  a value, or a list         _ROCENV_E  an entry of it
 @rem ##   _ROCENV_W  what an env made of it     _ROCENV_O  what it was before
 @rem ##   _ROCENV_A  entries, each with `;`     _ROCENV_K  names to report
 @rem ##   _ROCENV_X  names with unfit values    _ROCENV_B  those with a `!` that would be dropped
 @rem ##
-@rem ## Each line begins with `@`, since the caller's echo cannot be asked for and put back.
+@rem ## Each line begins with `@`, because a script cannot read and restore the caller's echo setting.
 @rem ##
-@rem ## `prepend` puts E first in V, and takes it out of the rest.
+@rem ## `prepend` moves E to the front of V.
 :prepend
 @call :without
 @if defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%;%_ROCENV_V%"
 @if not defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%"
 @exit /b 0
-@rem ## `without` takes E out of V; a dot before each entry keeps the empty ones, which `for /f` would drop. (Wine 10
-@rem ## answers `%NAME:~1%` with the whole value where that is one character.)
+@rem ## `without` removes E from V; a dot before each entry keeps empty ones, which `for /f` would drop. (In Wine 10,
+@rem ## `%NAME:~1%` of a single character yields that character.)
 :without
 @set "_ROCENV_L=%_ROCENV_V%"
 @call :find
@@ -42,10 +42,10 @@
 @if not defined _ROCENV_L exit /b 0
 @for %%E in ("%_ROCENV_L:;=" "%") do @if /i "%%~E"=="%_ROCENV_E%" set "_ROCENV_F=1"
 @exit /b 0
-@rem ## `check` answers 1 where a value holds a quotation mark (V is the value without any, W with others instead) or is
-@rem ## too long, 2 where it holds an exclamation mark and delayed expansion, which drops those, is on (D). A value is
-@rem ## too long where its first characters are not its last ones too. (Wine 8 answers `%NAME:~7000,1%` from beyond
-@rem ## the value.)
+@rem ## `check` returns 1 if a value contains a quotation mark (V is the value without any, W with apostrophes
+@rem ## instead) or is too long, and 2 if it contains an exclamation mark and delayed expansion, which drops those, is
+@rem ## on (D). A value is too long if its first characters differ from its last ones. (Wine 8 answers
+@rem ## `%NAME:~7000,1%` from beyond the value.)
 :check
 @if not defined _ROCENV_V exit /b 1
 @if not "%_ROCENV_V:~0,__LONGEST__%"=="%_ROCENV_V:~-__LONGEST__%" exit /b 1
@@ -54,7 +54,7 @@
 @set "_ROCENV_W=%_ROCENV_V:!=%"
 @if not "%_ROCENV_V%"=="%_ROCENV_W%" exit /b 2
 @exit /b 0
-@rem ## Not P, which `activate.bat` still needs when it has left another env.
+@rem ## Keep P, which `activate.bat` still needs after leaving another env.
 :clean
 @for %%N in (A B D E F I K L O V W X) do @set "_ROCENV_%%N="
 @exit /b 0

@@ -1,14 +1,14 @@
-@rem Activates the env `__LABEL__` in cmd. In a batch file: call, and this path.
+@rem Activates the env `__LABEL__` in cmd. From a batch file, use `call` with this path.
 @rem ##
-@rem ## cmd has no functions, and every variable is one of the environment, so what an active env has to remember
-@rem ## is there, and a cmd started from this one finds the env active. An active env keeps:
+@rem ## cmd has no functions, and every variable is an environment variable, so the state of an active env is in the
+@rem ## environment, and a cmd started from this one finds the env active. An active env keeps:
 @rem ##
 @rem ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
-@rem ##   _ROCENV_TOP             path of the script that takes back what the newest of them changed
-@rem ##   _ROCENV_LOW_IDENT       what that was before; absent for the oldest
-@rem ##   _ROCENV_OLD_IDENT_NAME  what NAME was; absent if it was unset
-@rem ##   _ROCENV_NEW_IDENT_NAME  what the env made of it
-@rem ##   _ROCENV_ADD_IDENT_NAME  the entries that were prepended, each followed by `;`, where NAME is a list
+@rem ##   _ROCENV_TOP             path of the script that undoes the newest env's changes
+@rem ##   _ROCENV_LOW_IDENT       its previous value; absent for the oldest
+@rem ##   _ROCENV_OLD_IDENT_NAME  previous value of NAME; absent if it was unset
+@rem ##   _ROCENV_NEW_IDENT_NAME  its value in the env
+@rem ##   _ROCENV_ADD_IDENT_NAME  prepended entries, each followed by `;`, if NAME is a list
 __PLACE__
 @if not exist __MARKER__ goto gone
 @set "_ROCENV_B="
@@ -29,8 +29,8 @@ __REMEMBER__
 @set "_ROCENV_K="
 @set "_ROCENV_L="
 __REPORT__
-@if defined _ROCENV_K >&2 echo rocenv: set on this machine, replaced until deactivation:%_ROCENV_K%
-@if defined _ROCENV_L >&2 echo rocenv: set on this machine, and acts on this env too:%_ROCENV_L%
+@if defined _ROCENV_K >&2 echo rocenv: replaced until you leave the env:%_ROCENV_K%
+@if defined _ROCENV_L >&2 echo rocenv: set outside the env and still in effect:%_ROCENV_L%
 :reported
 @set "_ROCENV_STACK=__IDENT__ %_ROCENV_STACK%"
 @if defined ROCENV_DISABLE_PROMPT goto no_prompt
@@ -49,7 +49,7 @@ __SHOWN__
 @exit /b 0
 @rem ## Ways out by which nothing is changed.
 :gone
-@>&2 echo rocenv: the env of this script is not at __WHERE__ any more; `rocenv list` shows those that there are
+@>&2 echo rocenv: the env of this script is no longer at __WHERE__; `rocenv list` shows the envs
 @goto failed
 :unfit
 @>&2 echo rocenv: nothing is changed, since cmd cannot carry a quotation mark, or more than __LONGEST__ characters, in:%_ROCENV_X%

@@ -1,20 +1,20 @@
-## The texts that every activation script for tcsh carries, each behind its name.
+## Texts that every activation script for tcsh contains, each after its name.
 ##
-## tcsh has no functions: what does their work are texts, kept in variables, that `eval` reads. They are kept in
-## the shell and not in a file, so that an env that was removed can still be left. What begins with `_rocenv_` is
-## gone when a script or LEAVE ends. Rules that the code keeps to:
+## tcsh has no functions: their work is done by texts, kept in variables, that `eval` reads. They are in the shell
+## rather than in a file, so that an env can be left after it was removed. Names that begin with `_rocenv_` are unset
+## when a script or LEAVE ends. Rules for the code:
 ##
-## - `''name` calls a builtin past an alias of that name; a backslash would look for a program. The keywords of
-##   the language (`set` among them, whose parentheses need it) cannot be had past an alias.
-## - A value is written `$name:q`, outside of double quotes, where a newline would be an error. Words that are
-##   empty vanish from `$list:q`, so each state begins with a letter.
-## - The `$name` in an `if` on one line is expanded even where the condition is false.
-## - No `foreach` or `while`: one that `eval` reads within another, which may be the user's, breaks that.
-##   `repeat` forgets after the first round what was quoted, so what it repeats holds no pattern.
-## - No history is substituted, and no backslash quotes within quotes, whatever the user has set: OPENING.
+## - `''name` calls a builtin even if it is aliased; a backslash would search for a program. Keywords of the language
+## (including `set`, whose parentheses require it) have no such form.
+## - A value is written `$name:q`, outside double quotes, in which a newline would be an error. Empty words vanish
+## from `$list:q`, so each state begins with a letter.
+## - The `$name` in a one-line `if` is expanded even if the condition is false.
+## - No `foreach` or `while`: if `eval` reads one inside another, which may be the user's, that one breaks. `repeat`
+## forgets quoting after the first round, so it repeats nothing with a pattern.
+## - History is not substituted, and a backslash does not quote within quotes, whatever the user's settings: OPENING.
 
 : TEXT GIVE_BACK
-## For each of the user's own variables that READ put aside; one empty word is no empty list.
+## For each of the user's variables that READ set aside; a single empty word is not an empty list.
 set _rocenv_n=$_rocenv_own[1]
 ''shift _rocenv_own
 ''eval 'set _rocenv_t=$#_rocenv_own_'$_rocenv_n
@@ -25,7 +25,7 @@ else
 endif
 
 : TEXT DONE
-## Undoes OPENING. Without `histchars` tcsh takes its own again.
+## Undoes OPENING. Without `histchars`, tcsh uses its default again.
 if ($?_rocenv_own) then
 ''repeat $#_rocenv_own ''eval '""eval $_ROCENV_GIVE_BACK:q'
 endif
@@ -38,9 +38,9 @@ else
 endif
 
 : TEXT READ
-## $_rocenv_now becomes the state of the environment's variable $_rocenv_n. A shell variable of its name would
-## hide it, so one that is there is unset until DONE. `"$#name:q"` of a shell variable is a number, maybe with
-## `:q` behind it; of one of the environment it is the value itself.
+## Sets $_rocenv_now to the state of the environment variable $_rocenv_n. A shell variable of that name would hide it,
+## so it is unset until DONE. `"$#name:q"` is a number for a shell variable, maybe followed by `:q`; for an
+## environment variable it is the value itself.
 set _rocenv_now=u
 ''eval 'set _rocenv_t=$?'$_rocenv_n
 if ($_rocenv_t) then
@@ -61,15 +61,15 @@ if ($_rocenv_t) ''eval 'set _rocenv_now=x$'$_rocenv_n':q'
 endif
 
 : TEXT SAVE
-## For each of $_rocenv_list, when an env is activated.
+## For each of $_rocenv_list, when activating an env.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
 ''eval 'set _ROCENV_OLD_'$_rocenv_id'_'$_rocenv_n'=$_rocenv_now:q'
 
 : TEXT CUT
-## Takes every entry $_rocenv_e out of $_rocenv_l, a list with a colon in front of each entry. Words are split
-## at blanks, so those within entries are put in other words meanwhile.
+## Removes every entry $_rocenv_e from $_rocenv_l, a list with a colon before each entry. Words are split at blanks,
+## so blanks within entries are replaced meanwhile.
 set _rocenv_e=:$_rocenv_e:q
 set _rocenv_e=$_rocenv_e:as/%/%p/:as/ /%s/:as/	/%t/:as/\
 /%n/:q
@@ -94,13 +94,13 @@ set _rocenv_id=$_ROCENV_STACK[1] _rocenv_kept=
 if ($_rocenv_t && $?prompt) ''eval '""eval $_ROCENV_PROMPT_'$_rocenv_id':q'
 ''unset '_ROCENV_*_'$_rocenv_id'*'
 if (x$_rocenv_kept:q != x) then
-set _rocenv_say="changed while the env was active, and left as it is now:$_rocenv_kept"
+set _rocenv_say="changed while the env was active, so not restored:$_rocenv_kept"
 ''eval $_ROCENV_SAY:q
 endif
 
 : TEXT BACK
-## For each of its variables. What the user changed stays, but for the entries that were not there before.
-## A venv that was activated on top has kept the old PATH, to put it back.
+## For each of its variables. Values changed by the user stay, without the env's entries. A venv activated on top has
+## saved the old PATH and will restore it.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
@@ -136,7 +136,7 @@ endif
 ''shift _rocenv_new
 
 : TEXT OUT
-## Takes what the env put into the list $_rocenv_now out of it.
+## Removes the env's entries from the list $_rocenv_now.
 ''eval 'set _rocenv_x=($_ROCENV_CUT_'$_rocenv_id'_'$_rocenv_n':q)'
 set _rocenv_had=
 if ($_rocenv_old:q != u) set _rocenv_had=$_rocenv_old:s/x/:/:q
@@ -153,8 +153,8 @@ endif
 ''shift _rocenv_x
 
 : TEXT SAY
-## No builtin prints on standard error what it is given. But with `verbose` each line is printed there when it
-## is read: here one that is made of nothing but plain words, and whose first word is an alias for no command.
+## No builtin prints its arguments to standard error. But with `verbose`, each line is printed there when it is read:
+## here a line of plain words whose first word is an alias for no command.
 ''alias rocenv: :
 if ($?verbose) then
 ''eval rocenv: $_rocenv_say
@@ -164,7 +164,7 @@ endif
 ''unalias rocenv:
 
 : TEXT LEAVE
-## A venv that was entered since has put its own `deactivate` in the place of ours.
+## A venv entered since has replaced our `deactivate` with its own.
 if ($?histchars) then
 set _rocenv_hist=$histchars:q
 endif
@@ -185,7 +185,7 @@ endif
 if (" $_ROCENV_STACK " =~ *" $_rocenv_until "*) ''eval $_ROCENV_POP:q
 
 : TEXT CHANGED
-## What the machine had set before, for each of $_rocenv_list.
+## Values that the machine had set before, for each of $_rocenv_list.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
@@ -198,6 +198,6 @@ set _rocenv_gone="$_rocenv_gone $_rocenv_n"
 endif
 
 : TEXT LEFT
-## What is set and acts on the env, for each of $_rocenv_list.
+## Variables that are set and affect the env, for each of $_rocenv_list.
 ''eval 'if ($?'$_rocenv_list[1]') set _rocenv_acts="$_rocenv_acts $_rocenv_list[1]"'
 ''shift _rocenv_list

@@ -1,17 +1,17 @@
-# To be sourced: activates the env `__LABEL__`. `deactivate` takes that back, or `rocenv_deactivate`.
+# Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## For tcsh (the `csh` of most systems); starts no process. An active env keeps in the shell, none of it exported:
+## For tcsh (also `csh` on most systems); starts no process. An active env keeps in the shell, without exporting it:
 ##
 ##   deactivate                aliases that read _ROCENV_LEAVE
 ##   rocenv_deactivate
-##   _ROCENV_...               the texts of csh-texts.csh, which also has the rules that this code keeps to
+##   _ROCENV_...               the texts of csh-texts.csh, which also explains the rules for this code
 ##   _ROCENV_STACK             idents of the active envs, the newest first
-##   _ROCENV_OURS              is set if `deactivate` is ours; another tool's keeps that name
-##   _ROCENV_NAMES_IDENT       what the env changed
-##   _ROCENV_OLD_IDENT_NAME    what NAME was: x... set, u unset; absent if it was unset
-##   _ROCENV_NEW_IDENT         what the env made of them, in the order of the names
-##   _ROCENV_CUT_IDENT_NAME    what was prepended, for a list
-##   _ROCENV_PROMPT_IDENT      the code that takes the label out of the prompt
+##   _ROCENV_OURS              set if `deactivate` is ours; another tool's stays
+##   _ROCENV_NAMES_IDENT       names changed by the env
+##   _ROCENV_OLD_IDENT_NAME    previous state of NAME: x... set, u unset; absent if it was unset
+##   _ROCENV_NEW_IDENT         their values in the env, in the order of the names
+##   _ROCENV_CUT_IDENT_NAME    prepended entries, for a list
+##   _ROCENV_PROMPT_IDENT      the code that removes the label from the prompt
 if ($?tcsh == 0) then
 /bin/sh -c 'printf "rocenv: %s\n" "$1" >&2' sh 'this script is for tcsh, and this shell is another csh'
 exit 1
@@ -38,19 +38,19 @@ if (-f __MARKER__ == 0) then
 if ($#_ROCENV_STACK == 0) ''unset '_ROCENV_*'
 ''exit 1
 endif
-# Active already: leave it, with those on top of it, and start afresh.
+# If the env is active, leave it and those on top of it, and start over.
 if ($#_ROCENV_STACK) then
 set _rocenv_until=__IDENT__ _rocenv_list=($_ROCENV_STACK)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_UNTIL:q'
 endif
 set _rocenv_id=__IDENT__ _rocenv_had=()
-## One test for all of them, since mostly none is set.
+## Test all at once, because usually none is set.
 if ("__ARE_OTHERS_SET__" =~ *1*) then
 __HAD__
 set _rocenv_list=($_rocenv_had)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_SAVE:q'
 endif
-## What SAVE does, sooner, since there is always a `PATH` and hardly ever a shell variable of that name.
+## Does the work of SAVE faster, because `PATH` always exists and hardly ever as a shell variable.
 if ($?PATH) then
 if ("$#PATH:q" == "$PATH:q" && "$PATH:q" !~ 1{,:q}) then
 set _ROCENV_OLD___IDENT___PATH=x$PATH:q
@@ -60,7 +60,7 @@ set _rocenv_list=PATH
 endif
 endif
 ''alias rocenv_deactivate '""eval $_ROCENV_LEAVE:q; : '
-## Only a copy of the shell can tell what an alias is, so it is asked only where it may not be ours.
+## Only a copy of the shell can read an alias, so ask it only if the alias may not be ours.
 ''which deactivate >& /dev/null
 if ($status) then
 set _ROCENV_OURS
@@ -71,7 +71,7 @@ if ("$_rocenv_alias:q" == "") then
 set _ROCENV_OURS
 ''alias deactivate '""eval $_ROCENV_LEAVE:q; : '
 else if ("$_rocenv_alias:q" !~ *_ROCENV_LEAVE*) then
-set _rocenv_say="deactivate belongs to another tool here, leave this env with rocenv_deactivate"
+set _rocenv_say="another tool defines deactivate, leave this env with rocenv_deactivate"
 ''eval $_ROCENV_SAY:q
 endif
 endif
@@ -83,11 +83,11 @@ set _rocenv_acts= _rocenv_gone= _rocenv_list=($_rocenv_had) _rocenv_lists=(__LIS
 set _rocenv_list=(__WATCHED__)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_LEFT:q'
 if (x"$_rocenv_gone" != x) then
-set _rocenv_say="set on this machine, replaced until deactivation:$_rocenv_gone"
+set _rocenv_say="replaced until you leave the env:$_rocenv_gone"
 ''eval $_ROCENV_SAY:q
 endif
 if (x"$_rocenv_acts" != x) then
-set _rocenv_say="set on this machine, and acts on this env too:$_rocenv_acts"
+set _rocenv_say="set outside the env and still in effect:$_rocenv_acts"
 ''eval $_ROCENV_SAY:q
 endif
 endif
@@ -101,7 +101,7 @@ set _ROCENV_SHOWN=__MARK__$prompt:q _ROCENV_PROMPT___IDENT__=__UNMARK__
 endif
 endif
 ''eval $_ROCENV_DONE:q
-## The last of all, since it ends everything if the user has made the prompt read-only.
+## Comes last, because it aborts everything if the user has made the prompt read-only.
 if ($?_ROCENV_SHOWN) then
 set prompt=$_ROCENV_SHOWN:q
 ''unset _ROCENV_SHOWN

@@ -1,10 +1,10 @@
-## The hook of elvish, behind `elvish-shared.elv`; it is evaluated as the scripts are.
+## The elvish hook, which follows `elvish-shared.elv`; it is evaluated like the scripts.
 ##
-## `$seen` is the path and the first line of the `.rocenv` that was seen last, empty if there was none, $nil after
-## `rocenv trust`, when it is to be looked at anew. `$entered` is the map of the env that the hook activated. The
-## function for the prompt, `look`, is known by its option. To capture an output is what takes time in elvish, so all
-## that may have changed since the last prompt is captured at once, as a key of `$same`: the folder, which of the
-## `$places` known from the last time hold a `.rocenv`, and its line.
+## `$seen` is the path and first line of the last `.rocenv`, empty if there was none, and $nil after `rocenv trust`,
+## to force a new look. `$entered` is the map of the env that the hook activated. The prompt function, `look`, is
+## recognised by its option. Capturing output is slow in elvish, so everything that may have changed since the last
+## prompt is captured at once, as a key of `$same`: the folder, which of the known `$places` contain a `.rocenv`, and
+## its line.
 var program~ = (external $own[program])
 var places = []
 var file = []
@@ -61,10 +61,10 @@ fn locate {
   }
 }
 fn say-why {|e|
-  try { echo $e[reason][content] >&2 } catch f { nop } # a program has said it itself
+  try { echo $e[reason][content] >&2 } catch f { nop } # the program printed its own error
 }
 fn examine {
-  if (not (path:is-dir $pwd)) { return } # it was deleted: elvish has a name for it that is none
+  if (not (path:is-dir $pwd)) { return } # deleted: elvish gives it an invalid name
   locate
   set same = [&[(observe)]=$true]
   var now = [$@file (first-line)]
@@ -78,13 +78,13 @@ fn examine {
     try {
       set names = [(program trust --check (path:dir $each) < /dev/null)]
     } catch e {
-      # Only of a program that ran is it known how it ended.
+      # The exit is known only if the program ran.
       try { nop $e[reason][type] } catch f { echo "rocenv: "$own[program]" cannot be run" >&2 }
     }
     for name $names {
       var before = [(idents)]
       try { rocenv activate $name } catch e { say-why $e }
-      # One that was active before is the user's own.
+      # An env that was already active belongs to the user.
       for each [(envs)] {
         if (has-value $before $each[ident]) { set entered = $nil } else { set entered = $each }
       }

@@ -1,13 +1,13 @@
-## What every script for elvish carries, behind `elvish-shared.elv`.
+## The part common to all elvish scripts, which follows `elvish-shared.elv`.
 ##
-## It is evaluated in a namespace of its own, where nothing that the user has defined can stand for a builtin. It
-## gets `$own`, the data of the env, and `$caller`, the namespace in which the script is evaluated.
+## It is evaluated in its own namespace, where the user's definitions cannot replace builtins. It receives `$own`, the
+## data of the env, and `$caller`, the namespace in which the script is evaluated.
 ##
-## elvish has no variable that every piece of code can see, so what is active is kept in `$after-chdir`, which holds
-## one function for each active env, the newest last. Called by `cd` it does nothing; called with `&rocenv` it puts a
-## map: the env's `ident`; `leave`, which takes the env back; `adopt`, which takes over from the env above it what is
-## to be done when none is active any more. A script only ever relies on this map of another env's, which may have
-## been written by another version. A variable's state is its value, $nil if it is unset.
+## elvish has no variable that all code can see, so active envs are kept in `$after-chdir`, which contains one
+## function per active env, the newest last. When called by `cd`, it does nothing; with `&rocenv` it outputs a map:
+## the env's `ident`; `leave`, which deactivates the env; `adopt`, which takes over, from the env above it, what must
+## be done when no env is active any more. A script relies only on this map of other envs, which another version may
+## have written. The state of a variable is its value, $nil if unset.
 fn say {|text names|
   if (not-eq $names []) { echo "rocenv: "$text":" $@names >&2 }
 }
@@ -53,8 +53,8 @@ fn report {
   for name $own[watched] {
     if (has-env $name) { set acting = [$@acting $name] }
   }
-  say "set on this machine, replaced until deactivation" $replaced
-  say "set on this machine, and acts on this env too" $acting
+  say "replaced until you leave the env" $replaced
+  say "set outside the env and still in effect" $acting
 }
 fn take-out {|name now|
   var ours = [(without $own[lists][$name] [(split $old[$name])])]
@@ -80,7 +80,7 @@ fn leave {
     }
   }
   unmark
-  say "changed while the env was active, and left as it is now" $kept
+  say "changed while the env was active, so not restored" $kept
   var below = [(envs)]
   if (eq $below []) {
     for each $undo { $each }
@@ -91,7 +91,7 @@ fn leave {
 fn mark-prompt {
   var plain = $edit[prompt]
   var assign = (eval "put {|f| set edit:prompt = $f }")
-  # The user may have put this function into one that outlives the env.
+  # The user may have copied this function to a variable that outlives the env.
   var marked = { if (not $left) { put $own[label] }; $plain }
   $assign $marked
   set unmark~ = { if (eq $edit[prompt] $marked) { $assign $plain } }
@@ -100,14 +100,14 @@ fn deactivate {
   var active = [(envs)]
   if (not-eq $active []) {
     $active[-1][leave]
-  } elif (not $left) { # the user has set `$after-chdir` anew
+  } elif (not $left) { # the user has replaced `$after-chdir`
     leave
   } else {
     fail "rocenv: no env is active"
   }
 }
 
-# Active already: leave it, with those on top of it, and start afresh.
+# If the env is active, leave it and those on top of it, and start over.
 while (has-value [(idents)] $own[ident]) {
   deactivate
 }

@@ -1,8 +1,8 @@
-## What the scripts and the hook both begin with.
+## The common beginning of scripts and hook.
 ##
-## `envs` puts the maps of the active envs, the oldest first. Builtins have no `opt-names`. `install` gives the
-## caller a command, and puts what takes the command away again. A name that the caller has is assigned to; else it
-## becomes one of the prompt's, where there is a prompt.
+## `envs` outputs the maps of the active envs, the oldest first. Builtins have no `opt-names`. `install` gives the
+## caller a command, and outputs a function that removes it again. If the caller has such a name, it is assigned to;
+## otherwise the command goes to the prompt's namespace, if there is a prompt.
 use str
 use path
 var edit = $nil

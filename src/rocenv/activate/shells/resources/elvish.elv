@@ -1,7 +1,7 @@
-# To be evaluated: activates the env `__LABEL__`. `deactivate` takes that back.
+# Evaluate this file to activate the env `__LABEL__`. `deactivate` undoes it.
 ##
-## The code is evaluated in a namespace of `$own` and of `$caller`, the caller's namespace, in which no code has run:
-## whatever the caller has defined, this means the same, and a failure within the code does not show all of it.
+## The code is evaluated in a namespace of `$own` and of `$caller`, the caller's namespace, where no code has run: it
+## is independent of the caller's definitions, and a failure in the code does not print all of it.
 use builtin
 use path
 var rocenv-executed rocenv-gone = __EXECUTED__ __GONE__

@@ -1,11 +1,10 @@
-## The hook of fish.
+## The fish hook.
 ##
-## `$_rocenv_hook_seen` is folder and first line of the `.rocenv` that was seen last; `?`, which none can be, has
-## it looked at anew. `$_rocenv_hook_own` is the ident of the env that the hook has activated. What lies above
-## `$_rocenv_hook_folder` is worked out on a change of folder only: `$_rocenv_hook_above` are the folders, the
-## nearest first; `$_rocenv_hook_any` asks in one command whether any of them has the file. With
-## `$_rocenv_hook_once` the script of an env leaves one that is active already as it is. fish itself keeps the
-## exit code of the last command around what an event calls.
+## `$_rocenv_hook_seen` is folder and first line of the last `.rocenv`; the impossible value `?` forces a new look.
+## `$_rocenv_hook_own` is the ident of the env that the hook activated. The parents of `$_rocenv_hook_folder` are
+## computed only when the folder changes: `$_rocenv_hook_above` lists them, nearest first; `$_rocenv_hook_any` checks
+## in one command whether any of them has the file. With `$_rocenv_hook_once`, the script of an env does nothing if
+## that env is active. fish itself preserves the exit code of the last command around event handlers.
 function rocenv
     if test "$argv[1]" = deactivate; and not set -q argv[2]; and set -q _ROCENV_STACK[1]
         _rocenv_lib _rocenv_end
@@ -82,7 +81,7 @@ end
 function _rocenv_hook_complete
     set -l _rocenv_words (builtin commandline -opc | builtin string split \n)
     set -l _rocenv_now (builtin commandline -ct)
-    # `command rocenv` and `env A=1 rocenv` are completed by this, too.
+    # This also completes `command rocenv` and `env A=1 rocenv`.
     while set -q _rocenv_words[1]; and not builtin string match -qr '(^|/)rocenv$' -- $_rocenv_words[1]
         set -e _rocenv_words[1]
     end
@@ -92,7 +91,7 @@ function _rocenv_hook_complete
     for _rocenv_line in (command __PROGRAM__ complete $_rocenv_words 2>/dev/null | builtin string split \n)
         switch $_rocenv_line
             case :files
-                # For a command that there is not fish completes names of files.
+                # For a missing command, fish completes file names.
                 builtin complete -C "_rocenv_nothing $_rocenv_now"
             case :folders
                 __fish_complete_directories "$_rocenv_now" ''

@@ -1,11 +1,11 @@
-## What an activation seldom needs, and what leaves an env. It is in the script as one quoted text, and becomes
-## functions only when it is called for: reading a script is most of what sourcing it costs. It is kept in the
-## shell and not in a file, so that an env that was removed can still be left.
+## Functions that activation seldom needs, and those that leave an env. The script contains this file as one quoted
+## text and defines the functions only on demand, because reading a script takes most of the time to source it. The
+## text is in the shell rather than in a file, so that an env can be left after it was removed.
 ##
 function _rocenv_say
     builtin printf 'rocenv: %s\n' "$argv" >&2
 end
-## IDENT NAME...: remembers those that are set.
+## IDENT NAME...: saves the variables that are set.
 function _rocenv_save
     for _rocenv_n in $argv[2..-1]
         if set -q $_rocenv_n
@@ -24,8 +24,8 @@ function _rocenv_save
         end
     end
 end
-## NAME ENTRY...: puts the entries in front of a list, each once. A list that is no path variable yet is split at
-## every `:` in what it is set to. Before 3.3.1 fish complains of one in what `PATH` is set to, which is one.
+## NAME ENTRY...: prepends entries to a list, each once. The value of a list that is not yet a path variable is split
+## at every `:`. Before 3.3.1, fish complains about a `:` in a value for `PATH`, which is a path variable.
 function _rocenv_put_first --argument-names _rocenv_n
     set -l --path _rocenv_all
     if test $_rocenv_n = PATH
@@ -45,7 +45,7 @@ function _rocenv_put_first --argument-names _rocenv_n
         set -gx --path $_rocenv_n $argv[2..-1]
     end
 end
-## IDENT NAME...: what the machine had of these that the env has changed, and what acts on it too.
+## IDENT NAME...: reports which changed variables the machine had set, and which others affect the env.
 function _rocenv_report
     set -l _rocenv_replaced
     set -l _rocenv_acts
@@ -71,17 +71,16 @@ function _rocenv_report
         end
     end
     if set -q _rocenv_replaced[1]
-        _rocenv_say "set on this machine, replaced until deactivation: $_rocenv_replaced"
+        _rocenv_say "replaced until you leave the env: $_rocenv_replaced"
     end
     if set -q _rocenv_acts[1]
-        _rocenv_say "set on this machine, and acts on this env too: $_rocenv_acts"
+        _rocenv_say "set outside the env and still in effect: $_rocenv_acts"
     end
 end
-## IDENT NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in ("" = unset,
-## x... = set). What the user changed stays, but for the entries that were not there before; they also go out
-## of the PATH that a venv, activated on top of the env, keeps and will put back. A local variable that is
-## exported, as in `PATH=... deactivate`, is copied into each function that is called, and would hide the
-## global one: `set -el` erases the copy.
+## IDENT NAME STATE [ENTRY...]: restores NAME if it is still in the state that the env left it in ("" = unset, x... =
+## set). Values changed by the user stay, without the env's entries; these are also removed from the PATH that a venv
+## activated on top of the env has saved and will restore. An exported local variable, as in `PATH=... deactivate`, is
+## copied into each called function and would hide the global one: `set -el` erases the copy.
 function _rocenv_restore --argument-names _rocenv_id _rocenv_n _rocenv_state
     set -l _rocenv_key _ROCENV_OLD_{$_rocenv_n}_$_rocenv_id
     set -l _rocenv_old $$_rocenv_key
@@ -127,10 +126,10 @@ function _rocenv_take_out --argument-names _rocenv_n _rocenv_how _rocenv_text
         set -eg $_rocenv_n
     end
 end
-## Puts the label in front of what `fish_prompt` says. The old function is called first, so that it has the
-## exit code of the last command. Whoever wraps `fish_prompt` in turn, as a venv does, keeps a copy of ours,
-## which says nothing of an env that was left, and gives way once it is `fish_prompt` again. Until then the old
-## function stays; also where `fish_prompt` was replaced and not wrapped, since that looks the same.
+## Adds the label in front of the output of `fish_prompt`. The old function is called first, so that it gets the exit
+## code of the last command. Code that wraps `fish_prompt`, such as a venv, keeps a copy of ours, which prints nothing
+## for an env that was left and gives way once it is `fish_prompt` again. Until then the old function stays, as it
+## does if `fish_prompt` was replaced rather than wrapped, because that looks the same.
 function _rocenv_mark --argument-names _rocenv_id _rocenv_label
     set -l _rocenv_own _rocenv_prompt_$_rocenv_id
     while builtin functions -q $_rocenv_own
@@ -169,7 +168,7 @@ function _rocenv_pop
     builtin functions -e _rocenv_off_$_rocenv_id
     set -eg _ROCENV_OLD_PATH_$_rocenv_id
     if set -q _ROCENV_KEPT
-        _rocenv_say "changed while the env was active, and left as it is now: $_ROCENV_KEPT"
+        _rocenv_say "changed while the env was active, so not restored: $_ROCENV_KEPT"
         set -eg _ROCENV_KEPT
     end
     if set -q $_rocenv_own
@@ -198,5 +197,5 @@ function _rocenv_has_deactivate
 end
 function _rocenv_taken
     _rocenv_has_deactivate
-    or _rocenv_say '`deactivate` belongs to another tool here; leave this env with `rocenv_deactivate`'
+    or _rocenv_say 'another tool defines `deactivate`; leave this env with `rocenv_deactivate`'
 end

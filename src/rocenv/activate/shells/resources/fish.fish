@@ -1,24 +1,24 @@
-# To be sourced: activates the env `__LABEL__`. `deactivate` takes that back, or `rocenv_deactivate`.
+# Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## From fish 3.0 on; starts no process. All of it runs in functions, which do not see the variables of what
-## sources the script. Commands whose names fish does not reserve are called past the user's functions, by
-## `builtin`. A `return` outside of a function is an error of syntax before fish 3.4. An active env keeps in the
-## shell, all of it global and not exported:
+## For fish 3.0 and later; starts no process. Everything runs in functions, which do not see local variables of the
+## code that sources the script. Commands whose names fish does not reserve are called with `builtin`, to bypass the
+## user's functions. A `return` outside a function is a syntax error before fish 3.4. An active env keeps in the
+## shell, all global and not exported:
 ##
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
-##   _rocenv_prompt_IDENT      what `fish_prompt` was before; underscores follow if the name was taken
+##   _rocenv_prompt_IDENT      the previous `fish_prompt`; underscores follow if the name was taken
 ##   _ROCENV_STACK             idents of the active envs, the newest first
-##   _ROCENV_OLD_NAME_IDENT    what NAME was: two options of `set`, then its values; absent if it was unset
-##   _ROCENV_NEW_NAME_IDENT    x..., what the env made of a list
-##   _rocenv_off_IDENT         the function that takes the changes back
+##   _ROCENV_OLD_NAME_IDENT    previous NAME: two options of `set`, then its values; absent if unset
+##   _ROCENV_NEW_NAME_IDENT    x..., value of a list in the env
+##   _rocenv_off_IDENT         the function that undoes the changes
 ##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
-##   _ROCENV_KEPT              while an env is left: what the user has changed
+##   _ROCENV_KEPT              while leaving an env: variables changed by the user
 ##
-## The options are `--export`, `--unexport`, or `--universal` for a variable that was that and not global; and
-## `--path`, `--unpath`, or `--` where fish cannot tell, which is before 3.4.
+## The options are `--export` or `--unexport`, or `--universal` for a variable that was universal and not global; and
+## `--path` or `--unpath`, or `--` before fish 3.4, which cannot tell.
 ##
-## A list in quotes is what fish would export: its entries with `:` between them if it is a path variable, else
-## with spaces. Variables whose names end in `PATH` are path variables of themselves; so none of ours does.
+## A quoted list is what fish would export: its entries joined by `:` for a path variable, else by spaces. Variables
+## whose names end in `PATH` are path variables automatically, so none of ours ends in it.
 function _rocenv_enter
     builtin functions -e _rocenv_enter
     if test $argv[1] -ne 0
@@ -28,19 +28,19 @@ function _rocenv_enter
         builtin printf '%s\n' __GONE__ >&2
         return 1
     end
-    ## No `eval`, which the user could replace before fish 3.5.
+    ## Avoid `eval`, which the user could replace before fish 3.5.
     function _rocenv_lib
         builtin printf %s __LIBRARY__ | builtin source
         $argv
     end
-    # Active already: the hook leaves it at that; else leave it, with those on top, and start afresh.
+    # If the env is active: the hook leaves it alone; otherwise leave it and those on top, and start over.
     if builtin contains -- __IDENT__ $_ROCENV_STACK
         set -q argv[2]
         and return 0
         _rocenv_lib _rocenv_leave __IDENT__
     end
-    ## A local variable that is exported, as in `PATH=... source FILE`, is copied into each function that is
-    ## called, and would hide the global one. Only the copy is erased. `set -q` answers how many are not set.
+    ## An exported local variable, as in `PATH=... source FILE`, is copied into each called function and would hide
+    ## the global one. Only the copy is erased. `set -q` returns how many are not set.
     set -l _rocenv_names __OTHERS__
     set -ql _ROCENV_NONE PATH $_rocenv_names
     if test $status -ne __ALL_LOCAL_UNSET__
@@ -50,7 +50,7 @@ function _rocenv_enter
     end
     set -q _ROCENV_NONE $_rocenv_names
     set -l _rocenv_unset $status
-    # As a rule PATH is exported and has nothing of this env, and nothing else that it changes is set.
+    # Usually PATH is exported and has no entry of this env, and nothing else that it changes is set.
     if test -n "$PATH" -a $_rocenv_unset -eq __ALL_UNSET__
         and set -qgx PATH
         __PATH_WITHOUT_OURS__
@@ -85,6 +85,6 @@ function _rocenv_enter
     set -g _ROCENV_STACK __IDENT__ $_ROCENV_STACK
     return 0
 end
-# What is sourced has an `argv` of its own.
+# A sourced file has its own `argv`.
 set -ql argv
 _rocenv_enter $status $argv

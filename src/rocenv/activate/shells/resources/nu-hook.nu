@@ -1,11 +1,11 @@
-## The hook of nushell, which reads the data of an env, behind `nu-library.nu`.
+## The nushell hook, which reads the data of an env; follows `nu-library.nu`.
 ##
-## `$env._ROCENV_FOLDER` is no string either. `files` is where a `.rocenv` is looked for from `folder`, the nearest
-## first; `seen` the path and the first line of the one that was seen last, '' = none and null = look again; `own`
-## the ident of the env that the hook activated.
+## `$env._ROCENV_FOLDER` is not a string either. `files` are the possible paths of a `.rocenv`, starting from
+## `folder`; `seen` is the path and first line of the last one, '' = none and null = look again; `own` is the ident of
+## the env that the hook activated.
 ##
-## Before 0.116 a completer gets the words themselves, whatever its parameter is called; where it answers null,
-## nushell completes paths. Source: nushell/nushell#18791
+## Before 0.116, a completer gets the words themselves, whatever its parameter is called; if it returns null, nushell
+## completes paths. Source: nushell/nushell#18791
 const program = __PROGRAM__
 def data-of [name: string] {
   let envs = if (text $env.ROCENV_HOME?) == '' { __ENVS__ } else { $"($env.ROCENV_HOME)/envs" }
@@ -46,7 +46,7 @@ def --env look [] {
     $env._ROCENV_FOLDER.files = (files-above $env.PWD)
   }
   let before = $env._ROCENV_FOLDER
-  # In a folder that was deleted nushell can look for nothing.
+  # nushell cannot search in a deleted folder.
   let file = try { nearest $before.files } catch { return }
   let line = if $file != null { try { %open --raw $file | %lines | %first } }
   let seen = if $file != null { $"($file)\n($line)" } else { '' }
@@ -73,7 +73,7 @@ def complete-words [place] {
     {value: $value, description: ($cells.1? | %default '')}
   }
 }
-# Activates envs of rocenv and calls it for anything else.
+# Activates rocenv envs, and calls rocenv for everything else.
 @complete complete-words
 export def --env --wrapped rocenv [...words] {
   let input = $in
@@ -85,7 +85,7 @@ export def --env --wrapped rocenv [...words] {
   if $words.0? == trust { $env._ROCENV_FOLDER.seen = null }
   if $input == null { ^$program ...$words } else { $input | ^$program ...$words }
 }
-# Leaves the newest env of rocenv.
+# Leaves the newest rocenv env.
 export def --env deactivate [] { rocenv deactivate }
 export-env {
   if $env._ROCENV_FOLDER? == null {

@@ -1,15 +1,15 @@
-## What `activate.nu` and the hook both carry.
+## The code that `activate.nu` and the hook share.
 ##
-## nushell reads the whole of a script before it runs any of it, so nothing can be sourced whose path is known
-## only later; and what is defined stays defined. So an env is data, a record that is either a literal in
-## `activate.nu` or read from the companion file by the hook, and the code is the same.
+## nushell parses a whole script before it runs any of it, so it cannot source a path that is known only later; and
+## definitions stay. So an env is data, a record that is either a literal in `activate.nu` or read from the companion
+## file by the hook, and the code is the same.
 ##
-## What is to be remembered is `$env._ROCENV`, a list with a record for each active env, the newest first. It is
-## no string, so no program gets it; it goes with the last env. The command `deactivate` cannot go.
+## The state is `$env._ROCENV`, a list with a record for each active env, the newest first. It is not a string, so
+## programs do not get it; it disappears with the last env. The command `deactivate` cannot be removed.
 ##
-## What comes of it is reckoned as data first (`plan`, name -> value, null = unset), and then carried out once: a
-## command that sets a variable and hides it again uncovers what its caller had. `text` is what a program gets
-## where the value is a list, as `PATH` is and what the user converts. `%` calls a builtin past the user's own.
+## The result is computed as data first (`plan`, name -> value, null = unset) and then applied at once: a command that
+## sets a variable and hides it again would uncover the caller's value. `text` is what a program gets if the value is
+## a list, such as `PATH` and variables that the user converts. `%` calls a builtin, bypassing the user's commands.
 def text [value: any] {
   if ($value | %describe) =~ '^(list|table)' { $value | %str join ':' } else { $"($value)" }
 }
@@ -54,8 +54,8 @@ def report [plan: record, new: record] {
     }
   }
   for name in $new.watched { if (now $plan $name) != null { $acting = [...$acting $name] } }
-  say 'set on this machine, replaced until deactivation' $replaced
-  say 'set on this machine, and acts on this env too' $acting
+  say 'replaced until you leave the env' $replaced
+  say 'set outside the env and still in effect' $acting
 }
 def taken-out [plan: record, from: record, name: string] {
   let old = field $from.old $name
@@ -82,7 +82,7 @@ def left [before: record] {
   if $last.prompt != null and (now $plan PROMPT_COMMAND) == $last.prompt.new {
     $plan = (with $plan PROMPT_COMMAND $last.prompt.old)
   }
-  say 'changed while the env was active, and left as it is now' $kept
+  say 'changed while the env was active, so not restored' $kept
   let rest = active $plan | %skip 1
   with $plan _ROCENV (if $rest != [] { $rest })
 }
@@ -119,7 +119,7 @@ def marked-prompt [plan: record, data: record] {
 }
 def entered-anew [before: record, data: record] {
   if ($data.marker | %path type) != file {
-    let why = $"there is no env at ($data.prefix) any more; `rocenv list` shows those that there are"
+    let why = $"the env at ($data.prefix) no longer exists; `rocenv list` shows the envs"
     %error make --unspanned {msg: $"rocenv: ($why)"}
   }
   mut plan = $before
@@ -133,7 +133,7 @@ def --env carry-out [plan: record] {
       %load-env {($name): $value}
     } else if $name in $env {
       %hide-env $name
-      # What a script has inherited lies below what it has set; older versions hide only the upper one.
+      # Inherited values of a script lie below those that it has set; older versions hide only the upper one.
       if $name in $env { %load-env {($name): null} }
     }
   }
@@ -150,7 +150,7 @@ export def --env enter [data: record] {
 }
 export def --env enter-here [data: record] {
   if ($"($env.PROCESS_PATH?)" | %path expand) == ($data.script | %path expand) {
-    %print --raw --stderr $"rocenv: this file is to be sourced, not run. Type:  ($data.typed)"
+    %print --raw --stderr $"rocenv: source this file instead of running it:  ($data.typed)"
     %exit 33
   }
   enter $data

@@ -1,4 +1,4 @@
-# To be sourced: activates the env `__LABEL__`, and defines `deactivate`, which takes that back.
+# Source this file to activate the env `__LABEL__`. It defines `deactivate`, which undoes it.
 module rocenv-activation {
 module new {
 __NEW__
@@ -17,4 +17,4 @@ export-env {
 }
 }
 use rocenv-activation deactivate
-null # This file is to be sourced (`source`); it is no module and no overlay.
+null # Use `source` with this file; it is neither a module nor an overlay.

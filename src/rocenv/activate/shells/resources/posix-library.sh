@@ -1,7 +1,7 @@
-## What an activation seldom needs, and what leaves an env.
+## Functions that activation seldom needs, and those that leave an env.
 ##
-## Calls a function under options that are known: zsh as sh, and nothing exported by being assigned. ksh has
-## local variables only in functions of its own kind, and those that are called from one see them.
+## Calls a function with known shell options: zsh emulates sh, and assignment does not export. ksh has local variables
+## only in its own kind of functions, and functions called from one see them.
 _rocenv_neutral() {
   case ${ZSH_VERSION-} in ?*) "$_ROCENV_DO" emulate -L sh ;; esac
   case $- in
@@ -27,8 +27,8 @@ x)
   }"
   ;;
 esac
-## Remembers all that is set, of what the env IDENT changes, and takes its entries out of lists; or refuses to
-## change anything.
+## Saves all set variables that the env IDENT changes, and removes its entries from lists; or refuses to change
+## anything.
 _rocenv_save() {
   _ROCENV_FIXED=
   "_rocenv_names_$1"
@@ -36,7 +36,7 @@ _rocenv_save() {
   case $_ROCENV_FIXED in
   ?*)
     _ROCENV_HOW=refused
-    _rocenv_say "these are read-only, numbers or lists in this shell, so nothing is changed:$_ROCENV_FIXED"
+    _rocenv_say "nothing was changed, because these are read-only, numbers or lists in this shell:$_ROCENV_FIXED"
     for _rocenv_n in $_ROCENV_HAD; do "$_ROCENV_DO" unset -v "_ROCENV_OLD_$1_$_rocenv_n"; done
     "$_ROCENV_DO" unset -v _ROCENV_HAD _ROCENV_LEFT
     _rocenv_forget "$1"
@@ -49,15 +49,15 @@ _rocenv_save() {
 _rocenv_those_set() {
   _rocenv_v=
   for _rocenv_n in $1; do
-    ## An empty list of zsh counts as unset for sh.
+    ## For sh, an empty zsh list counts as unset.
     case ${ZSH_VERSION+x} in
     x) "$_ROCENV_DO" eval "case \${(t)$_rocenv_n-} in ?*) _rocenv_v=\"\$_rocenv_v $_rocenv_n\" ;; esac" ;;
     *) "$_ROCENV_DO" eval "_rocenv_v=\$_rocenv_v\${$_rocenv_n+ $_rocenv_n}" ;;
     esac
   done
 }
-## What cannot be set to any text stops the activation before anything is changed. A shell that cannot tell
-## what is exported counts all as exported.
+## A variable that cannot take any text aborts the activation before anything changes. Shells that cannot tell which
+## variables are exported count all as exported.
 _rocenv_save_one() {
   case ${ZSH_VERSION+zsh}${KSH_VERSION-}${BASH_VERSION-} in
   zsh) "$_ROCENV_DO" eval "_rocenv_v=-\${(t)$2}-" ;;
@@ -77,12 +77,12 @@ _rocenv_save_one() {
   esac
 }
 _rocenv_taken() {
-  _rocenv_say "\`deactivate\` belongs to another tool here; leave this env with \`rocenv_deactivate\`"
+  _rocenv_say "another tool defines \`deactivate\`; leave this env with \`rocenv_deactivate\`"
 }
 _rocenv_say() {
   "$_ROCENV_DO" printf "rocenv: %s\n" "$1" >&2
 }
-## Says what was set on the machine, unless that is the doing of another env of ours.
+## Reports what was set on the machine, unless another env of ours set it.
 _rocenv_report() {
   case $_ROCENV_STACK in "$1 ") _rocenv_compare "$1" "$2" ;; esac
   "$_ROCENV_DO" unset -v _ROCENV_HAD _ROCENV_LEFT
@@ -105,13 +105,13 @@ _rocenv_compare() {
     esac
   done
   case $_rocenv_now in
-  ?*) _rocenv_say "set on this machine, replaced until deactivation:$_rocenv_now" ;;
+  ?*) _rocenv_say "replaced until you leave the env:$_rocenv_now" ;;
   esac
   case $_ROCENV_LEFT in
-  ?*) _rocenv_say "set on this machine, and acts on this env too:$_ROCENV_LEFT" ;;
+  ?*) _rocenv_say "set outside the env and still in effect:$_ROCENV_LEFT" ;;
   esac
 }
-## Takes every entry $1 out of $_rocenv_v, a list with a colon at both ends.
+## Removes every entry $1 from $_rocenv_v, a list with a colon at both ends.
 _rocenv_cut() {
   case $_rocenv_v in
   *":$1:"*)
@@ -132,9 +132,9 @@ _rocenv_without() {
     ;;
   esac
 }
-## NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in. What the user changed
-## stays, but for the entries that were not there before. A venv that was entered later keeps PATH as it found
-## it, to put it back: the env's entries go out of that too.
+## NAME STATE [ENTRY...]: restores NAME if it is still in the state that the env left it in. Values changed by the
+## user stay, without the env's entries. A venv entered later has saved PATH and will restore it, so the env's entries
+## are removed from that too.
 _rocenv_restore() {
   "$_ROCENV_DO" eval "
     _rocenv_now=\${$1+x\$$1}
@@ -197,7 +197,7 @@ _rocenv_pop() {
   ?*:"$_rocenv_v"*) _OLD_VIRTUAL_PS1=${_OLD_VIRTUAL_PS1#"$_rocenv_v"} ;;
   esac
   case ${_ROCENV_HOW-}:$_rocenv_kept in
-  :?*) _rocenv_say "changed while the env was active, and left as it is now:$_rocenv_kept" ;;
+  :?*) _rocenv_say "changed while the env was active, so not restored:$_rocenv_kept" ;;
   esac
   _rocenv_forget "$_rocenv_id"
 }
@@ -229,7 +229,7 @@ _rocenv_leave() {
     ;;
   esac
 }
-## A venv that was entered since has put its own `deactivate` in the place of ours.
+## A venv entered since has replaced our `deactivate` with its own.
 _rocenv_vanish() {
   case ${_ROCENV_OURS-}${_OLD_VIRTUAL_PATH+v} in
   x) "$_ROCENV_DO" unset -f deactivate 2>/dev/null || _rocenv_v= ;;
@@ -238,7 +238,7 @@ _rocenv_vanish() {
   "$_ROCENV_DO" unset -f _rocenv_lib __FUNCTIONS__
   "$_ROCENV_DO" unset -v _ROCENV_STACK _ROCENV_OURS
 }
-## Of this env: which of its variables are set, what takes its entries out of lists, and its changes back.
+## For this env: which of its variables are set, removal of its entries from lists, and undoing its changes.
 _rocenv_names___IDENT__() {
   _rocenv_those_set "__OTHERS__"
   _ROCENV_HAD=$_rocenv_v

@@ -1,20 +1,19 @@
-# To be sourced: activates the env `__LABEL__`. `deactivate` takes that back, or `rocenv_deactivate`.
+# Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## A sourced script runs in the middle of somebody's shell, so nothing here depends on what that shell is set
-## to: words are quoted, commands are called past aliases and functions, and what splits words is done in
-## functions under `_rocenv_neutral`. An active env keeps in the shell, and exports none of it:
-##
+## A sourced script runs in a user's shell, so nothing here depends on that shell's settings: words are quoted,
+## commands bypass aliases and functions, and words are split in functions under `_rocenv_neutral`. An active env
+## keeps in the shell, without exporting it:
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
-##   _ROCENV_DO              `builtin` or `command`: what calls a command past a function of its name
-##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can keep it; else empty
+##   _ROCENV_DO              `builtin` or `command`: calls a command even if a function has its name
+##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can keep it; otherwise empty
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
-##   _ROCENV_OLD_IDENT_NAME  what NAME was: x... exported, s... set only; absent if it was unset
-##   _ROCENV_NEW_IDENT_NAME  x..., what the env made of a list
-##   _ROCENV_PS1_IDENT       what was put in front of the prompt
-##   _ROCENV_OURS            x if `deactivate` is ours; another tool's keeps that name
-##   _ROCENV_ROOT            on Windows: where the drives are
+##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... exported, s... set only; absent if unset
+##   _ROCENV_NEW_IDENT_NAME  x..., value of a list in the env
+##   _ROCENV_PS1_IDENT       what was prepended to the prompt
+##   _ROCENV_OURS            x if `deactivate` is ours; another tool's stays
+##   _ROCENV_ROOT            on Windows: mount point of the drives
 ##
-## A shell started from this one just finds the env's variables set.
+## A shell started from this one only inherits the env's variables.
 case $- in *a*) \set +a; _ROCENV_ALL=x ;; *) _ROCENV_ALL= ;; esac
 case ${BASH_VERSION-}${ZSH_VERSION-} in ?*) _ROCENV_DO='builtin' ;; *) _ROCENV_DO='command' ;; esac
 case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
@@ -24,7 +23,7 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   esac
 fi ;; esac
 if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
-  # Active already: leave it, with those on top of it, and start afresh.
+  # If the env is active, leave it and those on top of it, and start over.
   case " ${_ROCENV_STACK-}" in *' __IDENT__ '*) _rocenv_lib _rocenv_leave __IDENT__ ;; esac
   case ${ZSH_VERSION-}/${BASH_VERSION-} in
   ?*/)
@@ -47,7 +46,7 @@ if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
   _rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB___IDENT__"; _rocenv_neutral "$@"; }
   rocenv_deactivate() { _rocenv_lib _rocenv_end; }
   _ROCENV_OLD___IDENT___PATH=${PATH+"x$PATH"}
-  # As a rule PATH is exported and has nothing of this env, and nothing else that it changes or watches is set.
+  # Usually PATH is exported and has no entry of this env, and no other variable that it changes or watches is set.
   case $_ROCENV_HOW__ANY_SET__:${PATH-}: in
   __PATH_WITH_OURS__) _ROCENV_HOW=unusual ;;
   x:*) ;;
@@ -61,7 +60,7 @@ fi
 case $_ROCENV_HOW in
 refused) ;;
 *)
-  # From here on it can be left, whatever happens.
+  # From here on, the env can be left, whatever happens.
   _ROCENV_STACK="__IDENT__ ${_ROCENV_STACK-}"
   __CHANGES__
   __REMEMBER__
@@ -79,7 +78,7 @@ refused) ;;
       case ${BASH_ALIASES[deactivate]+x} in x) ;; *) "$_ROCENV_DO" typeset -F deactivate >/dev/null ;; esac
       ;;
     builtin/) { "$_ROCENV_DO" alias deactivate || "$_ROCENV_DO" typeset -f deactivate; } >/dev/null ;;
-    # (Not in zsh, which would export a PATH that is not set.)
+    # (Not in zsh, which would export an unset PATH.)
     *)
       { "$_ROCENV_DO" alias deactivate || PATH=/dev/null "$_ROCENV_DO" command -v deactivate; } >/dev/null 2>&1
       ;;

@@ -1,10 +1,10 @@
-## The hook of PowerShell, 5.1 and 7: for `$PROFILE`, behind what sets a prompt.
+## The hook for PowerShell 5.1 and 7: for `$PROFILE`, after code that sets a prompt.
 ##
-## PowerShell takes the first `--` out of what a function is called with (PowerShell/PowerShell issue 21208). `rocenv
-## run` and `rocenv launch` do without; other commands have no use for one.
+## PowerShell removes the first `--` from the arguments of a function (PowerShell/PowerShell issue 21208). `rocenv
+## run` and `rocenv launch` work without it; other commands do not need it.
 ##
-## `$_RocenvHook`: Seen is path and first line of the `.rocenv` that was seen last, Mine the ident of the env that the
-## hook activated, until the user enters or leaves that one (`Disown`).
+## `$_RocenvHook`: Seen is path and first line of the last `.rocenv`; Mine is the ident of the env that the hook
+## activated, until the user enters or leaves that env (`Disown`).
 function global:_RocenvHookProgram {
     __PROGRAM__
 }
@@ -18,15 +18,15 @@ function global:_RocenvHookScript([string] $Name) {
     if ($script -notmatch '[*?\[]') { return $script }
     [System.Management.Automation.WildcardPattern]::Escape($script)
 }
-## For PowerShell before 7.3, which hands a quotation mark over as it is, and no empty word at all.
-## Source: about_Parsing, "Passing arguments to native commands"
+## For PowerShell before 7.3, which passes quotation marks unescaped and drops empty words. Source: about_Parsing,
+## "Passing arguments to native commands"
 function global:_RocenvHookWord([string] $Text) {
     $passing = $ExecutionContext.SessionState.PSVariable.GetValue('PSNativeCommandArgumentPassing', 'Legacy')
     if ("$passing" -ne 'Legacy') { return $Text }
     if ($Text.Length -eq 0) { return '""' }
     $Text -replace '(\\*)"', '$1$1\"'
 }
-## Calls the program for what it prints, says what it complains of, and leaves `$LASTEXITCODE` alone.
+## Calls the program for its output, prints its errors, and leaves `$LASTEXITCODE` alone.
 function global:_RocenvHookAsk([string[]] $Words) {
     $ErrorActionPreference = 'Continue'
     $PSNativeCommandUseErrorActionPreference = $false
@@ -97,7 +97,7 @@ function global:rocenv {
             $global:LASTEXITCODE = 1
             $ErrorActionPreference = 'Stop'
             try { . $script } catch [System.Management.Automation.PSSecurityException] {
-                throw 'rocenv: this PowerShell runs no scripts. Type:  ' +
+                throw 'rocenv: this PowerShell does not run scripts. Allow them with:  ' +
                     'Set-ExecutionPolicy -Scope CurrentUser RemoteSigned'
             }
             _RocenvHookDisown
@@ -121,7 +121,7 @@ function global:_RocenvHookComplete([string] $Word, $Line, [int] $Cursor) {
         if ($each -is [System.Management.Automation.Language.StringConstantExpressionAst]) { $each.Value }
         else { $each.Extent.Text }
     })
-    # The first is `rocenv` itself.
+    # The first word is `rocenv` itself.
     if ($words.Count -gt 0) { $words[0] = 'complete' } else { $words = @('complete') }
     $words = @(foreach ($each in $words + $Word.Trim('"', "'")) { _RocenvHookWord $each })
     foreach ($line in _RocenvHookAsk $words) {

@@ -1,14 +1,14 @@
-## The functions that every `Activate.ps1` carries; the last `deactivate` removes them again.
+## Functions in every `Activate.ps1`; the last `deactivate` removes them again.
 ##
-## `$_RocenvStack` holds a table for each active env, the newest last. `$_RocenvPrompt` is the function `prompt` that
-## was, or null. What the user has redefined does not reach in here: variables of the environment are handled by .NET,
-## cmdlets are called by their module, and the preferences that change what cmdlets do are set for these functions.
+## `$_RocenvStack` contains a table for each active env, the newest last. `$_RocenvPrompt` is the previous function
+## `prompt`, or null. Redefinitions by the user have no effect here: environment variables are accessed through .NET,
+## cmdlets are called with their module, and preferences that change cmdlets are set for these functions.
 function global:_RocenvGet([string] $Name) {
     [Environment]::GetEnvironmentVariable($Name)
 }
-## Answers the name if the variable could not be made empty: .NET before 9, so PowerShell before 7.5, removes it
-## instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` that is given to .NET
-## for a text becomes an empty one. Source: PowerShell/PowerShell issue 24637
+## Returns the name if the variable could not be made empty: .NET before 9, and thus PowerShell before 7.5, removes it
+## instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` passed to .NET as a
+## string becomes an empty string. Source: PowerShell/PowerShell issue 24637
 function global:_RocenvPut([string] $Name, $Value) {
     if ($null -eq $Value -or ($Value.Length -eq 0 -and -not $__EMPTY__)) {
         [Environment]::SetEnvironmentVariable($Name, [NullString]::Value)
@@ -31,7 +31,7 @@ function global:_RocenvHas([string] $List, [string] $Entry) {
     }
     $false
 }
-## Answers the entries that stay; none of nothing but empty entries where those mean nothing.
+## Returns the remaining entries; none for a list of only empty entries if those mean nothing.
 function global:_RocenvWithout([string] $List, [string] $Entry) {
     if ($List.Length -eq 0) { return }
     $rest = @(foreach ($other in $List.Split('__SEPARATOR__')) {
@@ -60,8 +60,8 @@ function global:_RocenvReport($Active) {
     foreach ($name in $Active.Watched) {
         if ($null -ne (_RocenvGet $name)) { $left += $name }
     }
-    _RocenvSay 'set on this machine, replaced until deactivation' $replaced
-    _RocenvSay 'set on this machine, and acts on this env too' $left
+    _RocenvSay 'replaced until you leave the env' $replaced
+    _RocenvSay 'set outside the env and still in effect' $left
 }
 function global:_RocenvIsActive([string] $Ident) {
     foreach ($each in $global:_RocenvStack) {
@@ -106,8 +106,8 @@ function global:_RocenvTakeOut($Variable, [string] $Name) {
     $now = _RocenvGet $Name
     if ($null -ne $now) { _RocenvPut $Name (_RocenvRest $Variable $now) }
 }
-## Cleans what a venv that was activated inside an env remembers of PATH, and will put back: venv keeps it in the
-## environment, virtualenv and uv in a variable.
+## Cleans the PATH that a venv activated inside an env has saved and will restore: venv keeps it in the environment,
+## virtualenv and uv in a variable.
 function global:_RocenvCleanVenv($Variable) {
     $null = _RocenvTakeOut $Variable '_OLD_VIRTUAL_PATH'
     if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_OLD_VIRTUAL_PATH') {
@@ -131,8 +131,8 @@ function global:_RocenvPop {
             $kept += $each.Name
         }
     }
-    _RocenvSay 'changed while the env was active, and left as it is now' $kept
-    _RocenvSay 'was empty, which PowerShell before 7.5 cannot set, and is unset now' $unset
+    _RocenvSay 'changed while the env was active, so not restored' $kept
+    _RocenvSay 'was empty, which PowerShell before 7.5 cannot restore, so it is unset now' $unset
 }
 function global:_RocenvLeave {
     $ErrorActionPreference = 'Stop'
@@ -147,7 +147,7 @@ function global:_RocenvOffer {
     if ("$function:deactivate" -match '_RocenvLeave') { return }
     foreach ($kind in 'alias', 'function') {
         if (Microsoft.PowerShell.Management\Test-Path -LiteralPath "${kind}:deactivate") {
-            _RocenvSay 'its name belongs to another tool here; leave this env with rocenv_deactivate' 'deactivate'
+            _RocenvSay 'another tool defines this name; leave this env with rocenv_deactivate' 'deactivate'
             return
         }
     }
@@ -165,7 +165,7 @@ function global:_RocenvShow {
             Microsoft.PowerShell.Utility\Write-Host (-join $labels) -NoNewline
         }
         if ($inner) {
-            ## The user's own prompt may ask how the last command ended: `Write-Error` that nobody hears makes `$?` false.
+            ## The user's own prompt may check how the last command ended: a silent `Write-Error` makes `$?` false.
             if (-not $worked) { Microsoft.PowerShell.Utility\Write-Error '' -ErrorAction Ignore }
             & $inner
         }

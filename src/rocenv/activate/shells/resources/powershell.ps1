@@ -1,8 +1,8 @@
-# Activates the env `__LABEL__`: dot-source it. `deactivate` takes that back, or `rocenv_deactivate`.
-## With this PowerShell itself refuses arguments.
+# Dot-source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
+## This makes PowerShell itself reject arguments.
 [CmdletBinding()] param()
 if ($ExecutionContext.SessionState.LanguageMode -ne 'FullLanguage') {
-    throw 'rocenv: this PowerShell is restricted to a part of its language; `rocenv run` needs none of it'
+    throw 'rocenv: this PowerShell only allows part of its language; use `rocenv run` instead'
     return
 }
 if (-not [IO.File]::Exists(__MARKER__)) { throw __GONE__; return }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# rocenv-wrapper: runs a program by the env's own program loader, so that it finds the env's libraries
+# rocenv-wrapper: runs a program through the env's own program loader, so that it finds the env's libraries
 set -f
 tab='	'
 loader=__LOADER__
@@ -9,7 +9,7 @@ fail() {
   exit "$1"
 }
 
-# Read the beginning of $found, as far as it tells what the file is.
+# Read the beginning of $found, enough to determine the file type.
 look() {
   magic='' mark=''
   {
@@ -18,12 +18,12 @@ look() {
   } <"$found"
 }
 
-# Set $found to the program that a shell would run, wrappers left out.
+# Set $found to the program that a shell would run, skipping wrappers.
 find() {
   found=$1
   case $1 in
   */*)
-    [ -e "$1" ] || fail 127 "there is no file \`$1\`"
+    [ -e "$1" ] || fail 127 "file \`$1\` not found"
     { [ -f "$1" ] && [ -x "$1" ]; } || fail 126 "\`$1\` is not executable"
     look
     return
@@ -39,7 +39,7 @@ find() {
       case ${ROCENV_ASKING:+$magic}$mark in '#!'* | *rocenv-wrapper*) ;; *) return ;; esac
     fi
   done
-  fail 127 "there is no command \`$1\` beside the wrappers of envs"
+  fail 127 "command \`$1\` not found, except for wrappers of envs"
 }
 
 case ${0##*/} in
@@ -52,7 +52,7 @@ for level in 0 1 2 3 4; do
   shift
   case $magic:${found##*/} in
   '#!'*:python | '#!'*:python[23] | '#!'*:python[23].*)
-    # A shim of a version manager would start Python past the loader, so ask it which one it means.
+    # A version manager's shim would start Python without the loader, so ask it for the real one.
     if real=$(ROCENV_ASKING=1 "$found" -c 'import sys; print(sys.executable)') && [ -x "$real" ]; then
       set -- "$real" "$@"
     else
@@ -80,4 +80,4 @@ for level in 0 1 2 3 4; do
   *) exec "$found" "$@" ;;
   esac
 done
-fail 126 "\`$found\`: too many scripts run one another"
+fail 126 "\`$found\`: too many nested scripts"

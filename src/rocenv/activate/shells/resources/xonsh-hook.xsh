@@ -1,8 +1,8 @@
-## The hook of xonsh: Python that runs in a namespace of its own, as the scripts do.
+## The xonsh hook: Python that runs in its own namespace, like the scripts.
 ##
-## The program is run without xonsh's own machinery, to which an alias is either a function or a command. An interrupt
-## at the terminal reaches the program too, so xonsh waits for what that makes of it. The prompt is put together before
-## the event `on_pre_prompt`, so `follow` has to come earlier.
+## The program runs without xonsh's own machinery, in which an alias is either a function or a command. An interrupt
+## at the terminal also reaches the program, so xonsh waits for the program's reaction. The prompt is built before the
+## event `on_pre_prompt`, so `follow` must run earlier.
 import os
 import re
 import subprocess
@@ -28,7 +28,7 @@ def deactivate():
 
 
 def activate(name):
-    # None = the program has to say what is wrong.
+    # None: the program reports the problem.
     if name in ("", ".", "..") or name.startswith("-") or "/" in name:
         return None
     home = XSH.env.detype().get("ROCENV_HOME")
@@ -50,7 +50,7 @@ def activate(name):
 
 
 def descriptor(stream, captured=None):
-    # What xonsh would only take in to show it goes to the terminal itself.
+    # Output that xonsh would capture only to display it goes directly to the terminal.
     if captured is not None:
         return None
     try:
@@ -137,7 +137,7 @@ def follow(**_):
     before = stack()
     for name in answer("trust", "--check", found[0], missing=say_missing)[:1] if found else ():
         rocenv(["activate", name])
-    # One that was active before is the user's own.
+    # An env that was already active belongs to the user.
     own = next((ident for ident in stack()[-1:] if ident not in before), None)
 
 
@@ -147,7 +147,7 @@ def word(context, value, text):
         return RichCompletion(value if plain else repr(value), description=text)
     if context.closing_quote and not context.is_after_closing_quote:
         return RichCompletion(value, description=text)
-    # xonsh adds no quotation mark to one that is open.
+    # xonsh adds no quotation mark if one is open.
     covered = len(context.raw_prefix)
     return RichCompletion(repr(value), covered, description=text, append_closing_quote=False)
 

@@ -1,18 +1,18 @@
-## The Python code that every script for xonsh carries.
+## Python code that every xonsh script contains.
 ##
-## It runs in a namespace of its own, so that nothing of it is left among the user's names and none of theirs gets in
-## its way. The script defines the names in capitals, as `PREFIX`, in front of it. An active env keeps in the shell:
+## It runs in its own namespace, so it neither leaves names behind nor conflicts with the user's. The script defines
+## the names in capitals, such as `PREFIX`, before it. An active env keeps in the shell:
 ##
 ##   aliases["deactivate"], aliases["rocenv_deactivate"]
 ##   sys.modules["_rocenv"]  .stack, pairs of ident and the function that leaves the env, the newest last
 ##                           .deactivate, the function that leaves the newest
-##                           .offered, what the alias is if it is ours; another tool's keeps that name
+##                           .offered, the alias if it is ours; another tool's stays
 ##
-## A script calls nothing of other envs' scripts but those functions: another version may have written them.
+## A script calls only those functions of other envs' scripts, because another version may have written them.
 ##
-## A list like PATH is held by xonsh as an `EnvPath`, which expands `$NAME` and `~` in its entries each time it is
-## read. `Literal` is one that does not, for values that would not reach programs as they are. `Prompt` reaches
-## programs, to which xonsh hands its prompt like any other variable, without the mark.
+## xonsh stores a list like PATH as an `EnvPath`, which expands `$NAME` and `~` in its entries on each read. `Literal`
+## does not, for values that would otherwise reach programs changed. `Prompt` reaches programs, to which xonsh passes
+## its prompt like any variable, without the label.
 import os
 import sys
 import types
@@ -50,7 +50,7 @@ def state(name):
 
 
 def held(name):
-    # What programs get; None = nothing.
+    # The value that programs get; None = unset.
     detype = env.get_detyper(name) if env.is_manually_set(name) else None
     return detype(env[name]) if detype else None
 
@@ -60,7 +60,7 @@ def put(name, text):
     if held(name) != text and isinstance(env[name], EnvPath):
         env[name] = Literal(text.split(":"))
     if held(name) != text:
-        raise XonshError("rocenv: " + name + " is a variable in which xonsh cannot keep the value of the env")
+        raise XonshError("rocenv: " + name + " cannot hold the value of the env in xonsh")
 
 
 def put_back(name, *value):
@@ -139,7 +139,7 @@ def enter():
         for name in CHANGED:
             value, text = before[name]
             if name == "PATH":
-                # What a venv that was activated meanwhile will put back.
+                # The value that a venv activated meanwhile will restore.
                 take_out("_OLD_VIRTUAL_PATH", LISTS.get(name, ()), text)
             if held(name) == after[name]:
                 put_back(name, *value)
@@ -149,7 +149,7 @@ def enter():
                 kept.append(name)
         unmark()
         if kept:
-            say("changed while the env was active, and left as it is now: " + " ".join(kept))
+            say("changed while the env was active, so not restored: " + " ".join(kept))
 
     replaced = [n for n in CHANGED if n != "PATH" and before[n][1] and before[n][1] != after[n]]
     return leave, [n for n in replaced if n not in LISTS], [n for n in replaced if n in LISTS] + watched
@@ -166,28 +166,28 @@ def deactivate():
 
 
 if __name__ == "__main__":
-    say("this file is to be sourced, not run. Type:  " + SOURCE)
+    say("source this file instead of running it:  " + SOURCE)
     sys.exit(33)
 if not os.path.isfile(MARKER):
-    gone = "there is no env at " + PREFIX + " any more; `rocenv list` shows those that there are"
+    gone = "the env at " + PREFIX + " no longer exists; `rocenv list` shows the envs"
     raise XonshError("rocenv: " + gone)
 shared = sys.modules.get("_rocenv")
 while shared and any(ident == IDENT for ident, leave in shared.stack):
-    # Active already: leave it, with those on top of it, and start afresh.
+    # If the env is active, leave it and those on top of it, and start over.
     shared.stack.pop()[1]()
 leave, replaced, acting = enter()
 if not shared:
     shared = sys.modules["_rocenv"] = types.ModuleType("_rocenv")
     shared.stack, shared.deactivate, shared.offered = [], deactivate, None
     if replaced:
-        say("set on this machine, replaced until deactivation: " + " ".join(replaced))
+        say("replaced until you leave the env: " + " ".join(replaced))
     if acting:
-        say("set on this machine, and acts on this env too: " + " ".join(acting))
+        say("set outside the env and still in effect: " + " ".join(acting))
 deactivate.__xonsh_threadable__ = False
 aliases["rocenv_deactivate"] = deactivate
 if "deactivate" not in aliases:
     aliases["deactivate"] = deactivate
     shared.offered = aliases["deactivate"]  # newer versions wrap it
 elif aliases["deactivate"] is not shared.offered:
-    say("`deactivate` belongs to another tool here; leave this env with `rocenv_deactivate`")
+    say("another tool defines `deactivate`; leave this env with `rocenv_deactivate`")
 shared.stack.append((IDENT, leave))

@@ -1,4 +1,4 @@
-# Prints what the last word of $COMMAND_LINE may become; runs in a copy of the shell.
+# Prints completions of the last word of $COMMAND_LINE; runs in a copy of the shell.
 set histchars= echo_style=none nonomatch
 set rocenv_hook_typed=($COMMAND_LINE:x) rocenv_hook_last=
 if ("$COMMAND_LINE:q" !~ *[\ \	]) then
@@ -6,7 +6,7 @@ set rocenv_hook_last=$rocenv_hook_typed[$#rocenv_hook_typed]:q
 @ rocenv_hook_n = $#rocenv_hook_typed - 1
 set rocenv_hook_typed=($rocenv_hook_typed[-$rocenv_hook_n]:q)
 endif
-# What stands behind the last `rocenv`: there may be other commands before it.
+# Use the words after the last `rocenv`, because other commands may precede it.
 set rocenv_hook_words=()
 foreach rocenv_hook_word ($rocenv_hook_typed:q)
 if ($rocenv_hook_word:q == rocenv) then

@@ -2,12 +2,12 @@
 set rocenv_hook_files=$argv[1]:q rocenv_hook_program=$argv[2]:q rocenv_hook_envs=$argv[3]:q
 ''alias rocenv '""source $rocenv_hook_files:q/command.csh'
 ''complete rocenv 'p@*@`""source $rocenv_hook_files:q/complete.csh`@'
-# At each prompt $rocenv_hook_test is read: it sources `look.csh` if anything is not as that has left it.
+# Each prompt evaluates $rocenv_hook_test, which sources `look.csh` if anything has changed since its last run.
 if ($?rocenv_hook_test == 0) then
 set rocenv_hook_above=() rocenv_hook_folder= rocenv_hook_seen= rocenv_hook_own=
 set rocenv_hook_test='""source $rocenv_hook_files:q/look.csh'
 endif
-# An alias can only be read by a copy of the shell; who has no prompt needs none.
+# Only a copy of the shell can read an alias; without a prompt, nothing needs it.
 if ($?prompt) then
 set rocenv_hook_precmd="`''alias precmd`"
 if ("$rocenv_hook_precmd:q" =~ *rocenv_hook_test*) then

@@ -1,6 +1,6 @@
-# Looks for the `.rocenv` of the current folder, and turns to its env if it is another one than before.
-# The shell cannot read a file without starting a process: its inode, size and time of change tell whether
-# it is as it was. $rocenv_hook_test becomes the test of everything that was looked at here.
+# Finds the `.rocenv` for the current folder, and switches envs if it differs from the last one.
+# The shell cannot read a file without starting a process, so inode, size and change time tell whether
+# it has changed. $rocenv_hook_test becomes the test for everything that was examined here.
 if ($?histchars) then
 set _rocenv_hist=$histchars:q
 endif
@@ -51,7 +51,7 @@ if (x$rocenv_hook_at:q == x) set rocenv_hook_at=/
 if ($?_ROCENV_STACK) then
 set rocenv_hook_before=" $_ROCENV_STACK "
 endif
-# In double quotes only this text is put in here; its own variables are a matter of the shell that runs it.
+# In double quotes, only this text is expanded here; its variables are for the shell that runs it.
 set rocenv_hook_ask='$rocenv_hook_program:q trust --check $rocenv_hook_at:q'
 set rocenv_hook_name="`$rocenv_hook_ask:q`"
 if ($#rocenv_hook_name == 0) ''exit 0
