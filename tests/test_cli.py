@@ -99,7 +99,7 @@ class TestUsage:
             (("create",), "Missing argument 'NAME'"),
             (("list", "--frob"), "--frob"),
             (("create", "x", "--torch", "2", "--no-torch"), "use either --torch or --no-torch"),
-            (("create", "x", "--rocm", "abc"), "`abc` is not a version for --rocm"),
+            (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for `--rocm`"),
             (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from specifies the whole set"),
             (("create", "x", "--rocm", ">=" + "9" * 5000), "it is longer than 200 characters"),
             (("matrix", "--torch", "9" * 5000), "it is longer than 200 characters"),
@@ -352,7 +352,7 @@ class TestCreate:
         mini.repo.publish()
         done = mini.run("create", "demo", "--rocm", "5.7", "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "archive-refused")
-        assert "mini5-blas 5.7.1-1: `./../../evil` climbs out" in done.stderr
+        assert "mini5-blas 5.7.1-1: `./../../evil` points outside" in done.stderr
         assert not any(mini.root.rglob("evil"))
         assert not mini.prefix("demo").exists()
 

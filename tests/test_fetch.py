@@ -238,7 +238,7 @@ def test_file_that_changed_in_between_is_read_from_the_start(cache: Path, valida
         statuses = [request.status for request in server.requests[TRIES:]]
     # With a validator the server reports the change at once; without it, only the hash does.
     assert statuses == ([200] if validators else [206, 200])
-    assert ("do not fit together" in notes.getvalue()) is not validators
+    assert ("do not match" in notes.getvalue()) is not validators
 
 
 def test_weak_validator_is_not_used_for_a_range(cache: Path) -> None:

@@ -458,7 +458,7 @@ def test_endless_files_are_not_read(mini: Mini, kind: str) -> None:
 
 def test_an_address_with_control_characters_is_refused(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid/\x1b[2J")
-    with pytest.raises(DataError, match="control character"):
+    with pytest.raises(DataError, match="unprintable character"):
         read_lock(lock)
 
 

@@ -250,7 +250,7 @@ class TestHomeWritableByOthers:
         file = mini.home / "config.toml"
         assert mini.run("config", "set", "home.shared", "yes").returncode == 1
         assert "must be a boolean" in mini.run("config", "set", "home.shared", "yes").stderr
-        assert "known is `home.shared`" in mini.run("config", "set", "home.place", "x").stderr
+        assert "the only setting is `home.shared`" in mini.run("config", "set", "home.place", "x").stderr
         assert not file.exists()
         with pytest.raises(DataError, match="unknown name"):
             config.assign(file, ("home", "x"), True)
@@ -287,7 +287,7 @@ class TestHomeOfAnotherUser:
         for mode in (0o777, 0o1777):
             theirs.home.chmod(mode)
             error = self.refused(Home(theirs.home), monkeypatch, user)
-            assert f"everybody can write to `{theirs.home}`" in error.message
+            assert f"everyone can write to `{theirs.home}`" in error.message
 
     @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "demo")])
     def test_that_everybody_can_write_to_runs_and_changes_nothing(
@@ -296,7 +296,7 @@ class TestHomeOfAnotherUser:
         theirs.home.chmod(0o777)
         done = theirs.run(*argv)
         assert (done.returncode, done.stdout) == (1, "")
-        assert f"and everybody can write to `{theirs.home}`: others could change" in done.stderr
+        assert f"and everyone can write to `{theirs.home}`, so others could change" in done.stderr
         assert f"chmod o-w {theirs.home}" in done.stderr
 
     @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ class TestHomeOfAnotherUser:
         os.chown(envs, OTHER, OTHER)
         envs.chmod(0o777)
         monkeypatch.setattr(os, "geteuid", lambda: user)
-        with pytest.raises(PrefixError, match=f"everybody can write to `{envs}`"):
+        with pytest.raises(PrefixError, match=f"everyone can write to `{envs}`"):
             Home(theirs.home).require_own(shared=lambda: shared)
 
     @pytest.mark.parametrize("user", [0, 4711])
@@ -356,7 +356,7 @@ class TestHomeOfAnotherUser:
         os.chown(env.parent, OTHER, OTHER)
         os.chown(env, 54321, 54321)
         monkeypatch.setattr(os, "geteuid", lambda: user)
-        with pytest.raises(PrefixError, match="to user number 54321: others could change"):
+        with pytest.raises(PrefixError, match="to user ID 54321, so others could change"):
             Home(theirs.home).require_own(env=env)
 
     def test_that_cannot_be_read_is_no_defect(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +371,7 @@ class TestHomeOfAnotherUser:
 
     def test_of_an_unknown_number(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         os.chown(theirs.home, 54321, 54321)
-        assert "user number 54321" in self.refused(Home(theirs.home), monkeypatch, 4711).message
+        assert "user ID 54321" in self.refused(Home(theirs.home), monkeypatch, 4711).message
 
     def test_root_may_use_it(self, theirs: Mini) -> None:
         theirs.create()
@@ -433,7 +433,7 @@ class TestPlantedLinks:
             for name in (path.name, f"{path.name}.part", f"{path.name}.part.json"):
                 path.with_name(name).symlink_to(precious)
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
-        assert "is damaged; it was removed\n\nhint: repeat the command" in done.stderr
+        assert "was damaged and has been removed\n\nhint: run the command again" in done.stderr
         mini.create()
         assert precious.read_text() == "precious"
 

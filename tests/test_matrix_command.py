@@ -127,7 +127,7 @@ class TestRows:
     def test_no_spec(self, home: Path) -> None:
         done = run(home, "matrix", "--rocm", "banana")
         assert done.returncode == 2
-        assert "`banana` is not a valid version for --rocm" in done.stderr
+        assert "`banana` is not a valid version for `--rocm`" in done.stderr
 
 
 class TestExplain:

@@ -387,7 +387,7 @@ def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", no_such_name)
-    with pytest.raises(FetchError, match=r"the name `name\.invalid` is unknown"):
+    with pytest.raises(FetchError, match=r"cannot resolve the name `name\.invalid`"):
         network.get("http://name.invalid/x")
 
 
@@ -427,7 +427,7 @@ def test_an_invalid_address_is_an_error_that_names_it(network: Network, url: str
 
 def test_redirect_loop_ends(server: Loopback, network: Network) -> None:
     server.always("/loop", Fault(status=302, headers={"Location": "/loop"}))
-    with pytest.raises(FetchError, match="leads nowhere"):
+    with pytest.raises(FetchError, match="is not a usable address"):
         network.get(f"{server.url}/loop")
 
 

@@ -68,11 +68,11 @@ class Context:
         return any(map(shares_home, {self.home.config_file, Home.settings_of_user()}))
 
     def require_home(self) -> None:
-        """Create the home or check that an env can be made in it; see `Home.require_usable` for errors."""
+        """Create the home or check that an env can be created in it; raises as `Home.require_usable`."""
         self.home.require_usable(shared=lambda: self.shares_home, report=self.note)
 
     def require_own_home(self, *, env: Path | None = None, changes: bool = False) -> None:
-        """Make sure that nobody else can change what is in the home; see `Home.require_own` for errors."""
+        """Make sure that nobody else can change files in the home; raises as `Home.require_own`."""
         self.home.require_own(env=env, changes=changes, shared=lambda: self.shares_home, report=self.note)
 
     @cached_property

@@ -132,27 +132,27 @@ class Home:
         shared: Callable[[], bool] = lambda: False,
         report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Make sure that others cannot change the programs in this home behind the user's back.
+        """Make sure that other users cannot change the programs in this home.
 
-        In the user's own home, take write permission from others. In the home of another user, allow what
-        changes nothing if only that user can write to it. Root may use it, as containers often do, unless
-        everybody can write to it.
+        In the user's own home, remove write permission from others. Another user's home is read-only, and
+        refused if anyone else can write to it. Root may use it, as is common in containers, unless everyone
+        can write to it.
 
         Args:
-            env: The folder of the env that is used.
-            changes: The command changes something in the home.
-            shared: Whether the user shares the home on purpose; then its group may write to it.
-            report: Receives lines if rocenv removed write permission.
+            env: The folder of the env in use.
+            changes: Whether the command changes files in the home.
+            shared: Whether the user shares the home on purpose, so that its group may write to it.
+            report: Receives lines if rocenv removed write permissions.
 
         Raises:
-            PrefixError: Others can change something in the home, or the command would in another user's.
+            PrefixError: Others can change files in the home, or the command would change another user's.
         """
         if WINDOWS:
             return
         try:
             owner, user = self.path.stat().st_uid, os.geteuid()
         except OSError:
-            return  # absent, or whoever needs it will say why it cannot be used
+            return  # missing, or the command that needs it explains why it is unusable
         folders = [self.path, *(self.path / name for name in _FOLDERS), *([env] if env else [])]
         mask = 0o022 if owner == user or user else 0o002
         exposed = [each for each in folders if is_exposed(each, {0, user, owner}, mask)]
@@ -170,17 +170,17 @@ class Home:
 
     @property
     def _closing(self) -> Path:
-        """There while write permission is taken from others, so that an interrupted command is repeated."""
+        """Marks a removal of write permissions in progress, so that an interrupted one is repeated."""
         return self.path / ".closing"
 
     def _close(self, exposed: list[Path], mask: int, report: Callable[[str], None]) -> None:
-        """Take the permissions in `mask`; raise PrefixError if another user owns something in there.
+        """Remove the permissions in `mask`; raise PrefixError if another user owns a file in the home.
 
-        Others may have changed what rocenv sealed, so its key is removed: nothing that it sealed counts now.
+        Others may have changed sealed files, so the key is removed, which invalidates them.
         """
         self._mark_closing()
         closed = [each for each in exposed if close_folder(each, mask)]
-        self._mark_closing()  # until now, others could have removed it
+        self._mark_closing()  # until now, others could remove the marker
         planted = [str(each) for each in exposed if is_exposed(each, {0, os.geteuid()}, 0)]
         try:
             if closed:
@@ -192,19 +192,21 @@ class Home:
             if error.errno == errno.EROFS:
                 return
             raise PrefixError(
-                f"cannot take write permission from others in `{self.path}`: {error.strerror}",
+                f"cannot remove the write permissions of others in `{self.path}`: {error.strerror}",
                 hints=(f"chmod -R go-w {self.path}",),
                 code="home-unwritable",
             ) from error
         if planted:
             raise PrefixError(
-                f"`{self.path}` contains `{planted[0]}` of another user, so others could write there",
+                f"`{self.path}` contains `{planted[0]}` of another user, who could write there",
                 hints=(f"remove it, or start over with a new home: `mv {self.path} {self.path}.old`",),
                 code="home-not-yours",
             )
-        if closed:  # else the file system has no modes
+        if closed:  # else the filesystem has no modes
             report(f"others could write to `{closed[0]}`; rocenv has removed their write permission")
-            report("`rocenv verify NAME` shows if an env was changed, and `rocenv repair NAME` restores it")
+            report(
+                "`rocenv verify NAME` shows whether an env was modified, and `rocenv repair NAME` restores it"
+            )
             report(f"to share the home: `chmod g+ws {self.path}`, then `rocenv config set home.shared true`")
 
     def _mark_closing(self) -> None:
@@ -217,7 +219,7 @@ class Home:
         shared: Callable[[], bool] = lambda: False,
         report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Create the home for this user alone, or check that an env can be made in it.
+        """Create the home for this user alone, or check that an env can be created in it.
 
         Args:
             shared: As in `require_own`.
@@ -261,17 +263,17 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
         return PrefixError(message, hints=(hint,), code="home-not-yours")
     folder, info = exposed[0], exposed[0].stat()
     if info.st_mode & 0o002:
-        who = f"everybody can write to `{folder}`"
+        who = f"everyone can write to `{folder}`"
         more = (
-            f"take that right away: `chmod o-w {folder}`; on a disk without permissions (NTFS, exFAT), with "
-            "the mount option `uid=` and your user number"
+            f"remove that permission: `chmod o-w {folder}`; on a disk without permissions (NTFS, exFAT), use "
+            "the mount option `uid=` with your user ID"
         )
     else:
         is_group = info.st_mode & 0o020
         who = f"its group can write to `{folder}`" if is_group else f"`{folder}` to {_name_of(info.st_uid)}"
         more = "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`"
     return PrefixError(
-        f"`{path}` belongs to {owner}, and {who}: others could change the programs that you run from there",
+        f"`{path}` belongs to {owner}, and {who}, so others could change the programs that you run from it",
         hints=(hint, more),
         code="home-not-yours",
     )

@@ -165,7 +165,7 @@ def test_a_truncated_list(world: World) -> None:
     content = world.repo.read("main/binary-amd64/Packages.xz")
     world.server.always(world.list_path(), Fault(body=content[: len(content) // 2]))
     error = world.refused("hash-mismatch")
-    assert f"truncated or another file, with {len(content) // 2} of {len(content)} bytes" in error.message
+    assert f"truncated or another file: {len(content) // 2} of {len(content)} bytes" in error.message
     world.server.always(world.list_path(), Fault(cut_after=0))
     world.refused("unreachable")
 
@@ -367,8 +367,8 @@ def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
         state = world.refresh()
         assert world.names(state) == ["2"]
         assert state.date_s == newer.date_s
-        assert "older than the one of" in state.older
-    assert "older than the one of" in world.refresh(max_age_s=60).older, "and while it is fresh too"
+        assert "older than the one from" in state.older
+    assert "older than the one from" in world.refresh(max_age_s=60).older, "and while it is fresh too"
     published(world, "3", -60)
     state = world.refresh()
     assert (world.names(state), state.older) == (["3"], "")
@@ -405,7 +405,7 @@ def test_an_older_index_without_the_newer_one(world: World) -> None:
     (world.folder / newest.sha256).unlink()
     published(world, "1", -86400)
     error = world.refused("index-older")
-    assert "older than the one of" in error.message
+    assert "older than the one from" in error.message
     assert any("`rocenv cache clear indices`" in hint for hint in error.hints)
     world.refused("index-older")
     published(world, "3", -60)
@@ -475,7 +475,7 @@ def test_a_damaged_cached_list_is_downloaded_again(world: World, damage: str) ->
     else:
         path.write_bytes(content[:20] if damage == "cut" else content[:-1] + b"\x00")
         error = world.refused("index-damaged", max_age_s=60)
-        assert "repeat the command" in error.hints[0]
+        assert "run the command again" in error.hints[0]
     assert world.names(world.refresh(max_age_s=60)) == ["1"]
 
 
@@ -506,7 +506,7 @@ def test_a_list_that_another_process_has_just_replaced(world: World) -> None:
     (world.folder / state.files[0].sha256).unlink()
     with pytest.raises(FetchError, match="cannot read the cached index") as caught:
         world.lists(state)
-    assert "repeat the command" in caught.value.hints[0]
+    assert "run the command again" in caught.value.hints[0]
 
 
 # ---------------------------------------------------------------- finding packages in it

@@ -112,7 +112,7 @@ def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
     done = disk.create("6.4", "--no-verify")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: no space left" in done.stderr
-    assert "hint: free some: `rocenv gc`" in done.stderr
+    assert "hint: free some space: `rocenv gc`" in done.stderr
     assert "Traceback" not in done.stderr
     count = 'find "$ROCENV_HOME/store/.staging" "$ROCENV_HOME/envs" -type f | grep -c large || true'
     listed = disk.run("list", first=count)

@@ -108,14 +108,14 @@ def test_a_file_that_two_packages_share(into: Path, tmp_path: Path) -> None:
 
 def test_contradictory_packages(into: Path, tmp_path: Path) -> None:
     packages = {"a/ROCm_A.msi": CORE, "b/ROCm_B.msi": {"bin/amdhip64.dll": b"another"}}
-    with pytest.raises(ArchiveError, match=r"`bin/amdhip64\.dll` is in two parts"):
+    with pytest.raises(ArchiveError, match=r"`bin/amdhip64\.dll` differs between two packages"):
         unpack(installer(tmp_path / "x.exe", "5.7", packages), into)
 
 
 @pytest.mark.parametrize(
     ("packages", "why"),
     [
-        ({"Setup.msi": CORE}, "holds no ROCm_"),
+        ({"Setup.msi": CORE}, "contains no ROCm_"),
         ({"a/ROCm_A.msi": {"doc/readme.txt": b"x"}}, r"no `ROCm\\5\.7\\bin`"),
     ],
 )

@@ -152,7 +152,7 @@ def test_special_files_in_the_cache(cached_home: CachedHome, kind: str, what: st
     {"a pipe": os.mkfifo, "a folder": os.mkdir, "a device": lambda path: path.symlink_to("/dev/zero")}[what](
         package
     )
-    with pytest.raises(FetchError, match="is not readable: not a regular file") as caught:
+    with pytest.raises(FetchError, match=r"cannot read .*: not a regular file") as caught:
         cached_home.add(artifact)
     assert "remove it" in caught.value.hints[0]
 
@@ -240,7 +240,7 @@ class TestUnpackedSizeLimit:
         package = deb([file("./x", bytes(200 << 20))], compression=how)
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=1024)
         assert self.written(cached_home, artifact) <= 65 << 20
-        assert "unpack to more than 67.1 MB; the package index states 1.0 kB" in self.message
+        assert "it unpacks to more than 67.1 MB, but the package index states 1.0 kB" in self.message
 
     def test_a_package_without_a_stated_size(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(200 << 20))])

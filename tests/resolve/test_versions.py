@@ -98,7 +98,7 @@ def test_a_bad_spec_on_the_command_line_is_a_usage_error(mini: Mini, option: str
     wishes = {"--python": ["--torch", "--python", "latest"]}
     done = mini.run("resolve", "--target", "gfx1100", *wishes.get(option, [option, "latest"]))
     assert done.returncode == 2
-    assert f"is not a valid version for {option}" in done.stderr
+    assert f"is not a valid version for `{option}`" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -193,7 +193,7 @@ def test_why_a_library_does_not_load(tmp_path: Path) -> None:
             str(cublas), (str(cublas.parent), "", str(rocblas.parent)), [str(system)]
         )
 
-    assert explain().startswith("everything that it imports exists")
+    assert explain().startswith("all its imports exist")
     build(rocblas.parent, "rocblas.dll", A)
     assert explain() == f"cublas.dll needs `rocblas_b`, which `{rocblas}` lacks"
     rocblas.unlink()

@@ -68,7 +68,7 @@ def test_a_key_that_somebody_else_may_know_counts_for_nothing(tmp_path: Path) ->
         assert key.stat().st_mode & 0o777 == 0o600
         assert len(set(key.read_bytes())) > 1, "a new one"
         key.chmod(0o644)
-        with pytest.raises(DataError, match="is not a key that this rocenv home made"):
+        with pytest.raises(DataError, match="is not a key of this rocenv home"):
             read_sealed(file, key)
         key.unlink()
     key.mkdir()

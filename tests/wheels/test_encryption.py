@@ -86,7 +86,7 @@ def test_an_index_without_encryption_is_refused_and_the_setting_named(
         lambda: uv.select(["thing"], index_url=PLAIN, python=python),
         lambda: uv.select(["thing"], index_url="", page=f"{PLAIN}/", python=python),
     ):
-        with pytest.raises(FetchError, match=r"the index is not read from `http://corp\.invalid/") as caught:
+        with pytest.raises(FetchError, match=r"the index from `http://corp\.invalid/") as caught:
             ask()
         assert caught.value.code == "unencrypted"
         assert "`PIP_TRUSTED_HOST=corp.invalid`" in caught.value.hints[1]
@@ -184,7 +184,7 @@ def test_uv_does_not_follow_an_index_to_an_unencrypted_address(
     place = f"{plain.url}/simple/thing/"
     secure.always("/simple/thing/", Fault(status=302, headers={"Location": place}))
     uv = with_settings(uv, SSL_CERT_FILE=str(certificate), no_proxy=no_proxy)
-    with pytest.raises(FetchError, match="leads to `http://127") as caught:
+    with pytest.raises(FetchError, match="links to `http://127") as caught:
         uv.resolve(["thing"], index_url=f"{secure.url}/simple", python=python)
     assert (caught.value.code, plain.requests) == ("unencrypted", [])
 
@@ -195,7 +195,7 @@ def test_uv_does_not_read_files_from_unencrypted_addresses(
     """Without a hash on the page, uv would download and trust the wheel."""
     secure.files = _site(wheel, f"{plain.url}/{wheel.filename}")
     uv = with_settings(uv, SSL_CERT_FILE=str(certificate))
-    with pytest.raises(FetchError, match="leads to `http://127") as caught:
+    with pytest.raises(FetchError, match="links to `http://127") as caught:
         uv.resolve(["thing"], index_url=f"{secure.url}/simple", python=python)
     assert (caught.value.code, plain.requests) == ("unencrypted", [])
 

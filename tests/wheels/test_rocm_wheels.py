@@ -267,7 +267,7 @@ def test_an_incomplete_nightly_is_skipped(amd: World) -> None:
     older = amd.json("resolve", *wish)["components"][0]["version"]
     assert older < newest
     done = amd.run("resolve", *wish, "--rocm", newest, ok=False)
-    assert f"has no `rocm-sdk-libraries` of ROCm {newest}" in " ".join(done.stderr.decode().split())
+    assert f"has no `rocm-sdk-libraries` for ROCm {newest}" in " ".join(done.stderr.decode().split())
     assert amd.json("resolve", *wish, "--rocm", older)["components"][0]["version"] == older
 
 
@@ -307,7 +307,7 @@ def test_an_index_that_contradicts_a_known_hash_is_refused(tmp_path: Path) -> No
         index.break_hash(CORE)
         done = amd.run("create", "sd", *WITHOUT_TORCH, "-y", ok=False)
         assert done.returncode == 1
-        assert "states another sha256" in done.stderr.decode()
+        assert "has another sha256" in done.stderr.decode()
 
 
 def test_later_downloads_must_match_the_first(made: World, tmp_path: Path) -> None:

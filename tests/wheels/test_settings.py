@@ -68,7 +68,7 @@ def test_a_uv_that_is_missing_or_does_not_start_is_an_error_with_a_command(
         uv.run("--version")
     assert caught.value.code == "uv-missing"
     monkeypatch.setitem(sys.modules, "uv", None)
-    with pytest.raises(RocenvError, match="uv, which installs the wheels, is missing") as caught:
+    with pytest.raises(RocenvError, match="installation lacks uv") as caught:
         uv.run("--version")
     assert caught.value.code == "uv-missing"
     assert caught.value.hints == ("python -m pip install --force-reinstall uv",)

@@ -19,7 +19,7 @@ class RocenvError(Exception):
 
     Attributes:
         message: One sentence without a final period; passwords in addresses are masked.
-        hints: Next steps, one line each.
+        hints: Next steps, one line each; passwords are masked, too.
         code: A stable identifier for `--json`.
     """
 

@@ -69,7 +69,7 @@ def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[No
     """Hold the locks of envs and, with `uses_store`, keep `gc` away from the store.
 
     Raises:
-        PrefixError: The home is another user's (see `Home.require_own`), or the disk has a problem.
+        PrefixError: The home belongs to another user (see `Home.require_own`), or a disk error occurred.
     """
     Context(home).require_own_home(changes=True)
     locks = {home.lock("env", name): name for name in names}

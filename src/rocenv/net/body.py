@@ -44,7 +44,7 @@ def require_range(url: str, response: requests.Response, first_byte: int) -> Non
 
 
 class Body:
-    """The body of a small file in transit; it is resumed only if an ETag or a known hash vouches for it."""
+    """The body of a small file in transit; it is resumed only if an ETag or a hash identifies the file."""
 
     def __init__(self, limit_bytes: int, *, hashed: bool = False) -> None:
         self.content = bytearray()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # These decide which programs and libraries run, or what a shell or Python runs first.
 _NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-_MOST_LOOKUPS = 100  # a set has some 30 wheels
+_MOST_LOOKUPS = 100  # a set has about 30 wheels
 _SEPARATORS = {"linux": ":", "windows": ";"}
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -75,7 +75,7 @@ class Review:
 
 
 def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
-    """Compare a lock with the data and with this machine's own mirrors and package index.
+    """Compare a lock with the data and with this machine's mirrors and package index.
 
     A lock names the mirror of the machine that wrote it. So a wheel from an unknown host gets the address
     that this machine's index has for it, if the index lists the same name, version and hash. A wheel that is
@@ -103,7 +103,7 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
 
 def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
-    """Find wheels in this machine's index: each that it has -> the same with the index's address."""
+    """Find wheels in this machine's index: found wheel -> the same wheel with the index's address."""
     pins = sorted({f"{each.name}=={each.version}" for each in wheels})
     if not pins or len(pins) > _MOST_LOOKUPS:
         return {}
@@ -117,7 +117,7 @@ def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> di
     with context.progress.wait("Looking up the lock's wheels"):
         try:
             look_up(*pins)
-        except ResolutionImpossible:  # it lacks one, or they are two versions of one project
+        except ResolutionImpossible:  # it lacks a wheel, or there are two versions of a project
             for pin in pins:
                 with contextlib.suppress(RocenvError):
                     look_up(pin)
@@ -133,13 +133,13 @@ def compared(
     """Compare a lock with the data.
 
     Args:
-        lock: From anywhere.
+        lock: A lock of any origin.
         matrix: The data.
         places: Where files may come from.
         known: Files that may come from anywhere.
 
     Raises:
-        DataError: As `review` raises it.
+        DataError: As from `review`.
     """
     hosts: dict[str, list[str]] = {}
     symbolic = {repo.base for repo in matrix.repo if is_symbolic(repo)}

@@ -117,7 +117,7 @@ class Uv:
         rank = ranking(python)
         packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
         found = tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
-        # An exception of the user's proxy may have let uv follow a redirect that it was not to follow.
+        # An exception in the user's proxy settings may have let uv follow a forbidden redirect.
         require_encrypted((each.url for each in found), self.environ, "a wheel")
         return found
 
@@ -161,7 +161,7 @@ class Uv:
         return {name.partition("[")[0]: version for name, _, version in pins}
 
     def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> dict[tuple[str, str, str], str]:
-        """List every wheel that an index has of `project==version`, for any machine: its address.
+        """List the addresses of all wheels of `project==version` in an index, for any machine.
 
         The keys are normalized name, version and sha256; wheels without a hash are left out.
 

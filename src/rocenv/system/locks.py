@@ -32,7 +32,7 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
     """Hold a lock between processes; the kernel releases it when the holder dies, even if killed.
 
-    After one second of waiting, a message on stderr names the processes that hold the lock.
+    After one second of waiting, a message on stderr names the holders.
 
     Args:
         path: The lock file; created if missing and never removed, because that would race.
@@ -100,13 +100,13 @@ def _record_holder(descriptor: int) -> None:
 
 
 def _holder(path: Path, descriptor: int) -> str:
-    """Name the process that holds a lock alone, as the lock file has it, or those that share it."""
+    """Name the exclusive holder according to the lock file, or the processes that share the lock."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)
         found = _HOLDER.fullmatch(os.read(descriptor, 64))
     except OSError:
         found = None
-    if found is None or not _lives(int(found[1])):
+    if found is None or not _may_exist(int(found[1])):
         pids = _sharing(descriptor)
         if len(pids) > 1:
             return f"still waiting for processes {', '.join(map(str, pids))}, which hold `{path}`"
@@ -121,7 +121,7 @@ def _holder(path: Path, descriptor: int) -> str:
 
 
 def _sharing(descriptor: int) -> list[int]:
-    """List the processes that hold a lock on a file, from Linux's own list; elsewhere nobody is named."""
+    """List the processes that hold a lock on a file, on Linux; empty on other systems."""
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
@@ -131,13 +131,13 @@ def _sharing(descriptor: int) -> list[int]:
     fields = (line.split() for line in lines if "->" not in line)
     found = [(each[5], int(each[4])) for each in fields if each[1] == "FLOCK"]
     file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
-    if all(place != file for place, _ in found):  # btrfs shows another device there than `stat`
+    if all(place != file for place, _ in found):  # btrfs lists another device than `stat`
         file = next((place for place, _ in found if place.endswith(f":{info.st_ino}")), "")
     return [pid for place, pid in found if place == file]
 
 
-def _lives(pid: int) -> bool:
-    """Whether a process may exist. What a killed one left in the file says nothing about shared holders."""
+def _may_exist(pid: int) -> bool:
+    """Whether a process may exist; shared holders do not record themselves, so the file may be stale."""
     if WINDOWS:
         return True
     try:

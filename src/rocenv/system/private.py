@@ -66,7 +66,7 @@ def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
-    """Whether a folder belongs to nobody in `owners`, or has a write permission of `mask`; absent is fine."""
+    """Whether a folder has another owner or a write permission in `mask`; False if it is missing."""
     try:
         info = folder.stat()
     except OSError:
@@ -75,9 +75,9 @@ def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
 
 
 def close_folder(folder: Path, mask: int) -> bool:
-    """Take the permissions in `mask` from one folder; tell if it lacks them now.
+    """Remove the permissions in `mask` from a folder; return whether that succeeded.
 
-    It does not where the file system has no modes, such as a Windows drive in WSL, or cannot be written to.
+    It fails on a filesystem without modes, such as a Windows drive in WSL, or on a read-only one.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -91,17 +91,17 @@ def close_folder(folder: Path, mask: int) -> bool:
 
 
 def close_below(folder: Path, mask: int) -> str:
-    """Take the permissions in `mask` from all files and folders below one, without following links.
+    """Remove the permissions in `mask` from everything below a folder, without following links.
 
     Returns:
-        The path of something that belongs to neither this user nor root; "" if there is nothing.
+        The path of a file that belongs to neither this user nor root; "" if there is none.
     """
     owners = (0, os.geteuid())
     foreign = ""
     for here, folders, names, descriptor in os.fwalk(folder):
         _close(descriptor, mask)
         for name in (*folders, *names):
-            with contextlib.suppress(OSError):  # gone by now
+            with contextlib.suppress(OSError):  # already removed
                 info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                 if info.st_uid not in owners:
                     foreign = foreign or os.path.join(here, name)
@@ -117,7 +117,7 @@ def close_below(folder: Path, mask: int) -> str:
 def _close(descriptor: int, mask: int) -> None:
     info = os.fstat(descriptor)
     if stat.S_ISDIR(info.st_mode) and hasattr(os, "removexattr"):
-        with contextlib.suppress(OSError):  # it would open what is created here later
+        with contextlib.suppress(OSError):  # it would open up files created here later
             os.removexattr(descriptor, "system.posix_acl_default")
     if info.st_mode & mask:
         with contextlib.suppress(OSError):

@@ -199,8 +199,8 @@ def refresh(
         return kept
     if network.is_offline and last is None and state_file.exists():
         raise FetchError(
-            f"{place.title} was kept by an older rocenv, or in another home, so it does not count",
-            hints=("run the same command once without `--offline` and ROCENV_OFFLINE",),
+            f"{place.title} was cached by an older rocenv or in another home, so it is ignored",
+            hints=("run the command once without `--offline` and ROCENV_OFFLINE",),
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
