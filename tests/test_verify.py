@@ -238,7 +238,7 @@ def test_a_field_report_says_what_ran_and_nobodys_name(world: Mini) -> None:
     assert report["machine"]["driver"]["kernel"] == os.uname().release
     assert "gpus" in report["machine"]
     again = world.run("verify", "sd-of-marie", "--report", str(file))
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
     assert file.read_text() == text
     long = world.run("verify", "sd-of-marie", "--report", str(world.root / ("x" * 300)))
     assert long.returncode == 1

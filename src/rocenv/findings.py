@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import DataError
 from rocenv.diagnose.telling import Step, filled, plain_word, steps
 from rocenv.host.gpu import printable
+from rocenv.resolve.suggest import suggest_env
 
 if TYPE_CHECKING:
     from rocenv.core.language import Language
+    from rocenv.core.model import Lock, Machine
+    from rocenv.data.knowledge import Verdict
     from rocenv.data.rows import Matrix
     from rocenv.data.rules import Advice
+    from rocenv.prefix import Prefix
 
 SEVERITIES = ("error", "warning", "info")
 _LONGEST_LINE = 300
@@ -75,6 +79,26 @@ class Finding:
     def commands(self) -> tuple[str, ...]:
         """The commands of all steps, in order."""
         return tuple(command for step in self.steps for command in step.commands)
+
+
+def set_known_to_fail(
+    prefix: Prefix, lock: Lock, rows: Sequence[Verdict], matrix: Matrix, machine: Machine, app: str = ""
+) -> Observation:
+    """Observe that the set of an env is known to fail.
+
+    Args:
+        prefix: The env.
+        lock: Its set.
+        rows: The verdicts that apply to it, worst first.
+        matrix: rocenv's data.
+        machine: What a better set has to work with.
+        app: What a better env should be for; "" = what this one is for.
+    """
+    app = app or lock.request.app
+    create = suggest_env(lock, matrix, machine, name=prefix.free_name(), app=app)
+    evidence = tuple(f"{row.what} (source: {row.source.partition(';')[0].strip()})" for row in rows)
+    values = {"env": prefix.name, "instead": "" if create else rows[0].remedy}
+    return Observation("env_known_broken", values, evidence, commands={"create": create})
 
 
 def render(

@@ -18,12 +18,12 @@ from rocenv.core.errors import RocenvError
 from rocenv.core.model import APP_RUNG, Machine, RungResult, Verification
 from rocenv.core.progress import size_text
 from rocenv.core.versions import joined
+from rocenv.findings import render, set_known_to_fail
 from rocenv.host.defender import quarantined
 from rocenv.host.windows import display_driver
 from rocenv.probe.ladder import RUNGS, run_ladder
 from rocenv.probe.setup import first_run_s, probe_of
 from rocenv.resolve.request import create_command
-from rocenv.resolve.suggest import suggest_env
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system import WINDOWS, pe
 from rocenv.system.files import write_atomic
@@ -107,7 +107,7 @@ def verify(
         env=prefix.name,
         target=probe.task.target,
         results=results,
-        advice=tuple(_advice(prefix, record, matrix, known[0], driver)) if known else (),
+        advice=tuple(_advice(prefix, record, matrix, known[:1], driver)) if known else (),
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
     # Results for another target say nothing about the env, and an app is not a part of it.
@@ -231,12 +231,15 @@ def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> Ru
     return replace(result, findings=tuple(dict.fromkeys(codes)))
 
 
-def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Verdict, driver: str) -> Iterator[str]:
-    yield f"Known problem of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
+def _advice(
+    prefix: Prefix, record: Record, matrix: Matrix, rows: Sequence[Verdict], driver: str
+) -> Iterator[str]:
     machine = Machine(platform=record.lock.platform, driver=driver)
-    command = suggest_env(record.lock, matrix, machine, name=prefix.free_name())
-    if command:
-        yield f"A set without this problem: `{command}`"
+    observation = set_known_to_fail(prefix, record.lock, rows, matrix, machine)
+    finding = render("env_known_broken", observation, matrix, "en", platform=record.lock.platform)
+    yield f"{finding.title}: {finding.evidence[0]}"
+    for step in finding.steps:
+        yield ": ".join((step.text.rstrip("."), *(f"`{command}`" for command in step.commands)))
 
 
 @contextlib.contextmanager

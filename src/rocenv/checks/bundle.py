@@ -207,10 +207,10 @@ def read(file: Path) -> Bundle:
         with open_regular(file) as stream:
             data = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
-        raise RocenvError(f"`{file}` does not exist", hints=_HINTS, code="bundle-missing") from None
+        raise RocenvError(f"`{file}` does not exist", hints=_HINTS, code="pack-missing") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise RocenvError(f"cannot read `{file}`: {why}", hints=_HINTS, code="bundle-unreadable") from error
+        raise RocenvError(f"cannot read `{file}`: {why}", hints=_HINTS, code="pack-unreadable") from error
     if len(data) > _MOST_BYTES:
         raise _not_a_bundle(file, f"it is larger than {_MOST_BYTES >> 20} MiB")
     try:
@@ -242,7 +242,7 @@ def _require_few(plain: dict[str, Any], file: Path) -> None:
 
 
 def _not_a_bundle(file: Path, why: str) -> RocenvError:
-    return RocenvError(f"`{file}` is not a support bundle: {why}", hints=_HINTS, code="bundle-invalid")
+    return RocenvError(f"`{file}` is not a support bundle: {why}", hints=_HINTS, code="pack-invalid")
 
 
 def _observed_there(
@@ -266,7 +266,7 @@ def require_new(file: Path) -> None:
         raise RocenvError(
             f"`{file}` already exists",
             hints=("name a new file, or remove this one first",),
-            code="bundle-exists",
+            code="pack-exists",
         )
 
 
@@ -282,7 +282,7 @@ def _write(file: Path, bundle: Bundle) -> None:
         raise RocenvError(
             f"cannot write `{file}`: {error.strerror}",
             hints=("name a file in a folder of your own",),
-            code="bundle-unwritable",
+            code="pack-unwritable",
         ) from error
 
 

@@ -15,13 +15,12 @@ from rocenv.activate.shells import SHELLS
 from rocenv.core.errors import DataError, PrefixError, RocenvError
 from rocenv.core.model import Machine
 from rocenv.core.variables import VISIBLE
-from rocenv.findings import Observation
+from rocenv.findings import Observation, set_known_to_fail
 from rocenv.install import store
 from rocenv.integrity import differences, replaced_packages
 from rocenv.prefix import all_prefixes
 from rocenv.preload import preload, shims_of, zluda_of
 from rocenv.resolve.request import rebuild_command
-from rocenv.resolve.suggest import suggest_env
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system.machine import list_folder, machine_path
 
@@ -173,11 +172,8 @@ def env_known_broken(context: CheckContext) -> Observation | None:
     if not rows:
         return None
     machine = Machine(platform=context.platform, driver=context.host.driver.release)
-    app = context.launch.app if context.launch else env.record.lock.request.app
-    create = suggest_env(env.record.lock, context.matrix, machine, name=env.prefix.free_name(), app=app)
-    evidence = tuple(f"{row.what} (source: {row.source.partition(';')[0]})" for row in rows)
-    values = {"env": env.name, "instead": "" if create else rows[0].remedy}
-    return Observation("env_known_broken", values, evidence, commands={"create": create})
+    app = context.launch.app if context.launch else ""
+    return set_known_to_fail(env.prefix, env.record.lock, rows, context.matrix, machine, app)
 
 
 def env_gpu_absent(context: CheckContext) -> Observation | None:

@@ -78,6 +78,8 @@ _REPLACEMENTS = tuple(
         ),
     )
 )
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104
+_OWN_ADDRESSES = ("127.0.0.1", "::1", "::", _ANY_ADDRESS)
 # A version may look like an address: "Linux version 6.6.87.2-microsoft-standard-WSL2".
 _ADDRESS = re.compile(
     r"(?<![\w.:])(?<!ersion )(?<!ersion: )(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]*)"
@@ -167,7 +169,7 @@ def _short_path(found: re.Match[str]) -> str:
 def _address(found: re.Match[str]) -> str:
     text = found[0].rstrip(".:")
     try:
-        address = ipaddress.ip_address(text)
+        ipaddress.ip_address(text)
     except ValueError:
         return found[0]
-    return found[0] if address.is_loopback or address.is_unspecified else found[0].replace(text, "0.0.0.0")  # noqa: S104
+    return found[0] if text in _OWN_ADDRESSES else found[0].replace(text, _ANY_ADDRESS)
