@@ -129,9 +129,8 @@ class TestUse:
         done = bench.run("launch", "art", "--app", "blender", "--", *words)
         told = done.stderr.decode()
         assert done.returncode == 0, told
-        assert (
-            "asks for the CPU" in told and "added `--python-expr" not in told and "nothing in its output shows" not in told
-        )
+        assert "asks for the CPU" in told
+        assert "added `--python-expr" not in told and "nothing in its output shows" not in told
 
 
 class TestRuntime:
