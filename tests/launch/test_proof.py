@@ -238,6 +238,13 @@ class TestFallbacks:
         assert told[first + 2] == "rocenv mem"
         assert not any("no matter here" in line for line in told)
 
+    def test_the_explanation_follows_the_language(self, render: Lab) -> None:
+        render.env["LC_ALL"] = "zh_CN.UTF-8"
+        _, said = launch(render, "no room for the scene", "--frame", "1", code=1)
+        assert re.search(r"^原因：.*\[vram-oom\]", said, re.MULTILINE)
+        assert "\n解决：把纹理减半：rocenv run sd -- " in said
+        assert "why: " not in said and "do: " not in said
+
     def test_causes_found_in_the_output_have_fallbacks(self, render: Lab) -> None:
         text = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
         _, said = launch(render, text, "--frame", "1", code=1)
