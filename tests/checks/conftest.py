@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def scenery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenery:
-    """A machine on which nothing is yet."""
+    """An empty machine."""
     path = tmp_path / "machine"
     path.mkdir()
     monkeypatch.setenv("ROCENV_SYSROOT", str(path))

@@ -1,4 +1,4 @@
-"""A machine as files, its variables and its envs, and what a check says of them."""
+"""A machine as files, variables and envs, and what checks find on it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ RX_7900, RX_6800, RX_9070, PHOENIX, RAPHAEL = 0x744C, 0x73BF, 0x7550, 0x15BF, 0x
 
 @cache
 def matrix() -> Matrix:
-    """Return rocenv's own rows, texts included."""
+    """rocenv's own data."""
     return load()
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """Return what a text looks like, whatever fills its places."""
+    """A pattern that matches a text whatever fills its placeholders."""
     return re.compile(".*".join(map(re.escape, PLACE.split(text))), re.DOTALL)
 
 
@@ -47,7 +47,7 @@ def checks_of(module: ModuleType) -> tuple[Check, ...]:
 
 @dataclass
 class Scenery:
-    """One machine; `root` adds parts to it."""
+    """A machine; `root` adds parts to it."""
 
     root: Root
     folder: Path
@@ -56,7 +56,7 @@ class Scenery:
     elsewhere: bool = True
 
     def healthy(self) -> Scenery:
-        """A machine with one card, on which nothing is wrong."""
+        """A good machine with one card."""
         self.root.kernel("6.14.0-27-generic").cpu().gpu(1, RX_7900, 110000, units=96, memory=24 * GIB)
         self.root.put("proc/meminfo", "MemTotal:       65000000 kB\n")
         self.root.put("proc/cmdline", "BOOT_IMAGE=/vmlinuz ro quiet\n")
@@ -67,7 +67,7 @@ class Scenery:
         return self
 
     def env(self, name: str, rocm: str = "", torch: str = "") -> Env:
-        """Add a complete env of these versions; nothing of it lies on a disk."""
+        """Add a complete env of these versions, without files."""
         parts = {"rocm": rocm, "torch": torch}
         components = tuple(
             Component(kind=kind, name=kind, version=version, channel="amd", why="")  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ class Scenery:
         )
 
     def sees(self, check: str) -> Finding | None:
-        """Return what a check finds, which is told in both languages without a gap."""
+        """Run a check in both languages, and check that its finding is complete."""
         context = self.context()
         checks = checks_for(context, (check,))
         english, chinese = run(context, checks, "en"), run(context, checks, "zh")
@@ -117,7 +117,7 @@ class Scenery:
         return english[0]
 
     def _lost(self, finding: Finding) -> set[str]:
-        """Return the steps whose commands are left out, as with a value that is no word."""
+        """The steps whose commands are missing because a value cannot be quoted."""
         rows = [row for row in matrix().advice if row.code == finding.code]
         remedies = [remedy for row in rows for remedy in row.remedy]
         lost: set[str] = set()

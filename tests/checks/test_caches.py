@@ -24,7 +24,7 @@ LOCAL = "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
 
 @pytest.fixture
 def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """This very machine, with a home of its own: what is tried is tried."""
+    """This machine, with its own home, so that attempts are real."""
     monkeypatch.delenv("ROCENV_SYSROOT")
     home = tmp_path / "user"
     home.mkdir()
@@ -34,7 +34,7 @@ def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> P
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
-def test_a_home_on_a_share(scenery: Scenery, kind: str) -> None:
+def test_a_home_on_a_network_filesystem(scenery: Scenery, kind: str) -> None:
     mount = f"30 21 0:50 / /home rw - {kind} server:/export rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     finding = scenery.sees("cache_on_network")
@@ -43,7 +43,7 @@ def test_a_home_on_a_share(scenery: Scenery, kind: str) -> None:
     assert "server" not in " ".join(finding.evidence)
 
 
-def test_caches_that_variables_keep_off_the_share(scenery: Scenery) -> None:
+def test_variables_move_caches_off_the_network(scenery: Scenery) -> None:
     mount = "30 21 0:50 / /home rw - nfs4 server:/export rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     scenery.environ.update(XDG_CACHE_HOME="/var/tmp/user", MIOPEN_USER_DB_PATH="/var/tmp/user/miopen")
@@ -53,7 +53,7 @@ def test_caches_that_variables_keep_off_the_share(scenery: Scenery) -> None:
     assert finding is not None and finding.evidence == ("TORCH_HOME: /home/user/torch (nfs4)",)
 
 
-def test_a_cache_that_cannot_be_written(scenery: Scenery, live: Path) -> None:
+def test_a_read_only_cache(scenery: Scenery, live: Path) -> None:
     scenery.environ["MIOPEN_USER_DB_PATH"] = "/proc/nowhere"
     finding = scenery.sees("cache_read_only")
     assert finding is not None and "/proc/nowhere" in finding.detail
@@ -69,7 +69,7 @@ def test_a_file_in_the_place_of_the_usual_cache(scenery: Scenery, live: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_folder_that_may_not_be_looked_into(scenery: Scenery, live: Path) -> None:
+def test_a_folder_without_permission(scenery: Scenery, live: Path) -> None:
     (live / ".config").mkdir(mode=0)
     for parent in (live, *live.parents[:-2]):
         parent.chmod(0o755)
@@ -98,14 +98,14 @@ def test_a_cache_without_locks(
     assert finding is not None and os.strerror(errno.ENOLCK) in finding.detail
 
 
-def test_good_caches_are_silent_and_nothing_is_left_behind(scenery: Scenery, live: Path) -> None:
+def test_good_caches_have_no_findings_and_leave_no_files(scenery: Scenery, live: Path) -> None:
     (live / ".cache").mkdir()
     for check in ("cache_read_only", "cache_without_locks"):
         assert scenery.sees(check) is None
     assert list(live.iterdir()) == [live / ".cache"] and not any((live / ".cache").iterdir())
 
 
-def test_of_a_copy_nothing_is_tried(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_tried_on_a_copy(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(_folder: Path) -> bool:
         raise AssertionError
 
@@ -115,14 +115,14 @@ def test_of_a_copy_nothing_is_tried(scenery: Scenery, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("point", ["/mnt/x\\\\x", r"/mnt/\134x41", "/mnt/a\\040b", "/mnt/\u76d8", "/mnt/\\x"])
-def test_a_mount_point_of_any_name_is_no_hindrance(scenery: Scenery, point: str) -> None:
+def test_mount_points_of_any_name(scenery: Scenery, point: str) -> None:
     strange = f"29 21 8:3 / {point} rw - ext4 /dev/sda3 rw\n"
     mount = "30 21 0:50 / /home rw - nfs4 server:/export rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + strange + mount)
     assert scenery.sees("cache_on_network") is not None
 
 
-def test_a_cache_on_a_share_behind_spaces(scenery: Scenery) -> None:
+def test_a_cache_on_a_network_mount_with_spaces(scenery: Scenery) -> None:
     mount = "30 21 0:50 / /mnt/my\\040\\347\\233\\230 rw - cifs //server/x rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     scenery.environ["XDG_CACHE_HOME"] = "/mnt/my \u76d8/cache"
@@ -131,7 +131,7 @@ def test_a_cache_on_a_share_behind_spaces(scenery: Scenery) -> None:
 
 @pytest.fixture
 def dead(live: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A share that does not answer any more: nobody may ask it anything."""
+    """A network mount that does not answer, so nothing may touch it."""
     share = live / "share"
     share.mkdir()
     listed = LOCAL + f"30 21 0:50 / {share} rw - nfs4 server:/export rw\n"
@@ -148,7 +148,7 @@ def dead(live: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_a_dead_share_is_named_and_not_asked(
+def test_a_dead_network_mount_is_not_touched(
     scenery: Scenery, live: Path, dead: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
 ) -> None:
     monkeypatch.setattr(caches, "_can_write", lambda folder: not str(folder).startswith(str(dead)))
@@ -162,7 +162,7 @@ def test_a_dead_share_is_named_and_not_asked(
         assert scenery.sees(check) is None
 
 
-def test_looking_at_a_database_keeps_no_program_from_writing(
+def test_checking_a_database_blocks_no_writer(
     scenery: Scenery, live: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = live / ".config/miopen/gfx1100.ukdb"
@@ -181,7 +181,7 @@ def test_looking_at_a_database_keeps_no_program_from_writing(
     assert len(opened) == 1 and "immutable=1" in opened[0]
 
 
-def test_a_database_that_a_program_has_open_is_left_alone(scenery: Scenery, live: Path) -> None:
+def test_an_open_database_is_skipped(scenery: Scenery, live: Path) -> None:
     path = live / ".config/miopen/gfx1100.ukdb"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 8192)

@@ -1,4 +1,4 @@
-"""`rocenv doctor` as people and scripts call it."""
+"""`rocenv doctor` for people and scripts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def document(output: bytes) -> dict[str, Any]:
     return plain
 
 
-def test_a_healthy_machine_in_words_and_as_json(lab: Lab, scenery: Scenery) -> None:
+def test_a_healthy_machine_as_text_and_as_json(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor")
     assert done.returncode == 0 and "found no problems" in words(done.stdout)
@@ -46,7 +46,7 @@ def test_a_healthy_machine_in_words_and_as_json(lab: Lab, scenery: Scenery) -> N
     assert found["findings"] == [] and found["checks_run"] > 20
 
 
-def test_an_error_ends_with_1_and_is_told_with_its_cure(lab: Lab, scenery: Scenery) -> None:
+def test_an_error_ends_with_1(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", HSA_OVERRIDE_GFX_VERSION="10.3.0")
     text = words(done.stdout)
@@ -81,7 +81,7 @@ def test_one_check_alone(lab: Lab, scenery: Scenery) -> None:
     assert done.returncode == 2 and "nonsense" in words(done.stderr)
 
 
-def test_the_list_of_checks_is_one_that_can_be_asked_for(lab: Lab, scenery: Scenery) -> None:
+def test_listed_checks_can_be_run(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     names = [line.split()[0] for line in words(lab.run("doctor", "--list").stdout).splitlines()]
     told = document(lab.run("doctor", "--list", "--json").stdout)["checks"]
@@ -92,26 +92,26 @@ def test_the_list_of_checks_is_one_that_can_be_asked_for(lab: Lab, scenery: Scen
     assert "kfd_closed" in completed
 
 
-def test_an_env_that_is_not_there(lab: Lab, scenery: Scenery) -> None:
+def test_an_unknown_env(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", "nobody", "--json")
     assert done.returncode != 0 and document(done.stdout)["error"] == "env-missing"
 
 
 @pytest.mark.parametrize("argv", [("",), ("-y",), ("--yes", "--list")])
-def test_what_makes_no_sense(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
+def test_options_that_make_no_sense(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
     scenery.healthy()
     assert lab.run("doctor", *argv).returncode == 2
 
 
-def test_a_copy_that_is_not_there(lab: Lab, tmp_path: Path) -> None:
-    """A mistyped one must not pass for a machine without any GPU."""
+def test_a_missing_copy(lab: Lab, tmp_path: Path) -> None:
+    """A mistyped path must not look like a machine without a GPU."""
     done = lab.run("doctor", ROCENV_SYSROOT=str(tmp_path / "typo"))
     assert done.returncode == 1
     assert "typo`, which is not a folder" in words(done.stderr)
 
 
-def test_an_env_that_was_never_finished(lab: Lab, scenery: Scenery) -> None:
+def test_an_incomplete_env(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     folder = lab.home / "envs" / "half"
     (folder / ".rocenv").mkdir(parents=True)
@@ -124,14 +124,14 @@ def test_an_env_that_was_never_finished(lab: Lab, scenery: Scenery) -> None:
     assert lab.run("doctor").returncode == 0, "nobody asked about it"
 
 
-def test_a_pack_of_one_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_a_bundle_of_one_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--json", "--check", "no_gpu", "--collect", str(tmp_path / "one.zip"))
     assert document(done.stdout)["checks_run"] == 1
 
 
 class Titles(Progress):
-    """Keeps the titles of stages."""
+    """Records the titles of stages."""
 
     def __init__(self) -> None:
         super().__init__(stream=io.StringIO())
@@ -145,7 +145,7 @@ class Titles(Progress):
 
 
 def test_slow_checks_are_announced(scenery: Scenery) -> None:
-    """Hashing an env of gigabytes is minutes: without a word they pass for a hang."""
+    """Hashing an env takes minutes and would look like a hang."""
     world, titles = Context(), Titles()
     world.__dict__["progress"] = titles
     doctor._run(world, scenery.healthy().context(), ("no_gpu", "gpu_resets"), "en")
@@ -163,7 +163,7 @@ def test_the_list_in_chinese(lab: Lab, scenery: Scenery) -> None:
 @pytest.mark.parametrize(
     "argv", [("--fix", "--list"), ("--collect", "x", "--fix"), ("sd", "--collect", "x.json")]
 )
-def test_what_does_not_go_together(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
+def test_options_that_exclude_each_other(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
     done = lab.run("doctor", *argv)
     assert done.returncode == 2 and "cannot be used together" in words(done.stderr)
 
@@ -174,7 +174,7 @@ def test_nothing_is_fixed_on_a_copy(lab: Lab, scenery: Scenery) -> None:
     assert done.returncode != 0 and "copy" in words(done.stderr)
 
 
-def test_a_bundle_says_what_the_machine_said(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_a_bundle_gives_the_findings_of_the_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", 0x7550, driver="")
     there = lab.run("doctor", "--json", "--collect", str(tmp_path / "bundle.json"))
     assert there.returncode == 1 and "bundle.json" in words(there.stderr)

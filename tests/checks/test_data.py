@@ -1,4 +1,4 @@
-"""How old rocenv's own data is, as `doctor` and those who maintain it see it."""
+"""The age of rocenv's own data, for users and maintainers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ C_LIBRARY = '[[c_library]]\npackage = "libc6"\nloader = "ld"\nfiles = []\nstatus
 
 
 def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
-    """Write rows of the table `fact` or `channel`, each checked so many days ago."""
+    """Write rows of the table `fact` or `channel` that were checked some days ago."""
     folder.mkdir()
     text = "schema = 1\n"
     for number, (table, age) in enumerate((*rows, ("c_library", 3000))):
@@ -45,12 +45,12 @@ def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
 
 @pytest.fixture
 def here(scenery: Scenery) -> CheckContext:
-    """A context of this machine: data is not examined for another one."""
+    """A context of this machine; the data of another machine is not checked."""
     return replace(scenery.context(), elsewhere=False)
 
 
 @pytest.mark.parametrize(("age", "is_old"), [(0, False), (120, False), (121, True), (2000, True)])
-def test_doctor_says_when_nobody_has_looked_for_months(
+def test_old_data_is_a_finding(
     here: CheckContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: int, is_old: bool
 ) -> None:
     monkeypatch.setenv("ROCENV_PROFILES", str(profiles(tmp_path / "p", ("fact", age), ("channel", age + 9))))
@@ -63,7 +63,7 @@ def test_doctor_says_when_nobody_has_looked_for_months(
 
 
 @pytest.mark.parametrize("installed", ["from a clone", "editable", "from elsewhere"])
-def test_how_to_update_follows_from_how_it_was_installed(
+def test_how_to_update_depends_on_the_installation(
     here: CheckContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str
 ) -> None:
     clone, info = tmp_path / "my clone", tmp_path / "site" / "rocenv-0.1.0.dist-info"
@@ -82,7 +82,7 @@ def test_how_to_update_follows_from_how_it_was_installed(
     assert any("`git pull`" in each for each in found.instructions) is (installed == "from elsewhere")
 
 
-def test_the_data_of_another_machine_is_not_this_ones(scenery: Scenery, tmp_path: Path) -> None:
+def test_the_data_of_another_machine(scenery: Scenery, tmp_path: Path) -> None:
     assert data_old(scenery.context()) is None
 
 

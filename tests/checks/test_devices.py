@@ -1,4 +1,4 @@
-"""Checks of the GPUs of a Linux machine, their drivers, and who may open them."""
+"""Checks of GPUs on Linux: drivers and permissions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_nothing_is_said_of_a_healthy_machine(scenery: Scenery) -> None:
+def test_a_healthy_machine_has_no_findings(scenery: Scenery) -> None:
     scenery.healthy()
     assert scenery.all() == []
 
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """What opening /dev/kfd gives; the tests may run as root, who may open anything."""
+    """The result of opening /dev/kfd; root, who may run the tests, can open anything."""
 
     def set_(error: int) -> None:
         monkeypatch.setattr(devices, "open_errno", lambda _path: error)
@@ -34,7 +34,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def owned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Whose the devices are, and which groups this process is in."""
+    """Set the owner of the devices and the groups of this process."""
 
     def set_(owner: str, groups: str = "1000 27") -> None:
         known = {"owner": owner, "groups": groups}
@@ -45,7 +45,7 @@ def owned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return set_
 
 
-def test_the_groups_that_are_lacking_are_named(
+def test_missing_groups_are_named(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\nrender:x:993:other\n")
@@ -57,7 +57,7 @@ def test_the_groups_that_are_lacking_are_named(
     assert finding.evidence[0] == "crw-rw---- render /dev/kfd"
 
 
-def test_a_user_who_only_has_to_log_in_again_is_told_so(
+def test_a_user_who_only_needs_to_log_in_again(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "render:x:993:other,user\n")
@@ -68,7 +68,7 @@ def test_a_user_who_only_has_to_log_in_again_is_told_so(
     assert "Log out" in finding.instructions[0]
 
 
-def test_in_a_container_the_group_is_passed_in_and_not_joined(
+def test_a_container_gets_the_group_as_an_option(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put(".dockerenv", "")
@@ -79,7 +79,7 @@ def test_in_a_container_the_group_is_passed_in_and_not_joined(
     assert not any("usermod" in command for command in finding.commands)
 
 
-def test_a_device_of_root_alone_wants_a_rule(
+def test_a_device_that_only_root_may_open(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")
@@ -89,7 +89,7 @@ def test_a_device_of_root_alone_wants_a_rule(
     assert finding is not None and any("udev" in command for command in finding.commands)
 
 
-def test_a_group_without_a_name_gets_one(
+def test_a_group_without_a_name(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")
@@ -103,7 +103,7 @@ def test_a_group_without_a_name_gets_one(
     assert finding is not None and "--group-add 992" in finding.instructions[0]
 
 
-def test_nobody_is_told_to_join_root(
+def test_joining_root_is_never_suggested(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")
@@ -113,7 +113,7 @@ def test_nobody_is_told_to_join_root(
     assert finding is not None and not any("usermod" in command for command in finding.commands)
 
 
-def test_of_a_copy_the_usual_groups_are_named(scenery: Scenery, answers: Callable[[int], None]) -> None:
+def test_a_copy_names_the_usual_groups(scenery: Scenery, answers: Callable[[int], None]) -> None:
     scenery.healthy()
     answers(errno.EACCES)
     finding = scenery.sees("kfd_closed")
@@ -132,7 +132,7 @@ def test_a_closed_render_node_beside_an_open_kfd(
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOMEM, errno.ENODEV])
-def test_what_is_no_matter_of_permissions(
+def test_an_error_that_is_not_about_permissions(
     scenery: Scenery, answers: Callable[[int], None], error: int
 ) -> None:
     scenery.healthy()
@@ -179,7 +179,7 @@ BESIDE_DOCKER = (
         ({"proc/self/mountinfo": LIVE_MEDIUM}, {}, False),
     ],
 )
-def test_a_container_is_told_from_a_host(
+def test_containers_and_hosts_differ(
     scenery: Scenery, files: dict[str, str], environ: dict[str, str], is_container: bool
 ) -> None:
     scenery.healthy().environ.update(environ)
@@ -191,14 +191,14 @@ def test_a_container_is_told_from_a_host(
     assert (finding.code == "container-device-not-passed") == is_container
 
 
-def test_a_container_that_was_given_kfd_and_no_render_nodes(scenery: Scenery) -> None:
+def test_a_container_with_kfd_and_without_render_nodes(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / "dev/dri/renderD128").unlink()
     finding = scenery.sees("container_without_devices")
     assert finding is not None and "renderD128" in finding.evidence[0]
 
 
-def test_a_container_with_one_of_several_gpus_is_meant_so(scenery: Scenery) -> None:
+def test_a_container_with_one_of_several_gpus_is_fine(scenery: Scenery) -> None:
     scenery.healthy().root.gpu(2, RX_7900, 110000)
     (scenery.root.path / "dev/dri/renderD129").unlink()
     assert scenery.sees("container_without_devices") is None
@@ -223,14 +223,14 @@ def test_a_new_card_on_an_old_kernel(scenery: Scenery) -> None:
     assert finding is not None and finding.commands == ("sudo dnf upgrade --refresh",)
 
 
-def test_a_card_without_a_driver_on_a_kernel_that_is_new_enough(scenery: Scenery) -> None:
+def test_a_card_without_a_driver_on_a_new_kernel(scenery: Scenery) -> None:
     scenery.root.kernel("6.14.0").cpu().card("0000:03:00.0", RX_9070, driver="")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.code == "driver-not-bound"
     assert not any("modprobe" in command for command in finding.commands), "it is loaded"
 
 
-def test_a_card_for_a_virtual_machine_is_no_matter_beside_another(scenery: Scenery) -> None:
+def test_a_card_for_a_virtual_machine_is_fine_beside_another(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_6800, driver="vfio-pci")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.severity == "warning" and "virtual machine" in finding.title
@@ -247,7 +247,7 @@ def test_a_kernel_without_kfd(scenery: Scenery) -> None:
     assert finding is not None and finding.code == "container-device-not-passed"
 
 
-def test_a_node_that_the_driver_gave_up_on(scenery: Scenery) -> None:
+def test_a_gpu_that_the_driver_failed_to_set_up(scenery: Scenery) -> None:
     scenery.healthy()
     scenery.root.put(f"{NODES}/1/gpu_id", "0\n")
     finding = scenery.sees("gpu_not_set_up")
@@ -260,7 +260,7 @@ def igpu_and_card(scenery: Scenery) -> None:
     scenery.root.gpu(2, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
 
 
-def test_an_igpu_before_the_card(scenery: Scenery) -> None:
+def test_an_integrated_gpu_before_the_card(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     finding = scenery.sees("igpu_first")
     assert finding is not None and finding.code == "igpu-selected-instead-of-dgpu"
@@ -285,13 +285,13 @@ def test_a_variable_that_puts_the_card_first(scenery: Scenery, environ: dict[str
 
 
 @pytest.mark.parametrize("environ", [{"HIP_VISIBLE_DEVICES": "0,1"}, {"HIP_VISIBLE_DEVICES": ""}])
-def test_a_variable_that_leaves_the_igpu_first(scenery: Scenery, environ: dict[str, str]) -> None:
+def test_a_variable_that_keeps_the_integrated_gpu_first(scenery: Scenery, environ: dict[str, str]) -> None:
     igpu_and_card(scenery)
     scenery.environ.update(environ)
     assert scenery.sees("igpu_first") is not None
 
 
-def test_an_igpu_alone_or_behind_the_card_is_fine(scenery: Scenery) -> None:
+def test_an_integrated_gpu_alone_or_after_the_card_is_fine(scenery: Scenery) -> None:
     scenery.root.kernel("6.14.0").cpu().gpu(1, PHOENIX, 110003, memory=8 * GIB)
     assert scenery.sees("igpu_first") is None
     scenery.healthy().root.gpu(2, RAPHAEL, 100306, units=2, bus=0x10)
@@ -309,14 +309,14 @@ def test_a_variable_that_hides_every_gpu(scenery: Scenery, value: str) -> None:
 
 
 def two_igpus_and_cards(scenery: Scenery) -> None:
-    """As HIP lists them: 0 a card, 1 the processor's, 2 another card."""
+    """HIP's order: 0 a card, 1 an integrated GPU, 2 another card."""
     scenery.root.kernel("6.14.0").cpu()
     scenery.root.gpu(1, RX_6800, 100300, memory=16 * GIB, bus=5)
     scenery.root.gpu(2, RAPHAEL, 100306, units=2, memory=GIB // 2, gtt=16 * GIB, bus=0x10)
     scenery.root.gpu(3, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
 
 
-def test_the_number_that_is_told_counts_what_rocrs_variable_leaves(scenery: Scenery) -> None:
+def test_numbers_count_the_gpus_that_rocrs_variable_leaves(scenery: Scenery) -> None:
     two_igpus_and_cards(scenery)
     scenery.environ["ROCR_VISIBLE_DEVICES"] = "1,2"
     finding = scenery.sees("igpu_first")
@@ -349,12 +349,12 @@ def test_the_variable_that_hides_every_gpu_is_named(
 
 
 @pytest.mark.parametrize("value", ["0,none", "GPU-5a1b2c3d4e5f6071", "0,GPU-5a1b2c3d4e5f6071"])
-def test_a_list_that_ends_early_or_names_unique_ids_hides_not_all(scenery: Scenery, value: str) -> None:
+def test_a_list_that_ends_early_or_has_unique_ids(scenery: Scenery, value: str) -> None:
     scenery.healthy().environ["ROCR_VISIBLE_DEVICES"] = value
     assert scenery.sees("gpus_hidden") is None
 
 
-def test_a_title_holds_one_name(scenery: Scenery) -> None:
+def test_a_title_has_one_name(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     context = scenery.context()
     card = context.host.gpus[1]

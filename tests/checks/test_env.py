@@ -1,4 +1,4 @@
-"""Checks of an env: a good one is given one fault after another."""
+"""Checks of an env: each test breaks a good one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rocenv.home import Home
 from rocenv.install import store
 from rocenv.prefix import Prefix
 from tests.checks.scenery import checks_of
-from tests.checks.test_windows import CARD, IGPU, Machine, in_words, machine, matrix
+from tests.checks.test_windows import CARD, IGPU, Machine, machine, matrix, rendered
 from tests.launch.lab import BUILD_FILES, Lab, component, zluda_parts
 from tests.stores import write_manifest
 
@@ -41,19 +41,19 @@ GOOD = (*zluda_parts("6.2.4", "3.9.5"), component("libraries", "6.2.4", "packs")
 
 @dataclass
 class Case:
-    """An env, and the machine that it lies on."""
+    """An env and its machine."""
 
     lab: Lab
     machine: Machine
     prefix: Prefix
 
     def context(self, **more: Any) -> CheckContext:
-        """Return what checks look at."""
+        """The context of checks."""
         env = Env(prefix=self.prefix, record=self.prefix.record())
         return self.machine.context(envs=(env,), env=env, **more)
 
     def verified(self, when: str = "2026-11-20T10:00:00+00:00", **last: Any) -> None:
-        """Keep what `verify` found, with a change of the last rung."""
+        """Write the result of `verify`, with a change to the last rung."""
         told = {"schema": 1, "when": when, "rungs": [*RUNGS[:-1], RUNGS[-1] | last]}
         (self.prefix.own / "verified.json").write_text(json.dumps(told))
 
@@ -68,25 +68,25 @@ def case(tmp_path: Path, machine: Machine) -> Case:
     return found
 
 
-def test_nothing_is_said_of_a_good_env(case: Case) -> None:
+def test_a_good_env_has_no_findings(case: Case) -> None:
     assert run(case.context(), checks_of(env_checks), "en") == []
 
 
-def test_what_an_antivirus_took(case: Case) -> None:
+def test_a_quarantined_file(case: Case) -> None:
     (case.prefix.path / "zluda/cublas64_11.dll").unlink()
     context = case.context()
-    text = in_words(env_checks.env_shims_missing(context), context, "env_shims_missing")
+    text = rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
     assert "zluda/cublas64_11.dll: missing" in text
     assert "rocenv repair sd" in text
     assert env_checks.env_files_missing(context) is None, "it is told once"
 
 
 def test_a_shim_of_the_same_size(case: Case) -> None:
-    """What stands for CUDA's is hashed at once."""
+    """Files that stand for CUDA's are hashed at once."""
     path = case.prefix.path / "zluda/cublas64_11.dll"
     path.write_bytes(b"x" * path.stat().st_size)
     context = case.context()
-    assert "changed" in in_words(env_checks.env_shims_missing(context), context, "env_shims_missing")
+    assert "changed" in rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
 
 
 @pytest.mark.parametrize("fault", ["missing", "cut short", "a folder", "a folder that is none", "a link"])
@@ -103,41 +103,41 @@ def test_another_file(case: Case, fault: str) -> None:
     elif fault == "a link":
         path.symlink_to(case.prefix.path / "zluda/cublas.dll")
     context = case.context()
-    assert MORE in in_words(env_checks.env_files_missing(context), context, "env_files_missing")
+    assert MORE in rendered(env_checks.env_files_missing(context), context, "env_files_missing")
 
 
 def test_a_file_with_other_content(case: Case) -> None:
-    """Only the slow check sees it, and only it row."""
+    """Only the slow check finds it."""
     path = case.prefix.path / MORE
     path.write_bytes(b"x" * path.stat().st_size)
     context = case.context()
     found = run(context, checks_of(env_checks), "en")
     assert [(each.check, each.fix) for each in found] == [("env_files_changed", "repair")]
-    in_words(env_checks.env_files_changed(context), context, "env_files_changed")
+    rendered(env_checks.env_files_changed(context), context, "env_files_changed")
 
 
-def test_a_home_that_was_moved(case: Case, tmp_path: Path) -> None:
+def test_a_moved_home(case: Case, tmp_path: Path) -> None:
     os.rename(tmp_path / "home", tmp_path / "elsewhere")
     case.prefix = Prefix(tmp_path / "elsewhere" / "envs" / "sd")
     context = case.context()
-    assert "repair sd" in in_words(env_checks.env_moved_home(context), context, "env_moved_home")
+    assert "repair sd" in rendered(env_checks.env_moved_home(context), context, "env_moved_home")
 
 
-def test_folders_that_are_no_whole_envs(case: Case) -> None:
+def test_incomplete_and_damaged_envs(case: Case) -> None:
     envs = case.machine.home.envs
     case.machine.context()
     (envs / "half" / ".rocenv").mkdir(parents=True)
     context = examine_machine(case.machine.home, case.machine.matrix)
-    text = in_words(env_checks.env_unusable(context), context, "env_incomplete")
+    text = rendered(env_checks.env_unusable(context), context, "env_incomplete")
     assert "rocenv remove half" in text
     shutil.rmtree(envs / "half")
     os.rename(envs / "sd", envs / "renamed")
-    assert "repair renamed" in in_words(env_checks.env_unusable(context), context, "env_moved")
+    assert "repair renamed" in rendered(env_checks.env_unusable(context), context, "env_moved")
     (envs / "renamed/.rocenv/record.json").write_text("{")
-    assert "show renamed" in in_words(env_checks.env_unusable(context), context, "env_record_damaged")
+    assert "show renamed" in rendered(env_checks.env_unusable(context), context, "env_record_damaged")
 
 
-def test_each_of_several_is_told_as_what_it_is(case: Case) -> None:
+def test_several_broken_envs(case: Case) -> None:
     envs = case.machine.home.envs
     (envs / "half" / ".rocenv").mkdir(parents=True)
     (case.prefix.own / "record.json").write_text("{")
@@ -160,8 +160,8 @@ def test_each_of_several_is_told_as_what_it_is(case: Case) -> None:
         ("foreign", "env-foreign"),
     ],
 )
-def test_an_env_by_name_that_is_none(case: Case, state: str, code: str) -> None:
-    """The machine is looked at all the same, and the state is an error, for it was asked about."""
+def test_the_env_in_question_is_broken(case: Case, state: str, code: str) -> None:
+    """The machine is checked all the same, and the state of the env in question is an error."""
     envs = case.machine.home.envs
     case.machine.context()
     if state == "half":
@@ -182,59 +182,59 @@ def test_an_env_by_name_that_is_none(case: Case, state: str, code: str) -> None:
         checks_for(context, ("env_files_missing",))
 
 
-def test_a_name_with_a_blank(case: Case) -> None:
+def test_a_name_with_a_space(case: Case) -> None:
     (case.machine.home.envs / "my env" / ".rocenv").mkdir(parents=True)
     case.machine.context()
     context = examine_machine(case.machine.home, case.machine.matrix)
-    text = in_words(env_checks.env_unusable(context), context, "env_incomplete")
+    text = rendered(env_checks.env_unusable(context), context, "env_incomplete")
     assert 'rocenv remove "my env"' in text
 
 
-def test_a_list_of_files_that_was_changed(case: Case) -> None:
+def test_a_changed_list_of_files(case: Case) -> None:
     [path] = case.prefix.own.glob("files-*.json")
     path.write_text("{}")
     found = run(case.context(), checks_of(env_checks), "en")
     assert [each.code for each in found] == ["env-record-damaged"]
 
 
-def test_a_python_that_was_upgraded(case: Case) -> None:
+def test_an_upgraded_python(case: Case) -> None:
     python = case.prefix.path / case.prefix.record().lock.python
     python.unlink(missing_ok=True)
     python.parent.mkdir(parents=True, exist_ok=True)
     python.symlink_to("/usr/bin/python3.2")
     context = case.context()
-    text = in_words(env_checks.env_python_missing(context), context, "env_python_missing")
+    text = rendered(env_checks.env_python_missing(context), context, "env_python_missing")
     assert "rocenv repair sd" in text, "there is no venv at all"
     assert "rocenv create" not in text
     (case.prefix.path / "venv/pyvenv.cfg").touch()
-    text = in_words(env_checks.env_python_missing(context), context, "env_python_missing")
+    text = rendered(env_checks.env_python_missing(context), context, "env_python_missing")
     assert "/usr/bin/python3.2" in text
     assert "rocenv create sd2 --from" in text
 
 
 def test_the_set_of_the_incident(case: Case) -> None:
-    """HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031, made before anybody knew."""
+    """HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031, created before the problem was known."""
     case.prefix = case.lab.make_zluda("old")
     context = case.context()
-    text = in_words(env_checks.env_known_broken(context), context, "env_known_broken")
+    text = rendered(env_checks.env_known_broken(context), context, "env_known_broken")
     assert "0xC0000005" in text
     assert "rocenv create old2" in text
 
 
-def test_a_gpu_that_is_not_here(case: Case) -> None:
+def test_a_missing_gpu(case: Case) -> None:
     case.machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     context = case.context()
-    assert "gfx1100" in in_words(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
+    assert "gfx1100" in rendered(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
     case.machine.devices, case.machine.adapters = [], []
     context = case.context()
-    text = in_words(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
+    text = rendered(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
     assert "no AMD GPU" in text
 
 
-def test_a_gpu_that_others_stand_before(case: Case) -> None:
+def test_a_gpu_that_is_not_first(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     context = case.context()
-    text = in_words(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
+    text = rendered(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
     assert "set HIP_VISIBLE_DEVICES=1" in text
     case.machine.environ["HIP_VISIBLE_DEVICES"] = "1"
     assert env_checks.env_gpu_hidden(case.context()) is None
@@ -245,7 +245,7 @@ def test_an_env_that_names_another_gpu(case: Case) -> None:
     number = EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0")
     case.prefix = case.lab.make("other", GOOD, changes=(number,))
     context = case.context()
-    text = in_words(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
+    text = rendered(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
     assert "rocenv create other2 --from" in text
     assert "set HIP_VISIBLE_DEVICES=1" not in text, "what the env sets would count, not that"
 
@@ -264,28 +264,28 @@ def test_never_verified(case: Case, text: str | None) -> None:
     if text is not None:
         path.write_text(text)
     context = case.context()
-    assert "rocenv verify sd" in in_words(
+    assert "rocenv verify sd" in rendered(
         env_checks.env_never_verified(context), context, "env_never_verified"
     )
     assert env_checks.env_verify_failed(context) is None
 
 
-def test_a_verification_that_failed(case: Case) -> None:
+def test_a_failed_verification(case: Case) -> None:
     case.verified(status="crashed", detail="ended with 0xC0000005", exit_code=0xC0000005)
     context = case.context()
-    assert "0xC0000005" in in_words(env_checks.env_verify_failed(context), context, "env_verify_failed")
+    assert "0xC0000005" in rendered(env_checks.env_verify_failed(context), context, "env_verify_failed")
 
 
 def test_a_verification_without_a_gpu(case: Case) -> None:
     case.verified(status="skipped", no_device=True)
     context = case.context()
-    in_words(env_checks.env_verified_without_gpu(context), context, "env_verified_without_gpu")
+    rendered(env_checks.env_verified_without_gpu(context), context, "env_verified_without_gpu")
     case.machine.devices, case.machine.adapters = [], []
     assert env_checks.env_verified_without_gpu(case.context()) is None, "there is none yet"
 
 
 @pytest.mark.parametrize(("when", "is_old"), [("2020-01-01", True), ("2126-01-01", False)])
-def test_a_driver_that_came_later(case: Case, when: str, is_old: bool) -> None:
+def test_a_driver_newer_than_the_verification(case: Case, when: str, is_old: bool) -> None:
     case.verified(when=f"{when}T10:00:00+00:00")
     context = case.context(elsewhere=False)
     driver = replace(context.host.driver, kernel="6.8.0-45-generic")
@@ -294,11 +294,11 @@ def test_a_driver_that_came_later(case: Case, when: str, is_old: bool) -> None:
     seen = env_checks.env_verified_before_driver(context)
     assert (seen is not None) == is_old
     if is_old:
-        in_words(seen, context, "env_verified_before_driver")
+        rendered(seen, context, "env_verified_before_driver")
 
 
 def test_a_damaged_store(case: Case) -> None:
-    """What the envs are made from is looked at by size."""
+    """The store is compared by size."""
     home = case.machine.home
     artifact = Artifact(kind="archive", name="x.zip", version="1", url="", sha256="a" * 64, size_bytes=1)
     tree = store.tree_of(home, artifact)
@@ -311,14 +311,14 @@ def test_a_damaged_store(case: Case) -> None:
     assert env_checks.env_store_damaged(case.context()) is None
     (tree / "rocblas.dll").write_text("cut")
     context = case.context()
-    text = in_words(env_checks.env_store_damaged(context), context, "env_store_damaged")
+    text = rendered(env_checks.env_store_damaged(context), context, "env_store_damaged")
     assert "rocblas.dll: changed" in text
     (tree.parent / "manifest.json").write_text("{")
     assert env_checks.env_store_damaged(case.context()) is None, "the next env unpacks it again"
 
 
-def test_an_env_that_create_made(mini: Mini) -> None:
-    """The real program on a real env: nothing but that it was not verified, then what was done to it."""
+def test_an_env_made_by_create(mini: Mini) -> None:
+    """The real program on a real env: first only that it was never verified, then the fault."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 

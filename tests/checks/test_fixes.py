@@ -1,4 +1,4 @@
-"""`doctor --fix`: asks, does what it says, and tells what it did and what it did not."""
+"""`doctor --fix`: asks, fixes, and reports what it did."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from rocenv.checks import databases, fixes
 from rocenv.checks.context import examine_machine
-from rocenv.checks.fixes import Dialog, apply
-from rocenv.checks.messages import message
+from rocenv.checks.fixes import Dialog, apply, message
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.data.load import load
@@ -33,15 +32,15 @@ WORK: Any = None  # of fixes that fetch nothing
 
 @dataclass
 class Person:
-    """Somebody at a terminal who answers all questions alike."""
+    """A user who gives the same answer to all questions."""
 
     answer: bool | None
     asked: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def dialog(self) -> Dialog:
         ask = None if self.answer is None else self._ask
-        return Dialog(ask=ask, report=self.told.append, language="en")
+        return Dialog(ask=ask, report=self.messages.append, language="en")
 
     def _ask(self, text: str) -> bool:
         self.asked.append(text)
@@ -62,7 +61,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckContext:
 
 
 def incomplete(home: Home, name: str) -> Path:
-    """What a killed `create` leaves."""
+    """Create what a killed `create` leaves behind."""
     path = home.envs / name
     (path / ".rocenv").mkdir(parents=True)
     (path / "rocm").mkdir()
@@ -71,7 +70,7 @@ def incomplete(home: Home, name: str) -> Path:
 
 
 def database(path: Path, *, whole: bool) -> Path:
-    """A database of MIOpen's kind, which a crash has left half written or not."""
+    """Create a database like MIOpen's, intact or half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     opened = sqlite3.connect(path)
     opened.execute("CREATE TABLE kern_db (id INTEGER PRIMARY KEY, kernel_blob BLOB)")
@@ -95,7 +94,7 @@ class TestAsking:
         assert (outcome.done, outcome.left, outcome.failed) == (0, 1, 0)
         assert (path / "rocm/libamdhip64.so").exists()
         assert person.asked == ["Env `demo` is incomplete: remove the incomplete env `demo`?"]
-        assert person.told == ["Skipped: remove the incomplete env `demo`"]
+        assert person.messages == ["Skipped: remove the incomplete env `demo`"]
 
     def test_without_a_terminal_nothing_is_asked_or_done(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
@@ -103,16 +102,16 @@ class TestAsking:
         outcome = apply([finding("remove-incomplete")], context, WORK, person.dialog())
         assert (outcome.done, outcome.left) == (0, 1)
         assert path.exists()
-        assert "no terminal" in person.told[0]
+        assert "no terminal" in person.messages[0]
 
-    def test_what_no_finding_marks_is_not_touched(self, context: CheckContext) -> None:
+    def test_only_findings_with_a_fix_are_fixed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         person = Person(answer=True)
         outcome = apply([finding(""), finding("format-the-disk")], context, WORK, person.dialog())
         assert outcome.done == 0
         assert path.exists()
         assert not person.asked
-        assert len(person.told) == 1
+        assert len(person.messages) == 1
 
     def test_a_copy_of_a_machine_is_not_fixed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
@@ -128,42 +127,42 @@ class TestAsking:
     def test_one_failure_stops_no_other(self, context: CheckContext, monkeypatch: pytest.MonkeyPatch) -> None:
         incomplete(context.home, "demo")
 
-        def fails(_item: str, _scene: CheckContext, _work: object) -> None:
+        def fails(_item: str, _context: CheckContext, _work: object) -> None:
             raise PrefixError("the disk is full", hints=("rocenv gc",))
 
-        def is_denied(_item: str, _scene: CheckContext, _work: object) -> None:
+        def is_denied(_item: str, _context: CheckContext, _work: object) -> None:
             raise PermissionError(13, "Permission denied", "/x")
 
         table = {
-            "repair": fixes.Fix(lambda _scene: ["sd"], fails),
-            "miopen-database": fixes.Fix(lambda _scene: ["/x"], is_denied),
+            "repair": fixes.Fix(lambda _context: ["sd"], fails),
+            "miopen-database": fixes.Fix(lambda _context: ["/x"], is_denied),
             "remove-incomplete": fixes.FIXES["remove-incomplete"],
         }
         monkeypatch.setattr(fixes, "FIXES", table)
         person = Person(answer=True)
         outcome = apply([finding(name) for name in table], context, WORK, person.dialog())
         assert (outcome.done, outcome.failed) == (1, 2)
-        told = "\n".join(person.told)
+        told = "\n".join(person.messages)
         assert "Failed to restore the files of env `sd` from its record: the disk is full\nrocenv gc" in told
         assert "Permission denied" in told
         assert "Done: remove the incomplete env `demo`" in told
 
-    def test_two_findings_with_one_cure_are_one_question(
+    def test_two_findings_with_one_fix_are_one_question(
         self, context: CheckContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         done: list[str] = []
-        fix = fixes.Fix(lambda _scene: ["sd"], lambda item, _scene, _work: done.append(item))
+        fix = fixes.Fix(lambda _context: ["sd"], lambda item, _context, _work: done.append(item))
         monkeypatch.setattr(fixes, "FIXES", {"repair": fix})
         person = Person(answer=True)
         apply([finding("repair", "One"), finding("repair", "Two")], context, WORK, person.dialog())
         assert (done, len(person.asked)) == (["sd"], 1)
 
-    def test_each_fix_has_its_words(self) -> None:
+    def test_each_fix_has_messages(self) -> None:
         for name in fixes.FIXES:
             assert "{item}" in message(name, "en", item="{item}")
             assert re.search("[一-龥]", message(name, "zh", item="x"))
 
-    def test_each_row_that_names_a_fix_names_one_that_there_is(self) -> None:
+    def test_rows_name_existing_fixes(self) -> None:
         named = {row.fix for row in load().advice if row.fix}
         assert named <= set(fixes.FIXES)
         assert "repair" in named
@@ -183,7 +182,7 @@ class TestIncomplete:
         assert (foreign / "thesis.txt").exists()
         assert (whole / "rocm/libamdhip64.so").exists()
 
-    def test_by_name_no_other_one(self, context: CheckContext) -> None:
+    def test_only_the_env_in_question(self, context: CheckContext) -> None:
         path, other = incomplete(context.home, "demo"), incomplete(context.home, "other")
         named = examine_machine(context.home, Matrix(), name="demo")
         person = Person(answer=True)
@@ -191,8 +190,8 @@ class TestIncomplete:
         assert not path.exists()
         assert other.exists()
 
-    def test_one_that_was_completed_while_we_waited_stays(self, context: CheckContext) -> None:
-        """A `create` that goes on holds the lock; once it is done the env is somebody's."""
+    def test_an_env_that_was_completed_meanwhile_stays(self, context: CheckContext) -> None:
+        """A running `create` holds the lock; its env must survive."""
         path = incomplete(context.home, "demo")
 
         def completes(_text: str) -> bool:
@@ -206,16 +205,14 @@ class TestIncomplete:
         assert (path / "rocm/libamdhip64.so").exists()
         assert "complete now" in told[0]
 
-    def test_nothing_is_left_to_do(self, context: CheckContext) -> None:
+    def test_already_fixed(self, context: CheckContext) -> None:
         person = Person(answer=True)
         apply([finding("remove-incomplete", "Env is incomplete")], context, WORK, person.dialog())
-        assert person.told == ["Already fixed: Env is incomplete"]
+        assert person.messages == ["Already fixed: Env is incomplete"]
 
 
 class TestDatabase:
-    def test_a_malformed_one_is_renamed_and_whole_ones_stay(
-        self, context: CheckContext, tmp_path: Path
-    ) -> None:
+    def test_only_malformed_databases_are_renamed(self, context: CheckContext, tmp_path: Path) -> None:
         broken = database(tmp_path / "user/.cache/miopen/3.3.0/gfx1030_30.ukdb", whole=False)
         whole = database(tmp_path / "user/.config/miopen/gfx1100_48.ukdb", whole=True)
         empty = tmp_path / "user/.config/miopen/new.ukdb"
@@ -231,7 +228,7 @@ class TestDatabase:
         assert empty.exists()
         assert text.exists()
 
-    def test_what_is_no_database_any_more(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
         path = tmp_path / "gfx906.ukdb"
         path.write_bytes(b"\0" * 4096)
         assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)
@@ -240,7 +237,7 @@ class TestDatabase:
         assert databases.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier one is not lost"
 
     def test_a_journal_goes_with_its_database(self, tmp_path: Path) -> None:
-        """Or SQLite would play it back into the new one."""
+        """SQLite would replay it into the new database."""
         path = database(tmp_path / "gfx906.ukdb", whole=False)
         path.with_name("gfx906.ukdb-journal").write_text("half")
         databases.set_aside(path)
@@ -249,7 +246,7 @@ class TestDatabase:
             "gfx906.ukdb.broken-journal",
         ]
 
-    def test_one_in_use_is_left_alone(self, tmp_path: Path) -> None:
+    def test_an_open_database_is_kept(self, tmp_path: Path) -> None:
         path = database(tmp_path / "gfx906.ukdb", whole=True)
         writer = sqlite3.connect(path, isolation_level=None)
         writer.execute("BEGIN EXCLUSIVE")
@@ -271,7 +268,7 @@ class TestDatabase:
 
 
 class TestRepair:
-    def test_a_file_that_is_gone_is_put_back(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_file_is_restored(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         assert mini.create().returncode == 0
         for name, value in mini.env.items():
             monkeypatch.setenv(name, value)
@@ -283,9 +280,9 @@ class TestRepair:
         checked = examine_machine(context.home, Matrix(), name="demo")
         person = Person(answer=True)
         outcome = apply([finding("repair")], checked, context, person.dialog())
-        assert outcome.done == 1, person.told
+        assert outcome.done == 1, person.messages
         assert library.read_bytes() == before
-        assert person.told == ["Done: restore the files of env `demo` from its record"]
+        assert person.messages == ["Done: restore the files of env `demo` from its record"]
 
     def test_without_a_name_only_envs_that_were_moved(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch

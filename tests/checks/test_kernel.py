@@ -1,4 +1,4 @@
-"""Checks of the kernel and its driver, with envs, and by the log."""
+"""Checks of the kernel and its driver, with envs and by the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def line(text: str) -> str:
     return f"May  1 10:00:09 desk kernel: [    9.123456] {text}\n"
 
 
-def test_a_driver_far_from_the_rocm_of_an_env(scenery: Scenery) -> None:
+def test_a_driver_that_does_not_fit_the_rocm_of_an_env(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.15.0-91-generic", dkms="6.2.4.23.20")
     scenery.env("sd", rocm="6.4.3")
     scenery.env("old", rocm="5.6.1")
@@ -41,13 +41,13 @@ def test_the_rocm_inside_torch_counts_too(scenery: Scenery) -> None:
     assert finding is not None and finding.evidence[1] == "wheels: ROCm 6.2"
 
 
-def test_a_module_version_that_does_not_say_its_rocm_is_no_skew(scenery: Scenery) -> None:
+def test_a_module_version_without_a_rocm_release(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("6.8.0", dkms="6.10.5")
     scenery.env("sd", rocm="5.7.1")
     assert scenery.sees("driver_apart") is None
 
 
-def test_a_kernel_older_than_all_that_was_tested(scenery: Scenery) -> None:
+def test_a_kernel_older_than_all_tested_ones(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     scenery.env("new", rocm="6.2.4")
     finding = scenery.sees("kernel_too_old_for_env")
@@ -56,7 +56,7 @@ def test_a_kernel_older_than_all_that_was_tested(scenery: Scenery) -> None:
     assert scenery.sees("kernel_too_old_for_env") is None
 
 
-def test_amds_own_driver_hides_the_age_of_the_kernel(scenery: Scenery) -> None:
+def test_the_age_of_the_kernel_does_not_matter_with_amds_driver(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.10.6", dkms="6.8.5")
     scenery.env("new", rocm="6.2.4")
     assert scenery.sees("kernel_too_old_for_env") is None
@@ -72,7 +72,7 @@ def test_amds_own_driver_hides_the_age_of_the_kernel(scenery: Scenery) -> None:
         ("amdgpu 0000:08:00.0: amdgpu: VRAM: 8192M", "gpu-left-out"),
     ],
 )
-def test_why_a_card_was_left_out_is_read_in_the_log(scenery: Scenery, logged: str, code: str) -> None:
+def test_the_log_tells_why_a_card_was_ignored(scenery: Scenery, logged: str, code: str) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_580)
     scenery.root.put(LOG, BOOT + line(logged))
     finding = scenery.sees("gpu_left_out")
@@ -81,14 +81,14 @@ def test_why_a_card_was_left_out_is_read_in_the_log(scenery: Scenery, logged: st
     assert finding.evidence[0].endswith(": 0000:08:00.0"), "not twice the same id"
 
 
-def test_what_an_earlier_start_logged_is_over(scenery: Scenery) -> None:
+def test_the_log_of_an_earlier_start_does_not_count(scenery: Scenery) -> None:
     scenery.healthy()
     before = line("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=4, emitted seq=6")
     scenery.root.put(LOG, BOOT + before + BOOT + line("amdgpu 0000:03:00.0: amdgpu: SMU is initialized"))
     assert scenery.sees("gpu_resets") is None
 
 
-def test_resets_are_told_once_each_and_without_the_name_of_the_machine(scenery: Scenery) -> None:
+def test_each_reset_is_shown_once_and_without_the_host_name(scenery: Scenery) -> None:
     scenery.healthy()
     hang = line("amdgpu 0000:03:00.0: amdgpu: ring comp_1.0.0 timeout, signaled seq=4, emitted seq=6")
     scenery.root.put(LOG, BOOT + hang * 500 + line("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!"))
@@ -97,7 +97,7 @@ def test_resets_are_told_once_each_and_without_the_name_of_the_machine(scenery: 
     assert not any("desk" in text or "9.123" in text for text in finding.evidence)
 
 
-def test_missing_firmware_is_told_from_another_failure(scenery: Scenery) -> None:
+def test_missing_firmware_and_other_failures_differ(scenery: Scenery) -> None:
     scenery.healthy()
     failed = line("amdgpu 0000:0b:00.0: amdgpu: Fatal error during GPU init")
     file = line(
@@ -120,7 +120,7 @@ def test_missing_firmware_is_told_from_another_failure(scenery: Scenery) -> None
         "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/isp_4_1_1.bin failed with error -2",
     ],
 )
-def test_firmware_of_another_device_is_not_what_the_gpu_lacks(scenery: Scenery, other: str) -> None:
+def test_missing_firmware_of_another_device(scenery: Scenery, other: str) -> None:
     scenery.healthy()
     failed = line("amdgpu 0000:0b:00.0: probe with driver amdgpu failed with error -22")
     scenery.root.put(LOG, BOOT + line(other) + failed)
@@ -140,7 +140,7 @@ def test_firmware_of_another_device_is_not_what_the_gpu_lacks(scenery: Scenery, 
         ("", ""),
     ],
 )
-def test_firmware_is_installed_as_the_distribution_does_it(
+def test_firmware_is_installed_with_the_distributions_command(
     scenery: Scenery, release: str, command: str
 ) -> None:
     scenery.healthy().root.put("etc/os-release", release)
@@ -151,7 +151,7 @@ def test_firmware_is_installed_as_the_distribution_does_it(
     assert (finding.commands or ("",))[0] == command
 
 
-def test_firmware_that_the_driver_can_do_without_is_no_trouble(scenery: Scenery) -> None:
+def test_optional_firmware_may_be_missing(scenery: Scenery) -> None:
     scenery.healthy()
     text = "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/isp_4_1_1.bin failed with error -2"
     scenery.root.put(LOG, BOOT + line(text))
@@ -184,7 +184,7 @@ def test_the_iommu_between_several_cards(scenery: Scenery, kind: str, is_told: b
     assert (scenery.sees("iommu_between_gpus") is not None) == is_told
 
 
-def test_the_iommu_of_a_single_card_is_no_trouble(scenery: Scenery) -> None:
+def test_the_iommu_of_a_single_card_is_fine(scenery: Scenery) -> None:
     scenery.healthy().root.put("sys/bus/pci/devices/0000:01:00.0/iommu_group/type", "DMA-FQ\n")
     assert scenery.sees("iommu_between_gpus") is None
 
@@ -198,7 +198,7 @@ def test_the_iommu_of_a_single_card_is_no_trouble(scenery: Scenery) -> None:
         "kfd kfd: amdgpu: qcm fence wait loop timeout expired",
     ],
 )
-def test_hangs_in_the_words_of_several_kernels(scenery: Scenery, logged: str) -> None:
+def test_hangs_as_several_kernels_log_them(scenery: Scenery, logged: str) -> None:
     scenery.healthy().root.put(LOG, BOOT + line(logged))
     finding = scenery.sees("gpu_resets")
     assert finding is not None and finding.evidence == (logged,)
@@ -218,7 +218,7 @@ def test_hangs_in_the_words_of_several_kernels(scenery: Scenery, logged: str) ->
         (("ring gfx_0.0.0 timeout, but soft recovered", "GPU reset begin!"), "warning", True),
     ],
 )
-def test_only_a_hang_that_was_not_overcome_wants_a_restart(
+def test_a_recovered_hang_needs_no_restart(
     scenery: Scenery, logged: tuple[str, ...], severity: str, restart: bool
 ) -> None:
     scenery.healthy()
@@ -244,7 +244,7 @@ def test_faults_of_an_intel_iommu(scenery: Scenery) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["amdgpu ", "ring ", "amdgpu [hub", "amdgpu Failed to load ", "x kernel: "])
-def test_a_log_of_endless_lines_is_read_in_no_time(scenery: Scenery, word: str) -> None:
+def test_long_lines_in_a_log_are_read_quickly(scenery: Scenery, word: str) -> None:
     scenery.healthy().root.put(LOG, BOOT + (word * 2000 + "\n") * 1000)
     start = time.process_time()
     for check in (kernel.gpu_init_failed, kernel.gpu_resets, kernel.gpu_page_faults, kernel.iommu_faults):
@@ -264,7 +264,7 @@ def test_the_end_of_a_long_log_is_read(scenery: Scenery) -> None:
 
 @pytest.fixture
 def programs(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """This machine's `dmesg` and `journalctl`; returns what is started of them."""
+    """Replace `dmesg` and `journalctl`; returns a list of those that were started."""
 
     def set_(**said: str) -> list[str]:
         started: list[str] = []
@@ -286,14 +286,16 @@ def programs(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     return set_
 
 
-def test_the_log_is_asked_for_once_in_a_run(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
+def test_a_run_reads_the_log_once(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
     scenery.healthy()
     started = programs(dmesg="[    1.0] amdgpu 0000:01:00.0: amdgpu: GPU reset begin!\n")
     assert "gpu-hang-reset" in {finding.code for finding in scenery.all()}
     assert started == ["dmesg"]
 
 
-def test_the_journal_tells_what_dmesg_may_not(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
+def test_the_journal_replaces_a_restricted_dmesg(
+    scenery: Scenery, programs: Callable[..., list[str]]
+) -> None:
     scenery.healthy()
     started = programs(journalctl="Nov 01 10:00:09 desk kernel: amdgpu 0000:01:00.0: GPU reset begin!\n")
     finding = scenery.sees("gpu_resets")
@@ -301,7 +303,7 @@ def test_the_journal_tells_what_dmesg_may_not(scenery: Scenery, programs: Callab
     assert started == ["dmesg", "journalctl"]
 
 
-def test_a_log_that_nobody_may_read_is_named(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
+def test_an_unreadable_log_is_a_finding(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
     scenery.healthy()
     programs()
     finding = scenery.sees("gpu_init_failed")
@@ -309,7 +311,7 @@ def test_a_log_that_nobody_may_read_is_named(scenery: Scenery, programs: Callabl
     assert "firmware" in finding.detail and "hung" in finding.detail
 
 
-def test_of_a_copy_without_a_log_nothing_is_said(scenery: Scenery) -> None:
+def test_a_copy_without_a_log_has_no_finding(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / LOG).unlink()
     assert scenery.all() == []

@@ -1,4 +1,4 @@
-"""Checks of an APU's memory and of room on the disks."""
+"""Checks of an APU's memory and of disk space."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def apu(scenery: Scenery, *, vram: int, gtt: int, machine: int, bank: int = 0) -
     scenery.root.put("proc/meminfo", f"MemTotal:       {machine // 1024} kB\nMemFree: 1 kB\n")
 
 
-def test_an_apu_that_may_use_little(scenery: Scenery) -> None:
+def test_an_apu_with_little_memory(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=3 * GIB, machine=64 * GIB)
     finding = scenery.sees("apu_memory_small")
     assert finding is not None and finding.code == "apu-memory-not-exposed"
@@ -37,7 +37,7 @@ def test_a_limit_on_the_command_line_is_named(scenery: Scenery) -> None:
     assert finding is not None and "amdgpu.gttsize=4096" in finding.instructions[0]
 
 
-def test_a_limit_that_is_there_is_changed_and_no_second_one_added(scenery: Scenery) -> None:
+def test_an_existing_limit_is_changed(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=4 * GIB, machine=64 * GIB)
     scenery.root.put("proc/cmdline", "ro quiet ttm.pages_limit=1048576\n")
     scenery.root.put("etc/os-release", "ID=ubuntu\nID_LIKE=debian\n")
@@ -58,7 +58,7 @@ def test_a_limit_that_is_there_is_changed_and_no_second_one_added(scenery: Scene
         ("ID=nixos\n", ()),
     ],
 )
-def test_a_parameter_is_set_as_the_distribution_does_it(
+def test_a_parameter_is_set_with_the_distributions_command(
     scenery: Scenery, release: str, commands: tuple[str, ...]
 ) -> None:
     apu(scenery, vram=GIB // 2, gtt=3 * GIB, machine=64 * GIB)
@@ -76,12 +76,12 @@ def test_an_apu_with_the_usual_share_or_enough(scenery: Scenery, vram: int, gtt:
     assert scenery.all() == []
 
 
-def test_a_card_beside_much_memory_is_no_apu(scenery: Scenery) -> None:
+def test_a_card_is_no_apu(scenery: Scenery) -> None:
     scenery.healthy().root.put("proc/meminfo", f"MemTotal: {512 * GIB // 1024} kB\n")
     assert scenery.sees("apu_memory_small") is None
 
 
-def test_a_kernel_that_shows_only_what_the_bios_set_aside(scenery: Scenery) -> None:
+def test_a_kernel_that_reports_only_the_memory_of_the_bios(scenery: Scenery) -> None:
     apu(scenery, vram=GIB, gtt=15 * GIB, machine=30 * GIB, bank=GIB)
     finding = scenery.sees("apu_carve_out_only")
     assert finding is not None and "1.0 GiB" in finding.title and "16.0 GiB" in finding.title

@@ -1,4 +1,4 @@
-"""Running checks: which of them, in which order, and what becomes of one that crashes."""
+"""Running checks: which ones, in which order, and crashes."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
 
 
-def crashes(_scene: CheckContext) -> Observation | None:
+def crashes(_context: CheckContext) -> Observation | None:
     raise ZeroDivisionError("by\x1b[31m zero")
 
 
-def is_cold(_scene: CheckContext) -> Observation | None:
+def is_cold(_context: CheckContext) -> Observation | None:
     return Observation(
         "disk_nearly_full", {"free": "1 GiB", "least": "20 GiB", "folder": "/x"}, ("a\nb",) * 2
     )
 
 
-def tells_nobody(_scene: CheckContext) -> Observation | None:
+def lacks_a_row(_context: CheckContext) -> Observation | None:
     return Observation("no_such_row")
 
 
-def closes(_scene: CheckContext) -> Observation | None:
+def closes(_context: CheckContext) -> Observation | None:
     return Observation("kfd_closed", {"groups": "render"})
 
 
-def test_each_check_has_a_name_of_its_own_and_a_line_about_it() -> None:
+def test_each_check_has_its_own_name_and_a_docstring() -> None:
     names = [check.name for check in CHECKS]
     assert len(names) == len(set(names))
     assert all(check.function.__doc__ and check.name == check.function.__name__ for check in CHECKS)
@@ -64,8 +64,8 @@ def test_two_findings_of_one_check(scenery: Scenery) -> None:
     ]
 
 
-def test_each_env_that_the_kernel_does_not_go_with(scenery: Scenery) -> None:
-    """Of several envs each is told as what it is, with commands of its own."""
+def test_each_env_that_the_kernel_is_too_old_for(scenery: Scenery) -> None:
+    """Each of several envs has its own finding and commands."""
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     for name in ("new", "other"):
         scenery.env(name, rocm="6.2.4")
@@ -74,8 +74,8 @@ def test_each_env_that_the_kernel_does_not_go_with(scenery: Scenery) -> None:
     assert [each.commands for each in found] == [("rocenv verify new",), ("rocenv verify other",)]
 
 
-def test_every_text_there_is_can_be_told_by_some_check() -> None:
-    """A row that no check names is one that somebody has forgotten to call."""
+def test_every_row_is_used_by_a_check() -> None:
+    """A row that no check names is dead."""
     from pathlib import Path
 
     import rocenv.checks
@@ -95,12 +95,12 @@ def test_a_check_that_crashes_is_a_finding_and_hides_no_other(scenery: Scenery) 
     assert found["is_cold"].evidence == ("a b", "a b")
 
 
-def test_a_check_that_tells_what_has_no_text_is_a_finding_too(scenery: Scenery) -> None:
-    found = run.run(scenery.healthy().context(), [Check("tells_nobody", tells_nobody, "any")], "zh")
+def test_a_check_without_texts_is_a_finding(scenery: Scenery) -> None:
+    found = run.run(scenery.healthy().context(), [Check("lacks_a_row", lacks_a_row, "any")], "zh")
     assert found[0].code == "check-failed" and "no_such_row" in found[0].detail
 
 
-def test_without_any_texts_it_is_the_data_that_is_to_blame(scenery: Scenery) -> None:
+def test_data_without_any_texts(scenery: Scenery) -> None:
     from dataclasses import replace
 
     context = replace(scenery.healthy().context(), matrix=replace(matrix(), advice=()))
@@ -124,7 +124,7 @@ def test_errors_come_first_and_slow_checks_are_run_last(scenery: Scenery) -> Non
     assert slow == sorted(slow) and any(slow)
 
 
-def test_only_checks_of_this_system_are_run_and_those_of_an_env_where_it_is_named(scenery: Scenery) -> None:
+def test_checks_run_only_on_their_system_and_with_an_env_if_they_need_one(scenery: Scenery) -> None:
     context = scenery.healthy().context()
     names = {check.name for check in run.checks_for(context)}
     in_doctor = {check for row in matrix().advice if "doctor" in row.runs_in for check in row.found_by}
@@ -146,9 +146,7 @@ def test_only_checks_of_this_system_are_run_and_those_of_an_env_where_it_is_name
         ("app_own_python", "before `rocenv launch`"),
     ],
 )
-def test_a_check_that_cannot_be_run_is_told_from_one_that_is_not_there(
-    scenery: Scenery, name: str, says: str
-) -> None:
+def test_unknown_checks_and_checks_that_do_not_apply(scenery: Scenery, name: str, says: str) -> None:
     with pytest.raises(RocenvError, match=says) as error:
         run.checks_for(scenery.healthy().context(), (name,))
     assert error.value.code == "check-unknown" and error.value.hints and error.value.exit_code == 2

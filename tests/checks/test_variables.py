@@ -1,4 +1,4 @@
-"""Checks of variables that act on every program."""
+"""Checks of variables that affect every program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rocm(scenery: Scenery, folder: str, version: str) -> None:
     ("value", "severity"),
     [("10.3.0", "error"), ("gfx1030", "error"), ("11.0.0", "info"), ("10.3", "error"), ("9.0.0", "error")],
 )
-def test_an_override_on_a_card_that_needs_none(scenery: Scenery, value: str, severity: str) -> None:
+def test_a_needless_override(scenery: Scenery, value: str, severity: str) -> None:
     scenery.healthy().environ["HSA_OVERRIDE_GFX_VERSION"] = value
     finding = scenery.sees("override_wrong")
     assert finding is not None and finding.code == "hsa-override-wrong" and finding.severity == severity
@@ -28,7 +28,7 @@ def test_an_override_on_a_card_that_needs_none(scenery: Scenery, value: str, sev
     assert "unset HSA_OVERRIDE_GFX_VERSION" in finding.commands
 
 
-def test_an_override_that_serves_is_said_to_act_on_all(scenery: Scenery) -> None:
+def test_a_useful_override_that_is_set_globally(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().gpu(1, RX_6750, 100301)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     finding = scenery.sees("override_wrong")
@@ -45,14 +45,14 @@ def test_an_override_of_another_generation(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "gfx1031" in finding.title
 
 
-def test_an_override_for_the_card_that_harms_the_one_beside_it(scenery: Scenery) -> None:
+def test_an_override_that_harms_the_other_card(scenery: Scenery) -> None:
     scenery.healthy().root.gpu(2, RX_6800, 100300)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     finding = scenery.sees("override_wrong")
     assert finding is not None and "gfx1100" in finding.title
 
 
-def test_a_variable_that_leads_nowhere(scenery: Scenery) -> None:
+def test_a_stale_variable(scenery: Scenery) -> None:
     scenery.elsewhere = False
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
     scenery.environ.update(
@@ -66,7 +66,7 @@ def test_a_variable_that_leads_nowhere(scenery: Scenery) -> None:
     assert scenery.sees("rocm_path_stale") is None and scenery.sees("rocm_paths_differ") is None
 
 
-def test_a_variable_that_leads_nowhere_without_any_rocm(scenery: Scenery) -> None:
+def test_a_stale_variable_without_any_rocm(scenery: Scenery) -> None:
     scenery.elsewhere = False
     scenery.healthy().environ["ROCM_PATH"] = "/opt/rocm-5.7.1"
     finding = scenery.sees("rocm_path_stale")
@@ -77,7 +77,7 @@ def test_a_variable_that_leads_nowhere_without_any_rocm(scenery: Scenery) -> Non
     ("release", "command"),
     [('ID=linuxmint\nID_LIKE="ubuntu debian"\n', "dpkg"), ("ID=fedora\n", "rpm"), ("ID=arch\n", "pacman")],
 )
-def test_packages_are_looked_up_as_the_distribution_does_it(
+def test_packages_are_looked_up_with_the_distributions_command(
     scenery: Scenery, release: str, command: str
 ) -> None:
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
@@ -88,14 +88,14 @@ def test_packages_are_looked_up_as_the_distribution_does_it(
     assert finding is not None and len(finding.commands) == 2 and finding.commands[1].startswith(command)
 
 
-def test_of_a_copy_it_is_not_said_that_what_was_not_copied_is_missing(scenery: Scenery) -> None:
+def test_a_copy_may_lack_folders(scenery: Scenery) -> None:
     scenery.healthy().environ["ROCM_PATH"] = "/opt/rocm-5.7.1"
     assert scenery.sees("rocm_path_stale") is None
     scenery.root.put("opt/rocm-6.4.1/.info/version", "6.4.1\n")
     assert scenery.sees("rocm_path_stale") is not None
 
 
-def test_variables_that_lead_to_two_releases(scenery: Scenery) -> None:
+def test_variables_that_point_to_two_releases(scenery: Scenery) -> None:
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
     rocm(scenery, "opt/rocm-5.7.1/lib", "5.7.50701")
     scenery.environ.update(ROCM_PATH="/opt/rocm-6.4.1", LD_LIBRARY_PATH="/opt/rocm-5.7.1/lib")
@@ -117,14 +117,14 @@ def test_the_loader_finds_two_runtimes(scenery: Scenery) -> None:
     assert finding.evidence[0] == "/opt/rocm-6.4.1/lib: libamdhip64.so.6.4.60401"
 
 
-def test_links_to_one_runtime_are_no_second_one(scenery: Scenery) -> None:
+def test_links_to_a_runtime_do_not_count(scenery: Scenery) -> None:
     rocm(scenery.healthy(), "opt/rocm/lib", "6.4.60401")
     rocm(scenery, "opt/rocm-6.4.1/lib", "6.4.60401")
     scenery.environ["LD_LIBRARY_PATH"] = "/opt/rocm/lib:/opt/rocm-6.4.1/lib"
     assert scenery.all() == []
 
 
-def test_an_active_env_is_no_second_runtime(scenery: Scenery) -> None:
+def test_an_active_env_does_not_count(scenery: Scenery) -> None:
     rocm(scenery.healthy(), "usr/lib/x86_64-linux-gnu", "5.7.31921")
     inside = scenery.folder / "home/envs/sd/rocm/lib"
     rocm(scenery, str(inside).lstrip("/"), "6.4.60401")
@@ -132,7 +132,7 @@ def test_an_active_env_is_no_second_runtime(scenery: Scenery) -> None:
     assert scenery.sees("two_rocms") is None and scenery.sees("rocm_paths_differ") is None
 
 
-def test_an_igpu_that_needs_an_override_beside_a_card_is_no_reason_for_it(scenery: Scenery) -> None:
+def test_an_override_for_the_integrated_gpu_beside_a_card(scenery: Scenery) -> None:
     scenery.healthy().root.gpu(2, RAPHAEL, 100306, units=2, memory=GIB // 2, bus=0x10)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     assert scenery.sees("override_wrong") is not None

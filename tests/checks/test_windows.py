@@ -1,4 +1,4 @@
-"""Checks of a Windows machine's driver, HIP SDKs and variables, on copies of such machines."""
+"""Checks of drivers, HIP SDKs and variables on Windows, on copies of machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rocenv.checks.context import CheckContext, Env
 from rocenv.checks.run import render_in, run
 from rocenv.core.model import Artifact, Layout
 from rocenv.data.load import load
-from rocenv.findings import Observation, Observed, each_of
+from rocenv.findings import CheckResult, Observation, each_of
 from rocenv.home import Home
 from rocenv.host import detect
 from rocenv.host import windows as host_windows
@@ -53,7 +53,7 @@ ENVIRONMENT_KEY = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment
 
 @dataclass
 class Machine:
-    """A Windows machine on which nothing is wrong, until something is put into it."""
+    """A good Windows machine, until a test breaks it."""
 
     root: Root
     home: Home
@@ -73,12 +73,12 @@ class Machine:
         self.environ = {"HIP_PATH": SDK + "\\", "Path": rf"C:\Windows\System32;{SDK}\bin"}
 
     def env(self, prefix: Prefix) -> Env:
-        """Add an env to it."""
+        """Add an env to the machine."""
         self.envs.append(Env(prefix=prefix, record=prefix.record()))
         return self.envs[-1]
 
     def context(self, **more: Any) -> CheckContext:
-        """Write it down, and return it as checks look at it."""
+        """Write the machine's files, and return the context of checks."""
         self.root.windows(*self.devices, controllers=self.adapters)
         for name, content in self.files.items():
             text = content if isinstance(content, str) else json.dumps(content)
@@ -107,8 +107,8 @@ def machine(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> 
     return Machine(root=Root(tmp_path / "machine"), home=Home(tmp_path / "home"), matrix=matrix)
 
 
-def in_words(found: Observed, context: CheckContext, row: str) -> str:
-    """Return a finding in words, in both languages: the one that is meant, with nothing left out."""
+def rendered(found: CheckResult, context: CheckContext, row: str) -> str:
+    """Render a finding in both languages, and check that it is complete and has the expected row."""
     [seen] = each_of(found)
     assert seen.row == row
     texts = ""
@@ -124,14 +124,14 @@ def in_words(found: Observed, context: CheckContext, row: str) -> str:
     return texts
 
 
-def test_nothing_is_said_of_a_machine_without_faults(machine: Machine, tmp_path: Path) -> None:
+def test_a_good_machine_has_no_findings(machine: Machine, tmp_path: Path) -> None:
     env = machine.env(Lab(tmp_path).make_zluda())
     machine.environ["PATH"] = machine.environ.pop("Path") + rf";{env.prefix.path}\zluda"
     assert run(machine.context(), CHECKS, "en") == []
 
 
-def test_a_bare_copy_says_nothing(machine: Machine) -> None:
-    """What was not copied is not known, which is no fault."""
+def test_an_empty_copy_has_no_findings(machine: Machine) -> None:
+    """What a copy lacks is unknown, not wrong."""
     machine.files, machine.environ = {}, {}
     assert run(machine.context(), CHECKS, "en") == []
     machine.devices, machine.adapters = [], []
@@ -139,8 +139,8 @@ def test_a_bare_copy_says_nothing(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("release", "is_broken"), [("25.5.1", True), ("26.1.1", True), ("25.4.1", False)])
-def test_the_driver_gate_of_zluda(machine: Machine, tmp_path: Path, release: str, is_broken: bool) -> None:
-    """Builds before 3.9.5 see no device with drivers from 25.5.1 on."""
+def test_a_driver_that_breaks_zluda(machine: Machine, tmp_path: Path, release: str, is_broken: bool) -> None:
+    """Builds before 3.9.5 find no device with driver 25.5.1 and newer."""
     machine.env(Lab(tmp_path).make_zluda("old one", parts=zluda_parts("6.2.4", "3.9.4")))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
     context = machine.context()
@@ -148,19 +148,19 @@ def test_the_driver_gate_of_zluda(machine: Machine, tmp_path: Path, release: str
     if not is_broken:
         assert seen == ()
         return
-    text = in_words(seen, context, "driver_breaks_env")
+    text = rendered(seen, context, "driver_breaks_env")
     assert release in text
     assert "rocenv create" in text, "a set that works with that driver"
 
 
-def test_a_driver_that_is_not_known_breaks_nothing(machine: Machine, tmp_path: Path) -> None:
+def test_an_unknown_driver_breaks_nothing(machine: Machine, tmp_path: Path) -> None:
     machine.env(Lab(tmp_path).make_zluda(parts=zluda_parts("6.2.4", "3.9.4")))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "", "DriverVersion": "1.2.3.4"}]
     assert windows.driver_breaks_env(machine.context()) == ()
 
 
 @pytest.mark.parametrize(("release", "is_old"), [("25.12.1", True), ("26.1.1", False)])
-def test_wheels_that_ask_for_a_driver(machine: Machine, tmp_path: Path, release: str, is_old: bool) -> None:
+def test_wheels_need_a_newer_driver(machine: Machine, tmp_path: Path, release: str, is_old: bool) -> None:
     parts = (component("rocm", "7.2.0", "radeon-windows"),)
     machine.env(Lab(tmp_path).make("new", parts, target="gfx1100"))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
@@ -168,29 +168,29 @@ def test_wheels_that_ask_for_a_driver(machine: Machine, tmp_path: Path, release:
     seen = windows.driver_breaks_env(context)
     assert bool(seen) == is_old
     if is_old:
-        assert ">=26.1.1" in in_words(seen, context, "driver_too_old")
+        assert ">=26.1.1" in rendered(seen, context, "driver_too_old")
 
 
-def test_a_release_with_reports_about_such_a_gpu(machine: Machine) -> None:
+def test_a_driver_with_reported_problems(machine: Machine) -> None:
     machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "25.3.1"}]
     context = machine.context()
-    assert "garbled" in in_words(windows.driver_reported(context), context, "driver_reported")
+    assert "garbled" in rendered(windows.driver_reported(context), context, "driver_reported")
     machine.devices = [CARD]
     assert windows.driver_reported(machine.context()) is None, "the reports are about gfx11"
 
 
-def test_windows_own_driver(machine: Machine) -> None:
+def test_the_basic_display_driver(machine: Machine) -> None:
     name = "Microsoft Basic Display Adapter"
     machine.devices, machine.adapters = [], [{**ADAPTER, "Name": name, "RadeonSoftwareVersion": ""}]
     context = machine.context()
-    assert name in in_words(windows_gpus.display_driver_missing(context), context, "display_driver_missing")
+    assert name in rendered(windows_gpus.display_driver_missing(context), context, "display_driver_missing")
 
 
 def test_a_driver_without_hip(machine: Machine) -> None:
     machine.files["system32.json"] = {name: "14.44" for name in SYSTEM32 if not name.startswith("amdhip")}
     context = machine.context()
-    assert "24.12.1" in in_words(windows.hip_runtime_absent(context), context, "hip_runtime_absent")
+    assert "24.12.1" in rendered(windows.hip_runtime_absent(context), context, "hip_runtime_absent")
 
 
 @pytest.mark.parametrize(
@@ -207,13 +207,13 @@ def test_system32_comes_before_the_sdk(machine: Machine, version: str, row: str)
     context = machine.context()
     seen = windows.hip_runtime_shadowed(context)
     if row:
-        assert f"amdhip64_6.dll: {version}" in in_words(seen, context, row)
+        assert f"amdhip64_6.dll: {version}" in rendered(seen, context, row)
     else:
         assert seen is None
 
 
 def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path) -> None:
-    """With torch the env's own runtime is loaded first; nothing does that for other programs."""
+    """PyTorch preloads the env's runtime; other programs do not."""
     prefix = Lab(tmp_path).make_zluda(parts=zluda_parts()[:2])
     machine.env(prefix)
     machine.environ = {}
@@ -221,16 +221,16 @@ def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path)
     assert windows.hip_runtime_shadowed(machine.context()) is None, "it has a venv"
     (prefix.path / prefix.record().lock.python).unlink()
     context = machine.context()
-    assert str(prefix.path) in in_words(
+    assert str(prefix.path) in rendered(
         windows.hip_runtime_shadowed(context), context, "hip_runtime_shadowed"
     )
 
 
 @pytest.mark.parametrize(("version", "seen"), [("7.2.53211.0", True), ("7.15.26333.0", False)])
-def test_the_drivers_runtime_beside_that_of_wheels(
+def test_the_drivers_runtime_and_that_of_wheels(
     machine: Machine, tmp_path: Path, version: str, seen: bool
 ) -> None:
-    """PyTorch loads the env's own runtime by its path; programs that ask for it by name get the driver's."""
+    """PyTorch loads the env's runtime by path; programs that load it by name get the driver's."""
     layout = Layout(
         root="", library_dirs=(), libraries={"hip": "amdhip64_7.dll"}, runtime={"hip": "7.15"}
     ).below("venv/Lib/site-packages")
@@ -245,30 +245,30 @@ def test_the_drivers_runtime_beside_that_of_wheels(
     if not seen:
         assert found is None
         return
-    text = in_words(found, context, "hip_runtime_beside_wheels")
+    text = rendered(found, context, "hip_runtime_beside_wheels")
     assert f"amdhip64_7.dll: {version}" in text
     assert r"_rocm_sdk_core\bin" in text
     assert "PyTorch is not affected" in text
 
 
-def test_a_hip_path_that_leads_nowhere(machine: Machine) -> None:
+def test_a_stale_hip_path(machine: Machine) -> None:
     machine.environ["HIP_PATH_57"] = r"C:\Program Files\AMD\ROCm\5.7"
     machine.files["folders.json"][r"c:\program files\amd\rocm\5.7\bin"] = []
     context = machine.context()
-    assert r"ROCm\5.7" in in_words(windows.hip_path_stale(context), context, "hip_path_stale")
+    assert r"ROCm\5.7" in rendered(windows.hip_path_stale(context), context, "hip_path_stale")
 
 
-def test_a_window_from_before_the_installation(machine: Machine) -> None:
+def test_a_window_that_was_opened_before_the_installation(machine: Machine) -> None:
     del machine.environ["HIP_PATH"]
     context = machine.context()
-    assert SDK in in_words(windows.hip_path_unset(context), context, "hip_path_unseen")
+    assert SDK in rendered(windows.hip_path_unset(context), context, "hip_path_unseen")
 
 
-def test_an_sdk_that_only_its_own_variable_names(machine: Machine) -> None:
+def test_an_sdk_without_hip_path(machine: Machine) -> None:
     machine.files["registry.json"] = {}
     machine.environ["HIP_PATH_61"] = machine.environ.pop("HIP_PATH")
     context = machine.context()
-    text = in_words(windows.hip_path_unset(context), context, "hip_path_unset")
+    text = rendered(windows.hip_path_unset(context), context, "hip_path_unset")
     assert rf'setx HIP_PATH "{SDK}\\"' in text, "quoted, and the last backslash is not a quote's"
 
 
@@ -277,30 +277,30 @@ def test_two_releases_in_the_variables(machine: Machine) -> None:
     machine.files["folders.json"][other] = ["amdhip64.dll", "hiprtc0507.dll"]
     machine.environ["Path"] = rf"{other}\;{SDK}\bin"
     context = machine.context()
-    assert "5.7" in in_words(windows.hip_path_differs(context), context, "hip_path_differs")
+    assert "5.7" in rendered(windows.hip_path_differs(context), context, "hip_path_differs")
     machine.environ["Path"] = rf"{SDK}\bin;{other}"
     assert windows.hip_path_differs(machine.context()) is None, "the right one comes first"
 
 
-def test_an_sdk_that_is_not_whole(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of this very machine its folders are looked into."""
+def test_an_incomplete_sdk(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this machine, folders are listed."""
     folder = tmp_path / "sdk"
     (folder / "bin").mkdir(parents=True)
     for name in ("amdhip64_6.dll", "hiprtc0601.dll"):
         (folder / "bin" / name).touch()
     context = machine.context(elsewhere=False)
     monkeypatch.setenv("HIP_PATH", str(folder))
-    assert "6.1" in in_words(windows.hip_sdk_damaged(context), context, "hip_sdk_damaged")
+    assert "6.1" in rendered(windows.hip_sdk_damaged(context), context, "hip_sdk_damaged")
     (folder / "bin" / "hiprtc0507.dll").touch()
-    text = in_words(windows.hip_sdk_damaged(context), context, "hip_sdk_mixed")
+    text = rendered(windows.hip_sdk_damaged(context), context, "hip_sdk_mixed")
     assert "hiprtc0507.dll\nhiprtc0601.dll" in text, "what lies there, not a untrustedence in one language"
     assert "at once" not in text
 
 
-def test_the_igpu_first(machine: Machine) -> None:
+def test_the_integrated_gpu_first(machine: Machine) -> None:
     machine.devices = [IGPU, CARD]
     context = machine.context()
-    text = in_words(windows_gpus.igpu_first_on_windows(context), context, "igpu_first_on_windows")
+    text = rendered(windows_gpus.igpu_first_on_windows(context), context, "igpu_first_on_windows")
     assert "setx HIP_VISIBLE_DEVICES 1" in text
     machine.devices = [CARD, IGPU]
     assert windows_gpus.igpu_first_on_windows(machine.context()) is None
@@ -309,14 +309,14 @@ def test_the_igpu_first(machine: Machine) -> None:
     assert windows_gpus.igpu_first_on_windows(machine.context()) is None, "it is all there is"
 
 
-def test_the_igpu_first_and_hidden(machine: Machine) -> None:
-    """What was done about it counts, also in a copy."""
+def test_the_integrated_gpu_first_and_hidden(machine: Machine) -> None:
+    """The exclusion counts, also in a copy."""
     machine.devices = [IGPU, CARD]
     machine.environ["HIP_VISIBLE_DEVICES"] = "1"
     assert windows_gpus.igpu_first_on_windows(machine.context()) is None
     machine.environ["HIP_VISIBLE_DEVICES"] = "0"
     context = machine.context()
-    text = in_words(windows_gpus.igpu_first_on_windows(context), context, "igpu_first_on_windows")
+    text = rendered(windows_gpus.igpu_first_on_windows(context), context, "igpu_first_on_windows")
     assert "HIP_VISIBLE_DEVICES=0" in text
     machine.environ["HIP_VISIBLE_DEVICES"] = "GPU-1234567890abcdef"
     assert windows_gpus.igpu_first_on_windows(machine.context()) is None, "it may be either"
@@ -338,19 +338,19 @@ def test_a_variable_that_hides_all(machine: Machine, name: str, value: str, hide
     seen = windows_gpus.gpus_hidden_on_windows(context)
     assert windows_gpus.no_gpu_on_windows(context) is None, "it is told once"
     if hides:
-        text = in_words(seen, context, "gpus_hidden_on_windows")
+        text = rendered(seen, context, "gpus_hidden_on_windows")
         assert f"{name.upper()}={value}" in text
         assert f"set {name.upper()}=\n" in text
     else:
         assert seen is None
 
 
-def test_a_gpu_that_hip_does_not_list(machine: Machine) -> None:
+def test_a_gpu_unknown_to_hip(machine: Machine) -> None:
     machine.devices = []
     context = machine.context()
     machine.root.windows(said='HIP error "hipErrorNoDevice"\n', controllers=[ADAPTER])
     context = replace(context, host=detect(machine.matrix))
-    text = in_words(windows_gpus.no_gpu_on_windows(context), context, "gpu_unlisted")
+    text = rendered(windows_gpus.no_gpu_on_windows(context), context, "gpu_unlisted")
     assert "RX 6750 XT" in text
     assert "24.12.1" in text
     assert "\nhipErrorNoDevice\n" in text
@@ -361,12 +361,12 @@ def test_no_gpu_of_amd(machine: Machine) -> None:
     machine.devices = []
     machine.adapters = [{"Name": "NVIDIA GeForce RTX 3060", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2503\4"}]
     context = machine.context()
-    text = in_words(windows_gpus.no_gpu_on_windows(context), context, "no_gpu_on_windows")
+    text = rendered(windows_gpus.no_gpu_on_windows(context), context, "no_gpu_on_windows")
     assert "NVIDIA GeForce RTX 3060" in text
 
 
-def test_each_env_that_the_driver_breaks(machine: Machine, tmp_path: Path) -> None:
-    """Each needs a command of its own."""
+def test_every_env_that_the_driver_breaks(machine: Machine, tmp_path: Path) -> None:
+    """Each needs its own command."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         machine.env(lab.make_zluda(name, parts=zluda_parts("6.2.4", "3.9.4")))
@@ -376,7 +376,7 @@ def test_each_env_that_the_driver_breaks(machine: Machine, tmp_path: Path) -> No
 
 
 def test_commands_of_an_untrusted_machine(machine: Machine) -> None:
-    """Words that a shell takes for more than a word stand in no command, nor does a whole command."""
+    """Values that a shell would split or expand reach no command, nor does a whole command."""
     folder = r'C:\x" & calc & "'
     seen = Observation("hip_path_unset", {"folder": folder, "value": folder})
     for untrusted in (False, True):
@@ -391,8 +391,8 @@ def test_commands_of_an_untrusted_machine(machine: Machine) -> None:
         assert commands == ((create,) if is_told else ())
 
 
-def test_hip_is_asked_for_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts anew what a variable leaves over, and nobody could tell which GPU a number means."""
+def test_hip_lists_all_gpus_whatever_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HIP renumbers the GPUs that a variable leaves visible, so numbers would be ambiguous."""
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
     code = "import os; print(os.environ.get('HIP_VISIBLE_DEVICES'))"
     assert host_windows._output_of([sys.executable, "-c", code]).strip() == "None"

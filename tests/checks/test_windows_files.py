@@ -1,4 +1,4 @@
-"""Checks of what lies on a Windows machine, on copies of such machines."""
+"""Checks of files on Windows, on copies of machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rocenv.checks import windows_files
 from rocenv.checks.run import render_in, run
 from rocenv.home import Home
 from tests.checks.scenery import checks_of
-from tests.checks.test_windows import ADAPTER, Machine, in_words, machine, matrix
+from tests.checks.test_windows import ADAPTER, Machine, machine, matrix, rendered
 from tests.host.test_defender import EVENT
 from tests.launch.lab import Lab
 
@@ -35,14 +35,14 @@ def taken(path: str) -> str:
     return EVENT.format(when="2026-11-20T10:00:00.1Z", threat="Trojan:Win32/X", path=f"file:_{path}")
 
 
-def test_nothing_is_said_of_a_machine_without_faults(with_env: Machine) -> None:
+def test_a_good_machine_has_no_findings(with_env: Machine) -> None:
     with_env.files["registry.json"] |= {LONG_PATHS: {"LongPathsEnabled": 0}}
     with_env.files["defender.xml"] = ""
     with_env.environ |= {"OneDrive": r"C:\Users\user\OneDrive", "ROCENV_HOME": r"C:\rocenv"}
     assert run(with_env.context(), checks_of(windows_files), "en") == []
 
 
-def test_a_bare_copy_says_nothing(with_env: Machine) -> None:
+def test_an_empty_copy_has_no_findings(with_env: Machine) -> None:
     with_env.files, with_env.environ = {}, {}
     assert run(with_env.context(), checks_of(windows_files), "en") == []
 
@@ -50,7 +50,7 @@ def test_a_bare_copy_says_nothing(with_env: Machine) -> None:
 def test_no_visual_c_runtime(machine: Machine) -> None:
     del machine.files["system32.json"]["vcruntime140_1.dll"]
     context = machine.context()
-    text = in_words(windows_files.vc_runtime_missing(context), context, "vc_runtime_missing")
+    text = rendered(windows_files.vc_runtime_missing(context), context, "vc_runtime_missing")
     assert "vcruntime140_1.dll" in text
     assert "winget install" in text
 
@@ -62,20 +62,20 @@ def test_an_old_visual_c_runtime(machine: Machine, version: str, is_old: bool) -
     seen = windows_files.vc_runtime_old(context)
     assert (seen is not None) == is_old
     if is_old:
-        assert version in in_words(seen, context, "vc_runtime_old")
+        assert version in rendered(seen, context, "vc_runtime_old")
 
 
 def test_a_file_of_an_env_that_defender_took(with_env: Machine) -> None:
     path = with_env.envs[0].prefix.path / "zluda" / "nccl.dll"
     with_env.files["defender.xml"] = taken(str(path).replace("/", "\\"))
     context = with_env.context()
-    text = in_words(windows_files.defender_took(context), context, "defender_took_of_env")
+    text = rendered(windows_files.defender_took(context), context, "defender_took_of_env")
     assert "Trojan:Win32/X" in text
     assert "rocenv repair sd" in text
 
 
 def test_files_of_several_envs(machine: Machine, tmp_path: Path) -> None:
-    """Each is repaired by a command of its own."""
+    """Each is repaired by its own command."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         prefix = lab.make_zluda(name)
@@ -89,13 +89,13 @@ def test_files_of_several_envs(machine: Machine, tmp_path: Path) -> None:
 def test_a_zluda_of_an_app_that_defender_took(machine: Machine) -> None:
     machine.files["defender.xml"] = taken(r"C:\app\.zluda\nvcuda.dll") + taken(r"C:\Users\user\setup.exe")
     context = machine.context()
-    text = in_words(windows_files.defender_took(context), context, "defender_took_zluda")
+    text = rendered(windows_files.defender_took(context), context, "defender_took_zluda")
     assert r"Add-MpPreference -ExclusionPath C:\app\.zluda" in text
     assert "setup.exe" not in text, "it is none of ZLUDA's"
 
 
-def test_what_is_back_is_not_told(machine: Machine, tmp_path: Path) -> None:
-    """Of this very machine: files that are there again, and folders that their user has removed."""
+def test_a_restored_file_is_no_finding(machine: Machine, tmp_path: Path) -> None:
+    """On this machine: restored files, and folders that the user removed."""
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "nvcuda.dll"
     machine.files["defender.xml"] = taken(str(file)) + taken(str(tmp_path / "gone" / "nvcuda.dll"))
@@ -117,18 +117,18 @@ def test_what_is_back_is_not_told(machine: Machine, tmp_path: Path) -> None:
         (None, False),
     ],
 )
-def test_defender_watches_the_envs(with_env: Machine, rows: dict[str, int] | None, is_told: bool) -> None:
-    """That the list cannot be read, as by anybody but administrators, says nothing."""
+def test_defender_scans_the_envs(with_env: Machine, rows: dict[str, int] | None, is_told: bool) -> None:
+    """Only administrators can read the list, so an unreadable one means nothing."""
     with_env.environ["ROCENV_HOME"] = r"C:\rocenv"
     with_env.files["registry.json"][EXCLUSIONS] = rows
     context = with_env.context()
     seen = windows_files.defender_not_told(context)
     assert (seen is not None) == is_told
     if is_told:
-        assert "Add-MpPreference" in in_words(seen, context, "defender_not_told")
+        assert "Add-MpPreference" in rendered(seen, context, "defender_not_told")
 
 
-def test_a_defender_that_is_off_is_told_nothing(with_env: Machine) -> None:
+def test_a_disabled_defender(with_env: Machine) -> None:
     with_env.files["registry.json"] |= {EXCLUSIONS: {}, REAL_TIME: {"DisableRealtimeMonitoring": 1}}
     assert windows_files.defender_not_told(with_env.context()) is None
 
@@ -137,7 +137,7 @@ def test_a_deep_home(machine: Machine) -> None:
     machine.environ["ROCENV_HOME"] = "C:\\Users\\user\\" + "deep\\" * 30 + "rocenv"
     machine.files["registry.json"][LONG_PATHS] = {"LongPathsEnabled": 0}
     context = machine.context()
-    assert "setx ROCENV_HOME" in in_words(windows_files.home_too_deep(context), context, "home_too_deep")
+    assert "setx ROCENV_HOME" in rendered(windows_files.home_too_deep(context), context, "home_too_deep")
     machine.files["registry.json"][LONG_PATHS] = {"LongPathsEnabled": 1}
     assert windows_files.home_too_deep(machine.context()) is None
 
@@ -148,7 +148,7 @@ def test_a_home_in_onedrive(machine: Machine) -> None:
         "ROCENV_HOME": r"c:\users\user\onedrive\rocenv",
     }
     context = machine.context()
-    assert "OneDrive" in in_words(windows_files.home_in_cloud(context), context, "home_in_cloud")
+    assert "OneDrive" in rendered(windows_files.home_in_cloud(context), context, "home_in_cloud")
     machine.environ["ROCENV_HOME"] = r"C:\Users\user\OneDrive - old\rocenv"
     assert windows_files.home_in_cloud(machine.context()) is None, "beside it, not in it"
 
@@ -168,13 +168,13 @@ def test_other_clouds(machine: Machine, home: str, folder: str) -> None:
     context = machine.context()
     seen = windows_files.home_in_cloud(context)
     if folder:
-        assert f"`{folder}`" in in_words(seen, context, "home_in_cloud")
+        assert f"`{folder}`" in rendered(seen, context, "home_in_cloud")
     else:
         assert seen is None
 
 
 def test_windows_on_another_drive(with_env: Machine) -> None:
-    """Whoever takes its own folder out of PATH has no Windows any more."""
+    """Nobody may be told to remove Windows' own folder from PATH."""
     own = r"D:\Windows\System32"
     with_env.files["folders.json"][own] = ["nvcuda.dll", "amdhip64.dll"]
     with_env.environ |= {"Path": own + r";D:\Windows\x", "SYSTEMROOT": r"D:\Windows"}
@@ -194,7 +194,7 @@ def test_windows_on_another_drive(with_env: Machine) -> None:
         (r"C:\Users\a$(calc)\rocenv", ""),
     ],
 )
-def test_a_home_that_is_no_plain_word(with_env: Machine, home: str, word: str) -> None:
+def test_a_home_with_special_characters(with_env: Machine, home: str, word: str) -> None:
     with_env.environ["ROCENV_HOME"] = home
     with_env.files["registry.json"] |= {EXCLUSIONS: {}, REAL_TIME: {}}
     context = with_env.context()
@@ -216,7 +216,7 @@ def test_another_zluda_on_path(with_env: Machine) -> None:
     with_env.files["folders.json"][r"C:\ZLUDA"] = ["nvcuda.dll", "zluda.exe", "cublas64_11.dll"]
     with_env.environ["Path"] += r';"C:\ZLUDA\"'
     context = with_env.context()
-    text = in_words(windows_files.other_zluda_on_path(context), context, "other_zluda_on_path")
+    text = rendered(windows_files.other_zluda_on_path(context), context, "other_zluda_on_path")
     assert r"C:\ZLUDA" in text
     with_env.envs.clear()
     assert windows_files.other_zluda_on_path(with_env.context()) is None, "there is no env that it disturbs"
@@ -225,7 +225,7 @@ def test_another_zluda_on_path(with_env: Machine) -> None:
 def test_a_zluda_that_was_copied_to_system32(machine: Machine) -> None:
     machine.files["system32.json"]["nvcuda.dll"] = ""
     context = machine.context()
-    assert "System32" in in_words(windows_files.zluda_in_system32(context), context, "zluda_in_system32")
+    assert "System32" in rendered(windows_files.zluda_in_system32(context), context, "zluda_in_system32")
     machine.adapters = [ADAPTER, {"Name": "NVIDIA GeForce RTX 4070"}]
     assert windows_files.zluda_in_system32(machine.context()) is None, "it is NVIDIA's own"
 
@@ -234,4 +234,4 @@ def test_a_copy_of_hip_on_path(machine: Machine) -> None:
     machine.files["folders.json"][r"C:\tools"] = ["amdhip64_6.dll"]
     machine.environ["Path"] += r";C:\tools"
     context = machine.context()
-    assert r"C:\tools" in in_words(windows_files.other_hip_on_path(context), context, "other_hip_on_path")
+    assert r"C:\tools" in rendered(windows_files.other_hip_on_path(context), context, "other_hip_on_path")

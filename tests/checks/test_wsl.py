@@ -1,4 +1,4 @@
-"""Linux on Windows: its device, the driver of Windows, and what ROCm reaches the GPU by."""
+"""Checks of WSL: its device, the driver of Windows, and the library that reaches the GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_wsl_with_and_without_a_gpu(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
 
 
-def test_windows_says_nothing(scenery: Scenery) -> None:
+def test_windows_does_not_answer(scenery: Scenery) -> None:
     scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
     finding = scenery.sees("wsl_windows_silent")
     assert finding is not None and "did not end within 20 s" in finding.evidence[0]
@@ -73,7 +73,7 @@ def test_a_variable_hides_the_gpu(scenery: Scenery) -> None:
     assert "unset HSA_ENABLE_DXG_DETECTION" in finding.commands
 
 
-def test_an_older_rocm_of_the_system_has_to_be_told(scenery: Scenery) -> None:
+def test_an_older_rocm_of_the_system_needs_the_variable(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
     finding = scenery.sees("wsl_detection_off")
     assert finding is not None and finding.commands == ("export HSA_ENABLE_DXG_DETECTION=1",)
@@ -81,13 +81,13 @@ def test_an_older_rocm_of_the_system_has_to_be_told(scenery: Scenery) -> None:
     assert scenery.sees("wsl_detection_off") is None
 
 
-def test_a_newer_rocm_of_the_system_looks_by_itself(scenery: Scenery) -> None:
+def test_a_newer_rocm_of_the_system_needs_no_variable(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.14.0/lib/librocdxg.so.1", "")
     assert scenery.sees("wsl_detection_off") is None
 
 
 def with_files(scenery: Scenery, rocm: str, *paths: str) -> Env:
-    """Return an env whose list of files lies on the disk."""
+    """An env whose list of files is on the disk."""
     env = scenery.env("ml", rocm=rocm)
     env.prefix.own.mkdir(parents=True)
     record = env.prefix.write_record(env.record, dict.fromkeys(paths, FileEntry(sha256="0" * 64)))
@@ -115,7 +115,7 @@ WHEEL = "venv/lib/python3.12/site-packages/_rocm_sdk_core/lib"
         ("6.2.4", ("rocm/lib/libamdhip64.so.6",), True, "cannot use this WSL's GPU"),
     ],
 )
-def test_what_an_env_reaches_the_gpu_by(
+def test_how_an_env_uses_the_gpu(
     scenery: Scenery, rocm: str, files: tuple[str, ...], system: bool, title: str | None
 ) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))
@@ -127,13 +127,13 @@ def test_what_an_env_reaches_the_gpu_by(
         assert title in finding.title and "rocenv explain wsl" in finding.commands
 
 
-def test_an_env_that_brings_the_library_is_enough(scenery: Scenery) -> None:
+def test_an_env_with_the_library_is_fine(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))
     with_files(scenery, "10.0.0", f"{WHEEL}/librocdxg.so.1")
     assert scenery.sees("wsl_without_runtime") is None
 
 
-def test_nothing_is_said_on_other_machines(scenery: Scenery) -> None:
+def test_other_machines_have_no_findings(scenery: Scenery) -> None:
     scenery.healthy().environ["HSA_ENABLE_DXG_DETECTION"] = "0"
     context = scenery.context()
     checks = [each for each in checks_for(context) if each.name.startswith("wsl_")]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocenv.checks.context import CheckContext
-    from rocenv.findings import Observed
+    from rocenv.findings import CheckResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Check:
     """A check and where it applies; its name is that of the fault."""
 
     name: str
-    function: Callable[[CheckContext], Observed]
+    function: Callable[[CheckContext], CheckResult]
     platform: Literal["linux", "windows", "any"]
     is_slow: bool = False
     needs_env: bool = False  # examines the env in question, and is skipped without one
