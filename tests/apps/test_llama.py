@@ -72,7 +72,7 @@ def test_list_is_reported_as_no_gpu_here_and_not_as_fine(rocenv: Rocenv, llama_e
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "llama.cpp ended with exit code 0, but it found no GPU that it can use\n" in done.stderr
-    assert "it lists no GPU here" in done.stderr
+    assert "it lists no GPU, so it would use the CPU" in done.stderr
     assert "rocenv gpus" in done.stderr
 
 
@@ -82,7 +82,7 @@ def test_it_is_not_started_where_the_cpu_would_do_the_work(
 ) -> None:
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
+    assert "llama.cpp starts and lists no GPU here. It lists only: CPU" in done.stderr
 
 
 def test_it_is_held_to_the_gpu_behind_what_only_starts_it(
@@ -90,7 +90,7 @@ def test_it_is_held_to_the_gpu_behind_what_only_starts_it(
 ) -> None:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
+    assert "llama.cpp starts and lists no GPU here. It lists only: CPU" in done.stderr
 
 
 def test_who_asks_for_the_cpu_gets_an_answer(rocenv: Rocenv, llama_env: str, model: Path) -> None:

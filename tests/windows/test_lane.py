@@ -371,9 +371,8 @@ class TestIncident:
         assert any("--rocm 5.7" in line for line in answer(verify)["advice"])
         assert any("sdnext-3414" in each["findings"] for each in rungs.values())
         assert launch.code & 0xFFFFFFFF == CRASH
-        said = launch.text.rpartition("SD.Next ended with ")[
-            2
-        ]  # what was told before the start does not count
+        # What checks found before the start does not count.
+        said = launch.text.rpartition("SD.Next ended with ")[2]
         assert said.startswith("0xC0000005 (access violation)")
         assert "why: this set is known to fail" in said
         assert "issues/3414" in said

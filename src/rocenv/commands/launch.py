@@ -164,7 +164,8 @@ def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language)
     lines = [f"{each.severity}: {each.title}" for each in findings]
     code, explanation = run(launch, lines, last.level if last else "", report, language)
     if explanation is not None:
-        report("\n" + "\n".join(explanation.lines()))
+        labels = [f"{label(each, language)}：" for each in ("why", "do")] if language == "zh" else []
+        report("\n" + "\n".join(explanation.lines(*labels)))
     return code
 
 
