@@ -46,10 +46,10 @@ class Observation:
     commands: Mapping[str, str] = field(default_factory=dict)
 
 
-Observed = Observation | Iterable[Observation] | None  # what a check may return
+CheckResult = Observation | Iterable[Observation] | None  # what a check may return
 
 
-def each_of(found: Observed) -> tuple[Observation, ...]:
+def each_of(found: CheckResult) -> tuple[Observation, ...]:
     """The observations that a check returned."""
     if isinstance(found, Observation):
         return (found,)

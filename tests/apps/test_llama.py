@@ -72,7 +72,7 @@ def test_a_list_without_devices_is_reported(rocenv: Rocenv, llama_env: str) -> N
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "llama.cpp ended with exit code 0, but it found no GPU that it can use\n" in done.stderr
-    assert "it lists no GPU here" in done.stderr
+    assert "it lists no GPU, so it would use the CPU" in done.stderr
     assert "rocenv gpus" in done.stderr
 
 
@@ -82,13 +82,13 @@ def test_is_not_started_if_it_would_use_the_cpu(
 ) -> None:
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
+    assert "llama.cpp starts and lists no GPU here. It lists only: CPU" in done.stderr
 
 
 def test_gpu_options_are_added_behind_wrapper_programs(rocenv: Rocenv, llama_env: str, model: Path) -> None:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
+    assert "llama.cpp starts and lists no GPU here. It lists only: CPU" in done.stderr
 
 
 def test_runs_on_the_cpu_on_request(rocenv: Rocenv, llama_env: str, model: Path) -> None:

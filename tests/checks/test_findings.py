@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.findings import quoting
 
 
@@ -39,3 +41,11 @@ def test_on_linux(value: str) -> None:
 
 def test_a_home_folder_stays_one() -> None:
     assert quoting("linux", untrusted=False)("~/my cache") == "~/'my cache'"
+
+
+def test_both_languages_of_each_row_have_the_same_placeholders() -> None:
+    place = re.compile(r"\{(\w+)(?:\|[^{}]*)?\}")
+    for row in load().advice:
+        for text in (row.title, row.detail, *(step.text for step in row.remedy)):
+            assert set(place.findall(text.en)) == set(place.findall(text.zh)), row.name
+            assert re.search("[一-龥]", text.zh) or text.zh == text.en == "{instead}", row.name

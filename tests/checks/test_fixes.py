@@ -12,8 +12,7 @@ import pytest
 
 from rocenv.checks import databases, fixes
 from rocenv.checks.context import examine_machine
-from rocenv.checks.fixes import Dialog, apply
-from rocenv.checks.messages import message
+from rocenv.checks.fixes import Dialog, apply, message
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.data.load import load

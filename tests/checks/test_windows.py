@@ -15,7 +15,7 @@ from rocenv.checks.context import CheckContext, Env
 from rocenv.checks.run import render_in, run
 from rocenv.core.model import Artifact, Layout
 from rocenv.data.load import load
-from rocenv.findings import Observation, Observed, each_of
+from rocenv.findings import CheckResult, Observation, each_of
 from rocenv.home import Home
 from rocenv.host import detect
 from rocenv.host import windows as host_windows
@@ -107,7 +107,7 @@ def machine(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> 
     return Machine(root=Root(tmp_path / "machine"), home=Home(tmp_path / "home"), matrix=matrix)
 
 
-def rendered(found: Observed, context: CheckContext, row: str) -> str:
+def rendered(found: CheckResult, context: CheckContext, row: str) -> str:
     """Render a finding in both languages, and check that it is complete and has the expected row."""
     [seen] = each_of(found)
     assert seen.row == row

@@ -1,4 +1,4 @@
-"""Stand-ins for apps: programs that print a help and a list of devices, and else their arguments."""
+"""Fake apps: programs that print a help, a list of devices, or else their arguments."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ NONE = "Available devices:\n  (none)\n"
 
 
 class Bench(Lab):
-    """A Linux machine with one GPU, an env for it, and programs in the folder that commands are given in."""
+    """A Linux machine with one GPU, an env for it, and programs in the current folder."""
 
     def machine(
         self, *targets: str, used_mib: int = 0, total_mib: int = 24560, integrated: bool = False
     ) -> None:
-        """Make it the machine with these GPUs, each with so much memory in use."""
+        """Give the machine these GPUs, each with this much memory in use."""
         shutil.rmtree(self.root / "linux", ignore_errors=True)
         root = Root(self.root / "linux")
         root.kernel().cpu()
@@ -48,7 +48,7 @@ class Bench(Lab):
     def env_for(
         self, target: str, *, blas: bool | None = True, rungs: Mapping[str, str] | None = None
     ) -> None:
-        """Make the env `llm`, whose rocBLAS has kernels for the target or not; None = it has none at all."""
+        """Create the env `llm`, whose rocBLAS has kernels for the target or not; None = no rocBLAS."""
         kernels = {True: target, False: "gfx90a"}
         files = () if blas is None else (f"rocm/lib/rocblas/library/Kernels.so-000-{kernels[blas]}.hsaco",)
         prefix = self.make(

@@ -1,4 +1,4 @@
-"""Envs that are just large enough to launch something in, and a terminal to do it from."""
+"""Minimal envs for tests of `launch`, and a terminal to run it on."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def component(kind: Any, version: str, channel: str, *, asset: str = "", **more:
 
 
 def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") -> tuple[Component, ...]:
-    """Return a set with ZLUDA; by default the one of incident 3414."""
+    """Return a set with ZLUDA, by default the one of incident 3414."""
     root = f"rocm/{sdk[:3]}"
     layout = Layout(root=root, library_dirs=(f"{root}/bin",), libraries={}, bin=f"{root}/bin")
     return (
@@ -85,13 +85,13 @@ def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") 
 
 @dataclass
 class Lab:
-    """A home below one folder; `env` is what a process needs to live in it."""
+    """A home in a folder of its own; `env` is the environment of processes that use it."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Lay out the machine: a Windows one with the GPU of incident 3414."""
+        """Create a Windows machine with the GPU of incident 3414."""
         machine = Root(self.root / "machine")
         machine.put("windows/hipinfo.txt", hipinfo((TARGET, "AMD Radeon RX 6750 XT", 0)))
         machine.put("windows/video_controllers.json", "[]")
@@ -109,7 +109,7 @@ class Lab:
 
     @property
     def app(self) -> Path:
-        """The folder that commands are given in."""
+        """The current folder of commands."""
         return self.root / "app"
 
     def prefix(self, name: str = "sd") -> Prefix:
@@ -128,7 +128,7 @@ class Lab:
         in_torch: bool = False,
         request: Request = Request(),  # noqa: B008 - it is frozen
     ) -> Prefix:
-        """Write a complete env with these files in it, whose content is their name."""
+        """Create a complete env with these files; the content of each is its name."""
         prefix = self.prefix(name)
         entries = {}
         for path in files:
@@ -151,7 +151,7 @@ class Lab:
         return prefix
 
     def make_zluda(self, name: str = "sd", **more: Any) -> Prefix:
-        """Write an env with ZLUDA, as `create` makes it."""
+        """Create an env with ZLUDA, as `create` does."""
         changes = (
             EnvChange(action="set", name="ZLUDA", value="{prefix}/zluda"),
             EnvChange(action="prepend", name="PATH", value="{prefix}/zluda"),
@@ -188,7 +188,7 @@ class Lab:
 
 
 def hipinfo(*gpus: tuple[str, str, int]) -> str:
-    """Return what `hipInfo` prints of GPUs: target, name, and whether it is an iGPU."""
+    """Return the output of `hipInfo` for GPUs: target, name, and whether each is an iGPU."""
     return "".join(
         f"device#{number}\nName: {name}\ngcnArchName: {target}\nisIntegrated: {integrated}\n"
         for number, (target, name, integrated) in enumerate(gpus)
@@ -197,7 +197,7 @@ def hipinfo(*gpus: tuple[str, str, int]) -> str:
 
 @dataclass
 class Terminal:
-    """A program on a terminal, as a person has it."""
+    """A program on a terminal, as users run it."""
 
     pid: int
     descriptor: int
@@ -214,7 +214,7 @@ class Terminal:
         return cls(pid, descriptor)
 
     def wait_for(self, text: bytes, timeout_s: float = 30) -> None:
-        """Read until a text was shown."""
+        """Read until a text appears."""
         end = time.monotonic() + timeout_s
         while text not in self.shown:
             assert time.monotonic() < end, self.shown

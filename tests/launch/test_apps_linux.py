@@ -1,4 +1,4 @@
-"""Automatic-style apps on Linux: the env's Python, without their shell wrappers and a torch of their own."""
+"""Stable Diffusion apps on Linux use the env's Python, without their wrappers and their own torch."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TestWrappers:
             ("./start.sh",),
         ],
     )
-    def test_it_is_not_run_and_what_it_would_do_is_said(
+    def test_launch_replaces_the_wrapper_and_says_why(
         self, lab: Lab, app: str, typed: tuple[str, ...]
     ) -> None:
         path = on_linux(lab)
@@ -106,7 +106,7 @@ class TestWrappers:
         assert f"{path}/venv/bin/python launch.py --medvram --port '80 81' instead of" in line
         assert ("LD_LIBRARY_PATH" if app == "sdnext" else "HSA_OVERRIDE_GFX_VERSION") in line
 
-    def test_any_program_is_run_as_it_is_typed(self, lab: Lab) -> None:
+    def test_app_generic_runs_the_command_as_typed(self, lab: Lab) -> None:
         on_linux(lab)
         put(lab, "sdnext")
         done = lab.run("launch", "sd", "--app", "generic", "./webui.sh", "--medvram")
@@ -114,19 +114,19 @@ class TestWrappers:
         assert said_by(done.stdout)["ARGS"] == "['--medvram']"
         assert b"instead of" not in done.stderr
 
-    def test_a_script_of_that_name_that_is_anothers_is_run(self, lab: Lab) -> None:
+    def test_a_script_of_the_same_name_elsewhere_runs(self, lab: Lab) -> None:
         on_linux(lab)
         (lab.app / "webui.sh").write_text('#!/bin/sh\necho RAN "$@"\n')
         (lab.app / "webui.sh").chmod(0o755)
         assert lab.run("launch", "sd", "./webui.sh", "-x").stdout == b"RAN -x\n"
 
-    def test_it_goes_to_its_folder_as_the_script_does(self, lab: Lab) -> None:
+    def test_launch_changes_to_the_folder_of_the_wrapper(self, lab: Lab) -> None:
         on_linux(lab)
         home = put(lab, "sdnext", folder="SD Next")
         done = lab.run("launch", "sd", "--", "SD Next/webui.sh")
         assert said_by(done.stdout)["FOLDER"] == str(home), done.stderr
 
-    def test_started_within_another_program_it_is_an_error(self, lab: Lab) -> None:
+    def test_a_wrapper_inside_another_command_is_an_error(self, lab: Lab) -> None:
         on_linux(lab)
         put(lab, "sdnext")
         for typed in (("sh", "-c", "exec ./webui.sh --medvram"), ("ltrace", "./webui.sh")):
@@ -135,8 +135,8 @@ class TestWrappers:
             assert b"would run `webui.sh`, which undoes the env" in done.stderr
             assert b"hint: Start SD.Next without the script: `rocenv launch sd --app sdnext`" in done.stderr
 
-    def test_app_of_the_named_file_is_started(self, lab: Lab) -> None:
-        """And not the one that the command happens to be given in."""
+    def test_the_app_of_the_named_file_wins_over_the_current_folder(self, lab: Lab) -> None:
+        """The current folder belongs to another app."""
         on_linux(lab)
         put(lab, "comfyui")
         there = put(lab, "sdnext", folder="B")
@@ -146,7 +146,7 @@ class TestWrappers:
 
 
 class TestSettings:
-    """A file of settings that only the app's script reads, which is not run."""
+    """A file of settings that only the wrapper reads."""
 
     def settings(self, lab: Lab, text: str) -> str:
         on_linux(lab)
@@ -156,7 +156,7 @@ class TestSettings:
         assert done.returncode == 0, done.stderr
         return done.stderr.decode()
 
-    def test_the_file_is_named(self, lab: Lab) -> None:
+    def test_launch_names_the_file(self, lab: Lab) -> None:
         said = self.settings(lab, "#!/bin/bash\nexport COMMANDLINE_ARGS='--gradio-auth me:pw1'\n")
         assert "webui-user.sh` are not read. Only `webui.sh` reads that file" in said
         assert "pass the arguments in COMMANDLINE_ARGS to `rocenv launch`" in said
@@ -165,17 +165,17 @@ class TestSettings:
     @pytest.mark.parametrize(
         "text", ["", "#!/bin/bash\n# export A=1\n\n", "export venv_dir=x\npython_cmd=y\n"]
     )
-    def test_a_file_without_settings_that_matter_is_not_named(self, lab: Lab, text: str) -> None:
+    def test_launch_ignores_a_file_without_settings(self, lab: Lab, text: str) -> None:
         assert "are not read" not in self.settings(lab, text)
 
-    def test_nothing_waits_for_a_pipe(self, lab: Lab) -> None:
+    def test_a_pipe_does_not_block(self, lab: Lab) -> None:
         on_linux(lab)
         os.mkfifo(put(lab, "sdnext") / "webui-user.sh")
         assert "are not read" not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
 
 
 class TestOwnTorch:
-    def test_switches_keep_apps_from_installing_one(self, lab: Lab) -> None:
+    def test_arguments_keep_apps_from_installing_torch(self, lab: Lab) -> None:
         on_linux(lab)
         put(lab, "sdnext")
         done = lab.run("launch", "sd")
@@ -184,8 +184,8 @@ class TestOwnTorch:
         assert said_by(lab.run("launch", "sd", "--skip-torch").stdout)["ARGS"] == "['--skip-torch']"
 
     @pytest.mark.parametrize("app", ["webui-amdgpu", "forge"])
-    def test_a_command_that_installs_nothing_stands_for_theirs(self, lab: Lab, app: str) -> None:
-        """They run `python -m $TORCH_COMMAND`, whatever else they are told to skip."""
+    def test_torch_command_is_replaced_by_one_that_installs_nothing(self, lab: Lab, app: str) -> None:
+        """They run `python -m $TORCH_COMMAND` even with `--skip-install`."""
         on_linux(lab)
         runs = (
             "import os, subprocess, sys\n"
@@ -197,14 +197,14 @@ class TestOwnTorch:
         done = lab.run("launch", "sd", environ=outside)
         assert done.stdout == b"['--version']\n", done
 
-    def test_comfyui_needs_none(self, lab: Lab) -> None:
+    def test_comfyui_needs_no_such_argument(self, lab: Lab) -> None:
         path = on_linux(lab)
         put(lab, "comfyui")
         seen = said_by(lab.run("launch", "sd", "--lowvram").stdout)
         assert (seen["ARGS"], seen["PYTHON"]) == ("['--lowvram']", f"{path}/venv/bin/python")
 
     @pytest.mark.parametrize("app", FILES)
-    def test_an_env_without_torch_is_named_with_the_command_for_another(self, lab: Lab, app: str) -> None:
+    def test_an_env_without_torch_is_an_error_with_a_create_command(self, lab: Lab, app: str) -> None:
         on_linux(lab, torch=False)
         put(lab, app)
         done = lab.run("launch", "sd")
@@ -223,10 +223,8 @@ class TestOwnTorch:
             ("bash", "-c", ". 'venv/bin/activate' && python launch.py"),
         ],
     )
-    def test_python_of_its_own_is_not_started_whatever_starts_it(
-        self, lab: Lab, typed: tuple[str, ...]
-    ) -> None:
-        """It would run, with another torch, and nothing would tell."""
+    def test_the_apps_own_python_does_not_run(self, lab: Lab, typed: tuple[str, ...]) -> None:
+        """It would silently run with another torch."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")
@@ -239,12 +237,12 @@ class TestOwnTorch:
         if typed[0] in ("nice", "env"):
             assert lab.run("launch", "sd", "--app", "generic", "--", *typed).stdout == b"ran\n"
 
-    def test_folders_of_a_python_of_its_own_can_be_looked_at(self, lab: Lab) -> None:
+    def test_commands_may_name_the_folder_of_the_apps_python(self, lab: Lab) -> None:
         on_linux(lab)
         program(put(lab, "sdnext") / "venv/bin/python")
         assert lab.run("launch", "sd", "--", "ls", "venv/bin").stdout == b"python\n"
 
-    def test_other_programs_in_its_folder_need_none(self, lab: Lab) -> None:
+    def test_other_programs_in_the_apps_folder_need_no_torch(self, lab: Lab) -> None:
         on_linux(lab, torch=False)
         put(lab, "sdnext")
         assert lab.run("launch", "sd", "--", "echo", "--skip-torch").stdout == b"--skip-torch\n"
@@ -289,7 +287,7 @@ class TestRecognition:
         ("name", "app"),
         [("chat-server", "chat"), ("Chat-7B.model", "model"), ("x.MODEL", "model"), ("chat", "generic")],
     )
-    def test_by_the_name_of_the_program_wherever_it_lies(self, lab: Lab, name: str, app: str) -> None:
+    def test_by_the_name_of_the_program(self, lab: Lab, name: str, app: str) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         path = program(lab.root / "else where" / name)
@@ -304,7 +302,7 @@ class TestRecognition:
         assert lab.logs()[-1].name.endswith("-model.log")
 
     def test_by_the_app_that_the_env_is_for(self, lab: Lab) -> None:
-        """Without a command, and with a program that nothing is known of; the files around it come first."""
+        """Without a command, or with an unknown program; the files around it come first."""
         on_linux(lab, app="comfyui")
         program(lab.app / "mine.sh")
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"
@@ -316,12 +314,12 @@ class TestRecognition:
         put(lab, "sdnext")
         assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "['--skip-torch']"
 
-    def test_an_app_that_this_data_does_not_know_is_none(self, lab: Lab) -> None:
+    def test_an_env_of_an_unknown_app(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
         assert (done.returncode, b"rocenv recognises no app" in done.stderr) == (2, True)
 
-    def test_an_app_for_another_platform(self, lab: Lab) -> None:
+    def test_an_app_for_another_platform_is_refused(self, lab: Lab) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--app", "comfyui-zluda")
         assert done.returncode == 2
@@ -335,7 +333,7 @@ class TestRecognition:
         done = lab.run("launch", "sd", "--app", "chat")
         assert (done.returncode, b"Chat has no usual command" in done.stderr) == (2, True)
 
-    def test_the_pattern_that_says_more_counts(self, tmp_path: Path) -> None:
+    def test_the_most_specific_pattern_wins(self, tmp_path: Path) -> None:
         """`Llama-3.2.llamafile` is a llamafile, whatever its model is called."""
         chosen, folder = choose(LAUNCHERS, "", ["/x/Llama-3.2-1B.llamafile"], tmp_path, platform="linux")
         assert (chosen.key, str(folder)) == ("llamafile", "/x")
@@ -343,8 +341,8 @@ class TestRecognition:
         assert choose(LAUNCHERS, "", ["-m", "llama-x"], tmp_path, platform="linux")[0].key == "generic"
 
 
-def test_python_of_the_env_is_started_for_a_relative_home(lab: Lab) -> None:
-    """The folder is changed to the app's: the env must be found from there too."""
+def test_a_relative_home_still_finds_the_envs_python(lab: Lab) -> None:
+    """`launch` changes to the app's folder, and the env's path has to work from there."""
     on_linux(lab)
     home = put(lab, "sdnext", folder="sd")
     done = lab.run("launch", "sd", "--", "sd/webui.sh", environ={"ROCENV_HOME": "../home"})

@@ -1,4 +1,4 @@
-"""A launched program behaves as it would without `launch`, and all that it prints is in the log."""
+"""A launched program behaves as without `launch`, and the log has all of its output."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def said(lab: Lab, code: str, **more: object) -> tuple[int, bytes, str]:
 
 
 class TestWithoutATerminal:
-    def test_bytes_pass_as_they_are(self, lab: Lab) -> None:
+    def test_bytes_pass_unchanged(self, lab: Lab) -> None:
         lab.make()
         code, out, _ = said(lab, PRINT_RAW)
         assert (code, out) == (0, RAW)
         assert RAW in lab.log()
 
-    def test_both_outputs_stay_apart(self, lab: Lab) -> None:
+    def test_stdout_and_stderr_stay_separate(self, lab: Lab) -> None:
         lab.make()
         code, out, err = said(lab, "import sys; print('to out'); print('to err', file=sys.stderr)")
         assert (code, out) == (0, b"to out\n")
@@ -47,7 +47,7 @@ class TestWithoutATerminal:
         assert b"to out\n" in lab.log()
         assert b"to err\n" in lab.log()
 
-    def test_one_file_for_both_keeps_the_order(self, lab: Lab) -> None:
+    def test_one_file_for_both_outputs_keeps_their_order(self, lab: Lab) -> None:
         lab.make()
         lines = "import os\nfor n in range(200): os.write(1 + n % 2, b'line %d\\n' % n)"
         path = lab.root / "out.txt"
@@ -57,14 +57,14 @@ class TestWithoutATerminal:
         numbers = [int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("line ")]
         assert numbers == list(range(200))
 
-    def test_huge_output_is_whole(self, lab: Lab) -> None:
+    def test_huge_output_is_complete(self, lab: Lab) -> None:
         lab.make()
         code, out, _ = said(lab, "for n in range(400_000): print('%060d' % n)")
         assert code == 0
         assert out == b"".join(b"%060d\n" % number for number in range(400_000))
         assert out in lab.log()
 
-    def test_input_is_ours(self, lab: Lab) -> None:
+    def test_the_app_reads_our_input(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "cat", stdin=None, input=RAW)
         assert done.stdout == RAW
@@ -74,7 +74,7 @@ class TestWithoutATerminal:
         lab.make()
         assert said(lab, f"raise SystemExit({code})")[0] == code
 
-    def test_reader_that_goes_away_ends_nothing(self, lab: Lab) -> None:
+    def test_the_app_survives_a_reader_that_exits(self, lab: Lab) -> None:
         """As in `rocenv launch sd -- app | head`: the app and its log go on."""
         lab.make()
         command = [sys.executable, "-m", "rocenv", "launch", "sd", "--"]
@@ -93,14 +93,14 @@ class TestWithoutATerminal:
         assert b"line 49\n" in lab.log(), err
         assert b"Traceback" not in err
 
-    def test_script_without_interpreter_line(self, lab: Lab) -> None:
+    def test_a_script_without_an_interpreter_line_runs(self, lab: Lab) -> None:
         lab.make()
         script = lab.app / "start"
         script.write_text("echo started with $1\n")
         script.chmod(0o755)
         assert lab.run("launch", "sd", "--", "./start", "this").stdout == b"started with this\n"
 
-    def test_termination_reaches_the_app(self, lab: Lab) -> None:
+    def test_sigterm_reaches_the_app(self, lab: Lab) -> None:
         lab.make()
         script = (
             "import signal, time\nsignal.signal(15, lambda *_: exit(9))\n"
@@ -119,8 +119,8 @@ class TestWithoutATerminal:
         assert child.wait(30) == 9
         child.stdout.close()
 
-    def test_what_the_caller_has_ignored_stays_ignored(self, lab: Lab) -> None:
-        """As `nohup` does: the terminal may go, and the app goes on."""
+    def test_signals_that_the_caller_ignores_stay_ignored(self, lab: Lab) -> None:
+        """As with `nohup`: the app survives its terminal."""
         lab.make()
         script = "import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('still there')"
         child = subprocess.Popen(
@@ -141,8 +141,8 @@ class TestWithoutATerminal:
         assert (child.returncode, out) == (0, b"still there\n")
         assert b"after Ctrl-C" not in lab.log()
 
-    def test_what_is_in_the_way_afterwards_costs_no_exit_code(self, lab: Lab) -> None:
-        """A trace that cannot be removed, and nobody who reads what is said."""
+    def test_cleanup_problems_do_not_change_the_exit_code(self, lab: Lab) -> None:
+        """A trace that cannot be deleted, and a closed stderr."""
         lab.make_zluda()
         code = "import os; path = os.environ['ROCENV_TRACE']; os.mkdir(path); os._exit(7)"
         done, out, err = said(lab, code)
@@ -166,8 +166,8 @@ class TestWithoutATerminal:
         assert child.wait(30) == 7
         child.stdout.close()
 
-    def test_programs_left_behind_are_waited_for(self, lab: Lab) -> None:
-        """An app that starts itself anew, as some do for a restart, is still captured."""
+    def test_launch_waits_for_programs_left_behind(self, lab: Lab) -> None:
+        """Some apps restart themselves; their output is still captured."""
         lab.make()
         code, out, err = said(
             lab, "import os; os.system(\"(sleep 7; echo from the second) & \"); print('from the first')"
@@ -176,7 +176,7 @@ class TestWithoutATerminal:
         assert "press Ctrl-C" in err
         assert b"from the second\n" in lab.log()
 
-    def test_programs_left_behind_by_a_crash_are_not(self, lab: Lab) -> None:
+    def test_launch_does_not_wait_for_programs_left_by_a_crash(self, lab: Lab) -> None:
         lab.make()
         began = time.monotonic()
         code, _, _ = said(lab, "import os; os.system('sleep 20 &'); os._exit(5)")
@@ -185,7 +185,7 @@ class TestWithoutATerminal:
 
 
 class TestOnATerminal:
-    def test_it_is_a_terminal_of_the_same_size(self, lab: Lab) -> None:
+    def test_the_app_gets_a_terminal_of_the_same_size(self, lab: Lab) -> None:
         lab.make()
         sizes = "*map(os.get_terminal_size, (1, 2))"
         script = f"import os; print([os.isatty(n) for n in range(3)], {sizes})"
@@ -195,7 +195,7 @@ class TestOnATerminal:
         assert terminal.shown.count(b"columns=133, lines=41") == 2
         assert b"columns=133, lines=41" in lab.log()
 
-    def test_bytes_pass_as_they_are(self, lab: Lab) -> None:
+    def test_bytes_pass_unchanged(self, lab: Lab) -> None:
         lab.make()
         terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", PRINT_RAW)
         assert terminal.end() == 0
@@ -203,7 +203,7 @@ class TestOnATerminal:
         assert RAW.replace(b"\n", b"\r\n") in terminal.shown
         assert RAW in lab.log()
 
-    def test_ctrl_c_is_the_apps(self, lab: Lab) -> None:
+    def test_ctrl_c_belongs_to_the_app(self, lab: Lab) -> None:
         lab.make()
         script = (
             "import time\n"
@@ -219,7 +219,7 @@ class TestOnATerminal:
         assert b"do:" not in terminal.shown
         assert b"after Ctrl-C" in lab.log()
 
-    def test_ctrl_c_that_the_app_does_not_mind(self, lab: Lab) -> None:
+    def test_an_app_can_ignore_ctrl_c(self, lab: Lab) -> None:
         lab.make()
         script = (
             "import os, signal, sys\nsignal.signal(2, lambda *_: os.write(1, b'not yet'))\n"
@@ -235,7 +235,7 @@ class TestOnATerminal:
         assert terminal.end() == 0
         assert b"bye" in terminal.shown
 
-    def test_ctrl_c_without_a_handler_ends_as_shells_say(self, lab: Lab) -> None:
+    def test_ctrl_c_without_a_handler_exits_with_130(self, lab: Lab) -> None:
         lab.make()
         terminal = lab.terminal("launch", "sd", "--", "sleep", "30")
         terminal.wait_for(b"log:")
@@ -243,7 +243,7 @@ class TestOnATerminal:
         terminal.type(b"\x03")
         assert terminal.end() == 130
 
-    def test_window_size_is_followed(self, lab: Lab) -> None:
+    def test_the_terminal_follows_the_window_size(self, lab: Lab) -> None:
         lab.make()
         script = (
             "import os, signal, sys\nsignal.signal(signal.SIGWINCH, lambda *_: None)\n"
@@ -257,8 +257,8 @@ class TestOnATerminal:
         assert terminal.end() == 0
         assert b"columns=99, lines=30" in terminal.shown
 
-    def test_stop_and_go_on(self, lab: Lab) -> None:
-        """Ctrl-Z stops both; `fg`, which continues both, goes on as if nothing had been."""
+    def test_stop_and_continue(self, lab: Lab) -> None:
+        """Ctrl-Z stops both, and `fg` continues both."""
         lab.make()
         script = "import sys\nprint('up', flush=True)\nsys.stdin.readline()\nprint('bye')"
         terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script)
@@ -276,7 +276,7 @@ def log_and_output(lab: Lab, done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 class TestLog:
-    def test_head_tells_the_set_and_no_secrets(self, lab: Lab) -> None:
+    def test_the_head_names_the_set_without_secrets(self, lab: Lab) -> None:
         lab.make_zluda()
         command = (
             "launch",
@@ -310,8 +310,8 @@ class TestLog:
         assert re.findall("hunter[0-9]", text) == []
         assert "http://***@host/x" in text
 
-    def test_what_profiles_mark_is_not_shown(self, lab: Lab) -> None:
-        """Nor what the env sets under such a name, nor in an error that repeats the command."""
+    def test_secret_options_of_profiles_are_masked(self, lab: Lab) -> None:
+        """Also in variables that the env sets, and in errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
         done = lab.run("launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "--port", "1")
         (log,) = lab.logs()
@@ -330,7 +330,7 @@ class TestLog:
         assert re.findall("hunter[0-9]", text) == []
 
     @pytest.mark.parametrize("umask", [0o000, 0o022])
-    def test_nobody_else_reads_it(self, lab: Lab, umask: int) -> None:
+    def test_only_the_user_can_read_it(self, lab: Lab, umask: int) -> None:
         prefix = lab.make()
         before = os.umask(umask)
         try:
@@ -348,7 +348,7 @@ class TestLog:
         assert stat.S_IMODE(log.stat().st_mode) == 0o600
         assert stat.S_IMODE((prefix.path / "logs").stat().st_mode) == 0o700
 
-    def test_a_link_in_its_place_is_not_followed(self, lab: Lab) -> None:
+    def test_a_link_is_not_followed(self, lab: Lab) -> None:
         prefix = lab.make()
         precious = lab.root / "precious"
         precious.write_text("precious")
@@ -361,7 +361,7 @@ class TestLog:
         assert lab.run("launch", "sd", "--", "true").returncode == 0
         assert precious.read_text() == "precious"
 
-    def test_newest_twenty_are_kept(self, lab: Lab) -> None:
+    def test_the_newest_twenty_are_kept(self, lab: Lab) -> None:
         prefix = lab.make()
         folder = prefix.path / "logs"
         folder.mkdir()
@@ -377,7 +377,7 @@ class TestLog:
         assert b"exit code 0" in logs[-1].read_bytes()
         assert (folder / "notes.txt").exists()
 
-    def test_two_in_one_second(self, lab: Lab) -> None:
+    def test_two_launches_in_one_second(self, lab: Lab) -> None:
         lab.make()
         started = [
             subprocess.Popen(
@@ -392,7 +392,7 @@ class TestLog:
         assert [child.wait(60) for child in started] == [0] * 4
         assert len(lab.logs()) == 4
 
-    def test_no_log_is_no_reason_not_to_start(self, lab: Lab) -> None:
+    def test_the_app_starts_without_a_log(self, lab: Lab) -> None:
         prefix = lab.make()
         (prefix.path / "logs").write_text("a file where the folder should be")
         done = lab.run("launch", "sd", "--", "echo", "runs")
@@ -400,7 +400,7 @@ class TestLog:
         assert b"could not create a log in" in done.stderr
 
 
-def test_one_line_that_is_no_utf8_leaves_the_others_as_they_are() -> None:
-    """As on a console of Windows: an old program's line among those of an app."""
+def test_a_line_in_another_encoding_does_not_affect_others() -> None:
+    """On a Windows console, an old program may print between lines of an app."""
     lines = "漢字\n".encode(), "für x\n".encode("cp850"), "é\n".encode()
     assert b"".join(_as_utf8(line, "cp850") for line in lines) == "漢字\nfür x\né\n".encode()

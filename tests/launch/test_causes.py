@@ -1,4 +1,4 @@
-"""What an app printed before a bad end names the cause, and only what the app printed does."""
+"""The output before a bad end names the cause, and rocenv's own lines in the log do not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def on_linux(lab: Lab) -> None:
 
 
 def launch(lab: Lab, printed: str, *more: str, code: int = 1) -> tuple[int, str]:
-    """Launch an app that prints a text and ends; return its exit code and what was said after it."""
+    """Launch an app that prints a text; return its exit code and rocenv's output after that."""
     script = lab.app / "app.py"
     script.write_text(f"print({printed!r})\nraise SystemExit({code})\n")
     done = lab.run("launch", "sd", *more, "--", sys.executable, str(script))
@@ -43,7 +43,7 @@ def launch(lab: Lab, printed: str, *more: str, code: int = 1) -> tuple[int, str]
 
 
 def diagnosed(lab: Lab, said: str) -> list[Any]:
-    """Run the very command that an explanation names, and return its findings."""
+    """Run the command that an explanation names, and return its findings."""
     (command,) = re.findall(r"^do:  (rocenv diagnose .*)$", said, re.MULTILINE)
     done = lab.run(*shlex.split(command)[1:], "--json")
     found: list[Any] = json.loads(done.stdout)["findings"]
@@ -51,7 +51,7 @@ def diagnosed(lab: Lab, said: str) -> list[Any]:
 
 
 class TestTheCause:
-    def test_the_explanation_names_it_and_how_to_read_more(self, lab: Lab) -> None:
+    def test_the_explanation_names_the_cause_and_the_next_command(self, lab: Lab) -> None:
         on_linux(lab)
         code, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         assert code == 1
@@ -62,24 +62,24 @@ class TestTheCause:
         assert finding["title"] in why
         assert f"# {why}" in lab.log().decode()
 
-    def test_an_app_that_ends_well_is_not_looked_through(self, lab: Lab) -> None:
+    def test_a_good_end_is_not_diagnosed(self, lab: Lab) -> None:
         on_linux(lab)
         assert launch(lab, NO_KERNELS, code=0) == (0, "")
 
-    def test_what_is_no_trouble_of_the_gpu_has_no_cause(self, lab: Lab) -> None:
+    def test_other_errors_have_no_cause(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, "OSError: [Errno 98] Address already in use")
         assert "ended with exit code 1" in said
         assert re.findall(r"\[[a-z-]+\]", said) == []
         assert "rocenv diagnose" not in said
 
-    def test_it_is_found_behind_more_than_is_kept_in_memory(self, lab: Lab) -> None:
+    def test_a_cause_early_in_a_long_log_is_found(self, lab: Lab) -> None:
         on_linux(lab)
         noise = "\n".join(f"step {n} loss {n / 7:.3f}" for n in range(20_000))
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}\n{noise}")
         assert f"[{CODE}]" in said
 
-    def test_it_is_found_where_no_log_is_kept(self, lab: Lab) -> None:
+    def test_a_cause_is_found_without_a_log(self, lab: Lab) -> None:
         on_linux(lab)
         (lab.prefix().path / "logs").write_text("a file where the folder should be")
         done = lab.run("launch", "sd", "--", sys.executable, "-c", f"print({NO_KERNELS!r}); exit(1)")
@@ -90,7 +90,7 @@ class TestTheCause:
 
 
 class TestTheTarget:
-    def test_commands_are_for_the_gpu_of_the_env_and_not_for_the_one_of_the_override(self, lab: Lab) -> None:
+    def test_commands_are_for_the_envs_gpu_and_not_its_override(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, OVERRIDDEN)
         (finding,) = diagnosed(lab, said)
@@ -99,8 +99,8 @@ class TestTheTarget:
         assert targets
         assert set(targets) == {TARGET}
 
-    def test_the_log_tells_the_machine_that_it_was_made_on(self, lab: Lab) -> None:
-        """Somebody reads it on another one: there is no such GPU there."""
+    def test_the_log_names_its_machine(self, lab: Lab) -> None:
+        """Somebody reads it on another machine, which has no such GPU."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         lab.env["ROCENV_SYSROOT"] = str(
@@ -117,7 +117,7 @@ class TestWhoseWords:
     """A log of `launch` begins and ends with lines of rocenv's own."""
 
     @pytest.mark.parametrize("words", [NO_KERNELS, "rocBLAS error: Cannot read TensileLibrary.dat"])
-    def test_a_command_line_is_no_output(self, lab: Lab, words: str) -> None:
+    def test_the_command_line_does_not_count_as_output(self, lab: Lab, words: str) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--", sys.executable, "-c", "raise SystemExit(1)", words)
         assert f"# command {subprocess.list2cmdline([sys.executable])}" in lab.log().decode()
@@ -126,8 +126,8 @@ class TestWhoseWords:
         assert "ended with exit code 1" in said
         assert re.findall(r"\[[a-z-]+\]", said) == []
 
-    def test_an_explanation_is_no_output(self, lab: Lab) -> None:
-        """It repeats the app's last words, so each of them would count twice."""
+    def test_the_explanation_does_not_count_as_output(self, lab: Lab) -> None:
+        """It repeats the app's last lines, which would count twice."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         log = lab.log().decode().split("\n")
@@ -136,15 +136,15 @@ class TestWhoseWords:
         (evidence,) = finding["evidence"]
         assert evidence == {"line": log.index(NO_KERNELS) + 1, "text": NO_KERNELS, "count": 1}
 
-    def test_an_override_that_rocenv_tells_is_not_said_by_the_app(self, lab: Lab) -> None:
+    def test_an_override_in_the_head_does_not_count_as_output(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         assert f"#   {OVERRIDE.name}={OVERRIDE.value}" in lab.log().decode()
         (finding,) = diagnosed(lab, said)
         assert [each["text"] for each in finding["evidence"]] == [NO_KERNELS]
 
-    def test_lines_of_an_app_that_look_like_rocenvs_are_the_apps(self, lab: Lab) -> None:
-        """In a log that `launch` did not make, such a line is a comment of somebody else's."""
+    def test_similar_lines_of_an_app_count_as_output(self, lab: Lab) -> None:
+        """In a log that `launch` did not write, `#` means nothing."""
         log = lab.app / "other.log"
         log.write_text(f"# configuration\n# {NO_KERNELS}\n")
         (finding,) = json.loads(lab.run("diagnose", str(log), "--json").stdout)["findings"]

@@ -1,4 +1,4 @@
-"""The GPUs that a program lists: named to it by its own names, and their want is told before it starts."""
+"""The GPUs that a program lists: `launch` names one to it, and reports if there is none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bench(tmp_path: Path) -> Bench:
     ],
     ids=["one", "the card behind an iGPU", "the iGPU", "an older answer without memory"],
 )
-def test_gpu_of_the_env_is_named_as_the_program_calls_it(
+def test_the_envs_gpu_is_named_by_the_programs_name_for_it(
     tmp_path: Path, target: str, listed: str, device: str
 ) -> None:
     bench = Bench(tmp_path / "here")
@@ -60,7 +60,7 @@ SAME_NAME = "Available devices:\n  ROCm0: AMD Radeon Graphics\n  ROCm1: AMD Rade
 
 
 class TestWithoutTargets:
-    """Many versions tell names of products only, and of several GPUs at that."""
+    """Many versions print product names only, and several products share a PCI id."""
 
     @pytest.fixture
     def two(self, bench: Bench) -> Bench:
@@ -77,14 +77,14 @@ class TestWithoutTargets:
         ],
         ids=["by its name", "the fourth name of its id", "the other one has a name", "that one has none"],
     )
-    def test_the_one_of_the_env_is_named(self, two: Bench, listed: str, device: str) -> None:
+    def test_the_envs_gpu_is_named(self, two: Bench, listed: str, device: str) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=listed)
         assert arguments(two.launch("./llama-cli")) == f"--device {device}"
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 0
         assert f"lists {device}: " in done.stdout.decode()
 
-    def test_another_one_alone_is_none(self, two: Bench) -> None:
+    def test_only_another_gpu_is_an_error(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed="".join(UNTOLD.partition("Graphics\n")[:2]))
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
@@ -96,7 +96,7 @@ class TestWithoutTargets:
         assert done.returncode == 1
         assert "although this machine has one" in done.stdout.decode()
 
-    def test_none_is_guessed(self, two: Bench) -> None:
+    def test_rocenv_does_not_guess(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME)
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
@@ -110,18 +110,18 @@ class TestWithoutTargets:
         assert "which GPU" in done.stdout.decode()
         assert "Nothing shows whether llama.cpp works in it" in done.stderr.decode()
 
-    def test_one_that_the_env_alone_shows(self, two: Bench) -> None:
+    def test_a_gpu_that_only_the_env_shows(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME.partition("  ROCm1")[0])
         assert two.launch("./llama-cli").returncode == 1
         done = two.launch("./llama-cli", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "--device ROCm0"
 
-    def test_named_by_the_user_and_of_another_target(self, two: Bench) -> None:
+    def test_the_user_names_a_gpu_of_another_target(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=UNTOLD)
         done = two.launch("./llama-cli", "--device", "ROCm0")
         assert "`ROCm0` is a gfx1103, and env `llm` is for gfx1100" in done.stderr.decode()
 
-    def test_machine_that_tells_nothing(self, two: Bench) -> None:
+    def test_an_unknown_machine(self, two: Bench) -> None:
         two.env["ROCENV_SYSROOT"] = str(two.root / "nothing")
         two.program("llama-cli", "llama.cpp-new", listed=LISTED)
         assert arguments(two.launch("./llama-cli")) == "--device ROCm0"
@@ -132,8 +132,8 @@ class TestWithoutTargets:
 IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
 
 
-def test_no_gpu_of_the_env_is_an_error_whatever_else_is_listed(bench: Bench) -> None:
-    """Without a GPU named to it the program would take the one that it lists."""
+def test_no_gpu_of_the_env_is_an_error(bench: Bench) -> None:
+    """Without a named GPU, the program would use the one that it lists."""
     bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
@@ -143,7 +143,7 @@ def test_no_gpu_of_the_env_is_an_error_whatever_else_is_listed(bench: Bench) -> 
     assert not bench.logs("llm"), "it was not started"
 
 
-def test_env_for_no_gpu_in_particular_takes_what_is_listed(bench: Bench) -> None:
+def test_an_env_without_a_target_uses_any_listed_gpu(bench: Bench) -> None:
     bench.make("any", platform="linux", target="")
     bench.program("llama-cli", "llama.cpp-new", listed=TWO)
     done = bench.run("launch", "any", "--", "./llama-cli")
@@ -167,19 +167,19 @@ class TestNamedByTheUser:
         ("name", "free", "margin"),
         [("ROCm0", "23.4 GiB", 1024), ("ROCm1", "2.5 GiB", 22464), ("rocm1", "2.5 GiB", 22464)],
     )
-    def test_memory_is_that_of_the_named_one(self, two: Bench, name: str, free: str, margin: int) -> None:
+    def test_the_named_gpus_memory_counts(self, two: Bench, name: str, free: str, margin: int) -> None:
         model = write_model(two.root / "m.gguf")
         done = two.launch("./llama-cli", "-m", str(model), "--device", name)
         assert f"layers fit into {free} of free memory" in done.stderr.decode()
         done = two.launch("./llama-server", "-m", str(model), "--device", name)
         assert arguments(done).endswith(f"--device {name} --fit-target {margin}")
 
-    def test_numbers_of_an_env_that_shows_only_one(self, two: Bench) -> None:
+    def test_numbers_when_the_env_shows_one_gpu(self, two: Bench) -> None:
         two.program("llama-server", "llama.cpp-new", listed=LISTED)
         done = two.launch("./llama-server", "-m", "x", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "-m x --device ROCm0 --fit-target 22464"
 
-    def test_one_that_is_not_listed(self, two: Bench) -> None:
+    def test_a_gpu_that_is_not_listed(self, two: Bench) -> None:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
@@ -192,12 +192,12 @@ class TestNamedByTheUser:
             ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so it does not use the env\n"),
         ],
     )
-    def test_one_of_another_interface(self, two: Bench, names: str, told: str) -> None:
+    def test_a_gpu_of_another_interface(self, two: Bench, names: str, told: str) -> None:
         done = two.launch("./llama-server", "--device", names)
         assert arguments(done) == f"--device {names}"
         assert told in done.stderr.decode()
 
-    def test_one_of_another_target(self, bench: Bench) -> None:
+    def test_a_gpu_of_another_target(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         done = bench.launch("./llama-cli", "--device", "ROCm0")
         assert arguments(done) == "--device ROCm0"
@@ -226,7 +226,7 @@ def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
     ],
     ids=["none", "nothing", "another interface", "rubbish"],
 )
-def test_no_gpu_here_is_told_before_the_start(bench: Bench, listed: str, only: str) -> None:
+def test_no_gpu_is_an_error_before_the_start(bench: Bench, listed: str, only: str) -> None:
     bench.machine()
     bench.program("llama-cli", "llama.cpp-new", listed=listed)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
@@ -243,9 +243,9 @@ VULKAN = "Available devices:\n  Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)\n"
 
 
 class TestBuildWithoutHip:
-    """The GPU is there, and the program cannot use it as the env offers it."""
+    """The machine has the GPU, but this build cannot use it."""
 
-    def test_it_is_told_with_what_has_it(self, bench: Bench) -> None:
+    def test_the_error_names_builds_with_hip(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
@@ -258,7 +258,7 @@ class TestBuildWithoutHip:
         assert "no llama.cpp in it" not in (done.stdout + done.stderr).decode()
         assert "ubuntu-rocm-gfx110X-x64.zip" in said
 
-    def test_where_hip_itself_finds_no_gpu_the_build_is_not_blamed(self, bench: Bench) -> None:
+    def test_the_build_is_not_blamed_if_hip_finds_no_gpu(self, bench: Bench) -> None:
         found = {"rungs": [{"rung": "device", "status": "failed"}]}
         (bench.prefix("llm").own / "verified.json").write_text(json.dumps(found))
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
@@ -275,20 +275,20 @@ class TestBuildWithoutHip:
         assert "no usable AMD GPU" not in done.stderr.decode()
 
 
-def test_who_wants_the_cpu_needs_no_gpu(bench: Bench) -> None:
+def test_asking_for_the_cpu_needs_no_gpu(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE)
     for words in (("--device", "none"), ("-dev", "none"), ("-ngl", "0"), ("--gpu-layers", "0")):
         assert arguments(bench.launch("./llama-cli", *words)) == " ".join(words)
 
 
-def test_who_names_a_device_of_another_kind_gets_it(bench: Bench) -> None:
+def test_a_device_of_another_kind_is_used_if_named(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE.replace("(none)", "Vulkan0: AMD Radeon"))
     done = bench.launch("./llama-cli", "--device", "Vulkan0", "-m", "x")
     assert arguments(done) == "--device Vulkan0 -m x"
     assert "it does not use the env" in done.stderr.decode()
 
 
-def test_list_alone_is_passed_on_and_its_want_of_a_gpu_told(bench: Bench) -> None:
+def test_listing_devices_passes_and_a_missing_gpu_is_reported(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE)
     done = bench.launch("./llama-cli", "--list-devices")
     assert (done.returncode, done.stdout.decode()) == (0, NONE)
@@ -300,7 +300,7 @@ def test_list_alone_is_passed_on_and_its_want_of_a_gpu_told(bench: Bench) -> Non
     assert "no GPU" not in done.stderr.decode()
 
 
-def test_list_that_crashes_is_told(bench: Bench) -> None:
+def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", more='[ "$1" = --list-devices ] && kill -ABRT $$')
     done = bench.launch("./llama-cli", "a b")
     said = done.stderr.decode()
@@ -315,8 +315,8 @@ def test_list_that_crashes_is_told(bench: Bench) -> None:
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0", "it has listed it before it failed"
 
 
-def test_what_a_question_leaves_behind_is_ended(bench: Bench) -> None:
-    """A child that keeps the pipe open must not hold the start up."""
+def test_processes_left_by_a_question_are_killed(bench: Bench) -> None:
+    """A child that keeps the pipe open must not delay the start."""
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED, more='[ "$1" = --help ] && sleep 1000 &')
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0"
 
@@ -327,14 +327,14 @@ class TestVerify:
         found = {each["rung"]: each for each in json.loads(done.stdout).get("rungs", [])}
         return done.returncode, found.get("app", {}), done.stderr.decode()
 
-    def test_gpu_is_listed(self, bench: Bench) -> None:
+    def test_a_listed_gpu_passes(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (0, "passed", False)
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
         assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "which program it was"
 
-    def test_it_is_no_level_without_the_gpu_of_the_ladder(self, bench: Bench) -> None:
+    def test_the_app_rung_is_no_level_without_the_device_rung(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         self.verify(bench)
         kept = json.loads((bench.prefix("llm").own / "verified.json").read_bytes())
@@ -346,14 +346,14 @@ class TestVerify:
         results.insert(1, replace(results[0], rung="device"))
         assert Verification(env="x", target="", results=tuple(results)).level == "app"
 
-    def test_gpu_of_another_target_is_none(self, bench: Bench) -> None:
+    def test_a_gpu_of_another_target_does_not_count(self, bench: Bench) -> None:
         bench.machine("gfx1103")
         bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (4, "skipped", True)
         assert "lists no gfx1100, only ROCm0: AMD Radeon 780M" in rung["detail"]
 
-    def test_target_that_is_asked_for(self, bench: Bench) -> None:
+    def test_target_option(self, bench: Bench) -> None:
         bench.make("other", platform="linux", target="gfx1101")
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         words = ("verify", "other", "--upto", "files", "--app", "llama.cpp")
@@ -379,12 +379,12 @@ class TestVerify:
             ('[ "$1" = --list-devices ] && exec yes', "failed"),
         ],
     )
-    def test_list_that_fails(self, bench: Bench, more: str, status: str) -> None:
+    def test_failing_to_list_devices(self, bench: Bench, more: str, status: str) -> None:
         bench.program("llama-cli", "llama.cpp-new", more=more)
         code, rung, _ = self.verify(bench, "--timeout", "1")
         assert (code, rung["status"]) == (1, status), rung
 
-    def test_program_is_looked_for_on_path_and_only_then_here(self, bench: Bench) -> None:
+    def test_programs_on_path_come_before_the_current_folder(self, bench: Bench) -> None:
         bench.program("llama-bench", "llama-bench", listed=LISTED)
         path = bench.program("elsewhere/llama-server", "llama.cpp-new", listed=LISTED)
         bench.program("elsewhere/llama-cli", "llama.cpp-new", listed=LISTED)
@@ -393,7 +393,7 @@ class TestVerify:
         assert code == 0
         assert f"{path.parent}/llama-cli" in rung["detail"], "the usual one, and not the first by name"
 
-    def test_no_program_is_no_fault_of_the_env(self, bench: Bench) -> None:
+    def test_a_missing_program_is_not_a_result(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
@@ -401,7 +401,7 @@ class TestVerify:
         assert "`rocenv create llm2 --target gfx1100 --channel debian-forky --app llama.cpp`" in said
         assert not (bench.prefix("llm").own / "verified.json").exists()
 
-    def test_program_that_no_channel_has_is_not_promised(self, bench: Bench) -> None:
+    def test_no_command_for_a_program_that_no_channel_has(self, bench: Bench) -> None:
         for app in ("llamafile", "blender"):
             said = bench.run("verify", "llm", "--upto", "files", "--app", app).stderr.decode()
             assert f" (`{app}`) in the env `llm`, on PATH" in said
@@ -410,7 +410,7 @@ class TestVerify:
                 app == "blender"
             )
 
-    def test_what_it_prints_reaches_no_terminal(self, bench: Bench) -> None:
+    def test_control_sequences_do_not_reach_the_terminal(self, bench: Bench) -> None:
         listed = LISTED.replace("AMD", "\x1b(0\x9b31m\x07\u202eAMD")
         bench.program("llama-cli", "llama.cpp-new", listed=listed)
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
@@ -423,7 +423,7 @@ class TestVerify:
             "`rocenv verify llm --app llama.cpp --save-artifacts DIR` keeps the logs" in done.stderr.decode()
         )
 
-    def test_answer_is_kept(self, bench: Bench) -> None:
+    def test_the_answer_is_saved(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED, code=3)
         self.verify(bench, "--save-artifacts", "kept here")
         text = (bench.app / "kept here/app.log").read_text()
@@ -431,12 +431,12 @@ class TestVerify:
         assert "llama-cli' --list-devices" in text
         assert "app" in (bench.app / "kept here/verify.json").read_text()
 
-    def test_any_program_is_no_app_to_ask(self, bench: Bench) -> None:
+    def test_generic_is_refused(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--app", "generic")
         assert done.returncode == 2
         assert "`generic` is any program" in done.stderr.decode()
 
-    def test_app_without_a_list_proves_nothing(self, bench: Bench) -> None:
+    def test_an_app_that_cannot_list_gpus_is_skipped(self, bench: Bench) -> None:
         bench.program("m.llamafile", "llamafile-0.9.3")
         code, rung, said = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (0, "skipped")
@@ -446,7 +446,7 @@ class TestVerify:
         code, rung, _ = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (1, "failed")
 
-    def test_app_of_torch_needs_that_rung(self, bench: Bench) -> None:
+    def test_a_torch_app_needs_the_torch_rung(self, bench: Bench) -> None:
         code, rung, _ = self.verify(bench, app="comfyui")
         assert (code, rung["status"]) == (1, "failed")
         assert (
@@ -456,7 +456,7 @@ class TestVerify:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "comfyui")
         assert "--save-artifacts" not in done.stderr.decode(), "there is no log to keep"
 
-    def test_broken_file_of_the_env_comes_first(self, bench: Bench) -> None:
+    def test_a_broken_file_comes_first(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         next((bench.prefix("llm").path / "rocm").rglob("Kernels*")).write_text("x")
         code, rung, _ = self.verify(bench)

@@ -1,4 +1,4 @@
-"""A bad end is explained: what happened, why, and what to do."""
+"""`launch` explains a bad end: what happened, why, and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def launch(lab: Lab, code: str, *argv: str) -> tuple[int, str]:
-    """Launch a line of Python and return the exit code and what was said on stderr."""
+    """Launch a line of Python and return the exit code and stderr."""
     done = lab.run("launch", "sd", *argv, "--", sys.executable, "-c", code)
     return done.returncode, done.stderr.decode()
 
@@ -36,7 +36,7 @@ def launch(lab: Lab, code: str, *argv: str) -> tuple[int, str]:
 class TestIncident:
     """SD.Next with HIP SDK 6.1, ZLUDA 3.8.3 and a gfx1031, whose Python crashes as rocblas.dll is loaded."""
 
-    def test_crash_is_named_with_its_cause_and_cure(self, lab: Lab) -> None:
+    def test_the_crash_is_explained_with_cause_and_remedy(self, lab: Lab) -> None:
         lab.make_zluda()
         for name in ("launch.py", "installer.py"):
             (lab.app / name).write_text(TRACED)
@@ -59,7 +59,7 @@ class TestIncident:
         assert "trace: load C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in log
         assert list((lab.prefix().path / "logs").glob("*.trace")) == []
 
-    def test_the_cure_resolves(self, lab: Lab) -> None:
+    def test_the_proposed_command_resolves(self, lab: Lab) -> None:
         lab.make_zluda()
         _, said = launch(lab, "import os; os.abort()")
         (command,) = {
@@ -100,7 +100,7 @@ class TestEnds:
         code = "import faulthandler, os; faulthandler.enable()\ndef boom(): os.abort()\nboom()"
         assert "Python was in boom, `<string>` line 2" in launch(lab, code)[1]
 
-    def test_an_error_of_its_own_shows_its_last_words(self, lab: Lab) -> None:
+    def test_an_error_of_the_app_shows_its_last_lines(self, lab: Lab) -> None:
         lab.make_zluda()
         code, said = launch(lab, "raise SystemExit('port 7860 is taken')")
         after = said.partition("log: ")[2]
@@ -115,7 +115,7 @@ class TestEnds:
         code, said = launch(lab, "print('fine')")
         assert (code, said.partition(".log\n")[2]) == (0, "")
 
-    def test_a_fall_back_to_the_cpu_is_told(self, lab: Lab) -> None:
+    def test_a_fall_back_to_the_cpu_is_reported(self, lab: Lab) -> None:
         lab.make_zluda(parts=(*zluda_parts("5.7.1", "3.9.5", "rocm5"), component("libraries", "5.7", "x")))
         code, said = launch(lab, "print('Failed to load ZLUDA: [WinError 126]')", "--app", "sdnext")
         assert code == 0
@@ -131,13 +131,13 @@ class TestEnds:
         assert "rocenv create sd2 --rocm 5.7 --zluda" in after
         assert "rocenv gpus" in after
 
-    def test_what_others_print_gives_the_terminal_no_commands(self, lab: Lab) -> None:
+    def test_control_sequences_do_not_reach_the_terminal(self, lab: Lab) -> None:
         lab.make()
         code = "print('\\x1b]0;title\\x07\\x1b[2Jbad\\x08\\x9b'); exit(4)"
         done = lab.run("launch", "sd", "--", sys.executable, "-c", code)
         assert "\x1b" not in done.stderr.decode().partition(".log\n")[2]
 
-    def test_compilation_is_explained_while_it_lasts(self, lab: Lab) -> None:
+    def test_a_long_compilation_is_explained(self, lab: Lab) -> None:
         lab.make()
         rows = lab.root / "home" / "profiles" / "own.toml"
         rows.parent.mkdir()
@@ -199,10 +199,8 @@ class TestTrace:
         assert "after it imported torch" in launch(lab, f"import os; {code}; os.abort()")[1]
 
     @pytest.mark.parametrize("code", [0, 1])
-    def test_a_library_that_did_not_load_is_named_whatever_the_app_made_of_it(
-        self, lab: Lab, code: int
-    ) -> None:
-        """As the env's Python writes it; ctypes makes an error of a crash, and the app may go on."""
+    def test_a_library_that_did_not_load_is_named(self, lab: Lab, code: int) -> None:
+        """In the trace of Python; ctypes turns the crash into an exception, so the app may go on."""
         lab.make_zluda()
         trace = "load C:/a/rocblas.dll\nfailed C:/a/rocblas.dll: exception: access violation reading 0x8\n"
         script = (
@@ -215,8 +213,8 @@ class TestTrace:
 
 
 class TestStack:
-    def test_the_last_one_counts(self) -> None:
-        """ctypes deals with faults while a library is loaded; Python has printed a stack by then."""
+    def test_the_last_stack_counts(self) -> None:
+        """ctypes survives faults while it loads a library, but Python has already printed a stack."""
         early = STACK.replace("__init__", "zluda")
         found = last_stack((early + "went on\n" + STACK).splitlines())
         assert found is not None
@@ -230,7 +228,7 @@ class TestStack:
             ("Running on local URL\n" * 6, False),
         ],
     )
-    def test_what_follows_tells_whether_it_was_the_end(self, after: str, is_end: bool) -> None:
+    def test_output_after_the_stack_shows_whether_it_was_the_end(self, after: str, is_end: bool) -> None:
         found = last_stack((STACK + after).splitlines())
         assert found is not None
         assert found.is_end == is_end
@@ -240,7 +238,7 @@ class TestStack:
 
 
 class TestScripts:
-    """Apps are started by batch files that say nothing of how Python ended."""
+    """Batch files hide how Python ended."""
 
     def script(self, lab: Lab, text: str) -> None:
         path = lab.app / "webui.bat"
@@ -250,7 +248,7 @@ class TestScripts:
             event(1, when="2999-01-01T00:00:00Z")
         )
 
-    def test_a_signal_behind_a_shell_is_a_signal(self, lab: Lab) -> None:
+    def test_a_signal_reported_by_a_shell_is_a_signal(self, lab: Lab) -> None:
         lab.make()
         self.script(lab, f"{shlex.quote(sys.executable)} -c 'import os; os.abort()'; exit $?")
         done = lab.run("launch", "sd", "./webui.bat")
@@ -258,7 +256,7 @@ class TestScripts:
         assert "ended with SIGABRT: it called abort()" in done.stderr.decode()
 
     @pytest.mark.parametrize("code", [0, 1])
-    def test_a_crash_in_a_load_that_the_script_hides(self, lab: Lab, code: int) -> None:
+    def test_a_crash_while_loading_behind_a_script(self, lab: Lab, code: int) -> None:
         lab.make_zluda()
         self.script(lab, f'echo "load C:/rocblas.dll" > "$ROCENV_TRACE"; echo Press any key; exit {code}')
         done = lab.run("launch", "sd", "./webui.bat")
@@ -269,21 +267,21 @@ class TestScripts:
         assert "Windows names the module C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in said
         assert "do:  rocenv create sd2 --rocm 5.7 --zluda" in said
 
-    def test_a_crash_that_python_printed_and_the_script_hides(self, lab: Lab) -> None:
+    def test_a_crash_with_a_stack_behind_a_script(self, lab: Lab) -> None:
         lab.make_zluda()
         (lab.app / "stack").write_text(STACK)
         self.script(lab, "cat stack; echo Press any key to continue; exit 0")
         said = lab.run("launch", "sd", "./webui.bat").stderr.decode()
         assert "ended with exit code 0, but a program that it started crashed" in said
 
-    def test_a_fault_that_was_dealt_with_is_none(self, lab: Lab) -> None:
+    def test_a_handled_fault_is_no_crash(self, lab: Lab) -> None:
         lab.make_zluda()
         (lab.app / "stack").write_text(STACK)
         self.script(lab, "cat stack; for n in 1 2 3 4 5 6; do echo step $n; done")
         done = lab.run("launch", "sd", "./webui.bat")
         assert done.stderr.decode().partition(".log\n")[2] == ""
 
-    def test_anothers_crash_is_not_taken_for_an_error_of_the_apps_own(self, lab: Lab) -> None:
+    def test_crashes_of_other_programs_do_not_count(self, lab: Lab) -> None:
         lab.make_zluda()
         self.script(lab, "")
         _, said = launch(lab, "raise SystemExit('port 7860 is taken')")

@@ -1,4 +1,4 @@
-"""What Windows has noted of crashes."""
+"""Crashes in the event log of Windows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TestParse:
         assert (fault.pid, fault.path) == (77, "C:\\sd\\rocm\\6.1\\bin\\rocblas.dll")
         assert fault.when == datetime.datetime(2026, 11, 20, 12, 30, 0, 123456, datetime.timezone.utc)
 
-    def test_by_place(self, stand_in: Path) -> None:
+    def test_by_position(self, stand_in: Path) -> None:
         stand_in.write_text(PLACED)
         (fault,) = faults()
         assert (fault.module, fault.pid, fault.program) == ("amdhip64.dll", 0x1A2C, "python.exe")
@@ -65,7 +65,7 @@ class TestParse:
         stand_in.write_text(f"<?xml version='1.0'?><Events>{event(7)}{PLACED}</Events>")
         assert [fault.pid for fault in faults()] == [7, 0x1A2C]
 
-    def test_numbers_of_events_are_each_providers_own(self, stand_in: Path) -> None:
+    def test_event_numbers_depend_on_the_provider(self, stand_in: Path) -> None:
         stand_in.write_text(event(7).replace("Application Error", "LoadPerf"))
         assert faults() == ()
 
@@ -81,11 +81,11 @@ class TestParse:
             "<Event><EventData><Data Name='ModuleName'>x</Data></EventData></Event></all><all>",
         ],
     )
-    def test_what_is_none_is_none(self, stand_in: Path, text: str) -> None:
+    def test_other_events_are_ignored(self, stand_in: Path, text: str) -> None:
         stand_in.write_text(text)
         assert faults() == ()
 
-    def test_odd_values_do_no_harm(self, stand_in: Path) -> None:
+    def test_odd_values_are_tolerated(self, stand_in: Path) -> None:
         stand_in.write_text(event(1).replace("rocblas.dll", "\x1b[31mrocblas", 1))
         assert faults() == (), "a control character is no XML"
         stand_in.write_text(event(1, when="never").replace("0x1</Data>", "zz</Data>", 1))
@@ -94,7 +94,7 @@ class TestParse:
 
 
 class TestWhich:
-    def test_the_process_itself_before_its_like(self, stand_in: Path) -> None:
+    def test_the_process_itself_comes_first(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "python.exe").replace("rocblas.dll", "other.dll") + event(7, "odd.exe"))
         fault = of(7)
         assert fault is not None
@@ -106,7 +106,7 @@ class TestWhich:
         assert fault is not None
         assert fault.pid == 6
 
-    def test_a_name_alone_proves_little(self, stand_in: Path) -> None:
+    def test_a_name_alone_needs_a_recent_event(self, stand_in: Path) -> None:
         """Another Python that crashed while this app ran for hours is not the app's."""
         stand_in.write_text(event(6))
         later = NOON + datetime.timedelta(hours=3)
@@ -116,9 +116,9 @@ class TestWhich:
         assert of(99, code=1, recent=NOON) is not None, "it has only just happened"
         assert of(6, code=1, recent=later) is not None, "it is the process itself"
 
-    def test_not_one_of_yesterday(self, stand_in: Path) -> None:
+    def test_old_events_do_not_count(self, stand_in: Path) -> None:
         stand_in.write_text(event(7, when="2026-11-19T12:30:00Z"))
         assert of(7) is None
 
-    def test_no_log_no_fault(self, stand_in: Path) -> None:
+    def test_without_a_log(self, stand_in: Path) -> None:
         assert of(7) is None

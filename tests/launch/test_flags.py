@@ -1,4 +1,4 @@
-"""Which arguments are added to an app's: only those that its help has, and none against the user's will."""
+"""Arguments that `launch` adds: only those in the app's help, and none against the user's will."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TestHelp:
             ("llama-bench", ("-dev", "--fit-target", "-ot", "--override-tensor"), ("--fit", "--no-mmap")),
         ],
     )
-    def test_what_is_defined_and_not_what_is_mentioned(
+    def test_definitions_count_and_mentions_do_not(
         self, name: str, has: tuple[str, ...], lacks: tuple[str, ...]
     ) -> None:
         options = helped(name)
@@ -75,8 +75,8 @@ class TestHelp:
         assert helped("llama.cpp-old").by_name["-c"].default == "4096"
         assert helped("llamafile-0.9.3").by_name["--ctx-size"].names == ("-c", "--ctx-size")
 
-    def test_a_sentence_defines_nothing(self) -> None:
-        """Examples and notes of helps stand at the same column as definitions."""
+    def test_sentences_define_nothing(self) -> None:
+        """Examples and notes begin in the same column as definitions."""
         text = (
             "  -m FILE, --model FILE\n  --list-devices  say it\n  --two A B  two\n  -q or --quick \n\tfast\n"
         )
@@ -88,12 +88,12 @@ class TestHelp:
     @pytest.mark.parametrize(
         "line", ["  --a " + "=" * 500_000, "  --a " + "A " * 250_000 + "b", "  --a, " * 90_000]
     )
-    def test_lines_without_end_are_read_in_no_time(self, line: str) -> None:
+    def test_endless_lines_take_no_time(self, line: str) -> None:
         began = time.monotonic()
         read_help(f"{line}\n" * 2)
         assert time.monotonic() - began < 2
 
-    def test_a_value_is_no_argument(self) -> None:
+    def test_values_are_not_arguments(self) -> None:
         words = ("-p", "-ngl", "--fit", "off", "-h")
         users = Given(words=words, environ={}, options=helped("llama.cpp-new"))
         assert users.value("-p") == "-ngl"
@@ -101,7 +101,7 @@ class TestHelp:
         assert users.says("--fit off")
         assert users.has("-h")
 
-    def test_arguments_behind_dashes_are_those_of_another(self) -> None:
+    def test_arguments_after_dashes_belong_to_another_program(self) -> None:
         words = ("-m", "x", "--", "-ngl", "0", "-p", "--cycles-device=CPU")
         options = helped("llama.cpp-new")
         users = Given(words=words, environ={}, options=options, behind=("--cycles-device",))
@@ -111,7 +111,7 @@ class TestHelp:
         assert Given(words=words, environ={}, options=options).value("-ngl") == "0", "where `--` ends nothing"
 
     @given(st.text(alphabet=" -\n\tab,=<>[]{}N|:(\x00é", max_size=400))
-    def test_anything_can_be_a_help(self, text: str) -> None:
+    def test_any_text_can_be_parsed(self, text: str) -> None:
         assert all(name.startswith("-") for name in read_help(text).by_name)
 
 
@@ -137,7 +137,7 @@ class TestChoice:
         st.lists(WORDS, max_size=2),
         st.booleans(),
     )
-    def test_nothing_is_added_that_the_help_lacks_or_the_user_gave(
+    def test_only_arguments_in_the_help_that_the_user_does_not_give(
         self, flags: list[Flag], name: str, words: list[str], from_adapter: bool
     ) -> None:
         options = helped(name) if name else Options(problem="it crashed")
@@ -185,7 +185,7 @@ class TestLlamafile:
         assert "needs `hipcc`" not in done.stderr.decode()
 
     @pytest.mark.parametrize(("target", "fails"), [("gfx1103", True), ("gfx1100", False)])
-    def test_what_is_known_of_the_set_counts_where_its_files_do_not_tell(
+    def test_the_data_counts_if_the_files_do_not_show_it(
         self, bench: Bench, target: str, fails: bool
     ) -> None:
         bench.machine(target)
@@ -198,13 +198,13 @@ class TestLlamafile:
         [{"kernel": "passed", "gemm": "passed", "blas": "passed"}, {"memory": "failed", "blas": "skipped"}],
         ids=["blas works", "the GPU itself does not work"],
     )
-    def test_0_9_3_where_other_products_would_not_help(self, bench: Bench, rungs: dict[str, str]) -> None:
+    def test_0_9_3_where_avoiding_blas_would_not_help(self, bench: Bench, rungs: dict[str, str]) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False, rungs=rungs)
         bench.program("m.llamafile", "llamafile-0.9.3")
         assert "--tinyblas" not in arguments(bench.launch("./m.llamafile"))
 
-    def test_0_10_has_no_way_round_blas_and_that_is_told(self, bench: Bench) -> None:
+    def test_0_10_cannot_avoid_blas_and_launch_says_so(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
@@ -214,7 +214,7 @@ class TestLlamafile:
         assert "rocenv create llm2 --rocm" in done.stderr.decode(), "an env whose rocBLAS works"
         assert "up to 0.9.3 with `--tinyblas --recompile`" in done.stderr.decode()
 
-    def test_0_10_chooses_the_layers_itself_and_is_left_to_it(self, bench: Bench) -> None:
+    def test_0_10_chooses_the_layers_itself(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100", used_mib=2000)
         bench.env_for("gfx1100")
@@ -229,12 +229,12 @@ class TestLlamafile:
         assert arguments(done) == "--gpu vulkan"
         assert "`--gpu vulkan` asks for a GPU interface other than HIP" in done.stderr.decode()
 
-    def test_tools_beside_it_are_other_programs(self, bench: Bench) -> None:
+    def test_tools_of_llamafile_are_other_programs(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         bench.program("llamafile-quantize", "llama-bench", more='[ "$1" = --help ] && kill -SEGV $$')
         assert arguments(bench.launch("./llamafile-quantize", "a", "b")) == "a b"
 
-    def test_version_that_cannot_be_held_to_the_gpu_is_not_started(self, bench: Bench) -> None:
+    def test_a_version_without_the_required_argument_does_not_start(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llamafile-0.5", "llama-bench", listed=LISTED)
@@ -243,7 +243,7 @@ class TestLlamafile:
         assert "has no `--gpu`" in done.stderr.decode()
         assert "`rocenv launch llm --app generic -- ./llamafile-0.5`" in done.stderr.decode()
 
-    def test_help_of_a_manual_page_with_bold_letters(self, bench: Bench) -> None:
+    def test_a_manual_page_with_bold_letters(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         text = (HELPS / "llamafile-0.9.3.txt").read_text()
         bold = "".join(f"{char}\b{char}" if char.isalnum() or char == "-" else char for char in text)
@@ -255,14 +255,14 @@ class TestLlamafile:
     @pytest.mark.parametrize(
         "words", [("--gpu", "disable"), ("-ngl", "0"), ("--gpu", "DISABLED"), ("--gpu=disable",)]
     )
-    def test_who_wants_the_cpu_gets_it(self, bench: Bench, words: tuple[str, ...]) -> None:
+    def test_asking_for_the_cpu(self, bench: Bench, words: tuple[str, ...]) -> None:
         bench.env_for("gfx1100")
         bench.program("m.llamafile", "llamafile-0.9.3")
         done = bench.launch("./m.llamafile", *words)
         assert arguments(done) == " ".join(words)
         assert "asks for the CPU" in done.stderr.decode()
 
-    def test_what_is_given_is_left_alone(self, bench: Bench) -> None:
+    def test_the_users_arguments_stay(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("m.llamafile", "llamafile-0.9.3")
@@ -271,13 +271,13 @@ class TestLlamafile:
         )
         assert arguments(done) == "--gpu rocm --n-gpu-layers 7 --tinyblas --nocompile"
 
-    def test_help_alone_is_passed_on(self, bench: Bench) -> None:
+    def test_help_runs_unchanged(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         bench.program("m.llamafile", "llamafile-0.9.3")
         done = bench.launch("./m.llamafile", "--help")
         assert done.stdout.startswith(b"LLAMAFILE(1)")
 
-    def test_arguments_of_the_file_that_others_would_replace_are_given_too(self, bench: Bench) -> None:
+    def test_the_files_own_arguments_are_repeated(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         model = write_model(bench.app / "m.gguf")
         program = bench.program("m.llamafile", "llamafile-0.9.3")
@@ -285,7 +285,7 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done).startswith("--gpu amd -m /zip/m.gguf --server -ngl"), done.stderr
 
-    def test_arguments_that_replace_those_of_the_file_load_none_of_its_models(self, bench: Bench) -> None:
+    def test_replacing_the_files_arguments_loads_no_model_of_it(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         model = write_model(bench.app / "m.gguf")
@@ -296,8 +296,8 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile", "-m", "/zip/m.gguf")
         assert arguments(done) == "--gpu amd -m /zip/m.gguf -ngl 5"
 
-    def test_a_program_that_the_system_takes_for_none_is_asked_through_a_shell(self, bench: Bench) -> None:
-        """A llamafile is run by the shell where the kernel has not been told of its format."""
+    def test_a_program_that_only_a_shell_can_run(self, bench: Bench) -> None:
+        """A shell runs a llamafile if the kernel does not know its format."""
         bench.env_for("gfx1100")
         path = bench.program("m.llamafile", "llamafile-0.9.3")
         assert path.read_bytes().startswith(b"MZ")
@@ -306,7 +306,7 @@ class TestLlamafile:
 
 
 class TestLlamaCpp:
-    def test_new_version_fits_itself_and_is_told_the_margin(self, bench: Bench) -> None:
+    def test_a_new_version_gets_the_margin(self, bench: Bench) -> None:
         bench.machine("gfx1100", used_mib=2000)
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
@@ -318,14 +318,14 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         assert "leaves 1024 MiB of the GPU free\n" in done.stderr.decode(), "nobody else has any"
 
-    def test_a_prompt_is_no_argument(self, bench: Bench) -> None:
+    def test_prompts_are_not_arguments(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         assert "--device ROCm0" in arguments(bench.launch("./llama-cli", "-p", "--version"))
 
     @pytest.mark.parametrize("words", [("-c", "99999999999999"), ("-c", "-5"), ("-ctk", "weird")])
-    def test_sizes_that_are_none(self, bench: Bench, words: tuple[str, ...]) -> None:
+    def test_invalid_sizes(self, bench: Bench, words: tuple[str, ...]) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
@@ -335,7 +335,7 @@ class TestLlamaCpp:
         assert f"{words[1]}` is unknown" in done.stderr.decode()
         assert "5 of 5" not in done.stderr.decode()
 
-    def test_old_version_is_told_the_layers(self, bench: Bench) -> None:
+    def test_an_old_version_gets_the_number_of_layers(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100", total_mib=1624 + 50)
         bench.env_for("gfx1100")
@@ -345,7 +345,7 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "-m", str(model))
         assert arguments(done).endswith(f"--device ROCm0 --gpu-layers {wanted.layers}"), done.stderr
 
-    def test_user_switches_the_fitting_off(self, bench: Bench) -> None:
+    def test_the_user_disables_fit(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
@@ -363,7 +363,7 @@ class TestLlamaCpp:
         assert "No layer of the model fits" in done.stderr.decode()
 
     @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\0\0\0" + b"\xff" * 64, b"<html>"])
-    def test_model_that_cannot_be_read(self, bench: Bench, content: bytes) -> None:
+    def test_an_unreadable_model(self, bench: Bench, content: bytes) -> None:
         (bench.app / "m.gguf").write_bytes(content)
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
@@ -388,7 +388,7 @@ class TestLlamaCpp:
         ("name", "given_word", "instead"),
         [("llama.cpp-new", "--no-mmap", "--load-mode none"), ("llama.cpp-old", "--load-mode", "--no-mmap")],
     )
-    def test_argument_of_another_version_is_told(
+    def test_an_argument_of_another_version_is_reported(
         self, bench: Bench, name: str, given_word: str, instead: str
     ) -> None:
         bench.machine("gfx1100")
@@ -398,7 +398,7 @@ class TestLlamaCpp:
         assert f"has no `{given_word}`" in done.stderr.decode()
         assert f"Use `{instead}` instead" in done.stderr.decode()
 
-    def test_help_that_fails_is_told_and_nothing_guessed(self, bench: Bench) -> None:
+    def test_a_failing_help_is_reported_and_nothing_is_guessed(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("my dir/llama-cli", "none", listed=LISTED, more='[ "$1" = --help ] && kill -SEGV $$')
@@ -419,7 +419,7 @@ class TestLlamaCpp:
         assert arguments(done) == "x"
         assert "it printed too much" in done.stderr.decode()
 
-    def test_of_its_other_programs_their_own_help_decides(self, bench: Bench) -> None:
+    def test_the_help_of_other_programs_decides(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-tts", "llama.cpp-new", listed=LISTED)
@@ -430,7 +430,7 @@ class TestLlamaCpp:
         assert "No GPU options were added to `llama-new`" in done.stderr.decode()
         assert "Its help does not list `--device`" in done.stderr.decode()
 
-    def test_tools_without_work_for_a_gpu_are_left_alone(self, bench: Bench) -> None:
+    def test_tools_without_gpu_work_stay_unchanged(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         for name in ("llama-quantize", "llama-gguf-split", "llama-tokenize"):
@@ -439,7 +439,7 @@ class TestLlamaCpp:
             assert arguments(done) == "a b"
             assert "No GPU options" not in done.stderr.decode()
 
-    def test_blas_that_fails_is_never_silent(self, bench: Bench) -> None:
+    def test_failing_blas_is_always_reported(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
@@ -449,7 +449,7 @@ class TestLlamaCpp:
         assert "ubuntu-rocm-gfx110X-x64.zip" in said, "a build whose own rocBLAS has the target"
         assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), "or it would lack the program"
 
-    def test_program_with_a_rocblas_of_its_own_is_not_warned_of_the_envs(self, bench: Bench) -> None:
+    def test_a_program_with_its_own_rocblas_gets_no_warning(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         path = bench.program("build/llama-cli", "llama.cpp-new", listed=LISTED)
@@ -481,14 +481,14 @@ class TestWhatIsStarted:
             "nice sh",
         ],
     )
-    def test_programs_that_only_start_it_are_looked_behind(self, new: Bench, before: str) -> None:
+    def test_starters_are_recognised(self, new: Bench, before: str) -> None:
         done = new.launch(*before.split(), "./llama-cli", "-m", "x")
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
     @pytest.mark.parametrize(
         "before", ["taskset -c 0", "taskset 1", "ionice -c 3", "chrt -b 0", "numactl -N 0"]
     )
-    def test_those_that_are_not_everywhere(self, new: Bench, before: str) -> None:
+    def test_starters_that_may_be_missing(self, new: Bench, before: str) -> None:
         if shutil.which(before.split()[0]) is None:
             folder = new.app / "bin"
             folder.mkdir()
@@ -498,8 +498,8 @@ class TestWhatIsStarted:
         done = new.launch(*before.split(), "./llama-cli", "-m", "x")
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
-    def test_what_a_shell_is_given_as_a_text(self, bench: Bench) -> None:
-        """Whatever `--app` says, it is not looked into."""
+    def test_inline_scripts_are_not_examined(self, bench: Bench) -> None:
+        """Even with `--app`."""
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
@@ -511,12 +511,12 @@ class TestWhatIsStarted:
         assert "`rocenv launch llm --app llama.cpp -- CMD -m 'a b'`" in said
         assert "name the app" not in said, "it was"
 
-    def test_program_of_another_name_where_the_app_is_named(self, new: Bench) -> None:
+    def test_another_program_name_with_the_app_option(self, new: Bench) -> None:
         new.program("my own", "llama.cpp-new", listed=LISTED)
         assert arguments(new.launch("./my own", app="llama.cpp")) == "--device ROCm0"
         assert arguments(new.launch("nice", "./my own", app="llama.cpp")) == "--device ROCm0"
 
-    def test_program_that_is_none_of_the_app(self, new: Bench) -> None:
+    def test_a_program_of_something_else(self, new: Bench) -> None:
         new.program("other", "llamafile-0.9.3")
         done = new.launch("./other", "x", app="llama.cpp")
         assert arguments(done) == "x"
@@ -524,8 +524,8 @@ class TestWhatIsStarted:
         assert "Its help does not list `--device`" in said
         assert "No GPU options were added to `other`" in said
 
-    def test_env_of_the_app_asks_no_program_that_nobody_called_one(self, bench: Bench) -> None:
-        """To be asked for its help may start a script that knows no arguments."""
+    def test_the_apps_env_does_not_ask_unknown_programs(self, bench: Bench) -> None:
+        """A script that ignores its arguments would do its work when asked for help."""
         bench.machine("gfx1100")
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         bench.program("work.sh", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
@@ -541,8 +541,8 @@ class TestWhatIsStarted:
         assert (bench.root / "ran").read_text() == "ran\nran\n"
 
     @pytest.mark.parametrize("command", ["./llama-run.sh", "sh ./llama-run.sh", "sh work.sh", "./work.sh"])
-    def test_a_script_is_started_once_whatever_it_is_said_to_be(self, new: Bench, command: str) -> None:
-        """It may do all of its work whatever it is asked."""
+    def test_a_script_runs_only_once(self, new: Bench, command: str) -> None:
+        """It may do its work whatever the arguments are."""
         for name in ("llama-run.sh", "work.sh"):
             new.program(name, "llama.cpp-new", more=f"echo ran >>'{new.root}/ran'")
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")
@@ -551,6 +551,6 @@ class TestWhatIsStarted:
         assert "It is a script, and rocenv does not ask scripts" in done.stderr.decode()
 
 
-def test_profile_of_a_user_needs_nothing_of_all_this() -> None:
+def test_a_minimal_profile_adds_nothing() -> None:
     row = Launcher(key="x", title="X", status="tested", source="x", checked="2026-11-22")
     assert choose_flags(row, Given(words=(), environ={}, options=Options()), {}).added == ()

@@ -1,4 +1,4 @@
-"""`launch` starts an app so that it finds the kernels that rocenv made for it, and no others."""
+"""`launch` makes an app use the kernels that rocenv built for it, and no others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bench(Lab):
     """A machine, an env, an app, and the source of its kernels."""
 
     def prepare(self, **placed: Any) -> Bench:
-        """Make all of it, and note that kernels were put somewhere."""
+        """Create everything, and record where kernels are."""
         root = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
         self.env["ROCENV_SYSROOT"] = str(root.path)
         self.make("art", (component("rocm", "6.4.3", "amd"),), platform="linux", target="gfx1201")
@@ -42,7 +42,7 @@ class Bench(Lab):
         return self.note(**placed)
 
     def note(self, **placed: Any) -> Bench:
-        """Note that a kernel was put somewhere."""
+        """Record where a kernel is."""
         values: dict[str, Any] = {
             "app": "blender",
             "kind": "hip",
@@ -71,7 +71,7 @@ class Bench(Lab):
         return self.root / "source"
 
     def launched(self) -> tuple[str, str]:
-        """Return what the app said of itself, and what was told."""
+        """Return the app's output and rocenv's."""
         done = self.run("launch", "art", "--", "./blender", "-b", "-f", "1")
         assert done.returncode == 0, done.stderr
         return done.stdout.decode(), done.stderr.decode()
@@ -135,7 +135,7 @@ def test_that_are_gone(bench: Bench, content: bytes | None) -> None:
     assert f"{program} --target gfx1201 --hip --place overlay" in told
 
 
-def test_old_one_in_the_installation_wins_and_is_to_be_taken_away(bench: Bench) -> None:
+def test_an_outdated_kernel_in_the_installation_is_reported(bench: Bench) -> None:
     bench.prepare(place="in-place")
     (bench.source / "kernel.cpp").write_text("newer")
     _, told = bench.launched()
@@ -147,13 +147,13 @@ def test_old_one_in_the_installation_wins_and_is_to_be_taken_away(bench: Bench) 
 @pytest.mark.parametrize(
     ("env", "cache"), [("another", "/one"), ("", "/home/somebody/.cache")], ids=["env", "user"]
 )
-def test_of_a_cache_that_is_nobodys_here(bench: Bench, env: str, cache: str) -> None:
+def test_of_another_cache(bench: Bench, env: str, cache: str) -> None:
     bench.prepare(place="cache", env=env, cache_home=cache)
     said, told = bench.launched()
     assert cache not in said and "using" not in told
 
 
-def test_one_cache_is_in_force_and_only_its_kernels_are_told(bench: Bench) -> None:
+def test_only_kernels_of_the_active_cache_are_reported(bench: Bench) -> None:
     own = str(bench.root / "own")
     bench.prepare(place="cache", env="art", cache_home=str(bench.root / "of the env"))
     other = bench.root / "other"

@@ -336,6 +336,17 @@ class TestWarnings:
         assert "note: Env `sd` was never verified. " in done.stderr.decode()
         assert "  hint: Verify it: `rocenv verify sd`\n" in done.stderr.decode()
 
+    def test_findings_are_in_the_users_language(self, lab: Lab) -> None:
+        lab.make()
+        done = lab.run("launch", "sd", "--", "true", environ={"LC_ALL": "zh_CN.UTF-8"})
+        assert "提示：环境 `sd` 从未验证过。" in done.stderr.decode()
+        assert "hint: 进行验证：`rocenv verify sd`" in done.stderr.decode()
+        (lab.prefix().path / PYTHON).unlink()
+        done = lab.run(
+            "launch", "sd", "--", str(lab.prefix().path / PYTHON), environ={"LC_ALL": "zh_CN.UTF-8"}
+        )
+        assert "环境 `sd` 的 Python 不见了" in done.stderr.decode()
+
     def test_verify_had_failed(self, lab: Lab) -> None:
         prefix = lab.make()
         rungs = [{"rung": "files", "status": "passed"}, {"rung": "gemm", "status": "crashed"}]

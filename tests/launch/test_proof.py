@@ -1,4 +1,4 @@
-"""Apps that end well and used no GPU, causes in the rules' words, and what apps' profiles say to try."""
+"""Apps that end well without using the GPU, causes from rules, and fallbacks of profiles."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ USED = "Rendering with HIP on gfx1031"
 
 @pytest.fixture
 def render(lab: Lab) -> Lab:
-    """A Linux machine with an env, and a program that prints what it is told to and ends as it is told to."""
+    """A Linux machine with an env, and a program whose output and exit code the test chooses."""
     machine = Root(lab.root / "linux").kernel().cpu().gpu(1, device=0x73DF, version=100301)
     lab.env["ROCENV_SYSROOT"] = str(machine.path)
     lab.make(parts=(component("rocm", "6.2.4", "wheels"),), platform="linux", target=TARGET)
@@ -84,7 +84,7 @@ def render(lab: Lab) -> Lab:
 
 
 def launch(lab: Lab, says: str, *argv: str, code: int = 0) -> tuple[int, str]:
-    """Launch the program and return its exit code and what was said after it."""
+    """Launch the program and return its exit code and rocenv's output after that."""
     done = lab.run("launch", "sd", "./render", *argv, environ={"SAYS": says, "CODE": str(code)})
     return done.returncode, done.stderr.decode().partition(".log\n")[2]
 
@@ -101,22 +101,22 @@ class TestProof:
     def test_the_gpu_was_used(self, render: Lab) -> None:
         assert launch(render, USED, "--frame", "1") == (0, "")
 
-    def test_nothing_shows_that_it_was(self, render: Lab) -> None:
+    def test_nothing_shows_that_the_gpu_was_used(self, render: Lab) -> None:
         code, said = launch(render, "Saved: 0001.png", "--frame", "1")
         assert code == 0, "the exit code is the program's own"
         assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
         assert todo(said)[0] == "rocenv verify sd"
         assert "nothing in its output shows that it used the GPU" in render.log().decode()
 
-    def test_work_that_only_its_output_shows(self, render: Lab) -> None:
-        """As where a script renders, or does not."""
+    def test_the_output_shows_that_gpu_work_began(self, render: Lab) -> None:
+        """For example if a script renders."""
         code, said = launch(render, "Preparing the scene\nSaved: 0001.png", "script")
         assert code == 0
         assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
         assert launch(render, f"Preparing the scene\n{USED}", "script") == (0, "")
         assert launch(render, "Preparing the scene", "script", "--device", "cpu") == (0, "")
 
-    def test_it_says_that_the_cpu_works(self, render: Lab) -> None:
+    def test_the_output_names_the_cpu(self, render: Lab) -> None:
         code, said = launch(render, "warning: HIP is not usable, rendering on CPU", "--frame=1")
         assert code == 0
         assert "Render ended with exit code 0, but it used the CPU" in said
@@ -125,14 +125,14 @@ class TestProof:
     @pytest.mark.parametrize(
         "argv", [(), ("--version",), ("--frame", "1", "--version"), ("--frame", "1", "--device", "cpu")]
     )
-    def test_no_work_for_the_gpu_was_asked_for(self, render: Lab, argv: tuple[str, ...]) -> None:
+    def test_no_gpu_work_was_requested(self, render: Lab, argv: tuple[str, ...]) -> None:
         assert launch(render, "Saved: 0001.png", *argv) == (0, "")
 
-    def test_the_cpu_that_was_asked_for_is_no_failure(self, render: Lab) -> None:
+    def test_a_requested_cpu_is_no_failure(self, render: Lab) -> None:
         assert launch(render, "HIP is not usable", "--frame", "1", "--device", "cpu") == (0, "")
 
-    def test_the_cpu_that_was_asked_for_is_no_cause(self, render: Lab) -> None:
-        """It has an error of its own, and the want of a GPU is none of its causes."""
+    def test_a_requested_cpu_is_no_cause(self, render: Lab) -> None:
+        """It has another error, which a missing GPU did not cause."""
         _, said = launch(
             render, "HIP is not usable\nscene: broken", "--frame", "1", "--device", "cpu", code=3
         )
@@ -141,14 +141,14 @@ class TestProof:
         _, said = launch(render, "HIP is not usable\nscene: broken", "--frame", "1", code=3)
         assert any("[no-gpu-detected]" in line for line in why(said))
 
-    def test_who_asked_for_no_work_is_told_of_none(self, render: Lab) -> None:
+    def test_without_gpu_work_nothing_is_expected(self, render: Lab) -> None:
         code, said = launch(render, "HIP is not usable", "--version")
         assert code == 0
         assert said.lstrip().startswith(
             "Render ended with exit code 0, but it found no GPU that it can use\n"
         )
 
-    def test_an_error_of_its_own_says_more(self, render: Lab) -> None:
+    def test_an_error_of_the_app_comes_first(self, render: Lab) -> None:
         code, said = launch(render, "no such file: scene", "--frame", "1", code=3)
         assert code == 3
         assert "Render ended with exit code 3" in said
@@ -157,12 +157,12 @@ class TestProof:
             and "rocenv verify" not in said.split("Render ended")[1]
         )
 
-    def test_other_programs_prove_nothing(self, render: Lab) -> None:
+    def test_other_programs_are_not_expected_to_use_the_gpu(self, render: Lab) -> None:
         done = render.run("launch", "sd", "--app", "render", "--", "echo", "--frame")
         assert done.stderr.decode().partition(".log\n")[2] == ""
 
-    def test_a_server_that_is_ended_by_ctrl_c(self, render: Lab) -> None:
-        """It has no other end, so what it printed before is all there is to go by."""
+    def test_a_server_ended_by_ctrl_c(self, render: Lab) -> None:
+        """A server has no other end, so its output decides."""
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
         terminal.end()
         (render.app / "render").write_text(
@@ -195,26 +195,26 @@ class TestOneCause:
         assert (finding["code"], finding["title"]) == ("vram-oom", rule.title.en)
         assert [each["text"] for each in finding["evidence"]] == ["error: no room for the scene"]
 
-    def test_each_cause_is_said_once(self, render: Lab) -> None:
-        """The output shows it by signs of the rule too, which know more of it."""
+    def test_each_cause_is_named_once(self, render: Lab) -> None:
+        """The rule also finds signs in the output."""
         text = "no room for the scene\ntorch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
         _, said = launch(render, text, "--frame", "1", code=1)
         assert sum("[vram-oom]" in line for line in why(said)) == 1
 
-    def test_a_line_that_shows_nothing_in_logs_of_others(self, render: Lab) -> None:
-        """`no room for the scene` is what one app says of its GPU memory; others say it of a disk."""
+    def test_a_failure_of_one_app_means_nothing_in_other_logs(self, render: Lab) -> None:
+        """One app prints `no room for the scene` about GPU memory, others about a disk."""
         log = render.app / "other.log"
         log.write_text("amdgpu: gfx1031\nrobocopy: no room for the scene on D\n")
         done = render.run("diagnose", str(log), "--json")
         assert (done.returncode, json.loads(done.stdout)["findings"]) == (1, [])
 
-    def test_what_is_true_of_any_program_counts_in_a_log_of_launch(self, render: Lab) -> None:
+    def test_generic_failures_count_in_logs_of_launch(self, render: Lab) -> None:
         done = render.run("launch", "sd", "--", "sh", "-c", "echo CUBLAS_STATUS_NOT_SUPPORTED; exit 1")
         assert "[zluda-unsupported-cuda-api]" in done.stderr.decode()
         assert [each["code"] for each in diagnosed(render)] == ["zluda-unsupported-cuda-api"]
 
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
-    def test_failures_of_the_data_repeat_no_rule(self, launcher: Any) -> None:
+    def test_failures_do_not_repeat_their_rule(self, launcher: Any) -> None:
         titles = {row.code: row.title.en for row in load().rule}
         for failure in launcher.failures:
             assert failure.means != titles.get(failure.code)
@@ -228,7 +228,7 @@ def diagnosed(lab: Lab, *more: str) -> list[Any]:
 
 
 class TestFallbacks:
-    def test_they_are_told_in_order_and_filled(self, render: Lab) -> None:
+    def test_they_are_filled_and_in_order(self, render: Lab) -> None:
         _, said = launch(render, "no room for the scene", "--frame", "1", code=1)
         told = todo(said)
         (first,) = [number for number, line in enumerate(told) if line.startswith("halve the textures: ")]
@@ -238,7 +238,14 @@ class TestFallbacks:
         assert told[first + 2] == "rocenv mem"
         assert not any("no matter here" in line for line in told)
 
-    def test_a_cause_that_only_the_output_shows_has_them_too(self, render: Lab) -> None:
+    def test_the_explanation_follows_the_language(self, render: Lab) -> None:
+        render.env["LC_ALL"] = "zh_CN.UTF-8"
+        _, said = launch(render, "no room for the scene", "--frame", "1", code=1)
+        assert re.search(r"^原因：.*\[vram-oom\]", said, re.MULTILINE)
+        assert "\n解决：把纹理减半：rocenv run sd -- " in said
+        assert "why: " not in said and "do: " not in said
+
+    def test_causes_found_in_the_output_have_fallbacks(self, render: Lab) -> None:
         text = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
         _, said = launch(render, text, "--frame", "1", code=1)
         assert any(line.startswith("halve the textures") for line in todo(said))
@@ -250,7 +257,7 @@ class TestFallbacks:
             ("zh", ("把纹理减半", "再换用 gfx1031 的内核")),
         ],
     )
-    def test_diagnose_tells_them_first(self, render: Lab, language: str, texts: tuple[str, ...]) -> None:
+    def test_diagnose_shows_them_first(self, render: Lab, language: str, texts: tuple[str, ...]) -> None:
         launch(render, "no room for the scene", "--frame", "1", code=1)
         (finding,) = diagnosed(render, "--lang", language)
         told, commands = finding["remedy"]["text"], finding["remedy"]["commands"]
@@ -301,9 +308,7 @@ class TestData:
             ),
         ],
     )
-    def test_a_profile_that_cannot_be_right_is_refused(
-        self, render: Lab, old: str, new: str, fault: str
-    ) -> None:
+    def test_an_impossible_profile_is_refused(self, render: Lab, old: str, new: str, fault: str) -> None:
         rows = render.root / "home" / "profiles" / "own.toml"
         assert old in ROW
         rows.write_text(ROW.replace(old, new, 1))
@@ -314,7 +319,7 @@ class TestData:
         assert "own.toml: launcher[0]" in said
         assert "Traceback" not in said
 
-    def test_signals_are_still_signals(self, render: Lab) -> None:
+    def test_a_crash_after_a_failure_is_still_named(self, render: Lab) -> None:
         (render.app / "render").write_text(
             f"{PYTHON}import os\nprint('no room for the scene', flush=True)\nos.abort()\n"
         )

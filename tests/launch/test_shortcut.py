@@ -1,4 +1,4 @@
-"""The file that a double-click starts an app by."""
+"""The batch file that starts an app on a double-click."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class TestText:
         ]
         assert b"chcp" not in text, "the code page is left alone where it does not matter"
 
-    def test_words_that_batch_would_take_apart(self) -> None:
+    def test_words_with_special_characters(self) -> None:
         text = shortcut_text(["C:\\Program Files\\p.exe", "a&b", "100%", "x^y!", "tail\\ \\"], "C:\\", {})
         assert '"C:\\Program Files\\p.exe" "a&b" "100%%" "x^y!" "tail\\ \\\\"' in text.decode()
 
-    def test_other_alphabets_are_utf8_and_the_code_page_is_put_back(self) -> None:
+    def test_other_alphabets_use_utf8_and_restore_the_code_page(self) -> None:
         lines = (
             shortcut_text(["p.exe"], "C:\\Bilder\u00fcbung\\\u6f22", {"ROCENV_HOME": "D:\\x"})
             .decode()
@@ -45,13 +45,13 @@ class TestText:
         assert 'set "ROCENV_HOME=D:\\x"' in lines
 
     @pytest.mark.parametrize("word", ['say "hi"', "two\nlines", "\x1b"])
-    def test_what_no_batch_file_can_carry(self, word: str) -> None:
+    def test_words_that_a_batch_file_cannot_pass_on(self, word: str) -> None:
         with pytest.raises(RocenvError, match="a batch file cannot pass on"):
             shortcut_text([word], "C:\\", {})
 
 
 class TestCommand:
-    def test_it_is_written_for_the_app(self, lab: Lab) -> None:
+    def test_it_starts_the_app(self, lab: Lab) -> None:
         lab.make_zluda()
         for name in ("launch.py", "installer.py"):
             (lab.app / name).write_text("print('never')")
@@ -66,8 +66,8 @@ class TestCommand:
         assert lab.run("launch", "sd", "--write-shortcut", "other folder").returncode == 0
         assert (lab.app / "other folder" / "sd.cmd").exists()
 
-    def test_words_mean_there_what_they_mean_here(self, lab: Lab) -> None:
-        """The app lies below the folder that the command is given in; its path is relative to that one."""
+    def test_relative_words_keep_their_meaning(self, lab: Lab) -> None:
+        """The app is in a subfolder, and the command has a relative path."""
         lab.make_zluda()
         (lab.app / "SD.Next").mkdir()
         for name in ("launch.py", "installer.py"):
@@ -78,14 +78,14 @@ class TestCommand:
         assert f'cd /d "{lab.app}"' in text
         assert "--app sdnext -- python SD.Next/launch.py\n" in text
 
-    def test_nobody_elses_file_is_overwritten(self, lab: Lab) -> None:
+    def test_other_files_are_not_overwritten(self, lab: Lab) -> None:
         lab.make_zluda()
         (lab.app / "sd.cmd").write_text("@echo mine")
         done = lab.run("launch", "sd", "--write-shortcut", ".", "--", "true")
         assert (done.returncode, (lab.app / "sd.cmd").read_text()) == (1, "@echo mine")
         assert b"rocenv did not write it" in done.stderr
 
-    def test_env_for_linux_has_none(self, lab: Lab) -> None:
+    def test_an_env_for_linux_is_refused(self, lab: Lab) -> None:
         lab.make(platform="linux")
         done = lab.run("launch", "sd", "--write-shortcut", "--", "true")
         assert (done.returncode, b"shortcuts are for Windows" in done.stderr) == (1, True)

@@ -1,4 +1,4 @@
-"""What is seen in an app's output."""
+"""What `launch` recognises in an app's output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILED = b"ZLUDA device failed to pass basic operation test: index=0"
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -39,7 +39,7 @@ def watch(told: list[str], clock: Clock) -> Watch:
 
 class TestFailures:
     @pytest.mark.parametrize("step", [1, 3, 7, 4096])
-    def test_in_whatever_pieces_they_come(self, watch: Watch, step: int) -> None:
+    def test_in_any_pieces(self, watch: Watch, step: int) -> None:
         text = b"x" * 5000 + FAILED + b"y" * 5000
         for start in range(0, len(text), step):
             watch.see(text[start : start + step])
@@ -47,7 +47,7 @@ class TestFailures:
             "ZLUDA device failed to pass basic operation test"
         ]
 
-    def test_through_colours_and_wrapped_lines(self, watch: Watch) -> None:
+    def test_with_colours_and_wrapped_lines(self, watch: Watch) -> None:
         watch.see(b"\x1b[33mZLUDA device failed to\x1b[0m\r\n   pass \x1b[1mbasic\x1b[0m operation test")
         assert len(watch.failures) == 1
 
@@ -57,11 +57,11 @@ class TestFailures:
             watch.see(b"line\n" * 200)
         assert len(watch.failures) == 1
 
-    def test_those_of_all_apps_too(self, watch: Watch) -> None:
+    def test_failures_of_all_apps_count(self, watch: Watch) -> None:
         watch.see(b"\nrocBLAS error: Cannot read rocblas/library/TensileLibrary.dat: No such file\n")
         assert watch.failures[0].code == "rocblas-tensile-missing-for-gfx"
 
-    def test_what_shows_the_gpu_at_work(self, watch: Watch) -> None:
+    def test_texts_that_show_the_gpu(self, watch: Watch) -> None:
         watch.see(b"INFO Engine: backend=Backend.DIFFUSERS compute=cpu device=cpu\n")
         assert not watch.on_gpu
         for piece in (b"INFO Engine: backend=Backend.DIFFUSERS \x1b[1mcompute", b"=ro", b"cm device=cuda"):
@@ -74,7 +74,7 @@ class TestFailures:
 
 
 class TestTail:
-    def test_lines_as_they_were_seen(self, watch: Watch) -> None:
+    def test_lines_as_the_user_saw_them(self, watch: Watch) -> None:
         watch.see(b"first\r\n\x1b[31mred\x1b[0m\r\n 10%\r 20%\r 30%\nna\xc3\xafve\n\xff\n")
         assert watch.tail == ("first", "red", " 30%", "na\u00efve", "\ufffd", "")
 
@@ -92,7 +92,7 @@ class TestSilence:
         (line,) = told
         assert "up to 30 minutes" in line
 
-    def test_its_own_message_is_no_progress(self, watch: Watch, told: list[str], clock: Clock) -> None:
+    def test_the_repeated_message_is_no_progress(self, watch: Watch, told: list[str], clock: Clock) -> None:
         for _ in range(4):
             watch.see(b"Compilation is in progress. Please wait...\n")
             clock.now += 30

@@ -207,7 +207,7 @@ def test_an_app_runs_with_the_torch_of_the_env(sd: Machine) -> None:
     argv = [sd.lane.lab.rocenv, "launch", "sd", "--", "webui.bat"]
     [done] = sd.lane.run(Step(argv, env=ENV, cwd=rf"{HOME}\an app"))
     assert done.code == 0, done.text
-    assert "so that the env's torch stays as it is: --skip-torch" in done.err
+    assert "added `--skip-torch` to keep the env's torch" in done.err
     assert "requirements: 1" in done.out
     assert "(constraint) torch==2.13.0+rocm10.0.0" in done.out
     assert "Torch: 2.13.0+rocm10.0.0" in done.out

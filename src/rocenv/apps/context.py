@@ -111,5 +111,5 @@ class LaunchContext:
         """Yield what the app's profile suggests for some causes, in its order."""
         for row in self.start.launcher.fallbacks:
             if row.code in codes:
-                text = row.zh if language == "zh" else row.text
-                yield self.filled(f"{text.rstrip('.。')}: {row.command}" if row.command else text)
+                text, colon = (row.zh, "：") if language == "zh" else (row.text, ": ")
+                yield self.filled(f"{text.rstrip('.。')}{colon}{row.command}" if row.command else text)

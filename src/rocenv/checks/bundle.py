@@ -57,8 +57,8 @@ class Attempt(Value, frozen=True, kw_only=True):
     answer: str | int | bool | None
 
 
-class Observed(Value, frozen=True, kw_only=True):
-    """What a check observed on the machine."""
+class BundledObservation(Value, frozen=True, kw_only=True):
+    """An `Observation` as a bundle has it."""
 
     check: str
     row: str
@@ -80,7 +80,7 @@ class Bundle(Value, frozen=True, kw_only=True):
     opened: dict[str, str] = field(default_factory=dict)
     reached: dict[str, str] = field(default_factory=dict)
     tried: tuple[Attempt, ...] = ()
-    observed: tuple[Observed, ...] = ()
+    observed: tuple[BundledObservation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def collect(
             for (what, about), answer in bundle_fields.allowed_attempts(answers).items()
         ),
         observed=tuple(
-            Observed(
+            BundledObservation(
                 check=check,
                 row=each.row,
                 values={name: redact(value) for name, value in each.values.items()},

@@ -26,7 +26,6 @@ _PCI = "/sys/bus/pci/devices"
 _PARAMETER = re.compile(r"(?:amd\w*|radeon|iommu|amd_iommu|intel_iommu|pcie?\w*|ttm|nomodeset)(?:[._=]|$)")
 _GPU_LIBRARY = re.compile(r"lib(?:amdhip64|hsa-runtime64|rocdxg|hiprtc|rocblas)\.so[.0-9]*")
 _ROCM_FOLDER = re.compile(r"rocm(?:-[0-9.]+)?")
-_WSL_PACKAGE = re.compile(r"^Package: (?:hsa|rocm|hip|amdgpu)[\w.+-]*$", re.MULTILINE)
 _GPU_LINE = re.compile(r"amdgpu|kfd|drm|AMD-Vi|DMAR")
 _LINUX_VERSION = re.compile(r"\bLinux version \S+")
 # A line of a healthy log: a pattern that matches it is not one of a fault.
@@ -73,6 +72,11 @@ _FAULTS = tuple(
 )
 
 
+def _vendor_lines(text: str) -> str:
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if _VENDOR_FOLDER.fullmatch(line))
+
+
 def _controllers(text: str) -> str:
     """Keep what identifies the model and the driver of display adapters."""
     try:
@@ -101,8 +105,8 @@ FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (rf"{_PCI}/[^/]+/uevent", _matches(r"^DRIVER=.*")),
     (r"/sys/module/amdgpu/version", _whole),
     (r"/(?:usr|opt/amdgpu)/share/libdrm/amdgpu\.ids", _whole),
-    (r"/etc/ld\.so\.conf(?:\.d/[\w.-]+)?", lambda text: _vendor_lines(text)),
-    (r"/var/lib/dpkg/status", lambda text: _matches(_WSL_PACKAGE.pattern)(text)),
+    (r"/etc/ld\.so\.conf(?:\.d/[\w.-]+)?", _vendor_lines),
+    (r"/var/lib/dpkg/status", _matches(r"^Package: (?:hsa|rocm|hip|amdgpu)[\w.+-]*$")),
     (r"/var/log/(?:dmesg|kern\.log)|/dev/kmsg", _log_lines),
     (r"/(?:windows|wsl)/video_controllers\.json", _controllers),
     (r"/windows/hipinfo\.txt", _matches(r"^(?!.*(?:uuid|serial)).*$")),
@@ -132,11 +136,6 @@ _VARIABLES: tuple[tuple[str, str], ...] = (
     (r"HIP_PATH(?:_[0-9]+)?|(?:ROCM|HIP)_(?:PATH|HOME)|HIP_DEVICE_LIB_PATH", _VENDOR_FOLDER.pattern),
 )
 _LISTS = ("PATH", "LD_LIBRARY_PATH")
-
-
-def _vendor_lines(text: str) -> str:
-    lines = (line.strip() for line in text.splitlines())
-    return "".join(f"{line}\n" for line in lines if _VENDOR_FOLDER.fullmatch(line))
 
 
 def allowed_files(answers: Answers) -> dict[str, str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.checks.databases import damaged_databases, set_aside
-from rocenv.checks.messages import message
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.system.files import storage_errors
@@ -25,10 +24,38 @@ if TYPE_CHECKING:
     from rocenv.findings import Finding
     from rocenv.prefix import Prefix
 
+_MESSAGES: Mapping[str, Mapping[Language, str]] = {
+    "repair": {
+        "en": "restore the files of env `{item}` from its record",
+        "zh": "按记录恢复环境 `{item}` 的文件",
+    },
+    "remove-incomplete": {
+        "en": "remove the incomplete env `{item}`",
+        "zh": "删除不完整的环境 `{item}`",
+    },
+    "miopen-database": {
+        "en": "rename the damaged database `{item}`, so that MIOpen creates a new one",
+        "zh": "将已损坏的数据库 `{item}` 改名，让 MIOpen 重新生成",
+    },
+    "ask": {"en": "{title}: {what}?", "zh": "{title}：要{what}吗？"},
+    "done": {"en": "Done: {what}", "zh": "已完成：{what}"},
+    "left": {"en": "Skipped: {what}", "zh": "未执行：{what}"},
+    "failed": {"en": "Failed to {what}: {why}", "zh": "失败：{what}：{why}"},
+    "gone": {"en": "Already fixed: {title}", "zh": "此项已无需处理：{title}"},
+    "nothing": {
+        "en": "None of these findings can be fixed automatically; follow the instructions above",
+        "zh": "发现的问题都不适合自动修复；请按上面的说明处理",
+    },
+    "no-terminal": {
+        "en": "Nothing was changed, because there is no terminal to ask you on; `--yes` accepts all fixes",
+        "zh": "没有终端可以向您提问，因此没有做任何改动；`--yes` 表示全部同意",
+    },
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """One kind of fix; `messages` has a sentence under its name."""
+    """One kind of fix; `_MESSAGES` has a sentence under its name."""
 
     items: Callable[[CheckContext], Iterable[str]]  # what it applies to
     apply: Callable[[str, CheckContext, Context], None]  # applies it to one of them
@@ -160,6 +187,11 @@ def _databases(checked: CheckContext) -> list[str]:
 def _set_aside(path: str, checked: CheckContext, _context: Context) -> None:
     if path in _databases(checked):  # still damaged
         set_aside(Path(path))
+
+
+def message(name: str, language: Language, /, **values: str) -> str:
+    """A message about fixes with its values filled in."""
+    return _MESSAGES[name][language].format(**values)
 
 
 FIXES: Mapping[str, Fix] = {

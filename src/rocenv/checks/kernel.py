@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.checks.context import CheckContext, Env
-    from rocenv.findings import Observed
+    from rocenv.findings import CheckResult
 
 # Sources: torvalds/linux:drivers/gpu/drm/amd/{amdkfd/kfd_device.c,amdkfd/kfd_device_queue_manager.c,
 # amdgpu/amdgpu_device.c,amdgpu/amdgpu_job.c,amdgpu/mes_v11_0.c}, drivers/iommu/{amd/iommu.c,intel/dmar.c}
@@ -51,7 +51,7 @@ _IO_FAULT = re.compile(
 _DRIVER = ("amdgpu", "kfd")  # names in the lines of AMD's driver
 
 
-def driver_apart(context: CheckContext) -> Observed:
+def driver_apart(context: CheckContext) -> CheckResult:
     """AMD did not test an env's ROCm with the loaded kernel driver."""
     # A version of three parts (6.10.5) is the module's own, and does not tell which ROCm it came with.
     version = context.host.driver.amdgpu
@@ -71,7 +71,7 @@ def driver_apart(context: CheckContext) -> Observed:
     return tuple(found)
 
 
-def kernel_too_old_for_env(context: CheckContext) -> Observed:
+def kernel_too_old_for_env(context: CheckContext) -> CheckResult:
     """The kernel, whose own driver is loaded, is older than all that an env's ROCm was tested on."""
     driver = context.host.driver
     if driver.amdgpu or driver.wsl or not driver.kernel:

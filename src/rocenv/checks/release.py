@@ -42,12 +42,15 @@ class _Release:
     def rocm(self) -> Component | None:
         return self.lock.part("rocm")
 
-    def observe(self, row: str, severity: str = "", create: str = "", **values: str) -> Observation:
+    def observe(
+        self, row: str, severity: str = "", create: str = "", build: str = "", **values: str
+    ) -> Observation:
         """Make an observation; `severity` "" = an error if the start is useless without the GPU."""
         title = self.launch.start.launcher.title
         common = {"app": title, "release": f"{title} {self.version}", "env": self.launch.start.prefix.name}
         severity = severity or ("error" if self.launch.start.is_gpu_work else "warning")
-        return Observation(row, common | values, severity=severity, commands={"create": create})
+        commands = {"create": create, "build": build}
+        return Observation(row, common | values, severity=severity, commands=commands)
 
     def another_env(self) -> dict[str, str]:
         """Find an env that fits this release, else a release that fits this env; values for a row."""
@@ -167,19 +170,17 @@ def _target(release: _Release) -> Iterator[Observation]:
     has_kernels = release.launch.start.has_kernels
     if not (has_kernels or (has_kernels is None and is_built)):
         targets = "" if is_built else ", ".join(row.targets)
-        observation = release.observe("app_without_kernels", "warning", target=target, targets=targets)
-        yield _with_build(observation, release, target)
+        values = {"target": target, "targets": targets, "build": _build_command(release, target)}
+        yield release.observe("app_without_kernels", "warning", **values)
 
 
-def _with_build(observation: Observation, release: _Release, target: str) -> Observation:
+def _build_command(release: _Release, target: str) -> str:
+    """The command that compiles an app's kernels; "" if there is no recipe."""
     app, program = release.launch.start.launcher.key, program_path(release.launch.start)
-    build = ""
-    if any(each.app == app for each in release.launch.matrix.kernel_recipe):
-        named = () if program is None else (f"--{app}", str(program))
-        build = shell_join("rocenv", "kernels", "build", app, *named, "--target", target)
-    return Observation(
-        observation.row, observation.values, severity=observation.severity, commands={"build": build}
-    )
+    if not any(each.app == app for each in release.launch.matrix.kernel_recipe):
+        return ""
+    named = () if program is None else (f"--{app}", str(program))
+    return shell_join("rocenv", "kernels", "build", app, *named, "--target", target)
 
 
 def _denoiser(release: _Release) -> Iterator[Observation]:

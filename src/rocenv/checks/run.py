@@ -107,7 +107,9 @@ def render_in(context: CheckContext, check: str, observation: Observation, langu
 
 def description(check: Check, context: CheckContext, language: Language) -> str:
     """What a check looks for, in one line."""
-    row = advice_row(context.matrix, check.title_row)
+    rows = [row for row in context.matrix.advice if check.name in row.found_by]
+    own = next((row for row in rows if row.name == check.name), None)
+    row = own or next((row for row in rows if row.about), rows[0])
     return str(getattr(row.about or row.title, language))
 
 

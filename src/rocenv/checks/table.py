@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocenv.checks.context import CheckContext
-    from rocenv.findings import Observed
+    from rocenv.findings import CheckResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,10 @@ class Check:
     """A check and where it applies; its name is that of the fault."""
 
     name: str
-    function: Callable[[CheckContext], Observed]
+    function: Callable[[CheckContext], CheckResult]
     platform: Literal["linux", "windows", "any"]
     is_slow: bool = False
     needs_env: bool = False  # examines the env in question, and is skipped without one
-    listed_as: str = ""  # the row that `doctor --list` shows; "" = the one of its name
-
-    @property
-    def title_row(self) -> str:
-        """The row that says what the check looks for."""
-        return self.listed_as or self.name
 
 
 CHECKS: tuple[Check, ...] = (
@@ -70,7 +64,7 @@ CHECKS: tuple[Check, ...] = (
     Check("kernel_too_old_for_env", kernel.kernel_too_old_for_env, "linux"),
     Check("igpu_first", devices.igpu_first, "linux"),
     Check("gpus_hidden", devices.gpus_hidden, "linux"),
-    Check("override_wrong", variables.override_wrong, "linux", listed_as="override_foreign"),
+    Check("override_wrong", variables.override_wrong, "linux"),
     Check("rocm_path_stale", variables.rocm_path_stale, "linux"),
     Check("rocm_paths_differ", variables.rocm_paths_differ, "linux"),
     Check("two_rocms", variables.two_rocms, "linux"),
@@ -93,17 +87,17 @@ CHECKS: tuple[Check, ...] = (
     Check("hip_path_differs", windows.hip_path_differs, "windows"),
     Check("vc_runtime_missing", windows_files.vc_runtime_missing, "windows"),
     Check("vc_runtime_old", windows_files.vc_runtime_old, "windows"),
-    Check("defender_took", windows_files.defender_took, "windows", listed_as="defender_took_of_env"),
+    Check("defender_took", windows_files.defender_took, "windows"),
     Check("defender_not_told", windows_files.defender_not_told, "windows"),
     Check("home_too_deep", windows_files.home_too_deep, "windows"),
     Check("home_in_cloud", windows_files.home_in_cloud, "windows"),
-    Check("other_zluda_on_path", windows_files.other_zluda_on_path, "any"),
+    Check("other_zluda_on_path", windows_files.other_zluda_on_path, "windows"),
     Check("zluda_in_system32", windows_files.zluda_in_system32, "windows"),
     Check("other_hip_on_path", windows_files.other_hip_on_path, "windows"),
     Check("app_torch_missing", app.app_torch_missing, "any"),
     Check("env_python_missing", env.env_python_missing, "any", needs_env=True),
     Check("app_missing", app.app_missing, "any"),
-    Check("env_unusable", env.env_unusable, "any", listed_as="env_incomplete"),
+    Check("env_unusable", env.env_unusable, "any"),
     Check("env_moved_home", env.env_moved_home, "any", needs_env=True),
     Check("env_shims_missing", env.env_shims_missing, "any", needs_env=True),
     Check("app_own_zluda", app.app_own_zluda, "any"),
@@ -113,9 +107,9 @@ CHECKS: tuple[Check, ...] = (
     Check("app_argument_missing", app.app_argument_missing, "any"),
     Check("app_settings_not_read", app.app_settings_not_read, "any"),
     Check("app_shims_elsewhere", app.app_shims_elsewhere, "any"),
-    Check("app_release_unfit", release.app_release_unfit, "any", listed_as="app_runtime_mismatch"),
-    Check("app_without_gpu", arguments.app_without_gpu, "any", listed_as="app_lists_no_gpu"),
-    Check("app_device_named", arguments.app_device_named, "any", listed_as="app_device_unlisted"),
+    Check("app_release_unfit", release.app_release_unfit, "any"),
+    Check("app_without_gpu", arguments.app_without_gpu, "any"),
+    Check("app_device_named", arguments.app_device_named, "any"),
     Check("app_not_held", arguments.app_not_held, "any"),
     Check("app_option_missing", arguments.app_option_missing, "any"),
     Check("app_blas_fails", arguments.app_blas_fails, "any"),

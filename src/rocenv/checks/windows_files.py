@@ -136,7 +136,7 @@ def other_zluda_on_path(context: CheckContext) -> Observation | None:
     """PATH has another ZLUDA or CUDA's libraries; in `launch`, before those of the env."""
     if context.launch is not None:
         return _before_the_env(context)
-    if context.platform != "windows" or not _has_zluda(context):
+    if not _has_zluda(context):
         return None
     wanted = {_CUDA_DRIVER} | {
         file.stands_for.lower() for row in context.matrix.shim_map for file in row.files

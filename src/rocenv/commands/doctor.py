@@ -42,6 +42,18 @@ _MESSAGES: Mapping[str, tuple[str, str]] = {
     "running": ("Running the check {name}", "正在运行检查项 {name}"),
     "no name": ("NAME is empty", "NAME 为空"),
     "needs": ("{one} works only with {other}", "{one} 只能与 {other} 一起使用"),
+    "collected": (
+        "Wrote `{file}` ({size}): what the checks need to know about the GPUs, the kernel and the drivers, "
+        "and what they found. It has no user names, host names or serial numbers, and none of your folders",
+        "已写入 `{file}`（{size}）：检查所需的 GPU、内核和驱动信息，以及检查结果；"
+        "不含用户名、主机名、序列号，也不含您的文件夹",
+    ),
+    "variables": ("Environment variables in it: {names}", "其中的环境变量：{names}"),
+    "look": (
+        "It is plain text. Read it before you send it: {command}",
+        "它是纯文本，发送之前请先查看：{command}",
+    ),
+    "examine": ("The recipient runs: {command}", "收到的人运行：{command}"),
     "alone": ("{one} and {other} cannot be used together", "{one} 和 {other} 不能同时使用"),
 }
 
@@ -185,14 +197,12 @@ def _with_bundle(
 
 def _about_bundle(file: Path, bundle: Bundle, language: Language) -> Iterator[str]:
     """Tell the user what is in a bundle, how to read it, and what the recipient does with it."""
-    from rocenv.checks.messages import message
-
     name = shell_join(str(file))
-    yield message("collected", language, file=str(file), size=size_text(file.stat().st_size))
+    yield _message("collected", language, file=str(file), size=size_text(file.stat().st_size))
     if bundle.variables:
-        yield message("variables", language, names=", ".join(bundle.variables))
-    yield message("look", language, command=f"more {name}" if WINDOWS else f"less {name}")
-    yield message("examine", language, command=f"rocenv doctor --from {name}")
+        yield _message("variables", language, names=", ".join(bundle.variables))
+    yield _message("look", language, command=f"more {name}" if WINDOWS else f"less {name}")
+    yield _message("examine", language, command=f"rocenv doctor --from {name}")
 
 
 def _fix(

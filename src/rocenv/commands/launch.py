@@ -16,7 +16,7 @@ from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rocenv.core.language import Language
     from rocenv.findings import Finding
 
+_COLONS: Mapping[Language, str] = {"en": ": ", "zh": "："}
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 # The options that may follow NAME, and whether each needs a value.
@@ -124,16 +125,16 @@ def _check(launch: LaunchContext, context: Context, language: Language) -> list[
         if finding is not worst:
             _report(finding, language)
     if worst is not None:
-        raise PrefixError(_sentence(worst, language), hints=tuple(_hints(worst)), code=worst.code)
+        raise PrefixError(_sentence(worst, language), hints=tuple(_hints(worst, language)), code=worst.code)
     for line in launch.start.notes:
         note(line)
     return findings
 
 
 def _report(finding: Finding, language: Language) -> None:
-    heading = f"{label(finding.severity, language)}: "
+    heading = label(finding.severity, language) + _COLONS[language]
     click.echo(colour(heading, _COLOURS[finding.severity], err=True), err=True, nl=False)
-    hints = (f"hint: {hint}" for hint in _hints(finding))
+    hints = (f"hint: {hint}" for hint in _hints(finding, language))
     note("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
 
 
@@ -143,11 +144,11 @@ def _sentence(finding: Finding, language: Language) -> str:
     return f"{finding.title}{full_stop}{finding.detail}"
 
 
-def _hints(finding: Finding) -> Iterator[str]:
+def _hints(finding: Finding, language: Language) -> Iterator[str]:
     """What to do, each step with its commands."""
     for step in finding.steps:
         commands = ", ".join(f"`{command}`" for command in step.commands)
-        yield f"{step.text.rstrip('.。')}: {commands}" if commands else step.text
+        yield step.text.rstrip(".。") + _COLONS[language] + commands if commands else step.text
 
 
 def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language) -> int:
@@ -163,7 +164,8 @@ def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language)
     lines = [f"{each.severity}: {each.title}" for each in findings]
     code, explanation = run(launch, lines, last.level if last else "", report, language)
     if explanation is not None:
-        report("\n" + "\n".join(explanation.lines()))
+        labels = [f"{label(each, language)}：" for each in ("why", "do")] if language == "zh" else []
+        report("\n" + "\n".join(explanation.lines(*labels)))
     return code
 
 

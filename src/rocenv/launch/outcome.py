@@ -123,9 +123,9 @@ class Explanation:
     why: tuple[str, ...]
     todo: tuple[str, ...]
 
-    def lines(self) -> list[str]:
+    def lines(self, why: str = "why: ", todo: str = "do:  ") -> list[str]:
         """All lines, with labels."""
-        parts = [("", self.happened), ("why: ", self.why), ("do:  ", self.todo)]
+        parts = [("", self.happened), (why, self.why), (todo, self.todo)]
         return [f"{label}{text}" for label, texts in parts for text in texts]
 
 
