@@ -29,7 +29,7 @@ from rocenv.core.lock import lock_text, read_lock
 from rocenv.core.model import Artifact
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
-from rocenv.diagnose.report import told
+from rocenv.diagnose.report import report
 from rocenv.home import Home
 from rocenv.host.windows import found_on_windows
 from rocenv.install.archive import unpack_archive
@@ -392,7 +392,7 @@ def read_log(data: bytes, _folder: Path) -> None:
     for finding in diagnose_bytes(data, matrix()).findings:
         assert all(each.text.isprintable() for each in finding.evidence)
         for language in LANGUAGES:
-            told(finding, matrix(), language)
+            report(finding, matrix(), language)
 
 
 def log_seeds() -> list[bytes]:

@@ -48,7 +48,7 @@ from rocenv.data.releases import (
     TorchSwitch,
     ZludaBuild,
 )
-from rocenv.data.rules import Advice, Clue, FirstKernel, Gauge, Rule
+from rocenv.data.rules import Advice, Extractor, FirstKernel, Gauge, Rule
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class Matrix:
     never_together: tuple[NeverTogether, ...] = ()
     reclaim: tuple[Reclaim, ...] = ()
     rule: tuple[Rule, ...] = ()
-    clue: tuple[Clue, ...] = ()
+    extractor: tuple[Extractor, ...] = ()
     advice: tuple[Advice, ...] = ()
     gauge: tuple[Gauge, ...] = ()
     first_kernel: tuple[FirstKernel, ...] = ()

@@ -1,11 +1,11 @@
-"""Texts and commands filled with what a log says, which anybody may have written."""
+"""Texts and commands with values from a log, which anyone may have written."""
 
 from __future__ import annotations
 
 import pytest
 
 from rocenv.data.rules import Remedy, Text
-from rocenv.diagnose.telling import filled, steps
+from rocenv.diagnose.texts import filled, steps
 
 
 def both(text: str) -> Text:
@@ -22,7 +22,7 @@ def both(text: str) -> Text:
         ("{gfx} and {gpu|that}", "gfx1031 and that"),
     ],
 )
-def test_places(text: str, expected: str | None) -> None:
+def test_placeholders(text: str, expected: str | None) -> None:
     assert filled(both(text), {"gfx": "gfx1031"}, "en") == expected
 
 
@@ -34,13 +34,13 @@ def test_each_language_has_its_own_text() -> None:
 @pytest.mark.parametrize(
     "value", ["x; rm -rf ~", "$(id)", "`id`", "a b", "x' y", 'x"y', "a\nb", "%PATH%", "x&y", "a|b"]
 )
-def test_no_words_of_a_log_get_into_a_command(value: str) -> None:
+def test_commands_contain_plain_words_only(value: str) -> None:
     rows = [Remedy(text=both("do it with {thing}"), commands=("run {thing}", "run plainly"))]
     (step,) = steps(rows, {}, {"thing": value}, "en")
     assert (step.text, step.commands) == (f"do it with {value}", ("run plainly",))
 
 
-def test_only_what_holds_is_told_and_each_command_once() -> None:
+def test_only_applicable_steps_and_each_command_once() -> None:
     rows = [
         Remedy(text=both("a"), commands=("x", "y"), when={"gfx": "gfx900"}),
         Remedy(text=both("b"), commands=("y", "z")),
