@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from rocenv.data.apps import AppBuild, AppPackages, AppProgram, AppRelease, Compiler, Launcher
-from rocenv.data.knobs import Knob, NeverTogether, Reclaim
 from rocenv.data.knowledge import (
     DisplayDriver,
     DriverPair,
@@ -49,6 +48,7 @@ from rocenv.data.releases import (
     ZludaBuild,
 )
 from rocenv.data.rules import Advice, Extractor, FirstKernel, Gauge, Rule
+from rocenv.data.settings import NeverTogether, Reclaim, Setting
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class Matrix:
     kernel_source: tuple[KernelSource, ...] = ()
     kernel_recipe: tuple[KernelRecipe, ...] = ()
     code_objects: tuple[CodeObjects, ...] = ()
-    knob: tuple[Knob, ...] = ()
+    setting: tuple[Setting, ...] = ()
     never_together: tuple[NeverTogether, ...] = ()
     reclaim: tuple[Reclaim, ...] = ()
     rule: tuple[Rule, ...] = ()
