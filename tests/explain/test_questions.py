@@ -206,7 +206,7 @@ class TestParts:
     def test_exit_code(self, read: Read) -> None:
         text = read("0xc0000005")
         assert text.startswith(
-            "0xC0000005 (access violation) The program ended because it read or wrote memory"
+            "0xC0000005 (access violation) The program ended because it accessed memory"
         )
         assert "rocenv explain sdnext-3414" in text
 
