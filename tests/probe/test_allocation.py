@@ -67,9 +67,9 @@ class TestBlocks:
             (
                 "memset.large=error:719",
                 "failed",
-                "hipMemset answered 719 hipErrorLaunchFailure as it was used",
+                "hipMemset returned 719 hipErrorLaunchFailure as it was used",
             ),
-            ("upload.large=error:1", "failed", "hipMemcpy answered 1"),
+            ("upload.large=error:1", "failed", "hipMemcpy returned 1"),
             ("free.large=error:17", "failed", "as it was to be given back"),
             ("free.large=leak", "failed", "is not free again"),
             ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),
