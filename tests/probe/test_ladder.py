@@ -53,7 +53,7 @@ ENDS = [
 # Return values of the fakes, the rung that uses them, and its report.
 ANSWERS = [
     ("version=wrong", "version", "failed", "hip reports version 4.3.0, expected 5.7"),
-    ("blasversion=wrong", "version", "failed", "rocblas says it is 1.0.0, expected 3.1"),
+    ("blasversion=wrong", "version", "failed", "rocblas reports version 1.0.0, expected 3.1"),
     ("version=error:999", "version", "failed", "hipRuntimeGetVersion returned 999 hipErrorUnknown"),
     (
         "compile=error:6",
