@@ -256,7 +256,7 @@ class TestJson:
         assert "--target gfx1100" in done.stderr
 
     def test_origin_of_the_target_is_reported(self, mini: Mini) -> None:
-        assert "target gfx1100: named by ROCENV_TARGET" in mini.run("resolve", "--rocm", "5.7").stderr
+        assert "target gfx1100: set by ROCENV_TARGET" in mini.run("resolve", "--rocm", "5.7").stderr
 
 
 class TestBugs:
@@ -643,4 +643,4 @@ class TestHousekeeping:
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()
         done = demo.run("verify", "demo", "--upto", "files")
         assert done.returncode == 0
-        assert "could not keep the result" in done.stderr
+        assert "could not save the result" in done.stderr

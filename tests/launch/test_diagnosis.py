@@ -84,7 +84,7 @@ class TestEnds:
             (signal.SIGABRT, "it called abort()"),
             (signal.SIGKILL, "memory runs out"),
             (signal.SIGILL, "instruction"),
-            (signal.SIGBUS, "removed or cut short"),
+            (signal.SIGBUS, "removed or truncated"),
         ],
     )
     def test_signals(self, lab: Lab, number: signal.Signals, told: str) -> None:

@@ -148,7 +148,7 @@ class TestApps:
     def test_missing_program(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "no-such-program")
-        assert (done.returncode, b"there is no command `no-such-program`" in done.stderr) == (127, True)
+        assert (done.returncode, b"command `no-such-program` not found" in done.stderr) == (127, True)
 
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
     def test_profiles_of_the_data_are_sound(self, launcher) -> None:  # type: ignore[no-untyped-def]

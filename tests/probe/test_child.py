@@ -34,7 +34,7 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
         (f"echo '{GOOD}'; exit 3", "crashed", "ended without an answer: exit code 3"),
         (f"echo '{GOOD}'; kill -SEGV $$", "crashed", "crashed: SIGSEGV"),
         ("kill -KILL $$", "crashed", "crashed: SIGKILL"),
-        ("echo 'error loading libz.so' >&2; exit 127", "crashed", "it said: error loading"),
+        ("echo 'error loading libz.so' >&2; exit 127", "crashed", "last output: error loading"),
         ("sleep 60", "timeout", "no answer within 1 s"),
         ("exec 0<&-; exec 1>&-; sleep 60", "timeout", "no answer within 1 s"),
     ],

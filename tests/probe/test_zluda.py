@@ -46,21 +46,21 @@ ENDS = [
 
 # Return values of the fakes, the rung that uses them, and its report.
 ANSWERS = [
-    ("cuversion=wrong", "version", "failed", "nvcuda says it is 9.0, expected 12.2"),
-    ("version=wrong", "version", "failed", "hip says it is 4.3.0, expected 5.7"),
-    ("cuinit=error:999", "device", "failed", "cuInit answered 999 CUDA_ERROR_UNKNOWN"),
-    ("cuname=wrong", "device", "failed", "without [ZLUDA]"),
-    ("cucontext=error:2", "device", "failed", "cuDevicePrimaryCtxRetain answered 2 CUDA_ERROR_OUT_OF_MEMORY"),
-    ("cuinit=error:100", "device", "failed", "(gfx1100), but ZLUDA does not (cuInit answered 100"),
+    ("cuversion=wrong", "version", "failed", "nvcuda reports version 9.0, expected 12.2"),
+    ("version=wrong", "version", "failed", "hip reports version 4.3.0, expected 5.7"),
+    ("cuinit=error:999", "device", "failed", "cuInit returned 999 CUDA_ERROR_UNKNOWN"),
+    ("cuname=wrong", "device", "failed", "lacks [ZLUDA]"),
+    ("cucontext=error:2", "device", "failed", "cuDevicePrimaryCtxRetain returned 2 CUDA_ERROR_OUT_OF_MEMORY"),
+    ("cuinit=error:100", "device", "failed", "(gfx1100), but ZLUDA does not (cuInit returned 100"),
     ("cucount=wrong", "device", "failed", "ZLUDA does not (cuDeviceGetCount found no devices)"),
     ("props=wrong", "device", "failed", "(gfx803), but the set is for gfx1100"),
-    ("cumalloc=oom:1000000", "memory", "failed", "cuMemAlloc_v2 of 16777216 bytes answered 2"),
-    ("cudownload=wrong1", "memory", "failed", "1 of 4096 bytes came back changed"),
-    ("cumeminfo=error:1", "memory", "failed", "cuMemGetInfo_v2 answered 1 CUDA_ERROR_INVALID_VALUE"),
-    ("cumodule=error:218", "gemm", "failed", "cuModuleLoadData answered 218 CUDA_ERROR_INVALID_PTX"),
+    ("cumalloc=oom:1000000", "memory", "failed", "cuMemAlloc_v2 of 16777216 bytes returned 2"),
+    ("cudownload=wrong1", "memory", "failed", "1 of 4096 bytes came back wrong"),
+    ("cumeminfo=error:1", "memory", "failed", "cuMemGetInfo_v2 returned 1 CUDA_ERROR_INVALID_VALUE"),
+    ("cumodule=error:218", "gemm", "failed", "cuModuleLoadData returned 218 CUDA_ERROR_INVALID_PTX"),
     ("cugemm=wrong1", "gemm", "failed", "1 of 16384 elements are wrong"),
     ("cugemm=unwritten", "gemm", "failed", "16384 of 16384 elements were never written"),
-    ("cublascreate=error:14", "blas", "failed", "cublasCreate_v2 answered 14"),
+    ("cublascreate=error:14", "blas", "failed", "cublasCreate_v2 returned 14"),
     ("cublassgemm=nan", "blas", "failed", "float32 with seed 20: 1 of 16384 elements are wrong"),
     ("cublasgemmex=wrong1", "blas", "failed", "float16 with seed 20: 1 of 16384 elements are wrong"),
     ("cumalloc=oom:200000", "blas", "passed", "no rate (no memory for 256x256)"),
@@ -88,7 +88,7 @@ def test_every_wrong_result_is_detected(cuda_rig: Rig) -> None:
 def test_without_a_gpu_for_hip_there_is_no_gpu(cuda_rig: Rig) -> None:
     results = cuda_rig.walk(ROCENV_STANDIN_DEVICES="0")
     assert (results["device"].status, results["device"].no_device) == ("skipped", True)
-    assert "no GPU here: cuInit answered 100 CUDA_ERROR_NO_DEVICE" in results["device"].detail
+    assert "no GPU here: cuInit returned 100 CUDA_ERROR_NO_DEVICE" in results["device"].detail
     assert all(results[rung].no_device for rung in ("memory", "gemm", "blas"))
 
 
@@ -99,12 +99,14 @@ def test_another_first_gpu_is_named_with_the_remedy(cuda_rig: Rig, visible: str,
     result = cuda_rig.rung("device", **two, HIP_VISIBLE_DEVICES=visible)
     assert result.status == "failed"
     assert "(gfx1036), but the set is for gfx1100, which " in result.detail
-    assert f"with HIP_VISIBLE_DEVICES={number} programs see that one" in result.detail
+    assert f"with HIP_VISIBLE_DEVICES={number}, programs see that one" in result.detail
 
 
 def test_both_versions_that_are_wrong_are_named(cuda_rig: Rig) -> None:
     result = cuda_rig.rung("version", ROCENV_STANDIN_FAIL="version=wrong,cuversion=wrong")
-    assert "hip says it is 4.3.0, expected 5.7; nvcuda says it is 9.0, expected 12.2" in result.detail
+    assert (
+        "hip reports version 4.3.0, expected 5.7; nvcuda reports version 9.0, expected 12.2" in result.detail
+    )
 
 
 def test_nvidias_own_libraries_have_no_target(cuda_rig: Rig) -> None:

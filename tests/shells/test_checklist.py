@@ -437,7 +437,7 @@ def test_a_missing_or_moved_env_is_refused(work: Work) -> None:
             work.dump("after"),
         )
         assert "status" in outcome.stdout and "status 0" not in outcome.stdout, outcome
-        assert "there is no env at" in outcome.stderr
+        assert "no longer exists" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
 
 

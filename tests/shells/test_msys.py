@@ -157,7 +157,7 @@ def test_a_missing_env_is_refused_without_changes(lab: Lab) -> None:
     enter = lab.env("a")
     (lab.folder / "drives/c/Users/me/a/.rocenv/record.json").unlink()
     done, dumps = lab.run("dump before", enter, "echo status $?", "dump after", "set")
-    assert "status 1" in done.stdout and "there is no env at" in done.stderr
+    assert "status 1" in done.stdout and "no longer exists" in done.stderr
     assert dumps["after"] == dumps["before"]
     assert "rocenv_" not in done.stdout.lower().replace(str(lab.folder).lower(), "")
 

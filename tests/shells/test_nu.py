@@ -75,7 +75,7 @@ def test_as_a_module_or_an_overlay_it_is_refused(nushell: Work) -> None:
     for code in (f"use {script}", f"overlay use {script}"):
         outcome = nushell.run(code, nushell.dump("active"))
         assert outcome.status != 0 and not outcome.dumps
-        assert "This file is to be sourced" in outcome.stderr
+        assert "Use `source` with this file" in outcome.stderr
 
 
 @pytest.mark.parametrize("prompt", ["{|| 'mine' }", "'mine'"])

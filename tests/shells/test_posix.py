@@ -76,7 +76,7 @@ def test_unsettable_variables_are_refused_before_any_change(tmp_path: Path, shel
     outcome = work.run(
         code, work.dump("before"), work.enter(work.env()), work.driver.say_status(), work.dump("after"), "set"
     )
-    assert "nothing is changed: HIP_PATH" in outcome.stderr
+    assert "in this shell: HIP_PATH" in outcome.stderr
     assert_nothing_happened(outcome)
 
 

@@ -92,4 +92,4 @@ def test_who_may_read_a_home_takes_what_its_owner_wrote(tmp_path: Path) -> None:
 
     assert read().stdout == "b'one'\n", read().stderr
     (home / "cache" / "x").chmod(0o666)
-    assert "is not as this rocenv home wrote it" in read().stderr
+    assert "was not written by this rocenv home" in read().stderr

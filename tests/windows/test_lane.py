@@ -192,7 +192,7 @@ class TestFailures:
         [
             ("load.nvcuda=segv", "load", "crashed", "0xC0000005"),
             ("cugemm=segv", "gemm", "crashed", "0xC0000005"),
-            ("cuversion=wrong", "version", "failed", "resolved was 12.2"),
+            ("cuversion=wrong", "version", "failed", "expected 12.2"),
             ("cublassgemm=wrong1", "blas", "failed", "elements are wrong"),
         ],
     )

@@ -209,7 +209,7 @@ def open_device(session: Session) -> str:
         if not shown.endswith(_ZLUDA):
             raise Failure(f"nvcuda is not ZLUDA's: its device name `{shown}` lacks {_ZLUDA}")
         _require_target(session, driver, device)
-    target = session.task.target if zluda else "target unknown without HIP"
+    target = session.task.target if zluda else "target not compared without HIP"
     context = ctypes.c_void_p()
     driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     driver.call("cuCtxSetCurrent", context)

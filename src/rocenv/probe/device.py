@@ -77,7 +77,7 @@ def count_devices(
     for call, argument in ((start, 0), (count, ctypes.byref(found))):
         status = library.status_of(call, argument)
         if status in none:
-            raise NoDevice(why_none(f"{call} answered {status} {library.status_name(status)}".rstrip()))
+            raise NoDevice(why_none(f"{call} returned {status} {library.status_name(status)}".rstrip()))
         library.check(call, status)
     if found.value < 1:
         raise NoDevice(why_none(f"{count} found no devices"))
