@@ -276,8 +276,8 @@ class TestAFolderOfAnything:
             (logs / name).write_bytes(b"\x7fELF\2\1\1" + b"\0" * 57 + "\0".join(words).encode() + NO_KERNELS)
         done = diagnose(logs.parent / "home", str(logs))
         assert (done.returncode, done.stdout) == (1, b"")
-        assert b"skipped 2: `liba.so`" in done.stderr
-        assert b"nothing to read" in done.stderr
+        assert b"skipped 2 without text: `liba.so`" in done.stderr
+        assert b"is empty" in done.stderr
 
     def test_pipes_are_not_read(self, logs: Path) -> None:
         os.mkfifo(logs / "pipe.log")
@@ -296,7 +296,7 @@ class TestAFolderOfAnything:
         """Unreadable even for root: the start of a process's memory."""
         for name in ("a.log", "b.log", "c.log"):
             (logs / name).symlink_to("/proc/self/mem")
-        assert "skipped 3: cannot open `a.log`" in self.only_the_log(logs)
+        assert "skipped 3 unreadable: `a.log`" in self.only_the_log(logs)
 
     def test_1500_nested_folders_are_cut_short_with_a_note(self, logs: Path) -> None:
         """Deeper than paths can be long, so each is created from within the other."""

@@ -67,9 +67,9 @@ class TestBlocks:
             (
                 "memset.large=error:719",
                 "failed",
-                "hipMemset answered 719 hipErrorLaunchFailure while the block was used",
+                "hipMemset returned 719 hipErrorLaunchFailure while the block was used",
             ),
-            ("upload.large=error:1", "failed", "hipMemcpy answered 1"),
+            ("upload.large=error:1", "failed", "hipMemcpy returned 1"),
             ("free.large=error:17", "failed", "when the block was freed"),
             ("free.large=leak", "failed", "is still in use"),
             ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),

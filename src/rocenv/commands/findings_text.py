@@ -1,4 +1,4 @@
-"""Render findings in English and Chinese, for `diagnose` and `doctor`."""
+"""Labels and layout of findings in English and Chinese, for `diagnose`, `doctor` and `launch`."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "more": ("more", "详情"),
     "line": ("line {where}", "第 {where} 行"),
     "times": ("{count} times", "共 {count} 次"),
-    "sure": ("{percent} % sure", "把握 {percent} %"),
-    "unsure": ("a guess, {percent} % sure", "推测，把握 {percent} %"),
-    "empty": ("there is nothing to read in {log}", "{log} 里没有内容"),
+    "sure": ("confidence {percent} %", "把握 {percent} %"),
+    "unsure": ("a guess, confidence {percent} %", "推测，把握 {percent} %"),
+    "empty": ("{log} is empty", "{log} 里没有内容"),
     "nothing": (
         "found no known GPU problem in the {lines} lines of {log}; `rocenv doctor` checks this machine",
         "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
     ),
     "typed": (
-        "reading the log from the keyboard; finish with Ctrl-D (on Windows: Ctrl-Z, Enter)",
+        "reading the log from the keyboard; end it with Ctrl-D (on Windows Ctrl-Z, then Enter)",
         "正在从键盘读取日志；按 Ctrl-D 结束（Windows 上按 Ctrl-Z 再回车）",
     ),
-    "unreadable": ("skipped {count}: cannot open {path}", "有 {count} 项未读取：{path} 无法打开"),
-    "binary": ("skipped {count}: {path} is not text", "有 {count} 个文件未读取：{path} 不是文本"),
+    "unreadable": ("skipped {count} unreadable: {path}", "有 {count} 项未读取：{path} 无法打开"),
+    "binary": ("skipped {count} without text: {path}", "有 {count} 个文件未读取：{path} 不是文本"),
     "too many": (
         "the folder is too large to read completely; skipped everything from {path} on",
         "文件夹内容太多，没有全部读取：从 {path} 开始的部分未读",
@@ -56,14 +56,14 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
     metavar="LANG",
     type=click.Choice(LANGUAGES),
     default=None,
-    help="en or zh. Default: the language of your locale.",
+    help="en or zh; without it, the language of your locale.",
 )
 
 
 def output_language(option: str | None) -> Language:
-    """Choose the language of the output, and make sure that stdout has its characters.
+    """Choose the language, and make standard output able to encode it.
 
-    On Windows a pipe only has the characters of the system's own language.
+    On Windows, a pipe has only the characters of the system's language by default.
     """
     language = chosen(option)
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
@@ -75,24 +75,24 @@ def output_language(option: str | None) -> Language:
 
 
 def label(name: str, language: Language) -> str:
-    """Translate a label."""
+    """Look up a label."""
     return LABELS[name][LANGUAGES.index(language)]
 
 
 def sentences(steps: Iterable[Step], language: Language) -> str:
-    """Join the steps of a remedy into one text."""
+    """Join the texts of steps."""
     return ("" if language == "zh" else " ").join(step.text for step in steps)
 
 
 def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
-    """Yield the steps of a remedy with their commands, unwrapped so that people can paste them."""
-    for number, step in enumerate(steps):
-        yield from paragraphs(label("do", language) if number == 0 else "", (step.text,))
+    """Yield the lines of steps; commands are never wrapped, so that they can be pasted."""
+    for place, step in enumerate(steps):
+        yield from paragraphs(label("do", language) if not place else "", (step.text,))
         yield from (f"            {command}" for command in step.commands)
 
 
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts after a heading, wrapped to the terminal."""
+    """Yield texts under a heading, wrapped to the terminal."""
     first = " " * _INDENT + (f"{heading}:" if heading else "")
     then = " " * max(_INDENT + 7, columns_of(first) + 1)
     first += " " * (len(then) - columns_of(first))
