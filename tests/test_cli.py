@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 GOLDEN = Path(__file__).parent / "ui"
-SUBCOMMANDS = ("config get", "config set", "config unset", "config path", "cache clear")
+MEM = ("mem show", "mem watch", "mem probe", "mem model", "mem settings")
+SUBCOMMANDS = ("config get", "config set", "config unset", "config path", "cache clear", *MEM)
 
 
 def pool_path(mini: Mini, name: str) -> str:

@@ -35,7 +35,7 @@ from rocenv.data.load import load
 from rocenv.data.releases import RocmSet, RocmWheels, TorchSet
 from rocenv.resolve import resolve
 from rocenv.sources import source_of
-from rocenv.sources.lock_review import Review, compared, known_places, places_of_pip
+from rocenv.sources.lock_review import Review, compared, known_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 MATRIX = load()
-[(FILES, _)] = places_of_pip()
-PLACES = (*known_places(MATRIX), *places_of_pip())
+PLACES = tuple(known_places(MATRIX))
 SHA256 = "0" * 64
 
 
@@ -115,7 +114,6 @@ def with_file(part: Component, candidate: Candidate) -> Component:
     elif part.kind == "torch" and isinstance(torch, TorchSet):
         urls = [f"{torch.index.rstrip('/')}/{name}" for name in ("torch-1%2Brocm6.whl", "numpy/x.whl")]
         urls += [f"{torch.index.rstrip('/').rpartition('/')[0]}/x.whl"]
-        urls += [f"{FILES}/packages/ab/cd/numpy-1-py3-none-any.whl"]
     return replace(part, artifacts=(*part.artifacts, *map(file_at, urls)))
 
 
@@ -163,7 +161,6 @@ def test_no_lock_of_the_shipped_data_is_a_reason_to_ask() -> None:
         "https://download.pytorch.org/whl/x-1-py3-none-any.whl",
         "https://download.pytorch.org/whl/rocm6.2/torch-2.5.1%2Brocm6.2-cp311-cp311-linux_x86_64.whl",
         "https://download-r2.pytorch.org/whl/rocm6.4/torch-2.9.0%2Brocm6.4-cp312-cp312-linux_x86_64.whl",
-        f"{FILES}/packages/ab/cd/numpy-1-py3-none-any.whl",
         "debian:pool/main/x.deb",
         "http://a.mirror.debian.org/debian/pool/main/x.deb",
         "http://ftp.de.debian.org/debian/pool/main/x.deb",
@@ -380,14 +377,6 @@ def test_a_host_that_the_user_has_set_as_a_mirror_is_known(mini: Mini) -> None:
     place = "https://corp.invalid/all/"
     assert mini.run("config", "set", "mirrors.https://elsewhere.invalid/", place).returncode == 0
     assert mini.run("create", "two", "--from", str(lock), "--no-verify").returncode == 0
-
-
-def test_the_index_of_packages_that_this_machine_uses_is_known(mini: Mini) -> None:
-    lock = write(mini, host="https://corp.invalid/files")
-    done = mini.run(
-        "create", "two", "--from", str(lock), "--no-verify", PIP_INDEX_URL="https://corp.invalid/simple"
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_variables_are_shown_or_refused(mini: Mini) -> None:

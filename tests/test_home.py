@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import struct
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,10 +16,12 @@ from rocenv import config
 from rocenv.context import Context
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.home import Home
-from rocenv.system.private import keep_others_out
+from rocenv.prefix import all_prefixes
 from tests.users import missing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.mini import Mini
 
 OTHER = 65534
@@ -113,6 +116,24 @@ class TestAHomeThatOthersCanWriteTo:
         assert mode_of(outside) == 0o777
         assert "others could write" not in mini.create("third").stderr
 
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            ("run", "demo", "--", "true"),
+            ("repair", "demo"),
+            ("rename", "demo", "new"),
+            ("gc",),
+            ("cache", "clear"),
+        ],
+    )
+    def test_every_command_that_uses_it_closes_it(self, mini: Mini, argv: tuple[str, ...]) -> None:
+        mini.create()
+        mini.home.chmod(0o775)
+        done = mini.run(*argv)
+        assert done.returncode == 0, done.stderr
+        assert "rocenv has removed their write permission" in done.stderr
+        assert mode_of(mini.home) == 0o755
+
     def test_a_folder_in_it_that_was_open_is_closed_and_what_was_kept_is_made_anew(self, mini: Mini) -> None:
         mini.create()
         key = (mini.home / "key").read_bytes()
@@ -121,7 +142,7 @@ class TestAHomeThatOthersCanWriteTo:
         assert mode_of(mini.home / "envs") == 0o755
         assert (mini.home / "key").read_bytes() != key
 
-    def test_what_another_user_has_put_there_is_named(self, mini: Mini) -> None:
+    def test_what_another_user_has_put_there_is_named_until_it_is_removed(self, mini: Mini) -> None:
         if sys.platform == "win32" or os.geteuid() != 0:
             missing("only root can make a file of another user")
         mini.create()
@@ -129,10 +150,64 @@ class TestAHomeThatOthersCanWriteTo:
         planted.write_text("x")
         os.chown(planted, OTHER, OTHER)
         (mini.home / "store").chmod(0o775)
-        done = mini.run("create", "second", "--rocm", "5.7")
-        assert done.returncode == 1
-        assert f"holds `{planted}`, which belongs to another user" in done.stderr
-        assert f"mv {mini.home} {mini.home}.old" in done.stderr
+        for _ in range(2):
+            done = mini.run("run", "demo", "--", "true")
+            assert done.returncode == 1
+            assert f"contains `{planted}` of another user" in done.stderr
+            assert f"mv {mini.home} {mini.home}.old" in done.stderr
+        assert not (mini.home / "key").exists()
+        planted.unlink()
+        done = mini.run("run", "demo", "--", "true")
+        assert (done.returncode, "has removed their write permission" in done.stderr) == (0, True)
+        assert mini.run("run", "demo", "--", "true").stderr == ""
+
+    def test_a_killed_command_is_repeated(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+        mini.create()
+        below = mini.home / "store" / "older"
+        below.mkdir()
+        for each in (mini.home, below):
+            each.chmod(0o775)
+
+        def killed(*_: object) -> str:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("rocenv.home.close_below", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Home(mini.home).require_own()
+        assert mode_of(mini.home) == 0o755
+        monkeypatch.undo()
+        Home(mini.home).require_own()
+        assert mode_of(below) == 0o755
+
+    def test_an_env_that_others_can_write_to(self, mini: Mini) -> None:
+        mini.create()
+        (mini.prefix("demo") / "rocm").chmod(0o777)
+        mini.prefix("demo").chmod(0o777)
+        assert "has removed their write permission" in mini.run("run", "demo", "--", "true").stderr
+        assert mode_of(mini.prefix("demo") / "rocm") == 0o755
+
+    def test_links_out_of_the_home_are_not_followed(self, mini: Mini) -> None:
+        mini.create()
+        private = mini.root / "private"
+        private.write_text("x")
+        private.chmod(0o666)
+        (mini.home / "store" / "link").symlink_to(private)
+        mini.home.chmod(0o775)
+        assert mini.run("run", "demo", "--", "true").returncode == 0
+        assert mode_of(private) == 0o666
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="ACLs of Linux")
+    def test_default_acls_open_it_once(self, mini: Mini) -> None:
+        mini.create()
+        # Tag, permissions and user of each entry: owner, user 65534, group, mask, others.
+        entries = [(1, 7, -1), (2, 7, OTHER), (4, 5, -1), (0x10, 7, -1), (0x20, 5, -1)]
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
+        for folder in (mini.home, mini.home / "envs"):
+            os.setxattr(folder, "system.posix_acl_default", acl)
+        mini.home.chmod(0o775)
+        assert "removed" in mini.create("second").stderr
+        assert writable_by_others(mini.home) == []
+        assert mini.run("run", "second", "--", "true").stderr == ""
 
     def test_readers_keep_their_right(self, mini: Mini) -> None:
         mini.create()
@@ -140,16 +215,24 @@ class TestAHomeThatOthersCanWriteTo:
         assert "others" not in mini.create("second").stderr
         assert mode_of(mini.home) == 0o755
 
-    def test_a_file_system_without_modes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("error", [None, errno.EROFS, errno.EPERM])
+    def test_a_file_system_without_modes_or_read_only(
+        self, mini: Mini, monkeypatch: pytest.MonkeyPatch, error: int | None
+    ) -> None:
         """As Windows' drives in WSL: everything is 0777, and chmod changes nothing."""
-        home = Home(tmp_path / "home")
-        home.path.mkdir()
-        home.path.chmod(0o777)
-        monkeypatch.setattr(Path, "chmod", lambda *_: None)
+        mini.create()
+        key = (mini.home / "key").read_bytes()
+        (mini.home / "envs").chmod(0o777)
+
+        def keeps(*_: object) -> None:
+            if error:
+                raise OSError(error, "no")
+
+        monkeypatch.setattr(os, "fchmod", keeps)
         said: list[str] = []
-        home.require_usable(report=said.append)
+        Home(mini.home).require_own(report=said.append)
         assert said == []
-        assert not keep_others_out(home.path)
+        assert (mini.home / "key").read_bytes() == key
 
     def test_shared_on_purpose_it_stays_as_it_is(self, mini: Mini) -> None:
         mini.home.mkdir()
@@ -195,8 +278,7 @@ class TestAHomeOfAnotherUser:
 
     def test_is_refused(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         error = self.refused(Home(theirs.home), monkeypatch, 4711)
-        assert "belongs to the user `nobody`" in error.message
-        assert "config set home.shared true" in error.hints[1]
+        assert error.message.endswith("belongs to the user `nobody`, so rocenv changes nothing there")
 
     @pytest.mark.parametrize("user", [0, 4711])
     def test_that_everybody_can_write_to_is_refused_even_for_root(
@@ -205,7 +287,7 @@ class TestAHomeOfAnotherUser:
         for mode in (0o777, 0o1777):
             theirs.home.chmod(mode)
             error = self.refused(Home(theirs.home), monkeypatch, user)
-            assert "everybody can write to it" in error.message
+            assert f"everybody can write to `{theirs.home}`" in error.message
 
     @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "demo")])
     def test_that_everybody_can_write_to_runs_and_changes_nothing(
@@ -214,8 +296,78 @@ class TestAHomeOfAnotherUser:
         theirs.home.chmod(0o777)
         done = theirs.run(*argv)
         assert (done.returncode, done.stdout) == (1, "")
-        assert "is not yours, and everybody can write to it" in done.stderr
+        assert f"and everybody can write to `{theirs.home}`: others could change" in done.stderr
         assert f"chmod o-w {theirs.home}" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("mode", "user", "changes", "shared", "allowed"),
+        [
+            (0o755, 4711, False, False, True),  # an admin's envs
+            (0o755, 4711, True, False, False),
+            (0o755, 4711, True, True, True),
+            (0o755, 0, True, False, True),
+            (0o775, 4711, False, False, False),
+            (0o775, 4711, False, True, True),
+            (0o775, 4711, True, True, True),
+            (0o775, 0, True, False, True),
+            (0o777, 4711, False, True, False),
+            (0o777, 0, False, True, False),
+        ],
+    )
+    def test_who_may_use_it(
+        self,
+        theirs: Mini,
+        monkeypatch: pytest.MonkeyPatch,
+        mode: int,
+        user: int,
+        changes: bool,
+        shared: bool,
+        allowed: bool,
+    ) -> None:
+        theirs.home.chmod(mode)
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        home = Home(theirs.home)
+        if allowed:
+            home.require_own(changes=changes, shared=lambda: shared)
+        else:
+            with pytest.raises(PrefixError, match="belongs to the user `nobody`"):
+                home.require_own(changes=changes, shared=lambda: shared)
+        assert mode_of(theirs.home) == mode
+
+    @pytest.mark.parametrize("user", [0, 4711])
+    @pytest.mark.parametrize("shared", [False, True])
+    def test_with_a_folder_that_everybody_can_write_to(
+        self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int, shared: bool
+    ) -> None:
+        envs = theirs.home / "envs"
+        envs.mkdir()
+        os.chown(envs, OTHER, OTHER)
+        envs.chmod(0o777)
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        with pytest.raises(PrefixError, match=f"everybody can write to `{envs}`"):
+            Home(theirs.home).require_own(shared=lambda: shared)
+
+    @pytest.mark.parametrize("user", [0, 4711])
+    def test_with_an_env_of_a_third_user(
+        self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int
+    ) -> None:
+        env = theirs.home / "envs" / "demo"
+        env.mkdir(parents=True)
+        os.chown(env.parent, OTHER, OTHER)
+        os.chown(env, 54321, 54321)
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        with pytest.raises(PrefixError, match="to user number 54321: others could change"):
+            Home(theirs.home).require_own(env=env)
+
+    def test_that_cannot_be_read_is_no_defect(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+        (theirs.home / "envs").mkdir()
+
+        def refused(path: object) -> list[str]:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(os, "listdir", refused)
+        with pytest.raises(PrefixError, match="cannot read"):
+            all_prefixes(Home(theirs.home))
 
     def test_of_an_unknown_number(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         os.chown(theirs.home, 54321, 54321)

@@ -1,4 +1,4 @@
-"""`rocenv matrix` and `rocenv explain` as people and scripts meet them."""
+"""`rocenv matrix` and `rocenv explain` from the command line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tables(home: Path, *argv: str) -> dict[str, list[dict[str, Any]]]:
 
 
 class TestOverview:
-    def test_fits_and_says_what_the_facts_say(self, home: Path) -> None:
+    def test_fits_and_matches_the_data(self, home: Path) -> None:
         done = run(home, "matrix")
         lines = done.stdout.splitlines()
         assert max(map(len, lines)) <= 112
@@ -65,15 +65,14 @@ class TestOverview:
 
 
 class TestRows:
-    def test_fit_on_the_page_with_status_and_source(self, home: Path) -> None:
+    def test_text_has_status_and_source(self, home: Path) -> None:
         text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031").stdout
         long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
         assert long == []
-        assert "STATUS" in text
-        assert "sdnext-3414" in text
-        assert "https://github.com/vladmandic/sdnext/issues/3414" in text, "sources are told whole"
+        assert "[sdnext-3414]" in text
+        assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "with status, in full"
 
-    def test_rows_are_whole_in_json_and_in_a_stable_order(self, home: Path) -> None:
+    def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
         (incident,) = (row for row in found["verdict"] if row.get("code") == "sdnext-3414")
         assert {"source", "checked", "status", "what", "rocm"} <= incident.keys()
@@ -85,7 +84,7 @@ class TestRows:
         assert len(found["verdict"]) == len(MATRIX.verdict)
         assert len(found["pack"]) == len(MATRIX.pack)
 
-    def test_spec_is_a_range_too(self, home: Path) -> None:
+    def test_spec_may_be_a_range(self, home: Path) -> None:
         found = tables(home, "--rocm", ">=6.1,<6.3")
         assert {row["version"] for row in found["rocm"]} == {
             *("6.1.0", "6.1.1", "6.1.2", "6.1.3", "6.1.5"),
@@ -93,13 +92,13 @@ class TestRows:
         }
         assert {row["version"] for row in found["hip_sdk"]} == {"6.1.2", "6.2.4"}
 
-    def test_row_that_says_the_contrary_is_left_out(self) -> None:
+    def test_contradicting_row_is_left_out(self) -> None:
         found = select(MATRIX, Filters(target="gfx1201", rocm="6.2", platform="windows"))
         assert all("gfx1201" in row.targets for row in MATRIX.pack if row in found["pack"])
         assert "override" not in found
         assert "rocm" not in found, "packages are for Linux"
 
-    def test_torch_of_wheels_is_told_where_these_are(self) -> None:
+    def test_torch_is_shown_for_the_platform_of_its_wheels(self) -> None:
         linux = select(MATRIX, Filters(torch="2.9", platform="linux"))["torch"]
         assert not any(row.channel == "radeon-windows" for row in MATRIX.torch if row in linux)
         windows = select(MATRIX, Filters(torch="2.9", platform="windows"))["torch"]
@@ -113,8 +112,8 @@ class TestRows:
     @pytest.mark.parametrize(
         ("argv", "said"),
         [
-            (("--target", "gfx1300"), "nothing is known about target gfx1300; known are gfx"),
-            (("--rocm", "9.9"), "nothing is known about rocm 9.9; known are 5."),
+            (("--target", "gfx1300"), "nothing is known about target gfx1300; known: gfx"),
+            (("--rocm", "9.9"), "nothing is known about rocm 9.9; known: 5."),
             (("--zluda", "3.8.3", "--torch", "1.0"), "nothing is known about torch 1.0"),
         ],
     )
@@ -160,7 +159,7 @@ class TestExplain:
 @pytest.mark.parametrize(
     "thing", ["gfx\x1b[31m9", "\x1b]0;title\x07", "x" * 100_000, "rocm-" + "9" * 100_000]
 )
-def test_what_nobody_knows_is_repeated_in_short_and_without_commands(home: Path, thing: str) -> None:
+def test_unknown_word_is_shortened_and_sanitised(home: Path, thing: str) -> None:
     done = run(home, "explain", thing)
     assert (done.returncode, done.stdout) == (1, "")
     assert "nothing is known about `" in done.stderr

@@ -1,4 +1,4 @@
-"""What `rocenv kernels build` costs beside the compiler's own command, and the steps of `rocenv mem --probe`.
+"""What `rocenv kernels build` costs beside the compiler's own command, and the steps of `rocenv mem probe`.
 
 Takes the ROCENV_HOME that `scripts/apps-lane` has made, with its env of Blender and its compiler; kernels in
 its cache are cleared. The steps are those of the search alone, on cards of several sizes, partly in use.
@@ -19,7 +19,7 @@ from rocenv.kernels.installation import find, fitting
 from rocenv.kernels.program import program_of
 from rocenv.kernels.recipe import job_for
 from rocenv.kernels.version import version_of
-from rocenv.memory.bisection import largest, resolution_of
+from rocenv.memory.probe import largest_working, resolution_of
 from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
         ratio(f"{what}, on the clock", ours.seconds, "s", by_hand, plain.seconds, 1.1),
         ratio(f"{what}, of the processor", ours.cpu_seconds, "s", by_hand, plain.cpu_seconds, 1.1),
         ratio(
-            f"mem --probe, the most allocations of {CASES * len(CARDS):,} cases",
+            f"mem probe, the most allocations of {CASES * len(CARDS):,} cases",
             most,
             "steps",
             "log2 of the sizes that it tells apart",
@@ -97,5 +97,5 @@ def asked_for(bound: int, free: int) -> int:
         tried.append(size)
         return size <= free
 
-    largest(bound, works)
+    largest_working(bound, works)
     return len(tried)

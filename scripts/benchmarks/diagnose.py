@@ -1,7 +1,6 @@
 """What `rocenv diagnose` costs as a whole command, on a large log, on a small one, and with more rules.
 
-The noise is that of `diagnose_score`, which holds literals of many clues in each stretch; one line in the
-middle is known to a rule.
+The noise comes from `diagnose_score` and contains literals of many extractors; one line matches a rule.
 """
 
 from __future__ import annotations
@@ -107,8 +106,8 @@ def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def literals_of(files: Iterable[tuple[Path, dict[str, Any]]]) -> list[str]:
     """Return what the rules look for in a log, each once."""
-    signs = (sign for _, plain in files for rule in plain.get("rule", ()) for sign in rule["sign"])
-    return list(dict.fromkeys(text for sign in signs for text in sign["text"]))
+    patterns = (each for _, plain in files for rule in plain.get("rule", ()) for each in rule["pattern"])
+    return list(dict.fromkeys(text for pattern in patterns for text in pattern["text"]))
 
 
 def escaped(literal: str) -> str:
@@ -127,8 +126,9 @@ def copy_profiles(target: Path) -> int:
             rules += 1
             for step in range(1, TIMES):
                 copy = {**rule, "code": f"{rule['code']}-{step}", "explains": []}
-                copy["sign"] = [
-                    {**sign, "text": [shifted(text, step) for text in sign["text"]]} for sign in rule["sign"]
+                copy["pattern"] = [
+                    {**each, "text": [shifted(text, step) for text in each["text"]]}
+                    for each in rule["pattern"]
                 ]
                 text = tomlkit.dumps({"schema": 1, "rule": [copy]})
                 (target / "rules" / f"{path.stem}-{rules}-{step}.toml").write_text(text, encoding="utf-8")

@@ -53,7 +53,7 @@ COMMANDS = {
     "diagnose": ("diagnose", "Find known causes in a log."),
     "doctor": ("doctor", "Check this machine, or an env, for known troubles."),
     "gpus": ("gpus", "Show the GPUs of this machine and which one is used."),
-    "mem": ("mem", "Show the memory of the GPUs: what is free, who has it, what fits."),
+    "mem": ("mem", "Show GPU memory: what is free, who holds it, what fits."),
     "kernels": ("kernels", "Compile an app's GPU kernels for a target."),
     "config": ("config", "Read and change the settings."),
     "gc": ("gc", "Show what no env needs, and free it."),

@@ -14,6 +14,8 @@ from rocenv.system import WINDOWS
 from rocenv.system.private import add_to_umask
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rocenv.config import Config
     from rocenv.core.progress import Progress
     from rocenv.data.rows import Matrix
@@ -66,8 +68,12 @@ class Context:
         return any(map(shares_home, {self.home.config_file, Home.settings_of_user()}))
 
     def require_home(self) -> None:
-        """Raise PrefixError unless the home can be used and, where it is not shared, is this user's own."""
-        self.home.require_usable(shared=self.shares_home, report=self.note)
+        """Create the home or check that an env can be made in it; see `Home.require_usable` for errors."""
+        self.home.require_usable(shared=lambda: self.shares_home, report=self.note)
+
+    def require_own_home(self, *, env: Path | None = None, changes: bool = False) -> None:
+        """Make sure that nobody else can change what is in the home; see `Home.require_own` for errors."""
+        self.home.require_own(env=env, changes=changes, shared=lambda: self.shares_home, report=self.note)
 
     @cached_property
     def network(self) -> Network:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError
-from rocenv.diagnose.telling import Step, filled, plain_word, steps
+from rocenv.diagnose.texts import Step, filled, plain_word, steps
 from rocenv.host.gpu import printable
 from rocenv.resolve.suggest import suggest_env
 

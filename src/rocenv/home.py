@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
+from rocenv.system.private import close_below, close_folder, is_exposed, make_private, open_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,32 +124,110 @@ class Home:
 
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
-    def require_closed(self) -> None:
-        """Raise PrefixError for a home of another user that everybody can write to; absent is fine."""
+    def require_own(
+        self,
+        *,
+        env: Path | None = None,
+        changes: bool = False,
+        shared: Callable[[], bool] = lambda: False,
+        report: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Make sure that others cannot change the programs in this home behind the user's back.
+
+        In the user's own home, take write permission from others. In the home of another user, allow what
+        changes nothing if only that user can write to it. Root may use it, as containers often do, unless
+        everybody can write to it.
+
+        Args:
+            env: The folder of the env that is used.
+            changes: The command changes something in the home.
+            shared: Whether the user shares the home on purpose; then its group may write to it.
+            report: Receives lines if rocenv removed write permission.
+
+        Raises:
+            PrefixError: Others can change something in the home, or the command would in another user's.
+        """
         if WINDOWS:
             return
         try:
-            info = self.path.stat()
+            owner, user = self.path.stat().st_uid, os.geteuid()
         except OSError:
+            return  # absent, or whoever needs it will say why it cannot be used
+        folders = [self.path, *(self.path / name for name in _FOLDERS), *([env] if env else [])]
+        mask = 0o022 if owner == user or user else 0o002
+        exposed = [each for each in folders if is_exposed(each, {0, user, owner}, mask)]
+        unfinished = owner == user and self._closing.exists()
+        if not exposed and not unfinished and (owner == user or not changes or not user):
             return
-        if info.st_mode & 0o002 and info.st_uid != os.geteuid():
-            raise _not_yours(self.path, info)
+        if shared():
+            mask = 0o002
+            exposed = [each for each in folders if each.exists() and each.stat().st_mode & mask]
+            if not exposed:
+                return
+        if owner != user:
+            raise _not_yours(self.path, exposed)
+        self._close(folders if unfinished else exposed, mask, report)
+
+    @property
+    def _closing(self) -> Path:
+        """There while write permission is taken from others, so that an interrupted command is repeated."""
+        return self.path / ".closing"
+
+    def _close(self, exposed: list[Path], mask: int, report: Callable[[str], None]) -> None:
+        """Take the permissions in `mask`; raise PrefixError if another user owns something in there.
+
+        Others may have changed what rocenv sealed, so its key is removed: nothing that it sealed counts now.
+        """
+        self._mark_closing()
+        closed = [each for each in exposed if close_folder(each, mask)]
+        self._mark_closing()  # until now, others could have removed it
+        planted = [str(each) for each in exposed if is_exposed(each, {0, os.geteuid()}, 0)]
+        try:
+            if closed:
+                self.key.unlink(missing_ok=True)
+            planted += filter(None, (close_below(each, mask) for each in closed))
+            if not planted:
+                self._closing.unlink(missing_ok=True)
+        except OSError as error:
+            if error.errno == errno.EROFS:
+                return
+            raise PrefixError(
+                f"cannot take write permission from others in `{self.path}`: {error.strerror}",
+                hints=(f"chmod -R go-w {self.path}",),
+                code="home-unwritable",
+            ) from error
+        if planted:
+            raise PrefixError(
+                f"`{self.path}` contains `{planted[0]}` of another user, so others could write there",
+                hints=(f"remove it, or start over with a new home: `mv {self.path} {self.path}.old`",),
+                code="home-not-yours",
+            )
+        if closed:  # else the file system has no modes
+            report(f"others could write to `{closed[0]}`; rocenv has removed their write permission")
+            report("`rocenv verify NAME` shows if an env was changed, and `rocenv repair NAME` restores it")
+            report(f"to share the home: `chmod g+ws {self.path}`, then `rocenv config set home.shared true`")
+
+    def _mark_closing(self) -> None:
+        with contextlib.suppress(OSError):  # read-only, or full
+            os.close(open_own(self._closing, os.O_WRONLY | os.O_CREAT))
 
     def require_usable(
-        self, *, shared: bool = False, report: Callable[[str], None] = lambda _text: None
+        self,
+        *,
+        shared: Callable[[], bool] = lambda: False,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Create the home for this user alone, and make sure that nobody else can write to it.
+        """Create the home for this user alone, or check that an env can be made in it.
 
         Args:
-            shared: It is shared on purpose, so its owner and its mode are as they should be.
-            report: Called with a line where the right to write was taken from others.
+            shared: As in `require_own`.
+            report: As in `require_own`.
 
         Raises:
-            PrefixError: It is on a network share, it is not writable, or others can change what is in it.
+            PrefixError: The home is on a network share or not writable, or as `require_own` raises.
         """
         from rocenv.system.files import beside
         from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
-        from rocenv.system.private import make_private
 
         hint = "set ROCENV_HOME to a folder on a local disk, e.g. `export ROCENV_HOME=/var/tmp/$USER/rocenv`"
         mount = mount_of(self.path)
@@ -159,8 +240,7 @@ class Home:
             )
         try:
             make_private(self.path)
-            if not WINDOWS and (not shared or self.path.stat().st_mode & 0o002):
-                _require_own(self.path, report)
+            self.require_own(changes=True, shared=shared, report=report)
             probe = beside(self.path / "home", "test")
             probe.open("xb").close()
             probe.unlink()
@@ -173,49 +253,26 @@ class Home:
 _FOLDERS = ("envs", "store", "cache", "locks", "pythons", "profiles")
 
 
-def _require_own(path: Path, report: Callable[[str], None]) -> None:
-    """Take the right to write to our own folder from others; raise PrefixError where it is not ours.
-
-    Root may use the home of another user: in containers that is the usual case. What others may have put
-    there is not kept: a key makes all that it sealed count for nothing when it goes.
-    """
-    from rocenv.system.private import keep_others_out, open_to_others
-
-    info, user = path.stat(), os.geteuid()
-    if info.st_uid == user:
-        if not any(map(open_to_others, (path, *(path / name for name in _FOLDERS)))):
-            return
-        planted = keep_others_out(path)
-        if planted is None:
-            return  # the file system keeps no modes
-        if planted:
-            raise PrefixError(
-                f"`{path}` holds `{planted}`, which belongs to another user: others could write there",
-                hints=(f"remove it, or start over in a new home: `mv {path} {path}.old`",),
-                code="home-not-yours",
-            )
-        (path / "key").unlink(missing_ok=True)
-        report(f"others could write to `{path}`; rocenv has removed their write permission")
-        report(f"to share it: `chmod g+ws {path}`, then `rocenv config set home.shared true`")
-        return
-    if user == 0 and not info.st_mode & 0o002:
-        return
-    raise _not_yours(path, info)
-
-
-def _not_yours(path: Path, info: os.stat_result) -> PrefixError:
+def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
+    hint = "set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`"
+    owner = _name_of(path.stat().st_uid)
+    if not exposed:
+        message = f"`{path}` belongs to {owner}, so rocenv changes nothing there"
+        return PrefixError(message, hints=(hint,), code="home-not-yours")
+    folder, info = exposed[0], exposed[0].stat()
     if info.st_mode & 0o002:
-        who = "everybody can write to it"
-        hint = (
-            f"take that right away: `chmod o-w {path}`; on a disk without permissions (NTFS, exFAT) with the "
-            "mount option `uid=` and your user number"
+        who = f"everybody can write to `{folder}`"
+        more = (
+            f"take that right away: `chmod o-w {folder}`; on a disk without permissions (NTFS, exFAT), with "
+            "the mount option `uid=` and your user number"
         )
     else:
-        who = f"it belongs to {_name_of(info.st_uid)}"
-        hint = "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`"
+        is_group = info.st_mode & 0o020
+        who = f"its group can write to `{folder}`" if is_group else f"`{folder}` to {_name_of(info.st_uid)}"
+        more = "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`"
     return PrefixError(
-        f"`{path}` is not yours, and {who}: others could change the programs that you run from there",
-        hints=("set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`", hint),
+        f"`{path}` belongs to {owner}, and {who}: others could change the programs that you run from there",
+        hints=(hint, more),
         code="home-not-yours",
     )
 

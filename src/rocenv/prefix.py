@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from rocenv.context import Context
 from rocenv.core.codec import from_plain, to_plain, verification_file, verification_from_plain
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
@@ -250,9 +251,8 @@ def prefix_of(home: Home, name: str) -> Prefix:
     """Locate the prefix of an env, which need not exist; on Windows in the spelling of its folder.
 
     Raises:
-        PrefixError: The name cannot be one, says why; or everybody can write to the home, and it is not ours.
+        PrefixError: The name is invalid, or others could change the programs in the home.
     """
-    home.require_closed()
     reason = _against_name(name)
     if reason:
         raise PrefixError(
@@ -260,7 +260,9 @@ def prefix_of(home: Home, name: str) -> Prefix:
             hints=("take a short plain name, like `sd` or `rocm-5.7`",),
             code="env-name",
         )
-    return Prefix(home.envs / (_as_spelled(home.envs, name) if WINDOWS else name))
+    path = home.envs / (_as_spelled(home.envs, name) if WINDOWS else name)
+    Context(home).require_own_home(env=path)
+    return Prefix(path)
 
 
 def _as_spelled(folder: Path, name: str) -> str:
@@ -294,8 +296,16 @@ def _against_name(name: str) -> str:
 
 def all_prefixes(home: Home) -> list[Prefix]:
     """List the prefixes of a home that rocenv made, sorted by name: complete, incomplete, half removed."""
-    if not home.envs.is_dir():
-        return []
+    try:
+        if not home.envs.is_dir():
+            return []
+        os.listdir(home.envs)
+    except PermissionError as error:
+        raise PrefixError(
+            f"cannot read `{home.envs}`: {error.strerror}",
+            hints=("set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`",),
+            code="home-not-yours",
+        ) from error
     paths = (path for path in home.envs.iterdir() if not path.name.startswith(".") or set_aside(path.name))
     found = sorted(map(Prefix, paths), key=lambda prefix: prefix.name)
     return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.memory.anatomy import anatomy_of
 from rocenv.memory.estimate import Use, estimate_of
 from rocenv.memory.gguf import read_model
+from rocenv.memory.model_layout import layout_of
 from tests.memory.models import Q, Writer, llama
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def test_llama_cpp_takes_what_is_estimated(
     path = MODELS[name](tmp_path / "a model.gguf")
     said = load(rocenv, llama_env, path, arguments)
     model = read_model(path)
-    told = estimate_of(anatomy_of(model), use)
+    told = estimate_of(layout_of(model), use)
     assert said["model"] == pytest.approx(model.weights_bytes / MIB, abs=0.1)
     assert said["KV"] + said["RS"] == pytest.approx(told.cache_bytes / MIB, abs=0.01)
     assert said["compute"] - 0.1 <= told.graph_bytes / MIB

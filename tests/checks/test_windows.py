@@ -175,7 +175,7 @@ def test_a_driver_with_reported_problems(machine: Machine) -> None:
     machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "25.3.1"}]
     context = machine.context()
-    assert "garbled" in rendered(windows.driver_reported(context), context, "driver_reported")
+    assert "corrupt images" in rendered(windows.driver_reported(context), context, "driver_reported")
     machine.devices = [CARD]
     assert windows.driver_reported(machine.context()) is None, "the reports are about gfx11"
 

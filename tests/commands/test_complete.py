@@ -15,8 +15,8 @@ from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.commands import candidates
 from rocenv.commands.resolve import DEFAULTS
 from rocenv.data.load import load
-from rocenv.explain import _meant, explain
-from rocenv.explain.names import plain
+from rocenv.explain import explain, find
+from rocenv.explain.phrases import plain
 from rocenv.explain.selection import Filters, select
 from rocenv.probe.ladder import RUNGS
 
@@ -245,7 +245,7 @@ class TestValues:
     def test_each_thing_can_be_explained(self, lab: Lab) -> None:
         things = complete(lab, "explain", "")
         assert explain(things[-1], MATRIX).title
-        assert [thing for thing in things if not _meant(plain(thing), MATRIX)] == []
+        assert [thing for thing in things if not find(plain(thing), MATRIX)] == []
 
     def test_keys_of_settings(self, lab: Lab) -> None:
         lab.home.mkdir()

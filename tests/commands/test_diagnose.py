@@ -1,4 +1,4 @@
-"""`rocenv diagnose` as people and scripts meet it."""
+"""`rocenv diagnose` from the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def document(done: subprocess.CompletedProcess[bytes]) -> Any:
 LOG = b"start\nUnable to open /dev/kfd read-write: Permission denied\n"
 
 
-def test_what_why_and_what_to_do(tmp_path: Path) -> None:
+def test_finding_has_cause_and_remedy(tmp_path: Path) -> None:
     log = tmp_path / "my app.log"
     log.write_bytes(LOG)
     done = diagnose(tmp_path, str(log))
@@ -62,8 +62,8 @@ def test_in_chinese(tmp_path: Path, arguments: tuple[str, ...], environ: dict[st
     assert "usermod -aG render,video" in text
 
 
-def test_where_the_output_has_no_characters_for_it(tmp_path: Path) -> None:
-    """As a pipe of a western Windows: Chinese comes as UTF-8, foreign lines of a log with question marks."""
+def test_output_encoding_without_chinese(tmp_path: Path) -> None:
+    """Like a pipe on a Western Windows: Chinese becomes UTF-8, other characters question marks."""
     done = diagnose(tmp_path, "-", "--lang", "zh", stdin=LOG, PYTHONIOENCODING="cp1252")
     assert (done.returncode, done.stderr) == (0, b"")
     assert "原因" in done.stdout.decode()
@@ -73,7 +73,7 @@ def test_where_the_output_has_no_characters_for_it(tmp_path: Path) -> None:
     assert b"?? Unable to open /dev/kfd" in done.stdout
 
 
-def test_an_option_beats_the_locale(tmp_path: Path) -> None:
+def test_option_overrides_the_locale(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", "--lang", "en", stdin=LOG, LC_ALL="zh_CN.UTF-8")
     assert "why:" in done.stdout.decode()
 
@@ -109,19 +109,19 @@ def test_the_document(tmp_path: Path) -> None:
     assert finding["cause"]
 
 
-def test_silence_is_an_expected_no(tmp_path: Path) -> None:
+def test_nothing_found_exits_with_1(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", stdin=b"git: could not resolve host\n")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"no known GPU trouble" in done.stderr
+    assert b"found no known GPU problem" in done.stderr
     assert b"rocenv doctor" in done.stderr
     done = diagnose(tmp_path, "-", "--json", stdin=b"git: could not resolve host\n")
     assert (done.returncode, document(done)) == (1, {"findings": []})
 
 
-def test_an_empty_log_is_called_empty(tmp_path: Path) -> None:
+def test_empty_log(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", stdin=b"")
     assert done.returncode == 1
-    assert b"nothing to read" in done.stderr
+    assert b"is empty" in done.stderr
 
 
 def test_no_such_log(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_folder_names_the_file(tmp_path: Path) -> None:
     assert (finding["evidence"][0]["file"], finding["evidence"][0]["line"]) == ("2.log.gz", 2)
 
 
-def test_the_machine_fills_in_what_the_log_does_not_say(tmp_path: Path) -> None:
+def test_machine_adds_facts(tmp_path: Path) -> None:
     log = b"File /home/user/app.py\nRuntimeError: HIP error: invalid device function\n"
     done = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="gfx1201")
     assert b"here:  gfx gfx1201" in done.stdout
@@ -153,7 +153,7 @@ def test_the_machine_fills_in_what_the_log_does_not_say(tmp_path: Path) -> None:
     assert b"gfx1032" in done.stdout
 
 
-def test_terminal_commands_in_a_log_stay_text(tmp_path: Path) -> None:
+def test_escape_sequences_are_not_printed(tmp_path: Path) -> None:
     done = diagnose(
         tmp_path, "-", stdin=b"\x1b]0;owned\x07Unable to open /dev/kfd read-write: Permission denied\x9b2J\n"
     )
@@ -168,7 +168,7 @@ NO_KERNELS = b"RuntimeError: HIP error: invalid device function\n"
 
 class TestTheGpuThatIsMeant:
     @pytest.mark.parametrize("language", ["en", "zh"])
-    def test_text_and_command_name_the_card_behind_the_igpu(self, tmp_path: Path, language: str) -> None:
+    def test_card_is_preferred_to_the_igpu(self, tmp_path: Path, language: str) -> None:
         log = b"File /home/user/app/main.py\n" + GPUS + NO_KERNELS
         done = diagnose(tmp_path, "-", "--json", "--lang", language, stdin=log)
         (finding,) = document(done)["findings"]
@@ -179,7 +179,7 @@ class TestTheGpuThatIsMeant:
         assert "gfx1036" not in said + " ".join(finding["remedy"]["commands"])
         assert "gfx1031" in said
 
-    def test_of_two_machines_in_a_folder_the_one_with_the_error_counts(self, tmp_path: Path) -> None:
+    def test_machine_with_the_error_counts(self, tmp_path: Path) -> None:
         logs = tmp_path / "logs"
         logs.mkdir()
         first = b"File /home/user/a.py\nROCm 6.2 AMD Radeon RX 6750 XT gfx1031\ntorch 2.5.1+rocm6.2 is fine\n"
@@ -199,10 +199,8 @@ class TestTheGpuThatIsMeant:
 
 class TestEncodings:
     @pytest.mark.parametrize("odd", ["cp936", "utf-8"])
-    def test_a_few_lines_in_another_encoding_are_read_as_what_they_are(
-        self, tmp_path: Path, odd: str
-    ) -> None:
-        """As an old program writes its line into the log of an app that writes UTF-8, or the reverse."""
+    def test_mixed_encodings(self, tmp_path: Path, odd: str) -> None:
+        """An old program writes into the UTF-8 log of an app, or the reverse."""
         usual = "utf-8" if odd == "cp936" else "cp936"
         line = "错误：无法加载模型 Unable to open /dev/kfd read-write: Permission denied"
         lines = [f"信息：第 {n} 步完成，正在保存图片 amdgpu /home/user".encode(usual) for n in range(300)]
@@ -239,9 +237,7 @@ class TestATerminal:
         log.write_bytes(b"start\n" + words + b" \x1b\x1b[ \xc2\x9b2J \x9b5n\n")
         return log
 
-    def test_the_title_has_a_colour_and_the_log_gives_no_commands(
-        self, log: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_title_has_colour_and_log_text_has_none(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("NO_COLOR", raising=False)
         shown = self.shown(log)
         assert re.search(rb"1\. \x1b\[33m[^\x1b]+\x1b\[0m  \[kfd-permission-denied\]", shown)
@@ -252,7 +248,7 @@ class TestATerminal:
         assert "\x9b" not in plain.decode("utf-8", "replace")
         assert b"owned" not in plain
 
-    def test_no_colour_where_none_is_wanted(self, log: Path) -> None:
+    def test_no_color(self, log: Path) -> None:
         assert b"\x1b" not in self.shown(log, NO_COLOR="1")
 
 
@@ -266,50 +262,50 @@ class TestAFolderOfAnything:
         return logs
 
     def only_the_log(self, logs: Path) -> str:
-        """Check that just the log was read; return what was said of the rest."""
+        """Check that only the log was read; return the notes on the rest."""
         done = diagnose(logs.parent / "home", str(logs), "--json")
         (finding,) = document(done)["findings"]
         assert [each["file"] for each in finding["evidence"]] == ["app.log"]
         assert "Traceback" not in done.stderr.decode()
         return done.stderr.decode()
 
-    def test_texts_in_a_library_are_no_log(self, logs: Path) -> None:
-        words = [text for rule in load().rule for sign in rule.sign for text in sign.text]
+    def test_library_is_not_a_log(self, logs: Path) -> None:
+        words = [text for rule in load().rule for pattern in rule.pattern for text in pattern.text]
         (logs / "app.log").unlink()
         for name in ("liba.so", "libb.so"):
             (logs / name).write_bytes(b"\x7fELF\2\1\1" + b"\0" * 57 + "\0".join(words).encode() + NO_KERNELS)
         done = diagnose(logs.parent / "home", str(logs))
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"not read, 2: `liba.so`" in done.stderr
-        assert b"nothing to read" in done.stderr
+        assert b"is empty" in done.stderr
 
-    def test_what_is_no_file_is_not_waited_for(self, logs: Path) -> None:
+    def test_pipes_are_not_read(self, logs: Path) -> None:
         os.mkfifo(logs / "pipe.log")
         (logs / "null.log").symlink_to(os.devnull)
         (logs / "zero.log").symlink_to("/dev/zero")
         (logs / "gone.log").symlink_to("nowhere")
         self.only_the_log(logs)
 
-    def test_links_in_a_circle_end(self, logs: Path) -> None:
+    def test_circular_links_end(self, logs: Path) -> None:
         (logs / "again").symlink_to(logs, target_is_directory=True)
         (logs / "self.log").symlink_to("self.log")
         (logs / "up").symlink_to("..", target_is_directory=True)
         self.only_the_log(logs)
 
-    def test_a_file_that_cannot_be_read_is_told(self, logs: Path) -> None:
-        """For root too: there is nothing at the beginning of a process's memory."""
+    def test_unreadable_file_is_reported(self, logs: Path) -> None:
+        """Unreadable even for root: the start of a process's memory."""
         for name in ("a.log", "b.log", "c.log"):
             (logs / name).symlink_to("/proc/self/mem")
         assert "not read, 3: `a.log`" in self.only_the_log(logs)
 
-    def test_1500_nested_folders_are_not_all_gone_through_and_that_is_told(self, logs: Path) -> None:
-        """Deeper than paths can be long, so they are made one from within the other."""
+    def test_1500_nested_folders_are_cut_short_with_a_note(self, logs: Path) -> None:
+        """Deeper than paths can be long, so each is created from within the other."""
         here = os.open(logs, os.O_RDONLY)
         for _ in range(1500):
             os.mkdir("d-nested", dir_fd=here)
             here = within(here, "d-nested")
         try:
-            assert "not everything in the folder was read" in self.only_the_log(logs)
+            assert "the folder is too large to read completely" in self.only_the_log(logs)
         finally:
             for _ in range(1500):  # as they were made: what removes whole trees takes seconds, or recurses
                 here = within(here, "..")
@@ -318,7 +314,7 @@ class TestAFolderOfAnything:
 
 
 def within(folder: int, name: str) -> int:
-    """Go from one open folder to another."""
+    """Change the folder through a file descriptor."""
     found = os.open(name, os.O_RDONLY, dir_fd=folder)
     os.close(folder)
     return found
@@ -349,19 +345,19 @@ class TestStreams:
         assert b"Traceback" not in done.stderr
 
     @pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-    def test_what_is_closed_is_no_reason_to_fail(self, tmp_path: Path, redirection: str) -> None:
+    def test_closed_streams(self, tmp_path: Path, redirection: str) -> None:
         done = self.redirected(tmp_path, redirection, "app.log")
         assert done.returncode == 0
         assert b"Traceback" not in done.stderr + done.stdout
         assert (b"kfd-permission-denied" in done.stdout) == (">&-" not in redirection.replace("2>&-", ""))
 
-    def test_a_full_disk_is_told(self, tmp_path: Path) -> None:
+    def test_full_disk_is_reported(self, tmp_path: Path) -> None:
         done = self.redirected(tmp_path, ">/dev/full", "app.log")
         assert done.returncode == 1
         assert b"cannot write" in done.stderr
         assert b"Traceback" not in done.stderr
 
-    def test_a_reader_that_goes_is_no_failure(self, tmp_path: Path) -> None:
+    def test_closed_pipe_is_not_a_failure(self, tmp_path: Path) -> None:
         done = self.redirected(tmp_path, "| true", "app.log")
         assert b"Traceback" not in done.stderr
 
@@ -383,10 +379,10 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 
 @posix
 class TestWhatItCosts:
-    """Seconds are those of the processor: other programs on the machine do not count."""
+    """Measured in CPU seconds, so other programs do not count."""
 
     def measured(self, log: Path) -> tuple[Any, float, int]:
-        """Return the document, the seconds and the peak bytes of the command."""
+        """Run the command; return the document, seconds and peak bytes."""
         command = [sys.executable, "-m", "rocenv", "diagnose", str(log), "--json"]
         done = subprocess.run(
             [sys.executable, "-c", MEASURED, *command],
@@ -400,7 +396,7 @@ class TestWhatItCosts:
     @pytest.mark.parametrize(
         "words", ["HIP error: invalid device function ", "hipErrorNoBinaryForGpu ", "rocm "]
     )
-    def test_a_line_of_3_mb_full_of_one_literal(self, tmp_path: Path, words: str) -> None:
+    def test_3_mb_line_of_one_literal(self, tmp_path: Path, words: str) -> None:
         log = tmp_path / "app.log"
         log.write_text(f"File /home/user/x.py\n{words * (3_000_000 // len(words))}\n{LOG.decode()}")
         found, seconds, _ = self.measured(log)
@@ -409,8 +405,8 @@ class TestWhatItCosts:
 
     def test_15_mb_of_each_literal_with_200_words(self, tmp_path: Path) -> None:
         matrix = load()
-        rules = [text for rule in matrix.rule for sign in rule.sign for text in sign.text]
-        literals = [*rules, *(text for clue in matrix.clue for text in clue.text)]
+        rules = [text for rule in matrix.rule for pattern in rule.pattern for text in pattern.text]
+        literals = [*rules, *(text for row in matrix.extractor for text in row.text)]
         length = 15_000_000 // 200 // len(literals)
         words = ["".join(chr(97 + (n * 7919 + at * at) % 26) for at in range(9)) for n in range(200)]
         log = tmp_path / "app.log"
@@ -423,8 +419,8 @@ class TestWhatItCosts:
         assert seconds < 15
         assert peak < 400 << 20
 
-    def test_a_hole_of_200_mb(self, tmp_path: Path) -> None:
-        """As a power cut leaves it in a log."""
+    def test_200_mb_of_nul_bytes(self, tmp_path: Path) -> None:
+        """A power cut leaves such blocks in a log."""
         log = tmp_path / "app.log"
         with log.open("wb") as stream:
             stream.write(b"start\n")
@@ -438,7 +434,7 @@ class TestWhatItCosts:
 
 
 class TestFoundingCases:
-    """The reports that the project began with, each with what an expert answers."""
+    """The reports that the project began with, and what an expert answers."""
 
     @pytest.mark.parametrize("language", ["en", "zh"])
     @pytest.mark.parametrize(
@@ -468,7 +464,7 @@ class TestFoundingCases:
             ("redshift-memory", ["vram-oom"], ["Redshift", "Percentage of GPU", "ollama stop"]),
         ],
     )
-    def test_it_reads_like_an_expert(
+    def test_answers_like_an_expert(
         self, tmp_path: Path, language: str, name: str, codes: list[str], words: list[str]
     ) -> None:
         log = FOUNDING / f"{name}.log"

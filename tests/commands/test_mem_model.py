@@ -1,4 +1,4 @@
-"""`rocenv mem --model` as people and scripts see it."""
+"""`rocenv mem model` for people and scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bare(tmp_path: Path) -> Path:
 
 
 def machine(path: Path, *, memory: int, used: int) -> Path:
-    """A machine with one card; a second, larger one is not the one that programs are given."""
+    """A machine with one card."""
     path.mkdir()
     root = Root(path).kernel().cpu().gpu(1, 0x73BF, 100300, memory=memory)
     (card,) = (path / "sys/bus/pci/devices").iterdir()
@@ -48,10 +48,10 @@ def document(root: Path, *argv: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_layers_that_fit_and_what_would_make_all_fit(tmp_path: Path) -> None:
+def test_layers_that_fit_and_ways_to_fit_all(tmp_path: Path) -> None:
     model = eight_billion(tmp_path / "Llama 3 8B ü.gguf")
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
-    done = mem(root, "--model", str(model), "--context", "32768")
+    done = mem(root, "model", str(model), "--context", "32768")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "Llama 3 8B ü.gguf"
@@ -62,9 +62,9 @@ def test_layers_that_fit_and_what_would_make_all_fit(tmp_path: Path) -> None:
     assert (lines[4].split()[-1], lines[5].split()[-1], lines[6].split()[-1]) == ("yes", "no", "no")
     assert lines[8].startswith("15 of 33 layers fit into the 7.0 GiB that are free on GPU 0 (")
     assert lines[8].endswith("`-ngl 15`")
-    assert "everything takes 10.2 GiB, 4.2 GiB more than there is" in lines[9]
-    told = document(root, "--model", str(model), "--context", "32768")
-    offers = [" ".join(way["arguments"]) for way in told["ways"]]
+    assert "the whole model takes 10.2 GiB, 4.2 GiB more than there is" in lines[9]
+    shown = document(root, "model", str(model), "--context", "32768")
+    offers = [" ".join(way["arguments"]) for way in shown["ways"]]
     assert offers
     assert all(any(line.strip().startswith(offer) for line in lines[10:]) for offer in offers)
 
@@ -72,127 +72,129 @@ def test_layers_that_fit_and_what_would_make_all_fit(tmp_path: Path) -> None:
 def test_the_document_for_scripts(tmp_path: Path) -> None:
     model = eight_billion(tmp_path / "m.gguf")
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
-    told = document(root, "--model", str(model), "--context", "32768")
-    assert (told["fitting_layers"], told["of_layers"], told["context"]) == (15, 33, 32768)
-    assert (told["model_context"], told["margin_bytes"]) == (131072, GIB)
-    assert told["gpu"] == {
+    shown = document(root, "model", str(model), "--context", "32768")
+    assert (shown["fitting_layers"], shown["of_layers"], shown["context"]) == (15, 33, 32768)
+    assert (shown["model_context"], shown["margin_bytes"]) == (131072, GIB)
+    assert shown["gpu"] == {
         "index": 0,
-        "name": told["gpu"]["name"],
+        "name": shown["gpu"]["name"],
         "target": "gfx1030",
         "total_bytes": 8 * GIB,
         "free_bytes": 7 * GIB,
     }
-    layers = {layer["ngl"]: layer for layer in told["layers"]}
-    assert [layer["layer"] for layer in told["layers"]] == list(range(32))
+    layers = {layer["ngl"]: layer for layer in shown["layers"]}
+    assert [layer["layer"] for layer in shown["layers"]] == list(range(32))
     assert (layers[15]["fits"], layers[16]["fits"]) == (True, False)
     assert layers[15]["needed_bytes"] <= 6 * GIB < layers[16]["needed_bytes"]
-    assert {layer["cache_bytes"] for layer in told["layers"]} == {128 * MIB}
-    assert told["needed_bytes"] == (
-        sum(layer["weights_bytes"] + layer["cache_bytes"] for layer in told["layers"])
-        + told["output_bytes"]
-        + told["graph_bytes"]
+    assert {layer["cache_bytes"] for layer in shown["layers"]} == {128 * MIB}
+    assert shown["needed_bytes"] == (
+        sum(layer["weights_bytes"] + layer["cache_bytes"] for layer in shown["layers"])
+        + shown["output_bytes"]
+        + shown["graph_bytes"]
     )
-    assert all(way["everything"] and way["layers"] == 33 for way in told["ways"])
+    assert all(way["everything"] and way["layers"] == 33 for way in shown["ways"])
 
 
-def test_all_of_it_fits(tmp_path: Path) -> None:
+def test_whole_model_fits(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=16 * GIB, used=0)
-    done = mem(root, "--model", str(eight_billion(tmp_path / "m.gguf")), "--context", "8192")
+    done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")), "--context", "8192")
     assert "all 33 layers fit" in done.stdout
     assert "`-ngl 33`" in done.stdout
     assert "no setting" not in done.stdout
-    assert "would fit with" not in done.stdout
+    assert "fit with one of" not in done.stdout
 
 
-def test_weights_that_no_setting_makes_small_enough(tmp_path: Path) -> None:
+def test_weights_too_large_for_any_setting(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=4 * GIB, used=0)
-    done = mem(root, "--model", str(eight_billion(tmp_path / "m.gguf")))
-    assert "no setting makes all of it fit: of 4.1 GiB of weights" in done.stdout
-    told = document(root, "--model", str(tmp_path / "m.gguf"))
-    assert [way["everything"] for way in told["ways"]] == [False]
+    done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")))
+    assert "no setting makes the whole model fit: part of its 4.1 GiB of weights" in done.stdout
+    shown = document(root, "model", str(tmp_path / "m.gguf"))
+    assert [way["everything"] for way in shown["ways"]] == [False]
 
 
-def test_a_machine_without_a_gpu_gets_the_estimate(tmp_path: Path, bare: Path) -> None:
+def test_estimate_without_a_gpu(tmp_path: Path, bare: Path) -> None:
     model = eight_billion(tmp_path / "m.gguf")
-    done = mem(bare, "--model", str(model), "--context", "8192")
+    done = mem(bare, "model", str(model), "--context", "8192")
     assert done.returncode == 0
-    assert "everything takes 5.6 GiB; with 1.0 GiB to spare, a GPU with 6.6 GiB free" in done.stdout
+    assert "the whole model takes 5.6 GiB; it fits a GPU with 6.6 GiB free" in done.stdout
     assert "`-ngl" not in done.stdout
     assert "no GPU here" in done.stderr
-    told = document(bare, "--model", str(model), "--context", "8192")
-    assert (told["gpu"], told["fitting_layers"], told["ways"]) == (None, None, [])
-    assert {layer["fits"] for layer in told["layers"]} == {None}
+    shown = document(bare, "model", str(model), "--context", "8192")
+    assert (shown["gpu"], shown["fitting_layers"], shown["ways"]) == (None, None, [])
+    assert {layer["fits"] for layer in shown["layers"]} == {None}
 
 
-def test_a_gpu_of_which_nobody_knows_what_is_free(tmp_path: Path) -> None:
+def test_unknown_free_memory(tmp_path: Path) -> None:
     model = llama(tmp_path / "m.gguf")
     root = machine(tmp_path / "card", memory=16 * GIB, used=0)
     for name in ("mem_info_vram_total", "mem_info_vram_used"):
         next(root.glob(f"sys/bus/pci/devices/*/{name}")).unlink()
-    done = mem(root, "--model", str(model))
+    done = mem(root, "model", str(model))
     assert done.returncode == 0
-    assert "how much memory GPU 0 has free is not known" in done.stderr
-    assert "everything takes" in done.stdout
+    assert "it is unknown how much memory of GPU 0 is free" in done.stderr
+    assert "the whole model takes" in done.stdout
 
 
-def test_a_model_that_is_not_understood_is_shown_as_far_as_it_is(tmp_path: Path, bare: Path) -> None:
+def test_model_that_cannot_be_estimated(tmp_path: Path, bare: Path) -> None:
     file = Writer(tmp_path / "vision.gguf", "clip")
     file.keys.add_type("mmproj")
     path = file.tensor("v.patch_embd.weight", (1024, 1024)).close()
-    done = mem(bare, "--model", str(path))
+    done = mem(bare, "model", str(path))
     assert done.returncode == 0
     assert "clip; 4 MiB of weights" in done.stdout
-    assert "fit cannot be told:\n  it is no model by itself: its type is mmproj" in done.stdout
-    told = document(bare, "--model", str(path))
-    assert (told["of_layers"], told["cache_bytes"], told["layers"]) == (None, None, [])
-    assert len(told["unknown"]) == 2
+    assert (
+        "cannot compute how many layers fit:\n  it is not a complete model: its type is mmproj" in done.stdout
+    )
+    shown = document(bare, "model", str(path))
+    assert (shown["of_layers"], shown["cache_bytes"], shown["layers"]) == (None, None, [])
+    assert len(shown["unknown"]) == 2
 
 
-def test_a_model_that_was_not_fetched_to_its_end(tmp_path: Path, bare: Path) -> None:
+def test_incomplete_download(tmp_path: Path, bare: Path) -> None:
     model = llama(tmp_path / "m.gguf")
     os.truncate(model, 1 << 20)
-    done = mem(bare, "--model", str(model))
+    done = mem(bare, "model", str(model))
     assert done.returncode == 0
-    assert "was not fetched to its end" in done.stderr
-    assert document(bare, "--model", str(model))["missing_bytes"] > 900 * MIB
+    assert "the download is incomplete" in done.stderr
+    assert document(bare, "model", str(model))["missing_bytes"] > 900 * MIB
 
 
-def test_scripts_are_told_what_people_are(tmp_path: Path, bare: Path) -> None:
+def test_json_has_the_notes_that_people_see(tmp_path: Path, bare: Path) -> None:
     model = str(eight_billion(tmp_path / "m.gguf"))
-    told = document(bare, "--model", model, "--context", "200000")
-    assert told["notes"] == mem(bare, "--model", model, "--context", "200000").stderr.splitlines()
-    for words in ("there is no AMD GPU here", "made for a context of 131,072", "without flash attention"):
-        assert any(words in note for note in told["notes"]), words
+    shown = document(bare, "model", model, "--context", "200000")
+    assert shown["notes"] == mem(bare, "model", model, "--context", "200000").stderr.splitlines()
+    for words in ("there is no AMD GPU here", "trained for a context of 131,072", "without flash attention"):
+        assert any(words in note for note in shown["notes"]), words
 
 
-def test_arguments_of_newer_versions_are_told_as_such(tmp_path: Path) -> None:
+def test_note_about_arguments_of_newer_versions(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
     model = str(eight_billion(tmp_path / "m.gguf"))
-    told = document(root, "--model", model, "--context", "32768")
-    assert any("-fa" in way["arguments"] for way in told["ways"])
-    assert any("older ones take `-fa` alone" in note for note in told["notes"])
+    shown = document(root, "model", model, "--context", "32768")
+    assert any("-fa" in way["arguments"] for way in shown["ways"])
+    assert any("`-fa`" in note for note in shown["notes"])
 
 
-def test_a_name_of_two_lines_is_told_in_one(tmp_path: Path, bare: Path) -> None:
-    done = mem(bare, "--model", str(eight_billion(tmp_path / "a\nall 33 layers fit.gguf")))
+def test_name_with_a_line_break_is_one_line(tmp_path: Path, bare: Path) -> None:
+    done = mem(bare, "model", str(eight_billion(tmp_path / "a\nall 33 layers fit.gguf")))
     assert done.stdout.splitlines()[0] == "a all 33 layers fit.gguf"
 
 
-def test_names_in_a_file_do_nothing_to_a_terminal(tmp_path: Path, bare: Path) -> None:
+def test_names_cannot_control_the_terminal(tmp_path: Path, bare: Path) -> None:
     file = Writer(tmp_path / "m.gguf", "llama\x1b]0;x\x07" + "a" * 500)
     file.keys.add_string("general.type", "\x1b[2J")
-    done = mem(bare, "--model", str(file.tensor("a", (1,)).close()))
+    done = mem(bare, "model", str(file.tensor("a", (1,)).close()))
     assert done.returncode == 0
     assert "\x1b" not in done.stdout + done.stderr
     assert max(map(len, done.stdout.splitlines())) < 200
 
 
-def test_what_is_no_model_is_told_with_its_code(tmp_path: Path, bare: Path) -> None:
+def test_error_codes_of_other_files(tmp_path: Path, bare: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    done = mem(bare, "--model", str(tmp_path / "m.gguf"), "--json")
+    done = mem(bare, "model", str(tmp_path / "m.gguf"), "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"] == "gguf-not"
-    done = mem(bare, "--model", str(tmp_path / "none.gguf"))
+    done = mem(bare, "model", str(tmp_path / "none.gguf"))
     assert done.returncode == 1
-    assert "there is no file" in done.stderr
+    assert "does not exist" in done.stderr
     assert "Traceback" not in done.stderr

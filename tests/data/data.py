@@ -59,10 +59,10 @@ _FITTING: dict[str, Row] = {
     "override": {"target": "gfx1030", "runs_as": "*"},
     "good_set": {"rocm": "==9.9.*"},
     "rule": {
-        "sign": [{"text": ["some text"], "weight": 0.5}],
+        "pattern": [{"text": ["some text"], "weight": 0.5}],
         "why": [{"text": {"en": "x", "zh": "x"}}],
     },
-    "clue": {"text": ["some text"]},
+    "extractor": {"text": ["some text"]},
     "first_kernel": {"target": "gfx1030", "linux": "5.9"},
     "never_together": {"variables": ["X"], "words": ["one", "other"]},
 }

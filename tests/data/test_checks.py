@@ -25,7 +25,7 @@ TARGET_FIELDS = [
     ("good_set", "targets"),
     ("index", "targets"),
     ("kernels", "targets"),
-    ("knob", "targets"),
+    ("setting", "targets"),
     ("override", "runs_as"),
     ("override", "target"),
     ("pack", "targets"),

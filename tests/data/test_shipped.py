@@ -16,7 +16,7 @@ from rocenv.core.versions import allows, series
 from rocenv.data.apps import DeviceList
 from rocenv.data.load import TABLES, data_files, load
 from rocenv.data.recipes import BuiltWith, KernelRecipe
-from rocenv.data.rules import Clue, Sign
+from rocenv.data.rules import Extractor, Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,8 @@ PROFILES = Path(__file__).parents[2] / "profiles"
 TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
 # Fields that hold parts of lines and of programs, whose blanks count, and no texts.
 PARTS: dict[type, tuple[str, ...]] = {
-    Sign: ("text", "pattern", "near", "not_near"),
-    Clue: ("text", "pattern", "near", "not_near"),
+    Pattern: ("text", "regex", "near", "not_near"),
+    Extractor: ("text", "pattern", "near", "not_near"),
     DeviceList: ("pattern", "other"),
     BuiltWith: ("text", "named"),
     KernelRecipe: ("flags_text", "flags_more"),

@@ -1,4 +1,4 @@
-"""What a log says about the machine, and conditions on that."""
+"""Facts about the machine from a log, and conditions on them."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def facts(text: str) -> dict[str, tuple[str, ...]]:
         ("NVIDIA GeForce RTX 3060, 12288 MiB", "nvidia", ("yes",)),
     ],
 )
-def test_a_line_says(line: str, fact: str, value: tuple[str, ...]) -> None:
+def test_line_with_fact(line: str, fact: str, value: tuple[str, ...]) -> None:
     assert facts(f"start\n{line}\nend\n").get(fact) == value
 
 
-def test_a_gpu_that_is_only_named_has_its_target() -> None:
+def test_product_name_gives_target() -> None:
     assert facts("Using device: AMD Radeon RX 6750 XT\n")["gfx"] == ("gfx1031",)
 
 
@@ -68,12 +68,12 @@ def test_a_gpu_that_is_only_named_has_its_target() -> None:
         "the cpu runs at 3.10 GHz",
     ],
 )
-def test_a_line_says_nothing(line: str) -> None:
+def test_line_without_facts(line: str) -> None:
     told = facts(f"{line}\n")
     assert not {"gfx", "rocm", "override", "python"} & set(told)
 
 
-def test_a_version_beats_the_mere_name() -> None:
+def test_version_replaces_bare_name() -> None:
     assert facts("zluda is used\nZLUDA version: 3.9.5\n")["zluda"] == ("3.9.5",)
 
 
@@ -109,7 +109,7 @@ class TestConditions:
     def test_ranges_compare_numbers_part_by_part(
         self, known: list[int], bound: list[int], sign: str, suffix: str
     ) -> None:
-        """What is no number in a version does not count; 6.2 is 6.2.0."""
+        """Suffixes do not count; 6.2 is 6.2.0."""
         expected = COMPARED[sign](padded(known), padded(bound))
         value = ".".join(map(str, known)) + suffix
         assert hold({"rocm": sign + ".".join(map(str, bound))}, {"rocm": (value,)}) is expected
@@ -118,7 +118,7 @@ class TestConditions:
         ("version", "expected"),
         [("6.1.9", False), ("6.2", True), ("6.10", True), ("7.0", False), ("x", False)],
     )
-    def test_both_ends_of_a_range_count(self, version: str, expected: bool) -> None:
+    def test_range_has_both_ends(self, version: str, expected: bool) -> None:
         assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
 
     def test_one_of_several_values_is_enough(self) -> None:

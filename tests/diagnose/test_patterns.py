@@ -45,9 +45,14 @@ _CLASSES = {
 
 def patterns() -> Iterator[tuple[str, int]]:
     """Yield each pattern once, with the length of the text that it is searched in."""
-    lines = {sign.pattern for rule in MATRIX.rule for sign in rule.sign if sign.pattern}
-    lines |= {clue.pattern for clue in MATRIX.clue}
-    around = {near for rule in MATRIX.rule for sign in rule.sign for near in (*sign.near, *sign.not_near)}
+    lines = {pattern.regex for rule in MATRIX.rule for pattern in rule.pattern if pattern.regex}
+    lines |= {row.pattern for row in MATRIX.extractor}
+    around = {
+        near
+        for rule in MATRIX.rule
+        for pattern in rule.pattern
+        for near in (*pattern.near, *pattern.not_near)
+    }
     yield from ((pattern, LINE) for pattern in sorted(lines))
     yield from ((pattern, AROUND) for pattern in sorted(around))
 
@@ -138,12 +143,12 @@ def is_quick(pattern: str, unit: str, text: str) -> bool:
     return len(unit) < len(start) // 4 and seconds(pattern, start, 1) < LONGEST_S / 4**4
 
 
-def test_no_pattern_is_slow_on_a_line_made_for_it() -> None:
+def test_no_expression_is_slow_on_a_hostile_line() -> None:
     assert list(slow()) == []
 
 
 @pytest.mark.parametrize("pattern", [r"(?:rock\w*|amd\w*)\S* failed", r"\S*lib\S*\.so: gone"])
-def test_a_slow_pattern_would_be_seen(pattern: str) -> None:
+def test_slow_expression_is_detected(pattern: str) -> None:
     lines = ((unit, (unit * LINE)[:LINE]) for unit in units(pattern))
     unit, line = next(each for each in lines if seconds(pattern, each[1], 1) >= LONGEST_S)
     assert not is_quick(pattern, unit, line)

@@ -1,51 +1,52 @@
-"""Which causes are told: the best one, and others only where they are independent."""
+"""The choice of findings: the best cause, and others only if they are independent."""
 
 from __future__ import annotations
 
-from rocenv.data.rules import Rule, Sign, Text, Why
-from rocenv.diagnose.ranking import ranked
-from rocenv.diagnose.sieve import Sighting
-from rocenv.diagnose.signs import Candidate, Shown
+from rocenv.data.rules import Pattern, Rule, Text, Why
+from rocenv.diagnose.matching import Candidate, Match, ranked
+from rocenv.diagnose.scanner import Sighting
 
 TEXT = Text(en="x", zh="x")
 
 
 def cause(code: str, weight: float, line: int, *explains: str) -> Candidate:
-    sign = Sign(text=("some text",), weight=weight)
+    pattern = Pattern(text=("some text",), weight=weight)
     rule = Rule(
-        code=code, title=TEXT, sign=(sign,), why=(Why(text=TEXT),), remedy=(), explains=explains,
+        code=code, title=TEXT, pattern=(pattern,), why=(Why(text=TEXT),), remedy=(), explains=explains,
         status="tested", source="x", checked="2026-11-22",
     )  # fmt: skip
     text = f"some text of {line}"
     seen = Sighting(number=line, line=text.encode(), place=0, before=b"", after=b"")
-    return Candidate(rule=rule, shown=(Shown(sign=sign, sighting=seen, text=text, place=0, groups={}),))
+    return Candidate(
+        rule=rule, matches=(Match(pattern=pattern, sighting=seen, text=text, place=0, groups={}),)
+    )
 
 
 def codes(*candidates: Candidate) -> list[str]:
     return [each.rule.code for each in ranked(candidates)]
 
 
-def test_the_surer_one_comes_first_wherever_it_stands() -> None:
+def test_most_confident_comes_first() -> None:
     assert codes(cause("last", 0.7, 900), cause("first", 0.95, 10)) == ["first", "last"]
 
 
-def test_a_consequence_is_not_told_even_where_it_is_surer() -> None:
+def test_consequence_is_hidden_despite_higher_confidence() -> None:
     assert codes(cause("nfs", 0.7, 5, "fault"), cause("fault", 0.9, 9)) == ["nfs"]
 
 
-def test_a_weak_cause_explains_nothing_away() -> None:
+def test_unlikely_cause_hides_nothing() -> None:
     assert codes(cause("nfs", 0.4, 5, "fault"), cause("fault", 0.9, 9)) == ["fault"]
 
 
-def test_two_that_explain_each_other_leave_the_surer_one() -> None:
+def test_mutual_consequences_leave_the_likelier_cause() -> None:
     assert codes(cause("a", 0.8, 1, "b"), cause("b", 0.9, 2, "a")) == ["b"]
     assert codes(cause("a", 0.9, 1, "b"), cause("b", 0.9, 2, "a")) == ["a"]
 
 
-def test_a_second_one_has_lines_of_its_own() -> None:
+def test_second_finding_needs_lines_of_its_own() -> None:
     assert codes(cause("a", 0.9, 4), cause("b", 0.8, 4), cause("c", 0.8, 7)) == ["a", "c"]
 
 
-def test_what_is_hardly_a_hint_is_not_told() -> None:
+def test_low_confidence_is_not_reported() -> None:
     assert codes(cause("a", 0.2, 4)) == []
     assert codes(cause("a", 0.35, 4)) == ["a"]

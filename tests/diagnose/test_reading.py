@@ -1,4 +1,4 @@
-"""Logs as they come: encodings, colours, packed, cut, in folders, and never an exception."""
+"""Logs in any form: encodings, colours, gzip, truncated, in folders; never an exception."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rocenv.core.language import LANGUAGES
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose, diagnose_bytes, reading
 from rocenv.diagnose.reading import Block, LeftOut, read_path, read_stream
-from rocenv.diagnose.report import told
-from rocenv.diagnose.sieve import sift
+from rocenv.diagnose.report import report
+from rocenv.diagnose.scanner import scan
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -31,7 +31,7 @@ CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 
 
 def evidence(data: bytes) -> tuple[int, str]:
-    """Return where and with which words the known line was found."""
+    """Find the known line: its number and text."""
     (finding,) = diagnose_bytes(data, MATRIX).findings
     assert finding.code == CODE
     return finding.evidence[0].line, finding.evidence[0].text
@@ -39,7 +39,7 @@ def evidence(data: bytes) -> tuple[int, str]:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_unicode_of_every_kind(encoding: str, end: str) -> None:
+def test_unicode_encodings(encoding: str, end: str) -> None:
     text = end.join(["启动 SD.Next", "加载模型", LINE, "按任意键继续"]) + end
     assert evidence(text.encode(encoding)) == (3, LINE)
 
@@ -52,45 +52,45 @@ def test_unicode_of_every_kind(encoding: str, end: str) -> None:
         ("cp1251", "Не найден указанный модуль. Загрузка модели"),
     ],
 )
-def test_code_pages_of_windows(page: str, before: str) -> None:
+def test_windows_code_pages(page: str, before: str) -> None:
     line = f"{before}: {LINE}"
     assert evidence(f"Loading\r\n{line}\r\n".encode(page)) == (2, line)
 
 
-def test_colours_and_nul_bytes_within_the_words() -> None:
+def test_colours_and_nul_bytes_inside_words() -> None:
     link = "\x1b]8;;http://x\x07device\x1b]8;;\x07"
     coloured = f"Runtime\x1b[31mError: \x1b[1;36mHIP\x1b[0m error: inv\0alid {link} function"
     assert evidence(f"a\nb\n{coloured}\n".encode()) == (3, LINE)
 
 
-def test_a_progress_bar_before_it_in_the_same_line() -> None:
+def test_progress_bar_in_the_same_line() -> None:
     bar = "".join(f"\r{n}%|####| {n}/100 [00:01<00:00, 9.9it/s]" for n in range(100))
     assert evidence(f"start\n{bar}\r{LINE}\n".encode()) == (2, LINE)
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.999])
-def test_packed_and_packed_but_cut(kept: float) -> None:
+def test_gzip_complete_and_truncated(kept: float) -> None:
     noise = "".join(f"step {random.Random(n).random()}\n" for n in range(5000))
     packed = gzip.compress(f"{LINE}\n{noise}".encode())
     assert evidence(packed[: int(len(packed) * kept)]) == (1, LINE)
 
 
-def test_a_log_that_is_cut_in_its_last_line() -> None:
+def test_log_truncated_in_its_last_line() -> None:
     assert evidence(f"Loading\n{LINE}".encode())[0] == 2
     assert evidence("Загрузка\n".encode("utf-16") + f"{LINE} twice".encode("utf-16-le")[:-1])[0] == 2
 
 
-def test_the_same_line_ten_thousand_times_is_one_finding_with_its_count() -> None:
+def test_repeated_line_is_one_finding_with_a_count() -> None:
     (finding,) = diagnose_bytes("".join(f"[{n}] {LINE}\n" for n in range(10_000)).encode(), MATRIX).findings
     assert (finding.evidence[0].line, finding.evidence[0].count) == (1, 10_000)
 
 
-def test_one_line_in_30_000_others() -> None:
+def test_one_line_among_30_000() -> None:
     noise = [f"INFO step {n} loss {n * 7919 % 1000 / 1000}" for n in range(30_000)]
     assert evidence("\n".join([*noise[:21_017], LINE, *noise[21_017:]]).encode()) == (21_018, LINE)
 
 
-def test_a_line_that_never_ends() -> None:
+def test_endless_line() -> None:
     number, text = evidence(b"x" * 3_000_000 + b" " + LINE.encode() + b" " + b"y" * 3_000_000)
     assert number == 1
     assert LINE in text
@@ -99,7 +99,7 @@ def test_a_line_that_never_ends() -> None:
 
 @given(st.integers(0, 700))
 @settings(max_examples=80, deadline=None)
-def test_the_words_are_found_wherever_a_line_that_never_ends_is_parted(shift: int) -> None:
+def test_endless_line_split_anywhere(shift: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", 640)
         patch.setattr(reading, "LONGEST_BYTES", 600)
@@ -108,7 +108,7 @@ def test_the_words_are_found_wherever_a_line_that_never_ends_is_parted(shift: in
     assert (number, LINE in text) == (1, True)
 
 
-def test_a_folder_says_which_file(tmp_path: Path) -> None:
+def test_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "a.log").write_text("nothing here\n")
     (tmp_path / "b" / "app.log.gz").write_bytes(gzip.compress(f"x\n{LINE}\n".encode()))
@@ -117,14 +117,14 @@ def test_a_folder_says_which_file(tmp_path: Path) -> None:
     assert (Path(finding.evidence[0].file), finding.evidence[0].line) == (Path("b/app.log.gz"), 2)
 
 
-def test_what_cannot_be_read_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_unreadable_log_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(RocenvError, match="cannot read") as raised:
         list(read_path(tmp_path / "nowhere.log"))
     assert "standard input" in raised.value.hints[0]
 
 
 class Endless(io.RawIOBase):
-    """A packed file that has no end: one member of gzip follows the other."""
+    """An endless gzip file: one member follows another."""
 
     def __init__(self, first: bytes, again: bytes) -> None:
         self.first, self.again = gzip.compress(first), gzip.compress(again)
@@ -144,7 +144,7 @@ class Endless(io.RawIOBase):
 @pytest.mark.parametrize(
     "again", [b"\0" * 100_000, b"a" * 100_000, b"line\n" * 20_000], ids=["0", "a", "lines"]
 )
-def test_a_packed_file_without_end_ends(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
+def test_endless_gzip_file_ends(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
     monkeypatch.setattr(reading, "_MOST_BYTES", 5 << 20)
     left_out: list[LeftOut] = []
     blocks = read_stream(
@@ -156,12 +156,12 @@ def test_a_packed_file_without_end_ends(monkeypatch: pytest.MonkeyPatch, again: 
 
 
 def pieces_of_logs() -> list[str]:
-    """Return what logs are full of for `diagnose`: literals of rules and clues, and lines that rules know."""
-    rules = [text for rule in MATRIX.rule for sign in rule.sign for text in sign.text]
-    clues = [text for clue in MATRIX.clue for text in clue.text]
+    """Collect literals of rules and extractors, and lines that rules match."""
+    rules = [text for rule in MATRIX.rule for pattern in rule.pattern for text in pattern.text]
+    of_extractors = [text for row in MATRIX.extractor for text in row.text]
     known = [path.read_bytes() for path in sorted(CASES.glob("*/known-*.log"))]
     lines = [line for log in known for line in log.decode("utf-8", "ignore").splitlines() if line.isascii()]
-    return [*rules, *clues, *lines]
+    return [*rules, *of_extractors, *lines]
 
 
 SEQUENCES = (
@@ -184,7 +184,7 @@ ENCODINGS = ("utf-8", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp936", "cp1
 
 @st.composite
 def logs(draw: st.DrawFn) -> bytes:
-    """Draw a log of anything that could be in one, in one encoding or several."""
+    """Generate a log with arbitrary content, in one encoding or several."""
     text = st.sampled_from(PIECES) | st.sampled_from(SEQUENCES) | st.text(max_size=10)
     parts = draw(st.lists(st.tuples(st.lists(text, max_size=20), st.sampled_from(ENCODINGS)), max_size=4))
     log = b"".join(
@@ -199,8 +199,8 @@ PIECES = pieces_of_logs()
 
 
 @pytest.mark.slow
-def test_no_bytes_at_all_raise() -> None:
-    """Nor do the texts on what is found in them, in either language; and something is found."""
+def test_no_bytes_raise() -> None:
+    """Nor do the texts of the findings in either language; and there are findings."""
     found: set[str] = set()
 
     @settings(max_examples=150, deadline=None)
@@ -210,7 +210,7 @@ def test_no_bytes_at_all_raise() -> None:
             found.add(finding.code)
             assert all(each.text.isprintable() and each.line >= 1 for each in finding.evidence)
             for language in LANGUAGES:
-                said = told(finding, MATRIX, language)
+                said = report(finding, MATRIX, language)
                 assert said.title
                 assert said.steps or said.cause
                 commands = "\n".join(said.commands)
@@ -233,7 +233,7 @@ def test_no_bytes_at_all_raise() -> None:
     ),
     st.integers(64, 300),
 )
-def test_blocks_of_any_size_say_the_same(pieces: list[str], size: int) -> None:
+def test_result_does_not_depend_on_block_size(pieces: list[str], size: int) -> None:
     """The oracle: take escape sequences and NUL away, part at line ends, look in each line.
 
     NUL comes in pairs here: every other byte of a log that is NUL makes it one in UTF-16. The first block
@@ -242,7 +242,7 @@ def test_blocks_of_any_size_say_the_same(pieces: list[str], size: int) -> None:
     data = "".join(pieces).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", size)
-        seen = sift(read_stream(io.BytesIO(data)), ["HIP error"])
+        seen = scan(read_stream(io.BytesIO(data)), ["HIP error"])
     plain = re.sub(rb"\x1b\[[0-9;]*m|\x1b\]0;[^\x07]*\x07|\0", b"", data)
     expected = [
         (number, part)
@@ -259,17 +259,17 @@ def test_blocks_of_any_size_say_the_same(pieces: list[str], size: int) -> None:
     assert {each.line for each in found} == {line for _, line in expected}
 
 
-def test_what_stands_around_is_seen_across_blocks() -> None:
+def test_surroundings_cross_blocks() -> None:
     first = Block(data=b"far\nnear before\n", first_line=1)
     second = Block(data=b"HIP error\n", first_line=3)
     third = Block(data=b"near after\n", first_line=4)
-    (sighting,) = sift(iter([first, second, third]), ["HIP error"]).by_literal["HIP error"]
+    (sighting,) = scan(iter([first, second, third]), ["HIP error"]).by_literal["HIP error"]
     assert sighting.around(1) == b"near before\nHIP error\nnear after"
     assert b"far" in sighting.around(2)
 
 
-def test_other_files_of_a_folder_are_not_around() -> None:
-    """What a rule wants to see near a line stands in the same log, as does what it must not see there."""
+def test_surroundings_do_not_cross_files() -> None:
+    """`near` and `not_near` look at the same log only."""
     out_of_memory = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     amd = b"Device: AMD Radeon RX 6750 XT gfx1031\n"
     apart = [Block(data=amd, first_line=1, file="a"), Block(data=out_of_memory, first_line=1, file="b")]

@@ -1,4 +1,4 @@
-"""Each rule on logs that it must know and on logs that only look alike: `tests/cases/diagnose/CODE/*.log`."""
+"""Each rule on logs that it must recognise and on lookalikes: `tests/cases/diagnose/CODE/*.log`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(path: Path) -> list[str]:
     [path for path in LOGS if path.name.startswith("known-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_it_knows_the_log(path: Path) -> None:
+def test_known_log_is_recognised(path: Path) -> None:
     assert found(path)[:1] == [path.parent.name]
 
 
@@ -32,7 +32,7 @@ def test_it_knows_the_log(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("alike-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_it_is_not_taken_in(path: Path) -> None:
+def test_lookalike_is_not_recognised(path: Path) -> None:
     assert path.parent.name not in found(path)
 
 
@@ -41,7 +41,7 @@ def test_it_is_not_taken_in(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("both-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_it_is_found_beside_another(path: Path) -> None:
+def test_found_together_with_another(path: Path) -> None:
     assert path.parent.name in found(path)
 
 
@@ -52,6 +52,6 @@ def test_each_rule_has_logs(code: str) -> None:
     assert names.count("alike") >= 1
 
 
-def test_each_log_is_of_a_rule() -> None:
+def test_each_log_belongs_to_a_rule() -> None:
     assert {path.parent.name for path in LOGS} <= {rule.code for rule in MATRIX.rule}
     assert all(path.name.startswith(("known-", "alike-", "both-")) for path in LOGS)

@@ -1,4 +1,4 @@
-"""What the rules tell: each reason is told of some log, and each text is whole in both languages."""
+"""Texts of rules: each reason is used for some log, and each text is complete in both languages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocenv.core.errors import DataError
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.facts import hold
-from rocenv.diagnose.telling import filled
+from rocenv.diagnose.texts import filled
 from tests.data.data import example, loaded
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ TYPICAL = {
 
 
 def reason(rule: Rule, facts: Mapping[str, tuple[str, ...]]) -> int:
-    """Return which reason of a rule is told."""
+    """Find which reason of a rule applies."""
     values = {name: known[0] for name, known in facts.items()}
     told = (
         index
@@ -91,12 +91,12 @@ def told_of_logs() -> set[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("code", "facts", "index"), KNOWN)
-def test_what_is_known_decides_the_reason(code: str, facts: dict[str, str], index: int) -> None:
+def test_facts_select_the_reason(code: str, facts: dict[str, str], index: int) -> None:
     assert reason(RULES[code], {name: (value,) for name, value in facts.items()}) == index
 
 
 @pytest.mark.parametrize(("code", "index"), REASONS)
-def test_each_reason_is_told(code: str, index: int) -> None:
+def test_each_reason_is_used(code: str, index: int) -> None:
     assert (code, index) in told_of_logs() | {(each, at) for each, _facts, at in KNOWN}
 
 
@@ -111,7 +111,7 @@ def texts(rule: Rule) -> Iterator[Text]:
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("code", sorted(RULES))
 @pytest.mark.parametrize("typical", [{}, TYPICAL], ids=["with its own words", "filled"])
-def test_a_text_is_whole(code: str, language: Language, typical: dict[str, str]) -> None:
+def test_text_is_complete(code: str, language: Language, typical: dict[str, str]) -> None:
     for text in texts(RULES[code]):
         needed = re.findall(r"\{(\w+)\}", getattr(text, language))
         told = filled(text, {**dict.fromkeys(needed, "x"), **typical}, language)
@@ -142,18 +142,20 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
             "`when`: nothing in a log is `thing`",
         ),
         (
-            {"sign": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a sign: no clue finds `thing`",
+            {"pattern": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
+            "`when` of a pattern: no extractor finds `thing`",
         ),
     ],
 )
-def test_a_place_that_nothing_fills(values: dict[str, object], said: str, tmp_path: Path) -> None:
+def test_placeholder_without_a_value_is_rejected(
+    values: dict[str, object], said: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=re.escape(said)):
         loaded(tmp_path, rule_of(**values))
 
 
-def test_a_group_of_a_sign_fills_places(tmp_path: Path) -> None:
-    sign = {"text": ["some text"], "pattern": "some (?P<thing>text)", "weight": 0.5}
+def test_group_of_a_pattern_fills_placeholders(tmp_path: Path) -> None:
+    pattern = {"text": ["some text"], "regex": "some (?P<thing>text)", "weight": 0.5}
     text = {"en": "{thing|it}", "zh": "{thing|它}"}
-    rules = loaded(tmp_path, rule_of(sign=[sign], title=text, why=[{"text": text}])).rule
+    rules = loaded(tmp_path, rule_of(pattern=[pattern], title=text, why=[{"text": text}])).rule
     assert filled(rules[0].title, {"thing": "text"}, "en") == "text"

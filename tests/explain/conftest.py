@@ -1,4 +1,4 @@
-"""The matrix that rocenv ships, and what a reader of an explanation sees of it."""
+"""The shipped matrix, and pages of `explain` as text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.commands.explain import explanation_text
 from rocenv.data.load import load
 from rocenv.explain import explain, sets
+from rocenv.explain.page import rendered
 from rocenv.explain.sets import find_sets
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def answer(request: Request) -> Found:
 
 @pytest.fixture(autouse=True)
 def resolved_once(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages ask the resolver the same questions; those about the whole matrix are answered once."""
+    """Resolve each request about the whole matrix once: pages repeat them."""
 
     def find(asked: Matrix, request: Request) -> Found:
         return answer(request) if asked is matrix else find_sets(asked, request)
@@ -42,9 +42,9 @@ def resolved_once(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def read(matrix: Matrix) -> Callable[[str], str]:
-    """Return what `rocenv explain THING` prints, with every run of blanks as one."""
+    """Render what `rocenv explain THING` prints, with single blanks."""
 
     def text(thing: str) -> str:
-        return " ".join(" ".join(explanation_text(explain(thing, matrix), width=100)).split())
+        return " ".join(" ".join(rendered(explain(thing, matrix), width=100)).split())
 
     return text

@@ -29,7 +29,7 @@ from rocenv.core.lock import lock_text, read_lock
 from rocenv.core.model import Artifact
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
-from rocenv.diagnose.report import told
+from rocenv.diagnose.report import report
 from rocenv.home import Home
 from rocenv.host.windows import found_on_windows
 from rocenv.install.archive import unpack_archive
@@ -39,8 +39,8 @@ from rocenv.install.python_package import require_package, wheel_of
 from rocenv.install.tree import Tree
 from rocenv.install.xz import Bounded, xz_chunks
 from rocenv.kernels.check import check
-from rocenv.memory.anatomy import anatomy_of
 from rocenv.memory.gguf import read_model
+from rocenv.memory.model_layout import layout_of
 from rocenv.net import Network, Response
 from rocenv.sources.apt.control import Lists
 from rocenv.sources.apt.index import Place, refresh
@@ -253,7 +253,7 @@ def read_kernels(data: bytes, _folder: Path) -> None:
 
 def read_gguf(data: bytes, folder: Path) -> None:
     model = read_model(put(folder, data, "model.gguf"))
-    anatomy_of(model)
+    layout_of(model)
 
 
 def gguf_seeds() -> list[bytes]:
@@ -392,7 +392,7 @@ def read_log(data: bytes, _folder: Path) -> None:
     for finding in diagnose_bytes(data, matrix()).findings:
         assert all(each.text.isprintable() for each in finding.evidence)
         for language in LANGUAGES:
-            told(finding, matrix(), language)
+            report(finding, matrix(), language)
 
 
 def log_seeds() -> list[bytes]:

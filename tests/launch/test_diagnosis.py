@@ -127,7 +127,7 @@ class TestEnds:
         lab.make_zluda()
         _, said = launch(lab, "print('rocBLAS error: Cannot read TensileLibrary.dat'); exit(3)")
         after = said.partition("log: ")[2]
-        assert "rocBLAS brings no kernels for this GPU [rocblas-tensile-missing-for-gfx]" in after
+        assert "This rocBLAS has no kernels for the GPU [rocblas-tensile-missing-for-gfx]" in after
         assert "rocenv create sd2 --rocm 5.7 --zluda" in after
         assert "rocenv gpus" in after
 

@@ -18,7 +18,7 @@ from rocenv.apps.options import Given, Options, read_help
 from rocenv.core.model import Request
 from rocenv.data.apps import Flag, Launcher
 from rocenv.data.load import load
-from rocenv.memory.estimate import fit
+from rocenv.memory.estimate import Use, fit
 from rocenv.memory.gguf import read_model
 from tests.launch.apps import HELPS, LISTED, MIB, Bench, arguments, carry, write_model
 
@@ -340,7 +340,7 @@ class TestLlamaCpp:
         bench.machine("gfx1100", total_mib=1624 + 50)
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-old", listed=LISTED)
-        wanted = fit(read_model(model), (1624 + 50) * MIB, context=4096)
+        wanted = fit(read_model(model), (1624 + 50) * MIB, Use(context=4096))
         assert 0 < wanted.layers < wanted.of_layers
         done = bench.launch("./llama-cli", "-m", str(model))
         assert arguments(done).endswith(f"--device ROCm0 --gpu-layers {wanted.layers}"), done.stderr

@@ -1,4 +1,4 @@
-"""A machine for each test, and the look at its memory."""
+"""A machine for each test, and the memory of its GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from rocenv.data.load import load
 from rocenv.host import detect
-from rocenv.memory.gpus import HipFigure, Look, look
+from rocenv.memory.gpus import HipFigure, Usage, read_usage
 from tests.loopback import Loopback
 from tests.memory.machines import Machine
 from tests.mini import Mini
@@ -29,7 +29,7 @@ def matrix() -> Matrix:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """An empty machine, in a folder with a blank in its name, that `ROCENV_SYSROOT` names."""
+    """An empty machine at `ROCENV_SYSROOT`, in a folder with a blank in its name."""
     path = tmp_path / "a machine"
     path.mkdir()
     monkeypatch.setenv("ROCENV_SYSROOT", str(path))
@@ -39,18 +39,18 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def seen(machine: Machine, matrix: Matrix) -> Callable[..., Look]:
-    """The look at that machine; HIP's figures may be given."""
+def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
+    """Reads the memory of that machine, with figures of HIP if given."""
 
-    def found(hip: Mapping[int, HipFigure] | None = None) -> Look:
-        return look(detect(matrix), hip)
+    def found(hip: Mapping[int, HipFigure] | None = None) -> Usage:
+        return read_usage(detect(matrix), hip)
 
     return found
 
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A world with one env, whose HIP is the stand-in."""
+    """A home with one env, whose HIP is the stand-in."""
     built = tmp_path_factory.mktemp("built")
     hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
     compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")

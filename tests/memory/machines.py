@@ -1,4 +1,4 @@
-"""Machines whose GPUs hold memory: what the kernel says of pools and processes, below a folder."""
+"""Machines below a folder: what the kernel says of the memory of their GPUs and of processes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ RX_6800, RX_7900, STRIX_HALO, RAPHAEL, MI300X = 0x73BF, 0x744C, 0x1586, 0x164E, 
 
 @dataclass
 class Machine(Root):
-    """A machine with pools that are in use, and with processes."""
+    """A machine with memory in use, and with processes."""
 
     def pools(self, address: str, **figures: object) -> Machine:
-        """The counters of a card: `vram_used=…`, `gtt_total=…`; whatever they are."""
+        """Write counters of a card: `vram_used=…`, `gtt_total=…`, plausible or not."""
         for name, value in figures.items():
             self.put(f"sys/bus/pci/devices/{address}/mem_info_{name}", f"{value}\n")
         return self
 
     def ram(self, total: int, available: int) -> Machine:
-        """The machine's own memory."""
+        """Set the size of main memory."""
         self.put(
             "proc/meminfo",
             f"MemTotal:       {total >> 10} kB\nMemFree:  1 kB\nMemAvailable:   {available >> 10} kB\n",
@@ -32,7 +32,7 @@ class Machine(Root):
     def process(
         self, pid: int, name: str = "app", *command: str, folder: str = "", flags: int = 0x400000
     ) -> Machine:
-        """A process with no GPU open."""
+        """Add a process that has no GPU open."""
         self.put(f"proc/{pid}/comm", f"{name}\n")
         self.put(f"proc/{pid}/cmdline", "\0".join((*command, "")) if command else "")
         self.put(f"proc/{pid}/stat", f"{pid} ({name}) S 1 {pid} {pid} 0 -1 {flags} 0 0 0\n")
@@ -43,7 +43,7 @@ class Machine(Root):
         return self
 
     def opened(self, pid: int, number: int, text: str, device: str = "/dev/dri/renderD128") -> Machine:
-        """A device that a process has open, and what the kernel says of it."""
+        """Add a device that a process has open, with its fdinfo."""
         os.symlink(device, self.path / f"proc/{pid}/fd/{number}")
         self.put(f"proc/{pid}/fdinfo/{number}", text)
         return self
@@ -58,12 +58,12 @@ class Machine(Root):
         ident: int = 0,
         address: str = "0000:03:00.0",
     ) -> Machine:
-        """The same in the words of today's kernels."""
+        """Add an open GPU with the fdinfo of a current kernel."""
         return self.opened(pid, number, fdinfo(address, ident or pid, vram, gtt))
 
 
 def fdinfo(address: str, ident: int, vram: int, gtt: int = 0) -> str:
-    """What a kernel of 6.x says of an open device."""
+    """Return the fdinfo of a kernel 6.x."""
     return (
         f"pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t612\ndrm-driver:\tamdgpu\ndrm-client-id:\t{ident}\n"
         f"drm-pdev:\t{address}\npasid:\t32770\n"
@@ -76,14 +76,14 @@ def fdinfo(address: str, ident: int, vram: int, gtt: int = 0) -> str:
 
 
 def card(machine: Machine, *, used: int = 10 * GIB, total: int = 24 * GIB) -> Machine:
-    """A machine with one card, of 24 GiB, at 0000:03:00.0."""
+    """Make it a machine with one card of 24 GiB at 0000:03:00.0."""
     machine.kernel().cpu()
     machine.gpu(1, RX_7900, 110000, units=96, bus=3, memory=total, gtt=16 * GIB)
     return machine.pools("0000:03:00.0", vram_used=used, gtt_used=GIB // 4)
 
 
 def apu(machine: Machine, *, vram: int, gtt: int, ram: int) -> Machine:
-    """A machine with nothing but an APU, at 0000:c5:00.0."""
+    """Make it a machine with only an APU at 0000:c5:00.0."""
     machine.kernel().cpu()
     machine.gpu(1, STRIX_HALO, 110501, units=40, bus=0xC5, memory=vram, gtt=gtt)
     machine.pools("0000:c5:00.0", vram_used=vram // 4, gtt_used=GIB)

@@ -1,4 +1,4 @@
-"""GGUF files as the `gguf` package writes them, with holes for weights: gigabytes that take no room."""
+"""GGUF files that the `gguf` package writes, with holes instead of weights: gigabytes that take no space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import numpy as np
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFEndian, GGUFWriter
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +19,9 @@ Q = GGMLQuantizationType
 class Writer:
     """One file; `close` writes it."""
 
-    def __init__(self, path: Path, architecture: str = "llama", *, big_endian: bool = False) -> None:
-        endian = GGUFEndian.BIG if big_endian else GGUFEndian.LITTLE
+    def __init__(self, path: Path, architecture: str = "llama") -> None:
         self.path = path
-        self.keys = GGUFWriter(str(path), architecture, endianess=endian)
+        self.keys = GGUFWriter(str(path), architecture)
         self._sizes: list[int] = []
 
     def tensor(self, name: str, shape: tuple[int, ...], kind: Q = Q.F32) -> Writer:
@@ -67,7 +66,7 @@ def llama(
     architecture: str = "llama",
     **more: Any,
 ) -> Path:
-    """Write a model of the most common shape, without words: llama.cpp loads it.
+    """Write a model of the most common shape, without a vocabulary: llama.cpp loads it.
 
     Without `output` the input's matrix is the output's too.
     """

@@ -1,4 +1,4 @@
-"""What a model is said to take is what llama.cpp takes, and the number of layers is the largest that fits."""
+"""The estimate is what llama.cpp takes, and the number of layers is the largest that fits."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocenv.core.errors import RocenvError
-from rocenv.memory.anatomy import Anatomy, Layer, anatomy_of
 from rocenv.memory.estimate import (
-    GRAPH_AT_LEAST_BYTES,
     MARGIN_BYTES,
+    MIN_GRAPH_BYTES,
     Estimate,
     Use,
     estimate_of,
     fit,
     fit_of,
+    longest_context,
+    ways_to_fit,
 )
-from rocenv.memory.gguf import Model, read_model
-from rocenv.memory.gguf_header import Tensor
-from rocenv.memory.savings import longest, shorter, ways_of
+from rocenv.memory.gguf import Model, Tensor, read_model
+from rocenv.memory.model_layout import Layer, ModelLayout, layout_of
 from tests.memory.models import Q, Writer, eight_billion, llama
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ GIB = 1 << 30
 
 
 def estimate(path: Path, **use: Any) -> Estimate:
-    return estimate_of(anatomy_of(read_model(path)), Use(**use))
+    return estimate_of(layout_of(read_model(path)), Use(**use))
 
 
 # --- the two logs ------------------------------------------------------------------------------------------
@@ -42,23 +42,25 @@ def estimate(path: Path, **use: Any) -> Estimate:
 
 def test_the_log_of_ollama_11265(tmp_path: Path) -> None:
     """8B, Q4: weights 3.9 GiB and 411 MiB, cache 1.0 GiB, graph 560 MiB and 677.5 MiB, 6.5 GiB in all."""
-    told = estimate(eight_billion(tmp_path / "m.gguf"), context=8192)
-    assert told.cache_bytes == GIB
-    assert round(told.anatomy.output_bytes / MIB) == 411
-    assert told.of_layers == 33
-    assert 560 <= told.graph_bytes / MIB <= 560 * 1.05
-    assert told.graph(33) / MIB == pytest.approx(600)
-    assert told.graph(20) / MIB == pytest.approx(677.5, abs=0.1)
+    estimated = estimate(eight_billion(tmp_path / "m.gguf"), context=8192)
+    assert estimated.cache_bytes == GIB
+    assert round(estimated.layout.output_bytes / MIB) == 411
+    assert estimated.of_layers == 33
+    assert 560 <= estimated.graph_bytes / MIB <= 560 * 1.05
+    assert estimated.graph(33) / MIB == pytest.approx(600)
+    assert estimated.graph(20) / MIB == pytest.approx(677.5, abs=0.1)
     # That log's file holds some layers in larger types than Q4_K: 3.9 GiB of them instead of 3.7.
-    weights = (3.9 - 32 * told.costs[0].weights_bytes / GIB) * GIB
-    assert 5.8 * GIB < told.needed(33) + weights < 6.5 * GIB < told.needed(33) + weights + MARGIN_BYTES
+    weights = (3.9 - 32 * estimated.costs[0].weights_bytes / GIB) * GIB
+    assert (
+        5.8 * GIB < estimated.needed(33) + weights < 6.5 * GIB < estimated.needed(33) + weights + MARGIN_BYTES
+    )
 
 
 def test_the_log_of_llama_cpp_16725() -> None:
-    """3280 MiB of cache on the GPU: 41 of 80 layers, 8 heads of 128 that keep, 20480 tokens."""
+    """3280 MiB of cache on the GPU: 41 of 80 layers, 8 KV heads of length 128, 20480 tokens."""
     layers = tuple(Layer(weights_bytes=0, largest_bytes=0, kv_heads=8) for _ in range(80))
-    told = estimate_of(anatomy(layers, embedding=8192, heads=64), Use(context=20480))
-    assert sum(cost.cache_bytes for cost in told.costs[-41:]) == 3280 * MIB
+    estimated = estimate_of(layout(layers, embedding=8192, heads=64), Use(context=20480))
+    assert sum(cost.cache_bytes for cost in estimated.costs[-41:]) == 3280 * MIB
 
 
 # --- what llama.cpp 0.7.0 (Debian) said for models of these shapes -----------------------------------------
@@ -87,7 +89,7 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("shape", "context", "flash", "batch", "graph_mib", "cache_mib"), MEASURED)
-def test_room_and_cache_as_measured(
+def test_buffer_and_cache_match_measurements(
     tmp_path: Path,
     shape: dict[str, Any],
     context: int,
@@ -97,9 +99,9 @@ def test_room_and_cache_as_measured(
     cache_mib: int,
 ) -> None:
     path = llama(tmp_path / "m.gguf", layers=2, **shape)
-    told = estimate(path, context=context, flash_attention=flash, batch=batch)
-    assert told.cache_bytes == cache_mib * MIB
-    assert graph_mib - 0.1 <= told.graph_bytes / MIB <= graph_mib * 1.10
+    estimated = estimate(path, context=context, flash_attention=flash, batch=batch)
+    assert estimated.cache_bytes == cache_mib * MIB
+    assert graph_mib - 0.1 <= estimated.graph_bytes / MIB <= graph_mib * 1.10
 
 
 @pytest.mark.parametrize(
@@ -112,17 +114,17 @@ def test_room_and_cache_as_measured(
     ],
 )
 def test_caches_of_other_types(tmp_path: Path, use: Use, cache_mib: int) -> None:
-    told = estimate_of(anatomy_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
-    assert told.cache_bytes == cache_mib * MIB
+    estimated = estimate_of(layout_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
+    assert estimated.cache_bytes == cache_mib * MIB
 
 
-def test_a_type_of_cache_that_there_is_not(tmp_path: Path) -> None:
+def test_unknown_cache_type(tmp_path: Path) -> None:
     with pytest.raises(RocenvError, match="q3_k"):
-        fit(read_model(llama(tmp_path / "m.gguf")), GIB, cache_k="q3_k")
+        fit(read_model(llama(tmp_path / "m.gguf")), GIB, Use(cache_k="q3_k"))
 
 
 def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
-    """A model of recurrent layers, some of which may be replaced by ones that keep keys."""
+    """Write a model of recurrent layers; the layers in `attention` cache keys instead."""
     file = Writer(path, "mamba")
     keys = file.keys
     keys.add_block_count(layers)
@@ -140,12 +142,15 @@ def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
 
 @pytest.mark.parametrize(("parallel", "measured_mib"), [(1, 0.45), (4, 1.78)])
 def test_states_of_recurrent_layers(tmp_path: Path, parallel: int, measured_mib: float) -> None:
-    told = estimate(mamba(tmp_path / "m.gguf"), context=4096, parallel=parallel)
-    assert told.cache_bytes / MIB == pytest.approx(measured_mib, abs=0.005)
-    assert told.cache_bytes == estimate(mamba(tmp_path / "n.gguf"), context=99, parallel=parallel).cache_bytes
+    estimated = estimate(mamba(tmp_path / "m.gguf"), context=4096, parallel=parallel)
+    assert estimated.cache_bytes / MIB == pytest.approx(measured_mib, abs=0.005)
+    assert (
+        estimated.cache_bytes
+        == estimate(mamba(tmp_path / "n.gguf"), context=99, parallel=parallel).cache_bytes
+    )
 
 
-def test_hybrids_keep_keys_where_they_have_them(tmp_path: Path) -> None:
+def test_hybrids_cache_keys_only_in_attention_layers(tmp_path: Path) -> None:
     costs = estimate(mamba(tmp_path / "m.gguf", attention=(2,)), context=4096).costs
     assert costs[2].cache_bytes == 4096 * 768 * 2 * 2
     assert {cost.cache_bytes for index, cost in enumerate(costs) if index != 2} == {114 * 1024}
@@ -156,49 +161,52 @@ def test_heads_by_layer(tmp_path: Path) -> None:
     assert [cost.cache_bytes for cost in estimate(path, context=256).costs] == [MIB, 0, MIB // 2]
 
 
-def test_lengths_of_their_own(tmp_path: Path) -> None:
+def test_key_and_value_lengths_that_differ(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", layers=1, attention__key_length=256, attention__value_length=64)
     assert estimate(path, context=256).costs[0].cache_bytes == 256 * 8 * (256 + 64) * 2
 
 
-def test_models_that_only_read_keep_nothing(tmp_path: Path) -> None:
+def test_models_that_only_read_have_no_cache(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", output=None, architecture="bert", attention__causal=False)
-    told = estimate(path, context=512)
-    assert told.cache_bytes == 0
+    estimated = estimate(path, context=512)
+    assert estimated.cache_bytes == 0
 
 
 # --- where weights go --------------------------------------------------------------------------------------
 
 
-def test_the_input_stays_and_a_tied_output_is_copied(tmp_path: Path) -> None:
+def test_input_stays_in_main_memory_and_tied_output_is_copied(tmp_path: Path) -> None:
     own = estimate(llama(tmp_path / "own.gguf"), context=256)
     tied = estimate(llama(tmp_path / "tied.gguf", output=None), context=256)
     table = 128256 * 4096 // 256 * 144
-    assert own.anatomy.input_bytes == table
-    assert own.anatomy.output_bytes == 128256 * 4096 // 256 * 210 + 4096 * 4
-    assert tied.anatomy.output_bytes == table + 4096 * 4
+    assert own.layout.input_bytes == table
+    assert own.layout.output_bytes == 128256 * 4096 // 256 * 210 + 4096 * 4
+    assert tied.layout.output_bytes == table + 4096 * 4
     without = own.needed(3) - own.graph(3) - own.cache_bytes
-    assert without == own.anatomy.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
+    assert without == own.layout.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
 
 
-def test_a_matrix_that_stays_needs_room_to_be_copied_to(tmp_path: Path) -> None:
-    """A layer of experts is copied tensor by tensor: gigabytes where any of them stays behind."""
+def test_matrix_left_in_main_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
+    """Experts are copied tensor by tensor: one layer of them left behind costs gigabytes."""
     file = Writer(tmp_path / "moe.gguf")
     file.keys.add_block_count(2)
     file.keys.add_embedding_length(4096)
     file.keys.add_head_count(32)
     for layer in range(2):
         file.tensor(f"blk.{layer}.ffn_up_exps.weight", (64, 14336, 4096), Q.Q4_K)
-    told = estimate(file.close(), context=256)
-    assert told.graph(1) >= 64 * 14336 * 4096 // 256 * 144
-    assert told.graph(3) == GRAPH_AT_LEAST_BYTES
-    assert any("which are 3.9 GiB of it" in note and "--n-cpu-moe" in note for note in told.anatomy.notes)
+    estimated = estimate(file.close(), context=256)
+    assert estimated.graph(1) >= 64 * 14336 * 4096 // 256 * 144
+    assert estimated.graph(3) == MIN_GRAPH_BYTES
+    assert any(
+        "3.9 GiB of the model are experts" in note and "--n-cpu-moe" in note
+        for note in estimated.layout.notes
+    )
 
 
-def test_sliding_windows_are_an_upper_bound_and_said(tmp_path: Path) -> None:
-    told = estimate(llama(tmp_path / "m.gguf", attention__sliding_window=1024), context=8192)
-    assert told.cache_bytes == 64 * MIB
-    assert any("1,024 tokens" in note and "upper bound" in note for note in told.anatomy.notes)
+def test_sliding_window_is_noted_as_upper_bound(tmp_path: Path) -> None:
+    estimated = estimate(llama(tmp_path / "m.gguf", attention__sliding_window=1024), context=8192)
+    assert estimated.cache_bytes == 64 * MIB
+    assert any("1,024 tokens" in note and "upper bound" in note for note in estimated.layout.notes)
 
 
 @pytest.mark.parametrize(
@@ -207,22 +215,22 @@ def test_sliding_windows_are_an_upper_bound_and_said(tmp_path: Path) -> None:
         ({"general.architecture": 7}, "does not name its architecture"),
         ({"general.type": "adapter"}, "its type is adapter"),
         ({"llama.attention.head_count": None, "llama.attention.head_count_kv": None}, "how many heads"),
-        ({"llama.embedding_length": None}, "how long keys and values are"),
-        ({"llama.block_count": 10**9}, "no repeating layers"),
+        ({"llama.embedding_length": None}, "how long its keys and values are"),
+        ({"llama.block_count": 10**9}, "no layers named blk.N"),
     ],
 )
-def test_what_cannot_be_told_is_said(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+def test_models_that_say_too_little(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     model = read_model(llama(tmp_path / "m.gguf"))
     metadata = {key: value for key, value in {**model.metadata, **change}.items() if value is not None}
     with pytest.raises(RocenvError, match=says) as caught:
-        fit(replace(model, metadata=metadata), 16 * GIB)
+        fit(replace(model, metadata=metadata), 16 * GIB, Use())
     assert caught.value.code == "model-unknown"
 
 
 # --- the number of layers ----------------------------------------------------------------------------------
 
 
-def anatomy(layers: tuple[Layer, ...], **more: Any) -> Anatomy:
+def layout(layers: tuple[Layer, ...], **more: Any) -> ModelLayout:
     values: dict[str, Any] = {
         "layers": layers,
         "input_bytes": 0,
@@ -238,12 +246,12 @@ def anatomy(layers: tuple[Layer, ...], **more: Any) -> Anatomy:
         "unknown": (),
         "notes": (),
     }
-    return Anatomy(**{**values, **more})
+    return ModelLayout(**{**values, **more})
 
 
 sizes = st.integers(0, 2 * GIB)
-anatomies = st.builds(
-    lambda layers, output, matrix, embedding, heads, wide, words: anatomy(
+layouts = st.builds(
+    lambda layers, output, matrix, embedding, heads, wide, words: layout(
         tuple(layers),
         output_bytes=output,
         output_matrix_bytes=min(matrix, output),
@@ -284,8 +292,8 @@ uses = st.builds(
 frees = st.integers(0, 64 * GIB)
 
 
-def by_hand(of: Anatomy, use: Use, layers: int) -> int:
-    """What so many layers take, counted in another way."""
+def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
+    """Compute in another way what this many layers take."""
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
     row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])
@@ -309,20 +317,20 @@ def by_hand(of: Anatomy, use: Use, layers: int) -> int:
 
 
 @settings(max_examples=300, deadline=None)
-@given(of=anatomies, use=uses, free=frees)
-def test_the_layers_are_the_most_that_fit(of: Anatomy, use: Use, free: int) -> None:
+@given(of=layouts, use=uses, free=frees)
+def test_number_of_layers_is_the_largest_that_fits(of: ModelLayout, use: Use, free: int) -> None:
     count = len(of.layers)
     fitting = [layers for layers in range(1, count + 2) if by_hand(of, use, layers) + MARGIN_BYTES <= free]
-    told = fit_of(estimate_of(of, use), free)
-    assert told.layers == max(fitting, default=0)
-    assert told.everything == (told.layers == count + 1)
-    assert not told.layers or told.needed_bytes == by_hand(of, use, told.layers)
+    estimated = fit_of(estimate_of(of, use), free)
+    assert estimated.layers == max(fitting, default=0)
+    assert estimated.everything == (estimated.layers == count + 1)
+    assert not estimated.layers or estimated.needed_bytes == by_hand(of, use, estimated.layers)
 
 
 @settings(max_examples=200, deadline=None)
-@given(of=anatomies, use=uses, free=frees, more=frees, longer=st.integers(0, 100_000))
+@given(of=layouts, use=uses, free=frees, more=frees, longer=st.integers(0, 100_000))
 def test_more_memory_never_fits_less_and_a_longer_context_never_more(
-    of: Anatomy, use: Use, free: int, more: int, longer: int
+    of: ModelLayout, use: Use, free: int, more: int, longer: int
 ) -> None:
     here = estimate_of(of, use)
     layers = fit_of(here, free).layers
@@ -331,11 +339,11 @@ def test_more_memory_never_fits_less_and_a_longer_context_never_more(
 
 
 @settings(max_examples=100, deadline=None)
-@given(of=anatomies, use=uses, free=frees)
-def test_every_way_that_is_named_holds_what_it_promises(of: Anatomy, use: Use, free: int) -> None:
+@given(of=layouts, use=uses, free=frees)
+def test_every_way_keeps_its_promise(of: ModelLayout, use: Use, free: int) -> None:
     here = estimate_of(of, use)
     before = fit_of(here, free)
-    found = (*ways_of(here, free, MARGIN_BYTES), *shorter(here, free, MARGIN_BYTES))
+    found = ways_to_fit(here, free)
     for way in found:
         words = dict(zip(way.arguments[::2], way.arguments[1::2], strict=True))
         tried = replace(
@@ -346,11 +354,15 @@ def test_every_way_that_is_named_holds_what_it_promises(of: Anatomy, use: Use, f
             cache_v=words.get("-ctv", here.use.cache_v),
             flash_attention=here.use.flash_attention or "-fa" in words,
         )
-        told = fit_of(estimate_of(of, tried), free)
-        assert (way.layers, way.needed_bytes, way.context) == (told.layers, told.needed_bytes, tried.context)
+        estimated = fit_of(estimate_of(of, tried), free)
+        assert (way.layers, way.needed_bytes, way.context) == (
+            estimated.layers,
+            estimated.needed_bytes,
+            tried.context,
+        )
         assert way.layers > before.layers
         assert way.everything or "-c" not in words
-    most = longest(of, here.use, free, MARGIN_BYTES)
+    most = longest_context(of, here.use, free)
     if most:
         assert fit_of(estimate_of(of, replace(here.use, context=most)), free).everything
     if here.use.context >= 512 and most < here.use.context // 256 * 256:
@@ -385,9 +397,7 @@ KEYS = (
 
 @settings(max_examples=300, deadline=None)
 @given(values=st.tuples(*[numbers] * len(KEYS)), seed=st.integers(0, 1000), free=frees)
-def test_whatever_a_header_says_the_answer_is_a_number_or_an_error(
-    values: tuple[Any, ...], seed: int, free: int
-) -> None:
+def test_any_header_gives_a_number_or_an_error(values: tuple[Any, ...], seed: int, free: int) -> None:
     from pathlib import Path
 
     chance = random.Random(seed)
@@ -405,8 +415,8 @@ def test_whatever_a_header_says_the_answer_is_a_number_or_an_error(
     metadata = {f"any.{key}": value for key, value in zip(KEYS, values, strict=True) if value is not None}
     model = Model(path=Path("m.gguf"), metadata={"general.architecture": "any", **metadata}, tensors=tensors)
     try:
-        told = fit(model, free)
+        estimated = fit(model, free, Use())
     except RocenvError as error:
         assert error.code == "model-unknown"
     else:
-        assert 0 <= told.layers <= told.of_layers
+        assert 0 <= estimated.layers <= estimated.of_layers

@@ -1,86 +1,96 @@
-"""Who has the memory: many processes, some of them hidden, hostile or gone."""
+"""Who holds the memory: many processes, some of them hidden, hostile or gone."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.memory import processes
-from rocenv.memory.clients import client_of
-from rocenv.memory.told import holder_name, lines_of
+from rocenv.commands.mem_show import gpu_lines, holder_name
+from rocenv.memory.holders import parse_fdinfo, process_ids
 from tests.host.roots import GIB
 from tests.memory.machines import MIB, RX_6800, RX_7900, STRIX_HALO, Machine, apu, card, fdinfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.memory.gpus import GpuMemory, Look
+    from rocenv.memory.gpus import GpuMemory, Usage
 
-    Seen = Callable[..., Look]
+    ReadMemory = Callable[..., Usage]
 
 
 def held(gpu: GpuMemory) -> list[tuple[int, str, int]]:
     return [(each.pid, each.name, each.vram_bytes) for each in gpu.holders]
 
 
-def test_the_largest_first_and_the_rest_is_not_hidden(machine: Machine, seen: Seen) -> None:
+def test_largest_holder_first_and_unknown_holders_last(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init")
     machine.process(70, "gnome-shell").client(70, vram=GIB, gtt=GIB)
     machine.process(80, "ollama").client(80, vram=6 * GIB)
-    (gpu,) = seen().gpus
+    (gpu,) = read_memory().gpus
     assert held(gpu) == [(80, "ollama", 6 * GIB), (70, "gnome-shell", GIB)]
     assert gpu.unexplained_bytes == 3 * GIB  # what is shared does not count for a card
-    assert any(line.endswith("not told apart") and "3.0 GiB" in line for line in lines_of(gpu, blocks=False))
+    assert any(
+        line.endswith("unknown holders") and "3.0 GiB" in line for line in gpu_lines(gpu, blocks=False)
+    )
 
 
-def test_clients_without_a_number_are_not_one(machine: Machine, seen: Seen) -> None:
-    """Old kernels number those that compute, and give 0 to all that draw."""
+def test_clients_with_number_0_are_different_clients(machine: Machine, read_memory: ReadMemory) -> None:
+    """Old kernels number compute clients and give all graphics clients the number 0."""
     card(machine).process(1, "init")
     for pid in (70, 71, 72):
         text = "pdev:\t0000:03:00.0\npasid:\t0\nvram mem:\t1048576 kB\ngtt mem:\t0 kB\n"
         machine.process(pid, "game").opened(pid, 5, text)
-    (gpu,) = seen().gpus
+    (gpu,) = read_memory().gpus
     assert [pid for pid, _, _ in held(gpu)] == [70, 71, 72]
 
 
-def test_copies_of_one_client_are_counted_once(machine: Machine, seen: Seen) -> None:
+def test_copies_of_one_client_are_counted_once(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "app").process(71, "child")
     machine.client(70, 5, vram=GIB, ident=9).client(70, 6, vram=GIB, ident=9)
     machine.client(71, 5, vram=GIB, ident=9).client(71, 7, vram=2 * GIB, ident=10)
-    (gpu,) = seen().gpus
+    (gpu,) = read_memory().gpus
     assert held(gpu) == [(71, "child", 2 * GIB), (70, "app", GIB)]
 
 
-def test_clients_of_two_cards_may_have_the_same_number(machine: Machine, seen: Seen) -> None:
+def test_clients_of_two_cards_may_have_the_same_number(machine: Machine, read_memory: ReadMemory) -> None:
     machine.kernel().gpu(1, RX_6800, 100300, bus=3).gpu(2, RX_7900, 110000, bus=4)
     machine.process(1, "init").process(70, "app")
     machine.client(70, 5, vram=GIB, ident=9, address="0000:03:00.0")
     machine.client(70, 6, vram=2 * GIB, ident=9, address="0000:04:00.0")
-    assert [held(gpu) for gpu in seen().gpus] == [[(70, "app", GIB)], [(70, "app", 2 * GIB)]]
+    assert [held(gpu) for gpu in read_memory().gpus] == [[(70, "app", GIB)], [(70, "app", 2 * GIB)]]
 
 
-def test_other_open_files_are_not_read(machine: Machine, seen: Seen) -> None:
+def test_other_open_files_are_not_read(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "liar")
     machine.opened(70, 5, fdinfo("0000:03:00.0", 1, GIB), device="/home/liar/fdinfo")
-    assert seen().gpus[0].holders == ()
+    assert read_memory().gpus[0].holders == ()
 
 
-def test_what_only_the_compute_driver_counts(machine: Machine, seen: Seen) -> None:
-    """It is not added to what fdinfo says: newer kernels count the same memory in both."""
+def test_copy_of_a_machine_without_links(machine: Machine, read_memory: ReadMemory) -> None:
+    card(machine).process(1, "init").process(70, "blender").client(70, vram=GIB)
+    shutil.rmtree(machine.path / "proc/70/fd")
+    assert held(read_memory().gpus[0]) == [(70, "blender", GIB)]
+
+
+def test_kfd_counts_what_fdinfo_does_not(machine: Machine, read_memory: ReadMemory) -> None:
+    """The two are not added: newer kernels count the same memory in both."""
     card(machine).process(1, "init").process(70, "python3").process(71, "blender")
     machine.client(71, vram=3 * GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
     machine.put("sys/class/kfd/kfd/proc/71/vram_1001", f"{5 * GIB}\n")
     machine.put("sys/class/kfd/kfd/proc/72/vram_1001", "0\n")
     machine.put("sys/class/kfd/kfd/proc/73/vram_9999", f"{GIB}\n")
-    assert held(seen().gpus[0]) == [(71, "blender", 5 * GIB), (70, "python3", 2 * GIB)]
+    assert held(read_memory().gpus[0]) == [(71, "blender", 5 * GIB), (70, "python3", 2 * GIB)]
 
 
-def test_processes_of_other_users(machine: Machine, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads of the kernel are not among them, and what the compute driver tells of them is told."""
+def test_hidden_processes_are_counted(
+    machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernel threads do not count, and KFD still says what the others hold."""
     card(machine).process(1, "init").process(2, "kthreadd", flags=0x208040).process(70, "theirs")
     machine.process(71, "mine").client(71, vram=GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
@@ -92,20 +102,20 @@ def test_processes_of_other_users(machine: Machine, seen: Seen, monkeypatch: pyt
         return listdir(path)
 
     monkeypatch.setattr(os, "listdir", refusing)
-    found = seen()
-    assert found.unseen == 2
+    found = read_memory()
+    assert found.hidden == 2
     assert held(found.gpus[0]) == [(70, "theirs", 2 * GIB), (71, "mine", GIB)]
 
 
-def test_processes_that_end_while_they_are_looked_at(
-    machine: Machine, seen: Seen, monkeypatch: pytest.MonkeyPatch
+def test_processes_that_end_meanwhile(
+    machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card(machine).process(1, "init").process(71, "stays").client(71, vram=GIB)
     monkeypatch.setattr("rocenv.memory.holders.process_ids", lambda: [1, 70, 71, 72])
     gone = machine.process(72, "goes").path / "proc/72/fd/5"
     os.symlink("/dev/dri/renderD128", gone)  # its text is not there any more
-    assert held(seen().gpus[0]) == [(71, "stays", GIB)]
-    assert seen().unseen == 0
+    assert held(read_memory().gpus[0]) == [(71, "stays", GIB)]
+    assert read_memory().hidden == 0
 
 
 @pytest.mark.parametrize(
@@ -121,13 +131,13 @@ def test_processes_that_end_while_they_are_looked_at(
         "\0" * 5000,
     ],
 )
-def test_texts_that_make_no_sense_hold_nothing(machine: Machine, seen: Seen, text: str) -> None:
+def test_malformed_fdinfo(machine: Machine, read_memory: ReadMemory, text: str) -> None:
     card(machine).process(1, "init").process(70, "odd").opened(70, 5, text)
-    assert seen().gpus[0].holders == ()
+    assert read_memory().gpus[0].holders == ()
 
 
-def test_the_words_of_kernels() -> None:
-    client = client_of("pdev:\t0000:03:00.0\npasid:\t32771\nvram mem:\t2048 kB\ngtt mem:\t12 kB\n")  # 5.15
+def test_fdinfo_of_several_kernels() -> None:
+    client = parse_fdinfo("pdev:\t0000:03:00.0\npasid:\t32771\nvram mem:\t2048 kB\ngtt mem:\t12 kB\n")  # 5.15
     assert client is not None
     assert (client.address, client.ident, client.vram_bytes, client.gtt_bytes) == (
         "0000:03:00.0",
@@ -135,56 +145,56 @@ def test_the_words_of_kernels() -> None:
         2 * MIB,
         12 << 10,
     )
-    newest = client_of("drm-pdev:\t0000:03:00.0\ndrm-total-vram:\t9 MiB\ndrm-resident-vram:\t3 MiB\n")
+    newest = parse_fdinfo("drm-pdev:\t0000:03:00.0\ndrm-total-vram:\t9 MiB\ndrm-resident-vram:\t3 MiB\n")
     assert newest is not None
     assert newest.vram_bytes == 3 * MIB
 
 
-def test_no_name_is_a_command_to_a_terminal(machine: Machine, seen: Seen) -> None:
+def test_names_cannot_control_the_terminal(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "\x1b]0;x\x07\x1b[2J", "a", "\x1b[31m.py").client(
         70, vram=GIB
     )
     machine.process(71, "python3", "python3", "-u", "/x/\x1b[2Jmain.py").client(71, vram=GIB)
-    (gpu,) = seen().gpus
-    assert "\n".join(lines_of(gpu, blocks=True)).replace("\n", "").isprintable()
+    (gpu,) = read_memory().gpus
+    assert "\n".join(gpu_lines(gpu, blocks=True)).replace("\n", "").isprintable()
     assert [holder_name(each) for each in gpu.holders][1] == "python3 ?[2Jmain.py"
 
 
-def test_a_container_does_not_mistake_numbers_of_the_host(machine: Machine, seen: Seen) -> None:
+def test_container_ignores_process_numbers_of_the_host(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "sh").process(70, "mine")
     (machine.path / "proc/self/ns").mkdir(parents=True)
     os.symlink("pid:[4026532201]", machine.path / "proc/self/ns/pid")
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
-    found = seen()
+    found = read_memory()
     assert found.gpus[0].holders == ()
-    assert (found.unseen, found.notes) == (
+    assert (found.hidden, found.notes) == (
         None,
-        ("this is a container: what programs outside it hold is not told apart",),
+        ("this is a container: rocenv cannot see which programs outside it hold memory",),
     )
 
 
-def test_hidden_processes_are_not_taken_for_none(machine: Machine, seen: Seen) -> None:
+def test_hidepid_makes_the_number_unknown(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(70, "mine")
-    assert seen().unseen is None
-    assert "hides" in seen().notes[0]
+    assert read_memory().hidden is None
+    assert "hides" in read_memory().notes[0]
 
 
-def test_what_an_apu_lends_counts(machine: Machine, seen: Seen) -> None:
+def test_main_memory_of_an_apu_counts(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
     machine.process(70, "llama-server").client(70, vram=MIB, gtt=GIB // 2, address="0000:c5:00.0")
-    (gpu,) = seen().gpus
+    (gpu,) = read_memory().gpus
     assert gpu.held_by(gpu.holders[0]) == GIB // 2 + MIB
     assert STRIX_HALO  # its device id is what makes it one
 
 
 @pytest.mark.slow
-def test_thousands_of_processes_take_no_time(machine: Machine, seen: Seen) -> None:
+def test_thousands_of_processes_are_fast(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine)
     for pid in range(1, 2001):
         machine.process(pid, "many")
         for number in range(5):
             os.symlink("/dev/null", machine.path / f"proc/{pid}/fd/{number}")
     begin = time.perf_counter()
-    assert seen().unseen == 0
+    assert read_memory().hidden == 0
     assert time.perf_counter() - begin < 3
-    assert processes.process_ids() == list(range(1, 2001))
+    assert process_ids() == list(range(1, 2001))

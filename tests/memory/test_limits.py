@@ -1,4 +1,4 @@
-"""How much is taken at most, for any machine, and how few steps it takes to find what works."""
+"""How much the test may take on any machine, and how few steps its search needs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocenv.host import Gpu
-from rocenv.memory.bisection import UNIT_BYTES, largest, resolution_of
-from rocenv.memory.displays import drives_display
 from rocenv.memory.gpus import GpuMemory, HipFigure
-from rocenv.memory.limits import Limit, bound_of
-from rocenv.memory.pools import MachineMemory
+from rocenv.memory.limits import UNIT_BYTES, Limit, bound_of
+from rocenv.memory.probe import largest_working, resolution_of
+from rocenv.memory.sysfs import MachineMemory, drives_display
 
 if TYPE_CHECKING:
     from rocenv.memory.limits import Bound
@@ -26,14 +25,14 @@ APU = Gpu(source="test", target="gfx1151", integrated=True)
 
 class TestBisection:
     @given(bound=st.integers(1, 200 * 1024), end=st.integers(0, 200 * 1024 * MIB))
-    def test_within_the_promise_in_few_steps(self, bound: int, end: int) -> None:
+    def test_result_is_within_the_resolution_after_few_steps(self, bound: int, end: int) -> None:
         tried: list[int] = []
 
         def works(size: int) -> bool:
             tried.append(size)
             return size <= end
 
-        size = largest(bound * MIB, works)
+        size = largest_working(bound * MIB, works)
         resolution = resolution_of(bound * MIB)
         can = min(end, bound * MIB)
         assert can - max(resolution, UNIT_BYTES) < size <= can
@@ -57,33 +56,33 @@ def bound(memory: GpuMemory, machine: MachineMemory | None = None, limit: str = 
 
 
 class TestCards:
-    def test_a_card_without_a_display_gives_all_that_is_free(self) -> None:
+    def test_idle_card_without_a_display_reserves_nothing(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=15 * GIB, used_bytes=30 * MIB)
         found = bound(memory, MachineMemory(total=4 * GIB, available=GIB), display=False)
         assert (found.size_bytes, found.reasons) == (15 * GIB, ())
 
     @pytest.mark.parametrize(("total", "reserve"), [(8, 512 * MIB), (48, int(48 * GIB * 0.05))])
-    def test_a_display_keeps_a_share_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
+    def test_display_reserves_a_share_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=total * GIB, free_bytes=7 * GIB, source="the kernel")
         found = bound(memory, display=True)
         assert 7 * GIB - reserve - UNIT_BYTES < found.size_bytes <= 7 * GIB - reserve
 
     @pytest.mark.parametrize("used", [6 * GIB, None])
-    def test_so_do_programs_on_a_card_without_one(self, used: int | None) -> None:
+    def test_programs_on_a_card_without_a_display_reserve_a_share(self, used: int | None) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, used_bytes=used)
         found = bound(memory, display=False)
         assert found.size_bytes <= 10 * GIB - int(0.05 * 16 * GIB)
         assert "use it" in found.reasons[0]
 
-    def test_a_share_is_one_of_what_is_free(self) -> None:
+    def test_percentage_is_of_free_memory(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, source="the kernel")
         assert bound(memory, limit="50%", display=False).size_bytes == 5 * GIB
 
 
 class TestApus:
-    """What such a GPU takes is the machine's memory."""
+    """An APU takes main memory."""
 
-    def test_the_machine_keeps_its_part(self) -> None:
+    def test_main_memory_keeps_a_reserve(self) -> None:
         memory = GpuMemory(
             gpu=APU,
             total_bytes=65 * GIB,
@@ -98,7 +97,7 @@ class TestApus:
         assert 12 * GIB - 6.5 * GIB < found.size_bytes <= 12 * GIB - 6.4 * GIB
         assert any("12.0 GiB is available" in reason for reason in found.reasons)
 
-    def test_what_the_bios_set_aside_is_not_the_machines_any_more(self) -> None:
+    def test_memory_set_aside_by_the_bios_is_not_main_memory(self) -> None:
         memory = GpuMemory(
             gpu=APU,
             total_bytes=96 * GIB,
@@ -111,15 +110,15 @@ class TestApus:
         machine = MachineMemory(total=32 * GIB, available=8 * GIB)
         assert bound(memory, machine, display=False).size_bytes == 90 * GIB
 
-    def test_hips_word_alone_does_not_take_the_machines_memory(self) -> None:
-        """In a container without sysfs HIP says that 120 GiB are free."""
+    def test_hips_figure_alone_does_not_exceed_main_memory(self) -> None:
+        """In a container without sysfs HIP reports 120 GiB free."""
         memory = GpuMemory(gpu=APU, total_bytes=62 * GIB, free_bytes=60 * GIB, source="HIP")
         machine = MachineMemory(total=128 * GIB, available=20 * GIB)
         assert bound(memory, machine, display=False).size_bytes < 8 * GIB
 
 
 class TestWindows:
-    def test_the_budget_bounds_it(self) -> None:
+    def test_budget_is_the_bound(self) -> None:
         memory = GpuMemory(
             gpu=CARD,
             total_bytes=24 * GIB,
@@ -130,11 +129,11 @@ class TestWindows:
         )
         assert bound(memory, windows=True).size_bytes < 9 * GIB
 
-    def test_without_a_budget_a_share_of_the_card(self) -> None:
+    def test_share_of_the_card_without_a_budget(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=int(15.9 * GIB), source="HIP")
         found = bound(memory, windows=True)
         assert found.size_bytes <= 0.8 * 16 * GIB
-        assert any("nothing here says how much is free" in reason for reason in found.reasons)
+        assert any("nothing says how much is free" in reason for reason in found.reasons)
 
 
 @given(
@@ -147,7 +146,7 @@ class TestWindows:
     windows=st.booleans(),
     limit=st.sampled_from(["", "1MiB", "6GiB", "0.001%", "100%", "1024TiB"]),
 )
-def test_nothing_is_taken_that_is_not_free(
+def test_bound_never_exceeds_free_memory(
     integrated: bool | None,
     total: int | None,
     free: int | None,
@@ -179,15 +178,15 @@ def test_nothing_is_taken_that_is_not_free(
 
 
 @pytest.mark.parametrize("text", ["6GiB", "6 gib", "6G", "6GB", "6"])
-def test_ways_to_write_a_limit(text: str) -> None:
+def test_limit_formats(text: str) -> None:
     assert Limit.parse(text) == Limit(size_bytes=6 * GIB)
 
 
 @pytest.mark.parametrize("text", ["8B", "1023k", "1048575B"])
-def test_less_than_is_ever_asked_for_is_no_limit(text: str) -> None:
+def test_limit_below_the_smallest_block(text: str) -> None:
     with pytest.raises(ValueError, match="1 MiB"):
         Limit.parse(text)
 
 
-def test_a_gpu_without_a_place_may_drive_a_display() -> None:
+def test_gpu_without_an_address_may_drive_a_display() -> None:
     assert drives_display(Gpu(source="test")) is None

@@ -1,4 +1,4 @@
-"""`rocenv mem` as people and scripts meet it: the report, the live view, and settings for a card."""
+"""`rocenv mem` for people and scripts: the report, the live view, and settings."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rocenv.commands.mem_show import bar, can_draw, graph
 from tests import forked, shipped
 from tests.commands.lab import PROGRAM
 from tests.host.roots import GIB
 from tests.memory.machines import RX_7900, Machine, apu, card
 from tests.users import unprivileged
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NUMBER_OR_NONE = (int, type(None))
 
 
 @pytest.fixture
 def environ(machine: Machine, tmp_path: Path) -> dict[str, str]:
-    """What the program finds in its environment."""
+    """The environment of the program."""
     shipped.put_into(tmp_path / "home")
     return {
         "HOME": str(tmp_path / "user"),
@@ -60,7 +60,7 @@ def run(environ: dict[str, str], *words: str, before: tuple[str, ...] = ()) -> A
     )
 
 
-def told(environ: dict[str, str], *words: str) -> dict[str, Any]:
+def document_of(environ: dict[str, str], *words: str) -> dict[str, Any]:
     done = run(environ, *words, "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -73,7 +73,7 @@ def busy(machine: Machine) -> Machine:
 
 
 class TestReport:
-    def test_a_card_and_who_has_it(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_card_and_its_holders(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         done = run(environ)
         lines = done.stdout.splitlines()
@@ -83,53 +83,54 @@ class TestReport:
         assert [line.split()[:3] for line in lines[3:6]] == [
             ["6.0", "GiB", "ollama"],
             ["1.0", "GiB", "gnome-shell"],
-            ["3.0", "GiB", "not"],
+            ["3.0", "GiB", "unknown"],
         ]
-        assert "can be had back" in done.stdout
+        assert "can release memory" in done.stdout
         assert "xargs -r -n 1 ollama stop" in done.stdout
 
     def test_an_apu_is_explained(self, machine: Machine, environ: dict[str, str]) -> None:
         apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
-        assert "1.0 GiB is set aside for it, and 60.0 GiB it shares with all programs" in run(environ).stdout
+        assert (
+            "1.0 GiB of this is set aside for the GPU, and 60.0 GiB is main memory shared"
+            in run(environ).stdout
+        )
 
     def test_no_gpu(self, environ: dict[str, str]) -> None:
         done = run(environ)
         assert (done.returncode, done.stdout) == (
             0,
-            "no GPU whose memory could be shown: there is no AMD GPU here\n",
+            "no GPU memory to show: there is no AMD GPU here\n",
         )
-        assert told(environ)["gpus"] == []
+        assert document_of(environ)["gpus"] == []
 
-    def test_what_is_not_known_is_a_question_mark(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_unknown_figures_are_question_marks(self, machine: Machine, environ: dict[str, str]) -> None:
         machine.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=24 * GIB)
         assert "? of 24.0 GiB in use, ? free" in run(environ).stdout
 
-    def test_plain_characters_where_there_are_no_others(
-        self, machine: Machine, environ: dict[str, str]
-    ) -> None:
+    def test_ascii_bar(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         environ["PYTHONIOENCODING"] = "ascii"
         assert "[##########" in run(environ).stdout
 
-    def test_processes_of_others_are_counted(self, machine: Machine, environ: dict[str, str]) -> None:
-        """As somebody who is not root: their folder is closed, their number is told."""
+    def test_hidden_processes_are_counted(self, machine: Machine, environ: dict[str, str]) -> None:
+        """A user who is not root cannot open their folders but sees how many there are."""
         busy(machine)
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0)
         done = run(environ, before=tuple(unprivileged()))
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0o755)
-        assert "2 processes of other users could not be looked at" in done.stderr
+        assert "you may not look at 2 processes of other users" in done.stderr
         assert "ollama" not in done.stdout
 
-    def test_one_process_of_another_is_one(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_one_hidden_process(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         os.chmod(machine.path / "proc/80/fd", 0)
         done = run(environ, before=tuple(unprivileged()))
         os.chmod(machine.path / "proc/80/fd", 0o755)
-        assert "1 process of another user could not be looked at" in done.stderr
+        assert "you may not look at 1 process of another user" in done.stderr
 
-    def test_many_gpus_share_a_line(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_note_about_many_gpus_appears_once(self, machine: Machine, environ: dict[str, str]) -> None:
         machine.process(1, "init").kernel().cpu()
         for node in range(1, 10):
             machine.gpu(node, RX_7900, 110000, bus=node, memory=24 * GIB)
@@ -137,7 +138,7 @@ class TestReport:
 
     def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
-        document = told(environ)
+        document = document_of(environ)
         assert set(document) == {"gpus", "processes_not_seen", "reclaimable", "notes"}
         (gpu,) = document["gpus"]
         sizes = {name: value for name, value in gpu.items() if name.endswith("_bytes")}
@@ -149,28 +150,45 @@ class TestReport:
         (back,) = document["reclaimable"]
         assert set(back) == {"program", "pids", "size_bytes", "text", "command"}
 
-    def test_an_env_that_is_not_there(self, environ: dict[str, str]) -> None:
+    def test_missing_env(self, environ: dict[str, str]) -> None:
         done = run(environ, "nope", "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
 
     @pytest.mark.parametrize(
         "words",
         [
-            ("--watch", "--probe"),
-            ("--watch", "demo"),
-            ("--for", "cycles", "--watch"),
+            ("watch", "demo"),
             ("--limit", "5GiB"),
-            ("--memory", "5GiB"),
-            ("--context", "5"),
-            ("--for", "cycles", "--memory", "much"),
+            ("probe", "--memory", "5GiB"),
+            ("model",),
+            ("model", "m.gguf", "--context", "0"),
+            ("settings",),
+            ("settings", "cycles", "--memory", "much"),
         ],
     )
-    def test_words_that_do_not_go_together(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
+    def test_wrong_usage(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
         assert run(environ, *words).returncode == 2
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("--watch", "watch"),
+            ("--watch --json", "watch --json"),
+            ("--probe", "probe"),
+            ("demo --probe --limit 80%", "probe demo --limit 80%"),
+            ("--model 'my model.gguf' --context 4096", "model 'my model.gguf' --context 4096"),
+            ("demo --json --model=m.gguf", "model m.gguf demo --json"),
+            ("--for cycles --memory 8GiB", "settings cycles --memory 8GiB"),
+        ],
+    )
+    def test_old_option_names_the_new_command(self, environ: dict[str, str], old: str, new: str) -> None:
+        done = run(environ, *shlex.split(old))
+        assert (done.returncode, done.stdout.partition("{")[0]) == (2, "")
+        assert f"Run `rocenv mem {new}`." in done.stderr
 
 
 class TestWatch:
-    def test_in_a_pipe_it_is_a_line_a_look(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_pipe_gets_a_line_a_second(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         code, lines = watched(environ, [], enough=2)
         assert code == 130
@@ -178,7 +196,7 @@ class TestWatch:
             re.fullmatch(r"\d\d:\d\d:\d\d  GPU 0: .*14\.0 GiB free  \(sysfs\)", line) for line in lines
         )
 
-    def test_as_json_it_is_a_document_a_line(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_json_is_a_document_a_line(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         code, lines = watched(environ, ["--json"], enough=2)
         first, second = (json.loads(line) for line in lines[:2])
@@ -186,18 +204,18 @@ class TestWatch:
         assert first["time"] < second["time"]
         assert first["gpus"] == second["gpus"]
 
-    def test_as_json_there_is_a_line_without_a_gpu_too(self, environ: dict[str, str]) -> None:
-        done = run(environ, "--watch", "--json")
+    def test_json_without_a_gpu_is_one_line(self, environ: dict[str, str]) -> None:
+        done = run(environ, "watch", "--json")
         (line,) = done.stdout.splitlines()
         document = json.loads(line)
         assert (done.returncode, document["gpus"]) == (0, [])
         assert document["time"]
         assert document["notes"] == ["there is no AMD GPU here"]
 
-    def test_on_a_terminal_it_is_drawn_anew(self, machine: Machine, environ: dict[str, str]) -> None:
-        """And it sees what changes: the graph grows, and the figures move."""
+    def test_terminal_is_redrawn(self, machine: Machine, environ: dict[str, str]) -> None:
+        """The graph grows, and the figures change."""
         busy(machine)
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "42% in use")
             machine.pools("0000:03:00.0", vram_used=20 * GIB)
             shown += read_until(terminal, "83% in use")
@@ -209,16 +227,18 @@ class TestWatch:
         assert "\x1b[2K" in shown  # lines are drawn over
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
 
-    def test_a_narrow_terminal_shows_what_is_now(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_narrow_terminal_shows_the_newest_figures(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         busy(machine)
         environ["COLUMNS"] = "40"
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "▄▄| 42% in use")
             os.kill(pid, signal.SIGINT)
             os.waitpid(pid, 0)
         assert "▄▄| 42% in use" in shown
 
-    def test_a_path_of_any_bytes_comes_out_as_it_is(self, environ: dict[str, str]) -> None:
+    def test_path_of_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
         """In the C locale too, where scripts take paths from the output."""
         home = os.fsencode(environ["ROCENV_HOME"]) + b"-\xff\xe9"
         done = subprocess.run(
@@ -230,10 +250,10 @@ class TestWatch:
         )
         assert done.stdout.startswith(home)
 
-    def test_a_terminal_that_has_ascii_only(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_ascii_terminal(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine).process(90, "jeu été").client(90, vram=GIB)
         environ |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "jeu")
             os.kill(pid, signal.SIGINT)
             shown += read_until(terminal, "interrupted")
@@ -241,23 +261,23 @@ class TestWatch:
         assert "42% in use" in shown
         assert "failed unexpectedly" not in shown
 
-    def test_a_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         environ["TERM"] = "dumb"
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "free")
             os.kill(pid, signal.SIGINT)
             os.waitpid(pid, 0)
         assert "\x1b" not in shown
 
-    def test_without_a_gpu_there_is_nothing_to_wait_for(self, environ: dict[str, str]) -> None:
-        assert run(environ, "--watch").returncode == 0
+    def test_without_a_gpu_it_ends_at_once(self, environ: dict[str, str]) -> None:
+        assert run(environ, "watch").returncode == 0
 
 
 def watched(environ: dict[str, str], words: list[str], *, enough: int) -> tuple[int, list[str]]:
-    """Return how a watch ended that was interrupted after so many lines, and the lines."""
+    """Interrupt `mem watch` after this many lines; return its exit code and the lines."""
     child = subprocess.Popen(
-        [str(PROGRAM), "mem", "--watch", *words],
+        [str(PROGRAM), "mem", "watch", *words],
         env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -276,7 +296,7 @@ def watched(environ: dict[str, str], words: list[str], *, enough: int) -> tuple[
 
 @contextlib.contextmanager
 def on_terminal(argv: list[str], environ: dict[str, str]) -> Any:
-    """A program on a pseudo-terminal of 100 columns: its process and the other side."""
+    """Start a program on a pseudo-terminal of 100 columns; yield its process id and the other side."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -306,29 +326,29 @@ def read_until(terminal: int, text: str, limit_s: float = 20) -> str:
     return shown
 
 
-class TestFor:
-    def test_a_card_of_this_machine(self, machine: Machine, environ: dict[str, str]) -> None:
+class TestSettings:
+    def test_gpu_of_this_machine(self, machine: Machine, environ: dict[str, str]) -> None:
         card(machine, total=8 * GIB, used=GIB)
-        done = run(environ, "--for", "SDnext")
+        done = run(environ, "settings", "SDnext")
         assert done.stdout.startswith("sdnext on GPU 0, ")
         assert "  --medvram\n" in done.stdout
         assert "  export PYTORCH_ALLOC_CONF='garbage_collection_threshold" in done.stdout
 
-    def test_another_card(self, environ: dict[str, str]) -> None:
-        done = run(environ, "--for", "sdnext", "--memory", "8GiB", "--json")
+    def test_another_memory_size(self, environ: dict[str, str]) -> None:
+        done = run(environ, "settings", "sdnext", "--memory", "8GiB", "--json")
         document = json.loads(done.stdout)
         assert (document["arguments"], document["total_bytes"]) == (["--medvram"], 8 * GIB)
         assert (document["gpu"], document["notes"], done.stderr) == (None, [], "")
 
-    def test_no_gpu_is_no_obstacle(self, environ: dict[str, str]) -> None:
-        document = told(environ, "--for", "comfyui")
+    def test_without_a_gpu(self, environ: dict[str, str]) -> None:
+        document = document_of(environ, "settings", "comfyui")
         assert document["arguments"] == ["--reserve-vram", "1"]
         assert "no AMD GPU" in document["notes"][0]
         assert any(each["state"] == "if" for each in document["settings"])
 
     def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
         card(machine)
-        document = told(environ, "--for", "pytorch")
+        document = document_of(environ, "settings", "pytorch")
         assert {
             "program",
             "platform",
@@ -342,32 +362,32 @@ class TestFor:
         assert all(each["source"] and each["status"] for each in document["settings"])
         assert len(document["variables"]) == 3
 
-    def test_the_users_own_setting_is_left_alone(self, environ: dict[str, str]) -> None:
-        done = run(environ | {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, "--for", "pytorch")
+    def test_setting_of_the_user_stays(self, environ: dict[str, str]) -> None:
+        done = run(environ | {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, "settings", "pytorch")
         assert "export PYTORCH" not in done.stdout
-        assert "PYTORCH_HIP_ALLOC_CONF of your environment has expandable_segments" in done.stderr
+        assert "PYTORCH_HIP_ALLOC_CONF in your environment has expandable_segments" in done.stderr
 
-    def test_a_pair_in_the_environment_is_taken_away(self, environ: dict[str, str]) -> None:
+    def test_collision_in_the_environment_is_unset(self, environ: dict[str, str]) -> None:
         both = {
             "PYTORCH_ALLOC_CONF": "max_split_size_mb:64",
             "PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True",
         }
-        done = run(environ | both, "--for", "pytorch")
+        done = run(environ | both, "settings", "pytorch")
         assert "unset PYTORCH_ALLOC_CONF\n" in done.stdout
         assert "unset PYTORCH_HIP_ALLOC_CONF\n" in done.stdout
 
-    def test_an_unknown_program(self, environ: dict[str, str]) -> None:
-        done = run(environ, "--for", "\x1b[2Jx", "--json")
+    def test_unknown_program(self, environ: dict[str, str]) -> None:
+        done = run(environ, "settings", "\x1b[2Jx", "--json")
         assert done.returncode == 1
         document = json.loads(done.stdout)
         assert document["error"] == "program-unknown"
-        assert "rocenv mem --for cycles" in document["hints"]
+        assert "rocenv mem settings cycles" in document["hints"]
         assert "\x1b" not in done.stderr
 
-    def test_what_is_said_can_be_typed_in_this_shell(self, environ: dict[str, str]) -> None:
-        """The lines are run by the shell that they are for, and do what they say."""
+    def test_variables_can_be_pasted_into_the_shell(self, environ: dict[str, str]) -> None:
+        """The shell runs the lines, and they do what they say."""
         script = (
-            f'eval "$("{PROGRAM}" mem --for pytorch 2>/dev/null | grep "^  export ")";'
+            f'eval "$("{PROGRAM}" mem settings pytorch 2>/dev/null | grep "^  export ")";'
             f' "{sys.executable}" -c "import os; print(os.environ[\'PYTORCH_ALLOC_CONF\'])"'
         )
         done = subprocess.run(
@@ -377,6 +397,10 @@ class TestFor:
 
 
 def test_completion(environ: dict[str, str]) -> None:
+    record = Path(environ["ROCENV_HOME"], "envs", "demo", ".rocenv", "record.json")
+    record.parent.mkdir(parents=True)
+    record.touch()
+
     def complete(*words: str) -> set[str]:
         done = subprocess.run(
             [str(PROGRAM), "complete", "mem", *words],
@@ -388,8 +412,33 @@ def test_completion(environ: dict[str, str]) -> None:
         )
         return {line.partition("\t")[0] for line in done.stdout.splitlines()}
 
-    assert {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"} <= complete(
-        "--for", ""
-    )
-    assert "8GiB" in complete("--memory", "")
-    assert {"80%", "8GiB"} <= complete("--limit", "8")
+    assert {"show", "watch", "probe", "model", "settings", "demo"} <= complete("")
+    assert complete("d") == {"demo"}
+    programs = {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"}
+    assert programs <= complete("settings", "")
+    assert "8GiB" in complete("settings", "cycles", "--memory", "")
+    assert {"80%", "8GiB"} <= complete("probe", "--limit", "8")
+    assert "--json" in complete("--")
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "drawn"),
+    [(0, 8, "...."), (8, 8, "####"), (4, 8, "##.."), (1, 1000, "#..."), (999, 1000, "###."), (9, 8, "####")],
+)
+def test_bar_is_full_only_for_the_whole(part: float, whole: float, drawn: str) -> None:
+    assert bar(part, whole, 4, blocks=False) == drawn
+
+
+def test_bar_of_nothing() -> None:
+    assert bar(0, 0, 4, blocks=False) == "...."
+
+
+def test_graph_shows_the_newest_shares_and_gaps() -> None:
+    assert graph([0.0, 1.0, None, 0.5], 3, blocks=True) == "█ ▅"
+    assert graph([0.0], 3, blocks=False) == "  _"
+    assert graph([7.0, -1.0], 2, blocks=False) == "#_"
+
+
+def test_blocks_need_an_encoding_that_has_them() -> None:
+    assert can_draw("utf-8")
+    assert not any(map(can_draw, ("ascii", "cp1252", "latin-1", None, "no such thing")))

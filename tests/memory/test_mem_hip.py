@@ -1,4 +1,4 @@
-"""`rocenv mem` with an env: the runtime's figure beside the kernel's, from the stand-in."""
+"""`rocenv mem` with an env: HIP's figures from the stand-in beside the kernel's."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 
-def told(mini: Mini, machine: Machine, **environ: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def memory_with_hip(mini: Mini, machine: Machine, **environ: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     done = mini.run("mem", "demo", "--json", ROCENV_SYSROOT=str(machine.path), **environ)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document["gpus"][0], document
 
 
-def test_the_smaller_of_both_and_why(mini: Mini, machine: Machine) -> None:
+def test_smaller_figure_counts_and_the_note_says_why(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     size, used = str(24 * GIB), str(1 * GIB)
-    gpu, _ = told(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
+    gpu, _ = memory_with_hip(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
     assert gpu["hip"] == {"total_bytes": 24 * GIB, "free_bytes": 23 * GIB}
     assert (gpu["free_bytes"], gpu["source"]) == (14 * GIB, "sysfs and HIP")
     assert any("9.0 GiB more than is free" in note for note in gpu["notes"])
     used = str(20 * GIB)
-    gpu, _ = told(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
+    gpu, _ = memory_with_hip(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
     assert gpu["free_bytes"] == 4 * GIB
 
 
-def test_a_runtime_that_sees_no_gpu_does_not_keep_the_kernels_word(mini: Mini, machine: Machine) -> None:
+def test_kernel_figures_stay_if_hip_sees_no_gpu(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
-    gpu, document = told(mini, machine, ROCENV_STANDIN_DEVICES="0")
+    gpu, document = memory_with_hip(mini, machine, ROCENV_STANDIN_DEVICES="0")
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
-    assert any("HIP of `demo` was asked too, and says nothing" in note for note in document["notes"])
+    assert any("HIP of `demo` gives no figures" in note for note in document["notes"])
 
 
-def test_a_gpu_that_is_none_of_these_changes_none_of_them(mini: Mini, machine: Machine) -> None:
+def test_gpu_that_matches_none_changes_none(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     env = {"ROCENV_STANDIN_ADDRESS": "0000:99:00.0", "ROCENV_STANDIN_MEMORY": "2GiB"}
-    gpu, document = told(mini, machine, **env)
+    gpu, document = memory_with_hip(mini, machine, **env)
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
-    assert any("at 0000:99:00.0, and which of the GPUs here" in note for note in document["notes"])
-    assert "HIP of `demo` says nothing of GPU 0" in document["notes"]
+    assert any("at 0000:99:00.0 with" in note for note in document["notes"])
+    assert "HIP of `demo` does not list GPU 0" in document["notes"]
 
 
-def test_partitions_get_their_own_figures(mini: Mini, machine: Machine) -> None:
+def test_each_partition_gets_its_figures(mini: Mini, machine: Machine) -> None:
     machine.process(1, "init").kernel().cpu()
     for node in (1, 2):
         machine.gpu(node, RX_7900, 110000, bus=3, memory=12 * GIB)
@@ -59,42 +59,42 @@ def test_partitions_get_their_own_figures(mini: Mini, machine: Machine) -> None:
         "ROCENV_STANDIN_MEMORY": "12GiB,10GiB",
         "ROCENV_STANDIN_USED": "0",
     }
-    _, document = told(mini, machine, **env)
+    _, document = memory_with_hip(mini, machine, **env)
     assert [gpu["hip"]["free_bytes"] for gpu in document["gpus"]] == [12 * GIB, 10 * GIB]
 
 
-def test_a_model_goes_by_the_runtime_of_the_env_too(mini: Mini, machine: Machine, tmp_path: Path) -> None:
+def test_model_counts_the_free_memory_of_hip(mini: Mini, machine: Machine, tmp_path: Path) -> None:
     card(machine, used=0).process(1, "init")
     model = str(llama(tmp_path / "m.gguf", layers=2))
     env: dict[str, Any] = {"ROCENV_STANDIN_MEMORY": "3GiB", "ROCENV_STANDIN_USED": "0"}
     env["ROCENV_SYSROOT"] = str(machine.path)
-    done = mini.run("mem", "demo", "--model", model, "--json", **env)
+    done = mini.run("mem", "model", model, "demo", "--json", **env)
     document = json.loads(done.stdout)
     assert document["gpu"]["free_bytes"] == 3 * GIB
-    assert any("HIP gives 21.0 GiB less" in note for note in document["notes"])
-    done = mini.run("mem", "nobody", "--model", model, "--json", **env)
+    assert any("HIP offers 21.0 GiB less" in note for note in document["notes"])
+    done = mini.run("mem", "model", model, "nobody", "--json", **env)
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
 
 
-def test_settings_for_an_env_go_by_what_is_in_it(mini: Mini, machine: Machine) -> None:
+def test_settings_for_an_env_name_it(mini: Mini, machine: Machine) -> None:
     card(machine)
     source = 'status = "tested"\nsource = "x"\nchecked = "2026-11-22"\n'
-    row = '[[knob]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
+    row = '[[setting]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
     values = 'variables = ["A"]\nvalue = "1"\n'
-    (Path(mini.env["ROCENV_PROFILES"]) / "knobs.toml").write_text(f"schema = 1\n{row}{values}{source}")
-    done = mini.run("mem", "demo", "--for", "some", ROCENV_SYSROOT=str(machine.path))
+    (Path(mini.env["ROCENV_PROFILES"]) / "settings.toml").write_text(f"schema = 1\n{row}{values}{source}")
+    done = mini.run("mem", "settings", "some", "demo", ROCENV_SYSROOT=str(machine.path))
     assert done.returncode == 0, done.stderr
     assert "GPU 0, " in done.stdout
-    assert "variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
+    assert "Variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
 
 
-def test_settings_for_an_env_are_those_for_its_gpu(mini: Mini, machine: Machine) -> None:
-    """Not for the larger card beside it, which programs would be given elsewhere."""
+def test_settings_for_an_env_suit_its_gpu(mini: Mini, machine: Machine) -> None:
+    """They do not suit the larger card beside it, which programs get without the env."""
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)
     machine.gpu(2, RX_7900, 110000, units=96, bus=4, memory=8 * GIB)
     for words in (("demo",), ()):
-        done = mini.run("mem", *words, "--for", "some", "--json", ROCENV_SYSROOT=str(machine.path))
+        done = mini.run("mem", "settings", "some", *words, "--json", ROCENV_SYSROOT=str(machine.path))
         document = json.loads(done.stdout)
         found = (document["gpu"], document["target"], document["total_bytes"])
         assert found == ((1, "gfx1100", 8 * GIB) if words else (0, "gfx1030", 24 * GIB))

@@ -1,4 +1,4 @@
-"""`rocenv mem --probe` on the stand-in: what is found, what is never taken, what a bad runtime comes to."""
+"""`rocenv mem probe` on the stand-in: what it finds, what it never takes, and bad runtimes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.home import Home
 from rocenv.host import detect
-from rocenv.memory.bisection import resolution_of
-from rocenv.memory.env import env_for
-from rocenv.memory.hip_figures import hip_memory
+from rocenv.memory.env import env_for, hip_memory
 from rocenv.memory.limits import Limit
-from rocenv.memory.probe import probe_memory
+from rocenv.memory.probe import probe_memory, resolution_of
 from rocenv.prefix import prefix_of
 from tests import forked
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
-    from rocenv.memory.hip_figures import HipWord
-    from rocenv.memory.probe_result import ProbeResult
+    from rocenv.memory.env import HipFigures
+    from rocenv.memory.probe import ProbeResult
     from tests.mini import Mini
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -40,7 +38,7 @@ RX_7900 = 0x744C
 
 @dataclass
 class Bench:
-    """A machine with one env, whose HIP is the stand-in, and a card of which nobody has anything."""
+    """A machine with one env, whose HIP is the stand-in, and an idle card."""
 
     mini: Mini
     machine: Path  # what the kernel says of this machine
@@ -51,14 +49,14 @@ class Bench:
         return forked.run_text(["mem", *argv], env=environ)
 
     def json(self, *argv: str, **env: str) -> dict[str, Any]:
-        done = self.run("--probe", "--json", *argv, **env)
+        done = self.run("probe", "--json", *argv, **env)
         assert done.returncode in (0, 1), done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a process on this machine has in its environment beside the mini world's."""
+        """The environment variables that describe this machine."""
         return {
             "ROCENV_SYSROOT": str(self.machine),
             "ROCENV_STANDIN_PEAK": str(self.peak_file),
@@ -68,7 +66,7 @@ class Bench:
     def probe(
         self, monkeypatch: pytest.MonkeyPatch, limit: str = "", timeout_s: float = 30.0, **env: str
     ) -> ProbeResult:
-        """Probe in this process, for what the command has no option for."""
+        """Run the test in this process, for what the command has no option for."""
         for name, value in {**self.mini.env, **self.variables, **env}.items():
             monkeypatch.setenv(name, value)
         context = Context()
@@ -77,7 +75,7 @@ class Bench:
         return probe_memory(prefix, prefix.record(), context.matrix, limit=wanted, timeout_s=timeout_s)
 
     def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:
-        """Say what the kernel says of the card; no connector is connected unless told."""
+        """Write what the kernel says of the card; by default no display is connected."""
         root = Root(self.machine)
         root.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=total)
         folder = f"sys/bus/pci/devices/{ADDRESS}"
@@ -88,7 +86,7 @@ class Bench:
 
     @property
     def peak(self) -> int:
-        """What was allocated at most."""
+        """The most that was allocated at once."""
         return int(self.peak_file.read_text().split()[0])
 
     @property
@@ -99,7 +97,7 @@ class Bench:
 
 @pytest.fixture
 def bench(mini: Mini, tmp_path: Path) -> Bench:
-    """The world with a card of 16 GiB."""
+    """A bench with a card of 16 GiB."""
     found = Bench(mini, tmp_path / "machine", tmp_path / "peak")
     found.card(16 * GIB)
     return found
@@ -108,8 +106,10 @@ def bench(mini: Mini, tmp_path: Path) -> Bench:
 class TestLargest:
     @pytest.mark.parametrize("used", [0, 3 * GIB + 12345678])
     @pytest.mark.parametrize("total", [512 * MIB, 8 * GIB, 16 * GIB, 24 * GIB, 48 * GIB])
-    def test_within_the_promise_in_few_steps(self, bench: Bench, total: int, used: int) -> None:
-        """HIP says that all is free; the kernel does too, so only trying tells."""
+    def test_result_is_within_the_resolution_after_few_steps(
+        self, bench: Bench, total: int, used: int
+    ) -> None:
+        """HIP and the kernel report that all memory is free, so only the test can find out."""
         used = min(used, total // 4)
         bench.card(total)
         found = bench.json(
@@ -123,28 +123,28 @@ class TestLargest:
         assert found["troubles"] == []
         assert bench.left == 0
 
-    def test_one_step_where_all_can_be_had(self, bench: Bench) -> None:
+    def test_one_step_if_everything_works(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB")
         assert [step["became"] for step in found["steps"]] == ["had"]
         assert found["largest"] == {"size_bytes": 16 * GIB, "is_bound": True, "resolution_bytes": 16 * MIB}
         assert found["pieces"] == {"size_bytes": 16 * GIB, "count": 1, "smallest_bytes": 16 * GIB}
 
     @pytest.mark.parametrize("piece", [5 * GIB, 700 * MIB, 37 * MIB])
-    def test_fragments_are_told_apart_from_the_total(self, bench: Bench, piece: int) -> None:
+    def test_fragmented_memory(self, bench: Bench, piece: int) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT=str(piece))
         assert piece - 16 * MIB < found["largest"]["size_bytes"] <= piece
         assert found["pieces"]["size_bytes"] > 15.8 * GIB
         assert bench.peak <= 16 * GIB
-        assert any("free memory is in pieces" in text for text in found["explanations"])
+        assert any("free memory is fragmented" in text for text in found["explanations"])
 
-    def test_pieces_smaller_than_a_step_are_found_too(self, bench: Bench) -> None:
+    def test_pieces_smaller_than_the_resolution(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="9MiB")
         assert found["largest"]["size_bytes"] == 9 * MIB
         assert len(found["steps"]) < 20
 
 
 class TestBound:
-    """What the stand-in counts at most is what was really taken."""
+    """The stand-in counts what the test really took."""
 
     @pytest.mark.parametrize(
         ("connectors", "display", "reserve"),
@@ -154,7 +154,7 @@ class TestBound:
             ({"DP-1": "unknown"}, None, int(0.05 * 16 * GIB)),
         ],
     )
-    def test_a_display_keeps_its_part(
+    def test_display_keeps_a_reserve(
         self, bench: Bench, connectors: dict[str, str], display: bool | None, reserve: int
     ) -> None:
         bench.card(16 * GIB, used=2 * GIB, connectors=connectors)
@@ -173,7 +173,7 @@ class TestBound:
     @pytest.mark.parametrize(
         ("limit", "most"), [("6GiB", 6 * GIB), ("900MiB", 900 * MIB), ("25%", 4 * GIB), ("100TiB", 16 * GIB)]
     )
-    def test_the_users_limit_is_never_exceeded(self, bench: Bench, limit: str, most: int) -> None:
+    def test_limit_is_never_exceeded(self, bench: Bench, limit: str, most: int) -> None:
         found = bench.json("--limit", limit, ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="1GiB")
         assert bench.peak <= most
         assert found["pieces"]["size_bytes"] > most - 32 * MIB
@@ -181,44 +181,42 @@ class TestBound:
 
     @pytest.mark.parametrize("shared", ["0", "64GiB"])
     @pytest.mark.parametrize("limit", ["1GiB", "12GiB", "10%", "40GiB"])
-    def test_nothing_beyond_the_users_limit_is_even_asked_for(
-        self, bench: Bench, limit: str, shared: str
-    ) -> None:
-        """With memory to share, the runtime would grant 36 GiB."""
+    def test_limit_excludes_the_request_for_too_much(self, bench: Bench, limit: str, shared: str) -> None:
+        """With shared memory, the runtime would grant 36 GiB."""
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": shared}
-        done = bench.run("--probe", "--limit", limit, **env)
+        done = bench.run("probe", "--limit", limit, **env)
         assert done.returncode == 0
-        assert "too much      not tried: `--limit`" in done.stdout
-        assert "are asked for" not in done.stderr
+        assert "too much      not tried because of `--limit`" in done.stdout
+        assert "then asks for" not in done.stderr
         most = 1.6 if limit == "10%" else float(limit.removesuffix("GiB"))
         assert 0 < bench.peak <= min(most, 16) * GIB
         assert bench.json("--limit", limit, **env)["too_much"] is None
 
     @pytest.mark.parametrize("limit", ["8B", "1048575B", "900k", "0.000001%"])
-    def test_a_limit_below_what_can_be_tried_is_refused(self, bench: Bench, limit: str) -> None:
-        done = bench.run("--probe", "--limit", limit, "--json")
+    def test_limit_that_is_too_small(self, bench: Bench, limit: str) -> None:
+        done = bench.run("probe", "--limit", limit, "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (2, "usage")
         assert "1 MiB" in done.stderr
 
-    def test_with_a_limit_it_is_the_limit_that_kept_it(self, bench: Bench) -> None:
-        done = bench.run("--probe", "--limit", "2GiB", ROCENV_STANDIN_MEMORY="16GiB")
-        assert "More was not tried, since `--limit` allows no more." in done.stdout
+    def test_limit_is_named_as_the_reason(self, bench: Bench) -> None:
+        done = bench.run("probe", "--limit", "2GiB", ROCENV_STANDIN_MEMORY="16GiB")
+        assert "The test tried no more because of `--limit`." in done.stdout
         assert "desktop" not in done.stdout
 
-    def test_programs_on_a_card_without_a_display_keep_their_part(self, bench: Bench) -> None:
+    def test_programs_on_a_card_without_a_display_keep_a_reserve(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=6 * GIB)
-        done = bench.run("--probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_USED="6GiB")
-        assert "819 MiB is left to the programs that use it" in done.stdout
+        done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_USED="6GiB")
+        assert "819 MiB stays reserved for the programs that use it" in done.stdout
 
     @pytest.mark.parametrize("limit", ["0", "x", "-1", "0%", "101%", "6 GiB more", "9" * 300, "6XiB", "%"])
-    def test_what_is_no_limit_is_refused(self, bench: Bench, limit: str) -> None:
-        done = bench.run("--probe", "--limit", limit)
+    def test_malformed_limit(self, bench: Bench, limit: str) -> None:
+        done = bench.run("probe", "--limit", limit)
         assert (done.returncode, "--limit" in done.stderr) == (2, True), done.stderr
         assert not bench.peak_file.exists()
 
     @pytest.mark.parametrize("fail", ["free.large=leak", "free.large=error:1", "memset.large=error:719"])
-    def test_what_a_bad_runtime_keeps_does_not_add_up(self, bench: Bench, fail: str) -> None:
-        """Each amount that went wrong is followed by a new process."""
+    def test_leaks_of_a_bad_runtime_do_not_add_up(self, bench: Bench, fail: str) -> None:
+        """A new process follows each amount that went wrong."""
         found = bench.json(
             *("--limit", "12GiB"),
             ROCENV_STANDIN_MEMORY="16GiB",
@@ -228,41 +226,41 @@ class TestBound:
         assert found["troubles"]
         assert bench.peak <= 12 * GIB
 
-    def test_nothing_is_taken_where_nothing_can_be_spared(self, bench: Bench) -> None:
+    def test_full_card(self, bench: Bench) -> None:
         bench.card(2 * GIB, used=int(1.7 * GIB), connectors={"DP-1": "connected"})
-        done = bench.run("--probe", "--json", ROCENV_STANDIN_MEMORY="2GiB")
+        done = bench.run("probe", "--json", ROCENV_STANDIN_MEMORY="2GiB")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-room")
         assert bench.peak <= MIB
 
-    def test_it_is_said_before_it_is_done(self, bench: Bench) -> None:
+    def test_bound_is_announced_first(self, bench: Bench) -> None:
         bench.card(16 * GIB, connectors={"DP-1": "connected"})
-        done = bench.run("--probe", "--limit", "4GiB", ROCENV_STANDIN_MEMORY="16GiB")
+        done = bench.run("probe", "--limit", "4GiB", ROCENV_STANDIN_MEMORY="16GiB")
         first = done.stderr.splitlines()[0]
-        assert "are asked for" not in first
-        assert "4.0 GiB will be taken at most and given back" in first
-        assert "819 MiB is left to the display" in first
+        assert "then asks for" not in first
+        assert "takes at most 4.0 GiB and frees it again" in first
+        assert "819 MiB stays reserved for the display" in first
         assert "STAND-IN" in first, "a stand-in must never pass for a GPU"
 
-    def test_so_is_the_request_that_goes_beyond(self, bench: Bench) -> None:
+    def test_request_for_too_much_is_announced_first(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": "512GiB"}
-        done = bench.run("--probe", **env)
+        done = bench.run("probe", **env)
         asked = bench.json(**env)["too_much"]["asked_bytes"]
-        assert f"then {asked / GIB:.1f} GiB are asked for" in done.stderr.splitlines()[0]
+        assert f"then asks for {asked / GIB:.1f} GiB" in done.stderr.splitlines()[0]
         assert bench.peak == asked
 
-    def test_a_name_of_several_lines_is_one(self, bench: Bench) -> None:
-        done = bench.run("--probe", ROCENV_STANDIN_NAME="a\nSTAND-IN b", ROCENV_STANDIN_MEMORY="16GiB")
+    def test_name_with_line_breaks_is_one_line(self, bench: Bench) -> None:
+        done = bench.run("probe", ROCENV_STANDIN_NAME="a\nSTAND-IN b", ROCENV_STANDIN_MEMORY="16GiB")
         assert "a STAND-IN b (gfx1100)" in done.stderr.splitlines()[0]
 
-    def test_no_rate_is_told_of_a_long_one(self, bench: Bench) -> None:
+    def test_long_test_shows_no_rate(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
-        done = bench.run("--probe", **env, ROCENV_STANDIN_FAIL="free.large=leak")
-        (closing,) = (line for line in done.stderr.splitlines() if line.startswith("Trying"))
-        assert re.fullmatch(r"Trying the memory of the GPU: [0-9.]+ s", closing)
+        done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="free.large=leak")
+        (closing,) = (line for line in done.stderr.splitlines() if line.startswith("Testing"))
+        assert re.fullmatch(r"Testing the memory of the GPU: [0-9.]+ s", closing)
 
 
 class TestLies:
-    """What hipMemGetInfo is known to say that is not so."""
+    """Wrong figures that hipMemGetInfo is known to report."""
 
     def test_free_near_total_on_windows(self, bench: Bench) -> None:
         bench.card(24 * GIB, used=18 * GIB)
@@ -278,29 +276,29 @@ class TestLies:
         bench.card(16 * GIB, used=GIB)
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="17179869183GiB/512MiB")
         assert found["told"]["free_bytes"] == 15 * GIB
-        assert any("makes no sense" in text for text in found["notes"])
+        assert any("inconsistent" in text for text in found["notes"])
         assert bench.peak <= 15 * GIB
 
-    def test_a_share_only_where_nothing_sensible_is_said(self, bench: Bench) -> None:
+    def test_share_of_the_memory_if_no_figure_is_plausible(self, bench: Bench) -> None:
         bench.machine.joinpath("sys").rename(bench.machine / "gone")
         lies = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_MEMINFO": "40GiB/16GiB"}
         found = bench.json(**lies)
         assert bench.peak <= 0.8 * 16 * GIB
         assert found["told"]["free_bytes"] is None
-        assert not any("told to be free" in text for text in found["explanations"])
+        assert not any("reported free" in text for text in found["explanations"])
         found = bench.json(**lies | {"ROCENV_STANDIN_USED": "8GiB"})
-        assert any(text.startswith("No more than 8.0 GiB could be had") for text in found["explanations"])
+        assert any(text.startswith("Only 8.0 GiB could be allocated") for text in found["explanations"])
 
-    def test_too_little_told_is_not_exceeded(self, bench: Bench) -> None:
+    def test_figure_that_is_too_low_is_not_exceeded(self, bench: Bench) -> None:
         bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="3GiB/16GiB")
         assert bench.peak <= 3 * GIB
 
 
 class TestTooMuch:
-    def test_a_runtime_that_refuses_and_works_on(self, bench: Bench) -> None:
-        done = bench.run("--probe", ROCENV_STANDIN_MEMORY="16GiB")
+    def test_runtime_refuses_and_goes_on(self, bench: Bench) -> None:
+        done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB")
         assert done.returncode == 0
-        assert "is refused with hipErrorOutOfMemory; all works afterwards" in done.stdout
+        assert "is refused with hipErrorOutOfMemory; everything works afterwards" in done.stdout
 
     @pytest.mark.parametrize(
         ("fail", "words"),
@@ -311,31 +309,31 @@ class TestTooMuch:
             ("memset.after=wrong", "does not hold what was written"),
         ],
     )
-    def test_a_runtime_that_does_not_survive_it(self, bench: Bench, fail: str, words: str) -> None:
-        done = bench.run("--probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL=fail)
+    def test_runtime_does_not_survive_it(self, bench: Bench, fail: str, words: str) -> None:
+        done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL=fail)
         assert done.returncode == 1
-        assert "16.0 GiB, all that was tried for" in done.stdout
+        assert "16.0 GiB, the most that the test takes" in done.stdout
         assert words in done.stdout
         if "SIG" in words:
-            assert "no chance to say so" in done.stdout
+            assert "cannot report it" in done.stdout
 
-    def test_figures_that_make_no_sense_afterwards(self, bench: Bench) -> None:
+    def test_inconsistent_figures_afterwards(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL="meminfo.after=wrong")
         assert found["too_much"]["became"] == "refused"
-        assert "48.0 GiB of 16.0 GiB is free" in found["too_much"]["info"]
+        assert "48.0 GiB free of 16.0 GiB" in found["too_much"]["info"]
 
-    def test_a_hang_is_ended(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hang_ends_with_the_timeout(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_FAIL": "malloc.over=hang"}
         found = bench.probe(monkeypatch, timeout_s=1.0, **fail)
         assert found.largest_bytes == 16 * GIB
-        assert found.refusal is not None
-        assert found.refusal.became == "timeout"
+        assert found.excess is not None
+        assert found.excess.became == "timeout"
         assert found.troubles
 
-    def test_a_runtime_that_grants_more_than_there_is(self, bench: Bench) -> None:
-        done = bench.run("--probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_SHARED="512GiB")
+    def test_runtime_grants_more_than_there_is(self, bench: Bench) -> None:
+        done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_SHARED="512GiB")
         assert done.returncode == 0
-        assert "was granted, more than there is" in done.stdout
+        assert "is granted although there is less" in done.stdout
         assert bench.left == 0
 
 
@@ -350,26 +348,24 @@ class TestTrouble:
             ("free.large=error:17", "failed"),
         ],
     )
-    def test_up_to_where_it_works(self, bench: Bench, fail: str, became: str) -> None:
+    def test_largest_amount_that_works(self, bench: Bench, fail: str, became: str) -> None:
         found = bench.json(
             ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_LARGE="4GiB", ROCENV_STANDIN_FAIL=fail
         )
         assert 4 * GIB - 16 * MIB <= found["largest"]["size_bytes"] < 4 * GIB
         assert {step["became"] for step in found["steps"]} == {"had", became}
         assert "4.0 GiB in one piece" in found["troubles"][0]
-        assert not any("free memory is in pieces" in text for text in found["explanations"])
+        assert not any("free memory is fragmented" in text for text in found["explanations"])
 
-    def test_what_goes_wrong_is_not_told_as_want_of_memory(self, bench: Bench) -> None:
+    def test_failure_is_not_reported_as_lack_of_memory(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
-        done = bench.run("--probe", **env, ROCENV_STANDIN_FAIL="download.large=wrong1")
+        done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="download.large=wrong1")
         (line,) = (line for line in done.stdout.splitlines() if line.startswith("in one piece"))
-        assert "4.0 GiB; a little more than 4.0 GiB is not refused, it goes wrong" in line
-        assert "too much:" not in done.stdout
-        assert "broken: a little more than 4.0 GiB in one piece: " in done.stdout
+        assert "4.0 GiB; slightly more than 4.0 GiB goes wrong" in line
+        assert "is refused" not in line
+        assert "broken: slightly more than 4.0 GiB in one piece" in done.stdout
 
-    def test_hangs_cost_no_more_than_two_time_limits(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_hangs_cost_at_most_two_timeouts(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         start = time.monotonic()
         found = bench.probe(monkeypatch, timeout_s=1.0, **fail, ROCENV_STANDIN_FAIL="memset.large=hang")
@@ -377,20 +373,20 @@ class TestTrouble:
         assert time.monotonic() - start < 10
 
     @pytest.mark.parametrize("fail", ["load.hip=segv", "props=error:1", "malloc=error:2", "memset=error:719"])
-    def test_a_runtime_of_no_use_names_the_next_command(self, bench: Bench, fail: str) -> None:
-        done = bench.run("--probe", "--json", ROCENV_STANDIN_FAIL=fail)
+    def test_broken_runtime_names_the_next_command(self, bench: Bench, fail: str) -> None:
+        done = bench.run("probe", "--json", ROCENV_STANDIN_FAIL=fail)
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "runtime-broken")
         assert "`rocenv verify demo`" in done.stderr
         assert "Traceback" not in done.stderr
 
-    def test_no_gpu_has_the_exit_code_of_verify(self, bench: Bench) -> None:
-        done = bench.run("--probe", "--json", ROCENV_STANDIN_DEVICES="0")
+    def test_without_a_gpu_exit_code_4(self, bench: Bench) -> None:
+        done = bench.run("probe", "--json", ROCENV_STANDIN_DEVICES="0")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (4, "no-gpu")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-    def test_the_child_goes_with_a_command_that_is_killed(self, bench: Bench) -> None:
+    def test_child_ends_with_a_killed_command(self, bench: Bench) -> None:
         env = {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_FAIL": "malloc.2=hang"}
-        argv = bench.mini.command("mem", "--probe")
+        argv = bench.mini.command("mem", "probe")
         command = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             children = wait(lambda: children_of(command.pid))
@@ -404,13 +400,11 @@ class TestTrouble:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_an_end_in_order_leaves_neither_child_nor_folder(
-        self, bench: Bench, number: int, tmp_path: Path
-    ) -> None:
+    def test_signal_leaves_neither_child_nor_folder(self, bench: Bench, number: int, tmp_path: Path) -> None:
         (tmp_path / "tmp").mkdir()
         env = {**bench.mini.env, **bench.variables, "TMPDIR": str(tmp_path / "tmp")}
         env["ROCENV_STANDIN_FAIL"] = "malloc.2=hang"
-        argv = bench.mini.command("mem", "--probe")
+        argv = bench.mini.command("mem", "probe")
         command = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             children = wait(lambda: children_of(command.pid))
@@ -425,7 +419,7 @@ class TestTrouble:
 
 
 class TestEnv:
-    def test_the_only_one_the_named_one_and_the_active_one(self, bench: Bench, tmp_path: Path) -> None:
+    def test_named_active_and_only_env(self, bench: Bench, tmp_path: Path) -> None:
         home = Home(bench.mini.home)
         assert env_for(home, {}).name == "demo"
         assert env_for(home, {}, "other").name == "other"
@@ -436,26 +430,26 @@ class TestEnv:
         both = Home(tmp_path / "home")
         active = {"PATH": os.pathsep.join(["/usr/bin", str(other / "two" / "bin")])}
         assert env_for(both, active).name == "two"
-        with pytest.raises(RocenvError, match="2 envs with a HIP runtime, and none is active") as caught:
+        with pytest.raises(
+            RocenvError, match="2 envs have a HIP runtime and none of them is active"
+        ) as caught:
             env_for(both, {"PATH": "/usr/bin"})
-        assert "`rocenv mem one --probe`" in caught.value.hints
+        assert "`rocenv mem probe one`" in caught.value.hints
 
-    def test_without_an_env_it_is_said_how_to_make_one(self, bench: Bench, tmp_path: Path) -> None:
-        done = bench.run("--probe", ROCENV_HOME=str(tmp_path / "empty"))
+    def test_without_an_env_the_hint_makes_one(self, bench: Bench, tmp_path: Path) -> None:
+        done = bench.run("probe", ROCENV_HOME=str(tmp_path / "empty"))
         assert done.returncode == 1
         assert "`rocenv create" in done.stderr
 
-    def test_an_env_that_is_not_there(self, bench: Bench) -> None:
-        done = bench.run("nobody", "--probe")
+    def test_missing_env(self, bench: Bench) -> None:
+        done = bench.run("probe", "nobody")
         assert done.returncode == 1
         assert "nobody" in done.stderr
 
 
 class TestHipMemory:
-    def test_figures_go_to_the_gpus_that_they_are_about(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """HIP was told another order than the kernel has."""
+    def test_figures_go_to_the_right_gpus(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """HIP lists the GPUs in another order than the kernel."""
         env = {
             "ROCENV_STANDIN_DEVICES": "2",
             "ROCENV_STANDIN_MEMORY": "24GiB,16GiB",
@@ -470,18 +464,18 @@ class TestHipMemory:
         assert totals(found) == {0: 16 * GIB, 1: 24 * GIB}
         assert found.notes == ()
 
-    def test_why_there_are_none(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_note_says_why_there_are_no_figures(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_DEVICES": "0"}.items():
             monkeypatch.setenv(name, value)
         context = Context()
         prefix = prefix_of(context.home, "demo")
         found = hip_memory(prefix, prefix.record(), context.matrix, detect(context.matrix))
-        assert found.figures == {}
+        assert found.by_gpu == {}
         assert "no GPU here" in found.notes[0]
 
 
-def totals(said: HipWord) -> dict[int, int]:
-    return {index: figure.total_bytes for index, figure in said.figures.items()}
+def totals(listed: HipFigures) -> dict[int, int]:
+    return {index: figure.total_bytes for index, figure in listed.by_gpu.items()}
 
 
 def children_of(process: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Programs that keep memory while they may be idle: only those are named, with the command that asks them."""
+"""Programs that keep memory while they may be idle, and the commands that ask for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from rocenv.memory.gpus import GpuMemory
 from rocenv.memory.holders import Holder
-from rocenv.memory.reclaim import Reclaimable, reclaimable
+from rocenv.memory.reclaim import Reclaimable, find_reclaimable
 from tests.host.roots import GIB
 from tests.memory.machines import Machine, card
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocenv.data.rows import Matrix
-    from rocenv.memory.gpus import Look
+    from rocenv.memory.gpus import Usage
 
     Back = Callable[[], tuple[Reclaimable, ...]]
-    Seen = Callable[..., Look]
+    ReadMemory = Callable[..., Usage]
 
 
 @pytest.fixture
-def back(machine: Machine, seen: Seen, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
-    """What could be had back of that machine."""
+def back(machine: Machine, read_memory: ReadMemory, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
+    """Finds the programs of that machine that can release memory."""
     card(machine).process(1, "init")
-    return lambda: reclaimable(seen().gpus, matrix.reclaim, windows=False)
+    return lambda: find_reclaimable(read_memory().gpus, matrix.reclaim, windows=False)
 
 
 def app(machine: Machine, folder: str, *files: str) -> None:
@@ -36,19 +36,19 @@ def app(machine: Machine, folder: str, *files: str) -> None:
         machine.put(f"{folder.lstrip('/')}/{file}", "")
 
 
-def test_nobody_is_named_who_holds_nothing(machine: Machine, back: Back) -> None:
+def test_programs_without_memory_are_not_listed(machine: Machine, back: Back) -> None:
     machine.process(70, "ollama").process(71, "firefox").client(71, vram=GIB)
     assert back() == ()
 
 
-def test_ollama_by_its_name(machine: Machine, back: Back) -> None:
+def test_ollama_by_its_process_name(machine: Machine, back: Back) -> None:
     machine.process(70, "ollama").client(70, vram=GIB).process(71, "ollama").client(71, vram=5 * GIB)
     (found,) = back()
     assert (found.row.program, found.pids, found.size_bytes) == ("ollama", (70, 71), 6 * GIB)
     assert "ollama stop" in found.command("bash")
 
 
-def test_comfyui_by_what_lies_beside_its_script(machine: Machine, back: Back) -> None:
+def test_comfyui_by_files_beside_its_script(machine: Machine, back: Back) -> None:
     app(machine, "/home/u/Comfy UI", "main.py", "comfy/model_management.py")
     machine.process(70, "python3", "python3", "main.py", "--port", "8200", folder="/home/u/Comfy UI")
     machine.client(70, vram=8 * GIB)
@@ -59,7 +59,7 @@ def test_comfyui_by_what_lies_beside_its_script(machine: Machine, back: Back) ->
     assert words[-2] == '{"unload_models": true, "free_memory": true}'
 
 
-def test_anybody_may_call_a_script_main(machine: Machine, back: Back) -> None:
+def test_other_scripts_of_the_same_name(machine: Machine, back: Back) -> None:
     app(machine, "/home/u/other", "main.py")
     machine.process(70, "python3", "python3", "/home/u/other/main.py").client(70, vram=GIB)
     machine.process(71, "python3", "python3", "main.py").client(71, vram=GIB)  # its folder is not known
@@ -73,7 +73,9 @@ def test_anybody_may_call_a_script_main(machine: Machine, back: Back) -> None:
         (("modules/launch_utils.py",), "webui-amdgpu"),
     ],
 )
-def test_relatives_are_told_apart(machine: Machine, back: Back, files: tuple[str, ...], program: str) -> None:
+def test_related_programs_are_distinguished(
+    machine: Machine, back: Back, files: tuple[str, ...], program: str
+) -> None:
     app(machine, "/srv/app", *files)
     machine.process(70, "python", "/srv/app/venv/bin/python", "-u", "/srv/app/launch.py", "--port=7861")
     machine.client(70, vram=GIB)
@@ -83,23 +85,23 @@ def test_relatives_are_told_apart(machine: Machine, back: Back, files: tuple[str
 
 
 @pytest.mark.parametrize("said", ["--port 99999", "--port 1;reboot", "--port", "--port -1", "--import 80"])
-def test_a_port_is_a_number_and_nothing_else(machine: Machine, back: Back, said: str) -> None:
+def test_malformed_port(machine: Machine, back: Back, said: str) -> None:
     app(machine, "/srv/c", "comfy/model_management.py")
     machine.process(70, "python3", "python3", "/srv/c/main.py", *said.split(" ", 1)).client(70, vram=GIB)
     assert back()[0].port == 8188
 
 
-def test_on_windows(machine: Machine, matrix: Matrix, seen: Seen) -> None:
-    """Where the folder of a process is not known, so only a full path tells."""
+def test_on_windows(machine: Machine, matrix: Matrix, read_memory: ReadMemory) -> None:
+    """The folder of a process is unknown there, so only a full path identifies a script."""
     card(machine)
-    gpu = seen().gpus[0]
+    gpu = read_memory().gpus[0]
     holder = Holder(pid=9, name="ollama.exe", vram_bytes=GIB, command=("C:\\x\\ollama.exe", "serve"))
-    (found,) = reclaimable([GpuMemory(gpu=gpu.gpu, holders=(holder,))], matrix.reclaim, windows=True)
+    (found,) = find_reclaimable([GpuMemory(gpu=gpu.gpu, holders=(holder,))], matrix.reclaim, windows=True)
     assert found.command("powershell").startswith("ollama ps | Select-Object")
     assert found.command("cmd") == f'powershell -NoProfile -Command "{found.command("powershell")}"'
 
 
-def test_cmd_has_quotes_of_its_own(matrix: Matrix) -> None:
+def test_quoting_for_cmd(matrix: Matrix) -> None:
     row = next(row for row in matrix.reclaim if row.program == "comfyui")
     found = Reclaimable(row=row, port=8188, pids=(1,), size_bytes=1)
     (argument,) = re.findall(r'-Command "(.*)"$', found.command("cmd"))

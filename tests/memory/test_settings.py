@@ -1,4 +1,4 @@
-"""Settings for a card: chosen by what is known of it, and never two that must not meet."""
+"""Settings suit what is known about the GPU, and never combine what must not meet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MATRIX = load()
-PROGRAMS = sorted({knob.program for knob in MATRIX.knob})
+PROGRAMS = sorted({row.program for row in MATRIX.setting})
 NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 SPLIT, GROW = "max_split_size_mb", "expandable_segments"
 
@@ -28,14 +28,14 @@ def advice(
 ) -> Advice:
     size = None if gib is None else int(gib * GIB)
     known = {"platform": "linux", "total_bytes": size, "integrated": False, "target": "gfx1100", **card}
-    return advise(program, Card(**known), MATRIX.knob, MATRIX.never_together, environ or {})
+    return advise(program, Card(**known), MATRIX.setting, MATRIX.never_together, environ or {})
 
 
 def states(found: Advice) -> dict[str, str]:
-    return {each.knob.key: each.state for each in found.settings}
+    return {each.row.key: each.state for each in found.settings}
 
 
-def test_all_programs_of_the_help_are_there() -> None:
+def test_known_programs() -> None:
     asked = {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"}
     assert asked <= set(PROGRAMS)
 
@@ -50,62 +50,62 @@ def test_all_programs_of_the_help_are_there() -> None:
         (23.98, (), "balanced"),
     ],
 )
-def test_the_size_of_the_card_chooses(gib: float, arguments: tuple[str, ...], chosen: str) -> None:
+def test_memory_size_chooses(gib: float, arguments: tuple[str, ...], chosen: str) -> None:
     found = advice("sdnext", gib)
     assert found.arguments == arguments
     assert states(found)[chosen] == "taken"
 
 
-def test_what_sdnext_does_by_itself_is_not_made_worse() -> None:
-    """`--lowvram` by hand means sequential offload, and by itself it takes balanced."""
+def test_sdnext_keeps_its_own_better_choice() -> None:
+    """`--lowvram` means sequential offload; without it SD.Next uses balanced offload."""
     assert states(advice("sdnext", 3.98))["lowvram"] == "instead"
     assert "lowvram" not in states(advice("sdnext", 8))
 
 
-def test_of_opposite_settings_one_is_taken() -> None:
+def test_one_of_several_alternatives_is_taken() -> None:
     assert {key: states(advice("llama.cpp"))[key] for key in ("fit", "layers")} == {
         "fit": "taken",
         "layers": "instead",
     }
 
 
-def test_a_cache_of_lower_precision_needs_nothing_else() -> None:
-    """That of the values needs flash attention, which llama.cpp refuses to start without."""
+def test_smaller_cache_needs_no_other_setting() -> None:
+    """A smaller cache of values needs flash attention: llama.cpp does not start without."""
     assert advice("llama.cpp", 8).arguments == ("--cache-type-k", "q8_0")
 
 
-def test_without_a_card_nothing_is_chosen_that_depends_on_it() -> None:
+def test_conditions_on_an_unknown_gpu_stay_open() -> None:
     found = advice("sdnext", None, integrated=None, target="")
     assert found.arguments == ()
-    conditions = {each.knob.key: each.condition for each in found.settings if each.state == "if"}
+    conditions = {each.row.key: each.condition for each in found.settings if each.state == "if"}
     assert conditions == {
-        "small": "up to 4 GiB",
-        "lowvram": "up to 4 GiB",
-        "medvram": "from 5 GiB on and up to 12 GiB",
-        "balanced": "from 12 GiB on",
+        "small": "with at most 4 GiB",
+        "lowvram": "with at most 4 GiB",
+        "medvram": "with 5 GiB or more and with at most 12 GiB",
+        "balanced": "with 12 GiB or more",
     }
 
 
-def test_an_apu_is_told_other_things() -> None:
+def test_settings_of_an_apu() -> None:
     assert "layers-apu" in states(advice("llama.cpp", integrated=True))
     assert "layers-apu" not in states(advice("llama.cpp"))
     assert "fit" not in states(advice("llama.cpp", integrated=True))
 
 
-def test_the_reserve_of_the_platform_is_told() -> None:
+def test_settings_of_the_platform() -> None:
     assert "reserve" in states(advice("comfyui"))
     assert set(states(advice("comfyui", platform="windows"))) & {"reserve", "reserve-windows"} == {
         "reserve-windows"
     }
 
 
-def test_all_names_of_the_allocator_are_set_alike() -> None:
+def test_all_names_of_a_variable_are_set_alike() -> None:
     found = advice("pytorch")
     assert set(found.variables) == set(NAMES)
     assert len(set(found.variables.values())) == 1
 
 
-def test_growing_segments_need_a_torch_that_has_them() -> None:
+def test_expandable_segments_need_a_newer_torch() -> None:
     assert states(advice("pytorch", torch="2.12.0+rocm7.2"))["expandable-segments"] == "instead"
     assert states(advice("pytorch"))["expandable-segments"] == "if"
     assert "expandable-segments" not in states(advice("pytorch", torch="2.9.1"))
@@ -113,23 +113,23 @@ def test_growing_segments_need_a_torch_that_has_them() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_the_environment_has_is_not_joined_by_the_other(name: str) -> None:
+def test_setting_that_collides_with_the_environment_is_left_out(name: str) -> None:
     found = advice("pytorch", environ={name: "expandable_segments:True"})
     assert found.variables == {}
     assert states(found)["split-size"] == "kept-out"
-    (said,) = found.conflicts
-    assert name in said
-    assert "not added" in said
+    (conflict,) = found.conflicts
+    assert name in conflict
+    assert "left out" in conflict
 
 
-def test_an_environment_that_has_both_is_told_so() -> None:
+def test_collision_within_the_environment() -> None:
     found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: f"{GROW}:True"})
     assert found.variables == {}
     assert found.unset == (NAMES[0], NAMES[1])
-    assert any("your environment has" in said for said in found.conflicts)
+    assert any("your environment has" in conflict for conflict in found.conflicts)
 
 
-def test_the_same_setting_in_the_environment_is_no_conflict() -> None:
+def test_same_setting_in_the_environment_is_no_conflict() -> None:
     value = advice("pytorch").variables[NAMES[0]]
     found = advice("pytorch", environ={NAMES[1]: value})
     assert found.conflicts == ()
@@ -137,19 +137,19 @@ def test_the_same_setting_in_the_environment_is_no_conflict() -> None:
 
 
 @pytest.mark.parametrize("value", [f"{SPLIT}:128", f"{GROW}:False", "backend:native", ""])
-def test_what_the_user_has_set_stays(value: str) -> None:
+def test_setting_of_the_user_stays(value: str) -> None:
     found = advice("pytorch", environ={NAMES[1]: value})
     assert found.variables == {}
     assert states(found)["split-size"] == "kept-out"
-    (said,) = found.conflicts
-    assert f"{NAMES[1]}={value}, so that is left as you have set it" in said
+    (conflict,) = found.conflicts
+    assert f"is left out because your environment has {NAMES[1]}={value}" in conflict
 
 
-def test_a_word_that_is_switched_off_is_not_held() -> None:
+def test_word_that_is_switched_off_does_not_count() -> None:
     for off in (f"{GROW}:False", f"{GROW}: False", f" {GROW} : False"):
         found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: off})
         assert found.unset == ()
-        assert not any("with both" in said for said in found.conflicts)
+        assert not any("with both" in conflict for conflict in found.conflicts)
 
 
 @given(
@@ -174,49 +174,49 @@ def test_the_two_never_meet(
     environ: dict[str, str],
 ) -> None:
     card = Card(platform=platform, total_bytes=size, integrated=integrated, target=target, torch=torch)
-    found = advise(program, card, MATRIX.knob, MATRIX.never_together, environ)
+    found = advise(program, card, MATRIX.setting, MATRIX.never_together, environ)
     after = "".join({**environ, **found.variables}.get(name, "") for name in NAMES)
     own = "".join(environ.get(name, "") for name in NAMES)
     assert not (SPLIT in after and GROW in after) or (SPLIT in own and GROW in own)
     assert not any(SPLIT in value and GROW in value for value in found.variables.values())
-    chosen = [each.knob.choice for each in found.settings if each.state in ("taken", "kept-out")]
+    chosen = [each.row.choice for each in found.settings if each.state in ("taken", "kept-out")]
     assert len([name for name in chosen if name]) == len({name for name in chosen if name})
 
 
 class TestData:
-    """Rows that would bring the two together do not load."""
+    """Rows that would combine them do not load."""
 
     RULE = ("never_together", example("never_together", variables=["A", "B"], words=["split", "grow"]))
 
-    def knob(self, key: str, value: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    def setting(self, key: str, value: str, **more: Any) -> tuple[str, dict[str, Any]]:
         values = {"where": "variable", "variables": ["A"], "value": value, **more}
-        return "knob", example("knob", key=key, **values)
+        return "setting", example("setting", key=key, **values)
 
     def test_in_one_value(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="never meet"):
-            loaded(tmp_path, self.RULE, self.knob("one", "split:1,grow:1"))
+            loaded(tmp_path, self.RULE, self.setting("one", "split:1,grow:1"))
 
     def test_in_a_value_that_activation_sets(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
         with pytest.raises(DataError, match="never meet"):
             loaded(tmp_path, self.RULE, ("environment", example("environment", change=change)))
 
-    def test_in_a_value_that_the_start_of_an_app_sets(self, tmp_path: Path) -> None:
+    def test_in_a_value_that_launch_sets(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
         with pytest.raises(DataError, match="never meet"):
             loaded(tmp_path, self.RULE, ("launcher", example("launcher", environment=[change])))
 
-    def test_in_two_rows_that_would_both_be_taken(self, tmp_path: Path) -> None:
-        rows = self.knob("one", "split:1"), self.knob("two", "grow:1", variables=["B"])
+    def test_in_two_rows_that_are_no_alternatives(self, tmp_path: Path) -> None:
+        rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
         with pytest.raises(DataError, match="only one is taken"):
             loaded(tmp_path, self.RULE, *rows)
 
-    def test_alternatives_may_be_there(self, tmp_path: Path) -> None:
-        rows = self.knob("one", "split:1", choice="c"), self.knob("two", "grow:1", choice="c")
-        assert len(loaded(tmp_path, self.RULE, *rows).knob) == 2
+    def test_alternatives_are_allowed(self, tmp_path: Path) -> None:
+        rows = self.setting("one", "split:1", choice="c"), self.setting("two", "grow:1", choice="c")
+        assert len(loaded(tmp_path, self.RULE, *rows).setting) == 2
 
     @pytest.mark.parametrize(
-        ("values", "said"),
+        ("values", "expected"),
         [
             ({"torch": "newer"}, "not a version range"),
             ({"value": ""}, "go together"),
@@ -224,7 +224,7 @@ class TestData:
             ({"from_gib": 8, "to_gib": 4}, "below"),
         ],
     )
-    def test_a_row_that_cannot_be(self, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+    def test_invalid_rows(self, values: dict[str, Any], expected: str, tmp_path: Path) -> None:
         row = {"where": "variable", "variables": ["A"], "value": "x", **values}
-        with pytest.raises(DataError, match=said):
-            loaded(tmp_path, ("knob", example("knob", **row)))
+        with pytest.raises(DataError, match=expected):
+            loaded(tmp_path, ("setting", example("setting", **row)))

@@ -1,4 +1,4 @@
-"""Windows: the budget and not the total, from the texts of a machine and from text that makes no sense."""
+"""Windows: the budget counts and not the total, with output of real machines and with malformed output."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.memory import windows_texts
+from rocenv.memory import windows_budget
 from rocenv.memory.gpus import HipFigure
 from tests.host.roots import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.memory.gpus import GpuMemory, Look
+    from rocenv.memory.gpus import GpuMemory, Usage
     from tests.memory.machines import Machine
 
-    Seen = Callable[..., Look]
+    ReadMemory = Callable[..., Usage]
 
 CARD: dict[str, Any] = {
     "Name": "AMD Radeon RX 7900 XTX",
@@ -57,70 +57,70 @@ def counters(used: int, *people: tuple[int, str, int, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def found(machine: Machine, seen: Seen) -> Callable[..., Look]:
-    """The look at a Windows machine that says these things."""
+def found(machine: Machine, read_memory: ReadMemory) -> Callable[..., Usage]:
+    """Reads the memory of a Windows machine with this output."""
 
-    def one(adapters: Any = None, counted: Any = None, hip: dict[int, HipFigure] | None = None) -> Look:
+    def one(adapters: Any = None, counted: Any = None, hip: dict[int, HipFigure] | None = None) -> Usage:
         machine.windows(controllers=[CARD])
         for name, value in (("dxgi", adapters), ("gpu_counters", counted)):
             if value is not None:
                 text = value if isinstance(value, str) else json.dumps(value)
                 machine.put(f"windows/{name}.json", text)
-        return seen(hip)
+        return read_memory(hip)
 
     return one
 
 
-def only(look: Look) -> GpuMemory:
-    (gpu,) = look.gpus
+def only(usage: Usage) -> GpuMemory:
+    (gpu,) = usage.gpus
     return gpu
 
 
-def test_what_others_have_is_not_free_although_windows_would_give_it(found: Callable[..., Look]) -> None:
-    look = found([dxgi()], counters(20 * GIB, (412, "game.exe", 19 * GIB, '"C:\\A b\\game.exe" -w')))
-    gpu = only(look)
+def test_memory_of_others_is_not_free(found: Callable[..., Usage]) -> None:
+    usage = found([dxgi()], counters(20 * GIB, (412, "game.exe", 19 * GIB, '"C:\\A b\\game.exe" -w')))
+    gpu = only(usage)
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 20 * GIB, 4 * GIB)
     assert gpu.budget_bytes == 23 * GIB
     assert any("would let a program have 23.0 GiB" in note for note in gpu.notes)
-    assert any("moves memory out" in note for note in look.notes)
+    assert any("does not refuse memory" in note for note in usage.notes)
     assert [(each.pid, each.name, each.command) for each in gpu.holders] == [
         (412, "game.exe", ("C:\\A b\\game.exe", "-w"))
     ]
 
 
-def test_the_budget_may_be_less_than_nobody_uses(found: Callable[..., Look]) -> None:
+def test_budget_below_free_memory(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(budget=12 * GIB)], counters(GIB)))
     assert gpu.free_bytes == 12 * GIB
     assert any("12.0 GiB of the 23.0 GiB" in note for note in gpu.notes)
 
 
-def test_without_counters_the_budget_is_all_that_is_known(found: Callable[..., Look]) -> None:
-    look = found([dxgi()])
-    assert (only(look).used_bytes, only(look).free_bytes) == (None, 23 * GIB)
-    assert look.unseen is None
-    assert any("counters" in note for note in look.notes)
+def test_budget_without_counters(found: Callable[..., Usage]) -> None:
+    usage = found([dxgi()])
+    assert (only(usage).used_bytes, only(usage).free_bytes) == (None, 23 * GIB)
+    assert usage.hidden is None
+    assert any("counters" in note for note in usage.notes)
 
 
-def test_hip_says_that_nearly_all_is_free(found: Callable[..., Look]) -> None:
-    """24410 of 24560 MiB with the card full."""
+def test_hip_reports_nearly_all_memory_free(found: Callable[..., Usage]) -> None:
+    """24410 of 24560 MiB, while the card is full."""
     hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
     assert gpu.free_bytes == 2 * GIB
-    assert any("Windows moves out what others have" in note for note in gpu.notes)
+    assert any("Windows would move out memory of other programs" in note for note in gpu.notes)
 
 
-def test_counters_that_say_nothing_of_it_are_no_zero(found: Callable[..., Look]) -> None:
+def test_missing_counters_are_unknown_not_zero(found: Callable[..., Usage]) -> None:
     empty: dict[str, Any] = {"adapters": [], "processes": [], "names": []}
-    look = found([dxgi()], empty)
-    gpu = only(look)
+    usage = found([dxgi()], empty)
+    gpu = only(usage)
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.shared_used_bytes) == (None, None, None)
     assert any("do not say how much" in note for note in gpu.notes)
-    assert look.unseen is None
-    assert any("no process" in note for note in look.notes)
+    assert usage.hidden is None
+    assert any("no process" in note for note in usage.notes)
 
 
 @pytest.mark.parametrize("size", [None, "x", -1])
-def test_a_size_that_is_no_number_is_not_known(found: Callable[..., Look], size: Any) -> None:
+def test_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> None:
     counted = counters(20 * GIB, (7, "a.exe", GIB, ""))
     counted["adapters"].append({**counted["adapters"][0], "DedicatedUsage": size})
     counted["processes"][0]["SharedUsage"] = size
@@ -129,35 +129,35 @@ def test_a_size_that_is_no_number_is_not_known(found: Callable[..., Look], size:
     assert gpu.free_bytes == 23 * GIB  # all that is known is the budget
 
 
-def test_more_in_use_than_there_is_is_told(found: Callable[..., Look]) -> None:
+def test_more_in_use_than_there_is(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi()], counters(30 * GIB)))
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.free_bytes) == (None, None, 23 * GIB)
-    assert any("counts 30.0 GiB of 24.0 GiB in use, which makes no sense" in note for note in gpu.notes)
+    assert any("inconsistent: 30.0 GiB in use of 24.0 GiB" in note for note in gpu.notes)
 
 
-def test_a_budget_of_which_nobody_knows_what_is_used_is_not_free(found: Callable[..., Look]) -> None:
+def test_budget_without_usage_is_not_free(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(local={"budget": 23 * GIB})]))
     assert (gpu.budget_bytes, gpu.free_bytes) == (23 * GIB, None)
 
 
-def test_an_adapter_that_dxgi_does_not_list_is_told(found: Callable[..., Look]) -> None:
+def test_gpu_that_dxgi_does_not_list(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(name="other", device=1)], counters(GIB)))
     assert gpu.budget_bytes is None
-    assert any("DXGI lists no adapter like it" in note for note in gpu.notes)
+    assert any("DXGI does not list this GPU" in note for note in gpu.notes)
 
 
 @pytest.mark.parametrize("number", [[1], {}, None, "x"])
-def test_a_process_without_a_number_does_no_harm(found: Callable[..., Look], number: Any) -> None:
+def test_malformed_process_id(found: Callable[..., Usage], number: Any) -> None:
     counted = counters(9 * GIB, (7, "a.exe", GIB, ""))
     counted["names"].append({"ProcessId": number, "Name": 3})
     assert [each.name for each in only(found([dxgi()], counted)).holders] == ["a.exe"]
 
 
-def test_the_child_is_found_wherever_rocenv_lies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in a user's own folder of packages, which an isolated Python does not look into."""
+def test_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That includes the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
-    monkeypatch.setattr(windows_texts, "_said_by", ran.append)
-    windows_texts._asked_dxgi()
+    monkeypatch.setattr(windows_budget, "_output", ran.append)
+    windows_budget._ask_dxgi()
     (argv,) = ran
     done = subprocess.run([argv[0], "-S", *argv[1:]], capture_output=True, text=True, check=False, timeout=60)
     assert "No module named" not in done.stderr
@@ -178,20 +178,20 @@ def test_the_child_is_found_wherever_rocenv_lies(monkeypatch: pytest.MonkeyPatch
         json.dumps([{"luid": None}]),
     ],
 )
-def test_texts_that_make_no_sense(found: Callable[..., Look], text: str) -> None:
-    look = found(text, text)
-    assert only(look).budget_bytes is None
-    assert only(look).total_bytes == 24 * GIB  # as the display driver says
+def test_malformed_output(found: Callable[..., Usage], text: str) -> None:
+    usage = found(text, text)
+    assert only(usage).budget_bytes is None
+    assert only(usage).total_bytes == 24 * GIB  # as the display driver says
 
 
-def test_a_name_cannot_be_a_command_to_the_terminal(found: Callable[..., Look]) -> None:
+def test_names_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi()], counters(GIB, (7, "\x1b[2Jx.exe", GIB, ""))))
     assert gpu.holders[0].name.isprintable()
 
 
-def test_what_can_be_had_back_is_known_by_the_process(found: Callable[..., Look], matrix: Any) -> None:
-    from rocenv.memory.reclaim import reclaimable
+def test_reclaimable_program_by_its_process(found: Callable[..., Usage], matrix: Any) -> None:
+    from rocenv.memory.reclaim import find_reclaimable
 
-    look = found([dxgi()], counters(9 * GIB, (7, "ollama.exe", 8 * GIB, "ollama.exe runner")))
-    (back,) = reclaimable(look.gpus, matrix.reclaim, windows=True)
+    usage = found([dxgi()], counters(9 * GIB, (7, "ollama.exe", 8 * GIB, "ollama.exe runner")))
+    (back,) = find_reclaimable(usage.gpus, matrix.reclaim, windows=True)
     assert (back.row.program, back.size_bytes) == ("ollama", 8 * GIB)

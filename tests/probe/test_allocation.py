@@ -1,4 +1,4 @@
-"""The child that asks for memory, on the stand-in: what it finds, and that it does not outlive its parent."""
+"""The child of `mem probe` on the stand-in: what it finds, and that it ends with its parent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CARD = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_USED": "0"}
 
 
 @contextmanager
-def talk(rig: Rig, **env: str) -> Iterator[HipSession]:
+def session(rig: Rig, **env: str) -> Iterator[HipSession]:
     """A child with the GPU open."""
     probe = rig.probe(**{**CARD, **env})
     with closing(HipSession(probe, rig.work / "child.log")) as child:
@@ -37,23 +37,23 @@ def talk(rig: Rig, **env: str) -> Iterator[HipSession]:
 
 
 def peak(path: Path) -> tuple[int, int, int]:
-    """Return what was allocated at most, what is now, and how often it was asked for."""
+    """Return the most that was allocated, what is allocated now, and the number of requests."""
     most, now, calls = map(int, path.read_text().split())
     return most, now, calls
 
 
 class TestBlocks:
-    def test_all_of_a_card_is_had_checked_and_given_back(self, rig: Rig, tmp_path: Path) -> None:
+    def test_whole_card_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
-        with talk(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
+        with session(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
             assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had"
             assert peak(counted)[:2] == (16 * GIB, 0)
             assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had", (
                 "what is given back can be had again"
             )
 
-    def test_a_refusal_has_the_name_that_the_runtime_gives_it(self, rig: Rig) -> None:
-        with talk(rig) as child:
+    def test_refusal_has_the_runtimes_name_of_the_error(self, rig: Rig) -> None:
+        with session(rig) as child:
             found = child.ask(dict, "try", size=17 * GIB)
         assert (found["outcome"], found["answer"]) == ("refused", "hipErrorOutOfMemory")
 
@@ -67,35 +67,35 @@ class TestBlocks:
             (
                 "memset.large=error:719",
                 "failed",
-                "hipMemset answered 719 hipErrorLaunchFailure as it was used",
+                "hipMemset answered 719 hipErrorLaunchFailure while the block was used",
             ),
             ("upload.large=error:1", "failed", "hipMemcpy answered 1"),
-            ("free.large=error:17", "failed", "as it was to be given back"),
-            ("free.large=leak", "failed", "is not free again"),
+            ("free.large=error:17", "failed", "when the block was freed"),
+            ("free.large=leak", "failed", "is still in use"),
             ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),
         ],
     )
-    def test_memory_that_cannot_be_used_is_not_had(
+    def test_memory_that_cannot_be_used_does_not_count(
         self, rig: Rig, fail: str, outcome: str, words: str
     ) -> None:
-        with talk(rig, ROCENV_STANDIN_LARGE="2GiB", ROCENV_STANDIN_FAIL=fail) as child:
+        with session(rig, ROCENV_STANDIN_LARGE="2GiB", ROCENV_STANDIN_FAIL=fail) as child:
             assert child.ask(dict, "try", size=GIB)["outcome"] == "had"
             found = child.ask(dict, "try", size=3 * GIB)
         assert found["outcome"] == outcome
         assert words in found["detail"]
 
     @pytest.mark.parametrize(("mode", "name"), [("segv", "SIGSEGV"), ("abort", "SIGABRT")])
-    def test_a_crash_says_in_which_call(self, rig: Rig, mode: str, name: str) -> None:
+    def test_crash_names_the_call(self, rig: Rig, mode: str, name: str) -> None:
         env = {"ROCENV_STANDIN_LARGE": "2GiB", "ROCENV_STANDIN_FAIL": f"memset.large={mode}"}
-        with talk(rig, **env) as child, pytest.raises(NoAnswer, match=f"{name} in hipMemset") as caught:
+        with session(rig, **env) as child, pytest.raises(NoAnswer, match=f"{name} in hipMemset") as caught:
             child.ask(dict, "try", size=3 * GIB)
         assert caught.value.end == "crashed"
 
-    def test_a_hang_ends_with_its_time_limit(self, rig: Rig) -> None:
+    def test_hang_ends_with_the_timeout(self, rig: Rig) -> None:
         start = time.monotonic()
         env = {"ROCENV_STANDIN_FAIL": "malloc.2=hang"}
         with (
-            talk(replace(rig, timeout_s=1.0), **env) as child,
+            session(replace(rig, timeout_s=1.0), **env) as child,
             pytest.raises(NoAnswer, match="no answer within 1 s in hipMalloc") as caught,
         ):
             child.ask(dict, "try", size=3 * GIB)
@@ -106,54 +106,54 @@ class TestBlocks:
 class TestPieces:
     def test_pieces_hold_at_once_and_never_exceed_the_bound(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
-        told: list[int] = []
+        reports: list[int] = []
         env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}
         words: dict[str, Any] = {"bound": 14 * GIB, "piece": 3 * GIB, "least": 16 * MIB, "most_pieces": 100}
-        with talk(rig, **env) as child:
-            found = child.ask(dict, "fill", told.append, **words)
+        with session(rig, **env) as child:
+            found = child.ask(dict, "fill", reports.append, **words)
         assert found["total_bytes"] == 14 * GIB
         assert found["pieces"] == 5
-        assert told == sorted(told)
-        assert told[-1] == 14 * GIB
+        assert reports == sorted(reports)
+        assert reports[-1] == 14 * GIB
         assert peak(counted)[:2] == (14 * GIB, 0)
 
-    def test_what_is_left_over_is_filled_with_smaller_pieces(self, rig: Rig) -> None:
+    def test_smaller_pieces_fill_the_rest(self, rig: Rig) -> None:
         words: dict[str, Any] = {"bound": 16 * GIB, "piece": 5 * GIB, "least": 256 * MIB, "most_pieces": 100}
-        with talk(rig, ROCENV_STANDIN_FRAGMENT="8GiB") as child:
+        with session(rig, ROCENV_STANDIN_FRAGMENT="8GiB") as child:
             found = child.ask(dict, "fill", **words)
         assert found["total_bytes"] > 15.5 * GIB
         assert found["smallest_bytes"] < 3 * GIB
 
     def test_number_of_pieces_is_bounded(self, rig: Rig) -> None:
         words: dict[str, Any] = {"bound": 16 * GIB, "piece": MIB, "least": MIB, "most_pieces": 7}
-        with talk(rig) as child:
+        with session(rig) as child:
             assert child.ask(dict, "fill", **words)["pieces"] == 7
 
 
 class TestTooMuch:
-    def test_the_runtime_works_on(self, rig: Rig) -> None:
-        with talk(rig) as child:
+    def test_runtime_goes_on(self, rig: Rig) -> None:
+        with session(rig) as child:
             found = child.ask(dict, "push", size=32 * GIB)
         assert (found["granted"], found["answer"]) == (False, "hipErrorOutOfMemory")
         assert (found["free_bytes"], found["total_bytes"]) == (16 * GIB, 16 * GIB)
         assert found["small"]["outcome"] == "had"
 
-    def test_what_no_longer_works_is_told(self, rig: Rig) -> None:
-        with talk(rig, ROCENV_STANDIN_FAIL="meminfo.after=error:719,malloc.after=error:2") as child:
+    def test_what_no_longer_works_afterwards(self, rig: Rig) -> None:
+        with session(rig, ROCENV_STANDIN_FAIL="meminfo.after=error:719,malloc.after=error:2") as child:
             found = child.ask(dict, "push", size=32 * GIB)
         assert found["info_answer"] == "hipErrorLaunchFailure"
         assert found["small"]["outcome"] == "refused"
 
-    def test_what_is_granted_beyond_the_card_is_given_back_unwritten(self, rig: Rig, tmp_path: Path) -> None:
+    def test_memory_beyond_the_card_is_freed_unwritten(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         env = {"ROCENV_STANDIN_SHARED": "64GiB", "ROCENV_STANDIN_PEAK": str(counted)}
-        with talk(rig, **env) as child:
+        with session(rig, **env) as child:
             assert child.ask(dict, "push", size=32 * GIB)["granted"]
         assert peak(counted)[1] == 0
 
 
 class TestList:
-    def test_every_gpu_with_its_place_and_what_is_said_of_its_memory(self, rig: Rig) -> None:
+    def test_every_gpu_with_its_address_and_memory(self, rig: Rig) -> None:
         env = {
             "ROCENV_STANDIN_DEVICES": "2",
             "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100",
@@ -174,7 +174,7 @@ class TestList:
         assert caught.value.end == "no-device"
 
 
-# Says the child's number once the child waits in a library, and waits to be killed.
+# Prints the process id of the child, which then hangs in a library, and waits to be killed.
 PARENT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -186,7 +186,7 @@ words = json.loads(sys.argv[2])
 task = Task.from_plain(words["task"])
 probe = Probe(task=task, python=(sys.executable,), environ=words["env"], timeout_s=60)
 child = HipSession(probe, Path(words["log"]))
-child._child = child._started()
+child._child = child._start()
 print(child._child.pid, flush=True)
 child.ask(dict, "open")
 child.ask(dict, "try", size=1 << 30)
@@ -196,7 +196,7 @@ child.ask(dict, "try", size=1 << 30)
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 class TestParent:
     @pytest.mark.parametrize("fail", ["malloc.2=hang", "load.hip=hang"])
-    def test_a_child_that_hangs_in_a_library_dies_with_its_parent(self, rig: Rig, fail: str) -> None:
+    def test_child_that_hangs_in_a_library_ends_with_its_parent(self, rig: Rig, fail: str) -> None:
         probe = rig.probe(**CARD, ROCENV_STANDIN_FAIL=fail)
         log = rig.work / "child.log"
         words = {"task": asdict(probe.task), "env": dict(probe.environ), "log": str(log)}
@@ -219,8 +219,8 @@ class TestParent:
             parent.wait()
             parent.stdout.close()
 
-    def test_a_child_is_gone_once_nobody_asks_it(self, rig: Rig) -> None:
-        with talk(rig) as child:
+    def test_child_ends_with_its_session(self, rig: Rig) -> None:
+        with session(rig) as child:
             assert child._child is not None
             number = child._child.pid
             assert alive(number)

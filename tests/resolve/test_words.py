@@ -107,11 +107,10 @@ def test_a_channel_that_has_to_be_named_is_no_reason_and_no_advice() -> None:
 
 def test_a_channel_that_has_to_be_named_is_marked_so_in_explanations() -> None:
     lines = explain("gfx1100", matrix()).lines
-    (text,) = [line.text for line in lines if "Debian unstable" in line.text]
-    unasked, _, asked = text.partition("only by name ")
-    assert "6.4 of Debian testing (forky)" in unasked
-    assert "6.4 of Debian unstable (sid)" in asked
-    assert "7.2 of Debian experimental" in asked
+    packages = {line.label: line.text for line in lines if line.label.startswith("debian-")}
+    assert packages["debian-forky 6.4"] == "has kernels for it"
+    assert packages["debian-sid 6.4"] == "has kernels for it (only with `--channel debian-sid`)"
+    assert packages["debian-experimental 7.2"].endswith("(only with `--channel debian-experimental`)")
 
 
 def test_no_torch_unless_asked() -> None:

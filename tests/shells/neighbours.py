@@ -254,6 +254,7 @@ class Mise(Neighbour):
     def _prompt(self, folder: Path) -> str:
         """Go to a folder, and do what the hook does at the next prompt."""
         name = self._shell
-        command = f"{self.program} hook-env -s {name}"
+        # Without --force, mise may decide from times of files that nothing has changed.
+        command = f"{self.program} hook-env --force -s {name}"
         code = _NU_MISE.format(command) if name == "nu" else _EVALUATE[name].format(command)
         return f"{self.work.driver.change_folder(folder)}\n{code}"

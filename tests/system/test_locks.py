@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -156,20 +157,27 @@ class TestALongWait:
                 stack.close()
                 assert said.read() == ""
 
-    def test_it_names_nobody_else_for_shared_holders(self, tmp_path: Path) -> None:
+    def test_names_those_who_share_the_lock_and_not_a_killed_holder(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with holder(path, words=("create",)):
             pass  # killed
-        with holder(path, shared=True), waiter(path) as said:
-            assert said.readline() == f"still waiting for another process, which holds `{path}`\n"
+        with holder(path, shared=True) as first, holder(path, shared=True) as second, waiter(path) as said:
+            line = said.readline()
+        if sys.platform == "linux":
+            named = re.fullmatch(rf"still waiting for processes (\d+), (\d+), which hold `{path}`\n", line)
+            assert named is not None
+            assert {int(pid) for pid in named.groups()} == {first, second}
+        else:
+            assert line == f"still waiting for another process, which holds `{path}`\n"
 
     @pytest.mark.parametrize("content", [b" \x00\xff\x1b[31m", b" 9999999999 1 a\n"], ids=["garbage", "pid"])
     def test_anything_may_be_in_the_file(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "one.lock"
-        with holder(path, shared=True):
+        with holder(path, shared=True) as pid:
             path.write_bytes(content)
             with waiter(path) as said:
-                assert said.readline() == f"still waiting for another process, which holds `{path}`\n"
+                who = f"process {pid}" if sys.platform == "linux" else "another process"
+                assert said.readline() == f"still waiting for {who}, which holds `{path}`\n"
 
     def test_how_long_it_was_held(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"

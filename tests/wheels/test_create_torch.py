@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from tests.wheels.index import Index, build_wheel, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rocenv.sources.interpreter import Interpreter
     from tests.mini import Mini
@@ -177,3 +179,84 @@ def test_an_index_that_breaks_off_says_nothing_about_the_channel_of_rocm(
     assert "could not download the package lists, so `create` would fail now" in lock.notes[0]
     done = mini.run("resolve", "--rocm", "6.4")
     assert done.returncode == 0, done.stderr
+
+
+class TestALockThatNamesAnotherIndex:
+    """A wheel from an unknown host comes from this machine's own index, if that lists the same file."""
+
+    @pytest.fixture
+    def lock(self, torch_world: tuple[Mini, Index]) -> Path:
+        mini, index = torch_world
+        rows = mini.root / "profiles" / "torch.toml"
+        rows.write_text(
+            rows.read_text().replace("targets =", 'companions = { numpy = "1.0", other = "2.0" }\ntargets =')
+        )
+        index.wheels["simple"] = [build_wheel("numpy", "1.0"), build_wheel("other", "2.0")]
+        mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
+        create(mini, "one", "--rocm", "6.4", "--torch", "--no-verify")
+        path = mini.root / "their.lock"
+        assert mini.run("lock", "one", "-o", str(path)).returncode == 0
+        server = index.url("simple").partition("/simple")[0]
+        assert server in path.read_text()
+        path.write_text(path.read_text().replace(server, "https://mirror.invalid"))
+        self.forget(mini)
+        return path
+
+    def forget(self, mini: Mini) -> None:
+        shutil.rmtree(mini.home / "cache" / "artifacts")
+        shutil.rmtree(mini.home / "cache" / "uv")
+
+    def review(self, mini: Mini, lock: Path, url: str, *more: str) -> tuple[dict[str, list[str]], str]:
+        argv = ("create", "two", "--from", str(lock), "--dry-run", "--json", *more)
+        done = mini.run(*argv, NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0", UV_DEFAULT_INDEX=url)
+        hosts = json.loads(done.stdout)["foreign_hosts"]
+        return {each["host"]: sorted(each["files"]) for each in hosts}, done.stderr
+
+    def test_it_is_built_from_ones_own(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+        mini, index = torch_world
+        assert self.review(mini, lock, index.url("simple"))[0] == {}
+        mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
+        create(mini, "two", "--from", str(lock), "--no-verify")
+        assert "mirror.invalid" not in (mini.prefix("two") / "rocenv.lock").read_text()
+
+    def test_what_is_downloaded_already_is_not_looked_up(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
+        mini, index = torch_world
+        mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
+        create(mini, "two", "--from", str(lock), "--no-verify")
+        shutil.rmtree(mini.home / "cache" / "uv")
+        assert self.review(mini, lock, index.url("simple"), "--offline")[0] == {}
+
+    def test_another_hash_or_another_kind_of_file_is_shown(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
+        mini, index = torch_world
+        own = [build_wheel("numpy", "1.0", files={"numpy/other.py": b""}), build_wheel("other", "2.0")]
+        index.wheels["own"] = own
+        assert self.review(mini, lock, index.url("own"))[0] == {"https://mirror.invalid": ["numpy"]}
+        plain = json.loads(lock.read_text())
+        (part,) = (each for each in plain["components"] if each["kind"] == "torch")
+        (other,) = (each for each in part["artifacts"] if each["name"] == "other")
+        deb = plain["components"][0]["artifacts"][0]
+        deb.update(url="https://evil.invalid/x.deb", sha256=other["sha256"], repo="", path="")
+        lock.write_text(json.dumps(plain))
+        assert "https://evil.invalid" in self.review(mini, lock, index.url("simple"))[0]
+
+    def test_what_the_index_lacks_is_shown_and_nothing_else(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
+        mini, index = torch_world
+        index.wheels["own"] = [build_wheel("numpy", "1.1"), build_wheel("other", "2.0")]
+        assert self.review(mini, lock, index.url("own"))[0] == {"https://mirror.invalid": ["numpy"]}
+
+    def test_without_the_index_all_are_shown(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+        mini, _ = torch_world
+        hosts, said = self.review(mini, lock, "http://127.0.0.1:9/simple")
+        assert hosts == {"https://mirror.invalid": ["numpy", "other"]}
+        assert "cannot look up the lock's wheels: " in said
+
+    def test_the_plan_names_the_packages(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+        mini, _ = torch_world
+        done = mini.run("create", "two", "--from", str(lock), "--dry-run", NO_PROXY="127.0.0.1")
+        assert "installs these Python packages: filelock, numpy, other, torch" in done.stdout

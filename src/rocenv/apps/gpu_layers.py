@@ -10,7 +10,7 @@ from rocenv.apps.devices import BELOW_HIP
 from rocenv.core.errors import RocenvError
 from rocenv.core.variables import VISIBLE
 from rocenv.memory.amounts import amount
-from rocenv.memory.quants import CACHE_TYPES
+from rocenv.memory.estimate import CACHE_TYPES
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory
 
 
 def _estimate(room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any]) -> Room:
-    from rocenv.memory.estimate import fit
+    from rocenv.memory.estimate import Use, fit
     from rocenv.memory.gguf import read_model
 
     try:
-        found = fit(read_model(path), free_bytes, **sizes)
+        found = fit(read_model(path), free_bytes, Use(**sizes))
     except RocenvError as error:
         return replace(room, why=error.message)
     why = f"{found.layers} of {found.of_layers} layers fit into {amount(free_bytes)} of free memory"

@@ -55,7 +55,9 @@ def clear(names: tuple[str, ...]) -> None:
     from rocenv.core.progress import size_text
     from rocenv.install.store import tree_bytes
 
-    home = Context().home
+    context = Context()
+    context.require_own_home(changes=True)
+    home = context.home
     freed = 0
     with (
         storage_errors(home.path),

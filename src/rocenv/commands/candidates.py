@@ -99,7 +99,7 @@ def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 def memory_programs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the programs whose settings for GPU memory are known."""
-    return _starting(sorted({row.program for row in Context().matrix.knob}), incomplete)
+    return _starting(sorted({row.program for row in Context().matrix.setting}), incomplete)
 
 
 def sizes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

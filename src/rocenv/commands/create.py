@@ -136,8 +136,7 @@ def _read(lock_file: Path, context: Context) -> tuple[Lock, Review]:
     from rocenv.sources.apt.mirrors import relocated
     from rocenv.sources.lock_review import review
 
-    lock = relocated(read_lock(lock_file), context)
-    found = review(lock, context)
+    lock, found = review(relocated(read_lock(lock_file), context), context)
     host = detect(context.matrix)
     is_here = host.platform == lock.platform
     changes = visible_gpus(host, lock.targets) if is_here else ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rocenv.diagnose import Diagnosis, Evidence, Finding
     from rocenv.diagnose.facts import Facts
     from rocenv.diagnose.reading import LeftOut
-    from rocenv.diagnose.report import Told
+    from rocenv.diagnose.report import Report
 
 _SHOWN_FACTS = (
     *("gpu", "gfx", "platform", "os", "app", "rocm", "zluda", "torch"),
@@ -28,7 +28,7 @@ _SHOWN_FACTS = (
 )
 _SHOWN_VALUES = 4
 _UNSURE = 0.5
-_LONG_BYTES = 32 << 20  # of a log that takes so long that progress is shown
+_LONG_BYTES = 32 << 20  # from this size on, progress is shown
 
 
 @click.command()
@@ -36,11 +36,11 @@ _LONG_BYTES = 32 << 20  # of a log that takes so long that progress is shown
 @LANGUAGE_OPTION
 @json_option
 def command(log: str, lang: str | None, as_json: bool) -> int:
-    """Find known causes in a log: a file, packed or not, a folder of logs, or - for standard input.
+    """Find known causes in a log: a file, gzip-compressed or not, a folder of logs, or - for standard input.
 
-    The exit code is 0 if something was recognised, 1 if nothing was.
+    The exit code is 0 if a cause was found, else 1.
     """
-    from rocenv.diagnose.report import told
+    from rocenv.diagnose.report import report
 
     if not log:
         raise click.UsageError("FILE is empty: name a log, a folder of logs, or `-`")
@@ -48,14 +48,14 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
     language = spoken(lang)
     diagnosis = _diagnose(log, context, language)
     machine = _machine(diagnosis, context)
-    findings = [(each, told(each, context.matrix, language, machine)) for each in diagnosis.findings]
+    findings = [(each, report(each, context.matrix, language, machine)) for each in diagnosis.findings]
     if as_json:
         print_json({"findings": [_json(*each, language) for each in findings]})
         return 0 if findings else 1
     for number, (finding, texts) in enumerate(findings, 1):
         click.echo("\n".join(_lines(number, finding, texts, machine, language)))
     if not findings:
-        note(_nothing(log, diagnosis, language))
+        note(_no_finding(log, diagnosis, language))
     return 0 if findings else 1
 
 
@@ -66,14 +66,14 @@ def _diagnose(log: str, context: Context, language: Language) -> Diagnosis:
     left_out: list[LeftOut] = []
     if log == "-":
         if sys.stdin is None:
-            raise click.UsageError("there is no standard input to read")
+            raise click.UsageError("there is no standard input")
         if sys.stdin.isatty():
             note(label("typed", language))
         blocks = read_stream(sys.stdin.buffer, left_out=left_out.append)
         diagnosis = diagnose(blocks, context.matrix)
     else:
         diagnosis = _diagnose_path(Path(log), context, left_out)
-    for line in _remarks(left_out, language):
+    for line in _notes(left_out, language):
         note(line)
     return diagnosis
 
@@ -89,14 +89,14 @@ def _diagnose_path(path: Path, context: Context, left_out: list[LeftOut]) -> Dia
         return diagnose(read_path(path, stage.advance, left_out.append), context.matrix)
 
 
-def _remarks(left_out: list[LeftOut], language: Language) -> Iterator[str]:
+def _notes(left_out: list[LeftOut], language: Language) -> Iterator[str]:
     for why in dict.fromkeys(each.why for each in left_out):
         paths = [each.path for each in left_out if each.why == why]
         yield label(why, language).format(count=len(paths), path=f"`{paths[0]}`")
 
 
 def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
-    """Return what this machine adds to a log; nothing is looked at where there is nothing to tell."""
+    """Collect the facts that this machine adds; looks at nothing if there are no findings."""
     if not diagnosis.findings:
         return {}
     from rocenv.core.errors import RocenvError
@@ -105,18 +105,18 @@ def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
 
     try:
         return facts_of(detect(context.matrix), diagnosis.facts)
-    except RocenvError:  # ROCENV_TARGET names what is none: no matter here
+    except RocenvError:  # an invalid ROCENV_TARGET does not matter here
         return {}
 
 
-def _nothing(log: str, diagnosis: Diagnosis, language: Language) -> str:
+def _no_finding(log: str, diagnosis: Diagnosis, language: Language) -> str:
     where = f"`{log}`"
     if diagnosis.is_empty:
         return label("empty", language).format(log=where)
     return label("nothing", language).format(log=where, lines=f"{diagnosis.lines:,}")
 
 
-def _json(finding: Finding, texts: Told, language: Language) -> dict[str, Any]:
+def _json(finding: Finding, texts: Report, language: Language) -> dict[str, Any]:
     return {
         "code": finding.code,
         "title": texts.title,
@@ -132,11 +132,11 @@ def _json(finding: Finding, texts: Told, language: Language) -> dict[str, Any]:
 
 
 def _evidence_json(evidence: Evidence) -> dict[str, Any]:
-    told = {"line": evidence.line, "text": evidence.text, "count": evidence.count}
-    return {**told, "file": evidence.file} if evidence.file else told
+    shown = {"line": evidence.line, "text": evidence.text, "count": evidence.count}
+    return {**shown, "file": evidence.file} if evidence.file else shown
 
 
-def _lines(number: int, finding: Finding, texts: Told, machine: Facts, language: Language) -> Iterator[str]:
+def _lines(number: int, finding: Finding, texts: Report, machine: Facts, language: Language) -> Iterator[str]:
     sure = label("sure" if finding.confidence >= _UNSURE else "unsure", language)
     yield f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]"
     yield f"   {sure.format(percent=round(finding.confidence * 100))}"

@@ -23,7 +23,9 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> None:
     from rocenv.install.store import sweep
     from rocenv.prefix import all_prefixes
 
-    home = Context().home
+    context = Context()
+    context.require_own_home(changes=not dry_run)
+    home = context.home
     with (
         storage_errors(home.path),
         locked(home.in_use, waiting="waiting for another rocenv that works with the store"),

@@ -1,112 +1,171 @@
-"""`rocenv mem`: the memory of the GPUs."""
+"""`rocenv mem`: GPU memory."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rocenv.commands import candidates
 from rocenv.commands.output import json_option, short_enough
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+_DEFAULT = "show"
+# Options that became commands: the command, and whether the option took a value.
+_OLD_OPTIONS = {
+    "--watch": ("watch", False),
+    "--probe": ("probe", False),
+    "--model": ("model", True),
+    "--for": ("settings", True),
+}
 
 
-def _size(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    from rocenv.memory.amounts import bytes_of
+class _Mem(click.Group):
+    """A group whose default command is `show`: a first word that is not a command is an env."""
 
-    size = None if value is None else bytes_of(value)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and ctx.resilient_parsing:  # the shell completes the first word
+            return super().parse_args(ctx, args)
+        if args[:1] not in (["-h"], ["--help"]) and not set(args[:1]) & set(self.commands):
+            _refuse_old_options(ctx, args)
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which they are defined."""
+        return list(self.commands)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the commands, the envs, and the options of `show`."""
+        name = show.params[0].shell_complete(ctx, incomplete)
+        return [*super().shell_complete(ctx, incomplete), *name, *show.shell_complete(ctx, incomplete)]
+
+
+def _refuse_old_options(ctx: click.Context, args: list[str]) -> None:
+    """Raise UsageError for an option that is a command now; it names the command with the other arguments."""
+    for place, word in enumerate(args):
+        option, equals, value = word.partition("=")
+        if word == "--":
+            return
+        if option not in _OLD_OPTIONS:
+            continue
+        name, takes_value = _OLD_OPTIONS[option]
+        rest = args[place + 1 :]
+        if takes_value and not equals:
+            value, rest = (rest or [""])[0], rest[1:]
+        words = ["rocenv", "mem", name, *([value] if value else []), *args[:place], *rest]
+        raise click.UsageError(f"`{option}` is now a command. Run `{shell_join(*words)}`.", ctx)
+
+
+_env_argument = click.argument("name", required=False, default="", shell_complete=candidates.env_names)
+
+
+@click.group(cls=_Mem, subcommand_metavar="[NAME | COMMAND [ARGS]...]")
+def command() -> None:
+    """Show GPU memory: how much there is, how much is free, and who holds the rest.
+
+    `rocenv mem [NAME]` is short for `rocenv mem show [NAME]`.
+    """
+
+
+@command.command()
+@_env_argument
+@json_option
+def show(name: str, as_json: bool) -> int:
+    """Show the memory of each GPU and who holds it.
+
+    If you name an env, or one is active, its HIP runtime is asked too, and the smaller figure counts.
+    """
+    from rocenv.commands.mem_show import show_memory
+
+    return show_memory(name, as_json=as_json)
+
+
+@command.command()
+@json_option
+def watch(as_json: bool) -> int:
+    """Show it every second, with a graph, until Ctrl-C.
+
+    No HIP runtime is asked: loading one every second would itself use memory.
+    """
+    from rocenv.commands.mem_show import watch_memory
+
+    return watch_memory(as_json=as_json)
+
+
+def _parse_size(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    from rocenv.memory.amounts import parse_amount
+
+    size = None if value is None else parse_amount(value)
     if value is not None and size is None:
-        raise click.BadParameter(f"`{value[:40]}` is no size: `8GiB` is one")
+        raise click.BadParameter(f"`{value[:40]}` is not a size such as `8GiB`")
     return size
 
 
-@click.command()
-@click.argument("name", required=False, default="", shell_complete=candidates.env_names)
-@click.option("--watch", is_flag=True, help="Keep showing it, with a graph, until Ctrl-C.")
-@click.option(
-    "--model",
-    "model_file",
-    metavar="FILE.gguf",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="What a model would take of it, layer by layer.",
-)
-@click.option(
-    "--context",
-    "context",
-    metavar="N",
-    type=click.IntRange(1, 1 << 24),
-    shell_complete=candidates.contexts,
-    help="Tokens, for --model.",
-)
-@click.option("--probe", is_flag=True, help="Try how much can be had, with the HIP runtime of env NAME.")
+@command.command()
+@_env_argument
 @click.option(
     "--limit",
     metavar="SIZE",
     default="",
     callback=short_enough,
     shell_complete=candidates.limits,
-    help="Take no more than that with --probe: `6GiB`, `80%`.",
+    help="Take at most this much: `6GiB`, `80%` of what is free.",
 )
+@json_option
+def probe(name: str, limit: str, as_json: bool) -> int:
+    """Test how much memory a program can have.
+
+    The test allocates memory through the HIP runtime of env NAME (default: the active env), fills it, reads
+    it back and frees it. What the desktop and other programs need is left alone.
+    """
+    from rocenv.commands.mem_probe import show_probe
+
+    return show_probe(name, limit, as_json=as_json)
+
+
+@command.command()
+@click.argument("file", metavar="FILE.gguf", type=click.Path(dir_okay=False, path_type=Path))
+@_env_argument
 @click.option(
-    "--for",
-    "program",
-    metavar="PROGRAM",
-    default="",
-    callback=short_enough,
-    shell_complete=candidates.memory_programs,
-    help="How to set up a program for this card, or with env NAME.",
+    "--context",
+    metavar="N",
+    type=click.IntRange(1, 1 << 24),
+    shell_complete=candidates.contexts,
+    help="Tokens of the context. Default: what the model was trained for.",
 )
+@json_option
+def model(file: Path, name: str, context: int | None, as_json: bool) -> int:
+    """Show what a model takes, layer by layer, and how many layers fit.
+
+    FILE is a GGUF model, one of its parts, or a llamafile. If you name an env, or one is active, its HIP
+    runtime is asked how much memory is free.
+    """
+    from rocenv.commands.mem_model import show_model
+
+    return show_model(file, name, context=context, as_json=as_json)
+
+
+@command.command()
+@click.argument("program", callback=short_enough, shell_complete=candidates.memory_programs)
+@_env_argument
 @click.option(
     "--memory",
     metavar="SIZE",
-    callback=_size,
+    callback=_parse_size,
     shell_complete=candidates.sizes,
-    help="For --for: of a card with that much instead, `8GiB`.",
+    help="Choose for a GPU with this much memory instead of this machine's: `8GiB`.",
 )
 @json_option
-def command(
-    name: str,
-    watch: bool,
-    model_file: Path | None,
-    context: int | None,
-    probe: bool,
-    limit: str,
-    program: str,
-    memory: int | None,
-    as_json: bool,
-) -> int:
-    """Show the memory of each GPU: how much there is, what is free, and who has the rest.
+def settings(program: str, name: str, memory: int | None, as_json: bool) -> int:
+    """Show the settings of a program that save memory on this GPU.
 
-    With an env NAME, or in one, its HIP runtime is asked too; the smaller figure counts.
+    If you name an env, or one is active, they suit the GPU and the PyTorch of that env.
     """
-    _check({"--watch": watch, "--model": model_file is not None, "--probe": probe, "--for": bool(program)})
-    if watch and name:  # a runtime that is loaded once a second would itself be what is seen
-        raise click.UsageError("--watch shows what the system counts, and asks the runtime of no env")
-    _check_with("--limit", bool(limit), "--probe", probe)
-    _check_with("--context", context is not None, "--model", model_file is not None)
-    _check_with("--memory", memory is not None, "--for", bool(program))
-    if model_file is not None:
-        from rocenv.commands.mem_model import show_model
+    from rocenv.commands.mem_settings import show_settings
 
-        return show_model(model_file, name, context=context, as_json=as_json)
-    if probe:
-        from rocenv.commands.mem_probe import show_probe
-
-        return show_probe(name, limit, as_json=as_json)
-    if program:
-        from rocenv.commands.mem_for import show_knobs
-
-        return show_knobs(program, name, memory_bytes=memory, as_json=as_json)
-    from rocenv.commands.mem_report import show_memory
-
-    return show_memory(name, watch=watch, as_json=as_json)
-
-
-def _check(given: dict[str, bool]) -> None:
-    names = [name for name, is_given in given.items() if is_given]
-    if len(names) > 1:
-        raise click.UsageError(f"{' and '.join(names)} do not go together")
-
-
-def _check_with(name: str, given: bool, other: str, other_given: bool) -> None:
-    if given and not other_given:
-        raise click.UsageError(f"{name} goes with {other} only")
+    return show_settings(program, name, memory_bytes=memory, as_json=as_json)

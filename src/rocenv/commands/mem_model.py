@@ -1,200 +1,277 @@
-"""`rocenv mem --model`: what a model takes of a GPU, layer by layer, and how many layers fit."""
+"""`rocenv mem model`: what a model takes of a GPU, layer by layer, and how many layers fit."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.mem_hip import env_or_active, gpu_of, hip_word
+from rocenv.commands.mem_env import view_of_env
 from rocenv.commands.output import colour, columns, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount
+from rocenv.memory.estimate import MARGIN_BYTES, Use, estimate_of, fit_of, ways_to_fit
+from rocenv.memory.gguf import read_model
+from rocenv.memory.model_layout import layout_of, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.memory.estimate import Estimate, Fit
+    from rocenv.data.apps import MemoryNote
+    from rocenv.memory.estimate import Cost, Estimate, Fit, Way
+    from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
-    from rocenv.memory.model_told import Group, Told
-    from rocenv.memory.savings import Way
 
-_NAME = 40  # characters of a GPU's name
+_MAX_NAME = 40  # characters of a GPU's name
 
 
-def show_model(path: Path, name: str = "", *, context: int | None, as_json: bool) -> int:
-    """Show what a model takes, and how much of it the GPU has room for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Report:
+    """A model, and how it fits the GPU that programs use here."""
+
+    model: Model
+    estimate: Estimate
+    gpu: GpuMemory | None  # None = there is none
+    fit: Fit | None  # None = unknown
+    ways: tuple[Way, ...]
+    env_notes: tuple[str, ...]
+    app_notes: tuple[MemoryNote, ...]
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Why the memory cannot be estimated."""
+        return self.estimate.layout.unknown
+
+    def notes(self) -> Iterator[str]:
+        """Yield what people have to know beside the figures."""
+        if self.model.missing_bytes:
+            name, missing = printable(self.model.path.name), amount(self.model.missing_bytes)
+            yield f"{name} is {missing} too short: the download is incomplete, and no program will load it"
+        yield from self.env_notes
+        if self.gpu is not None:
+            if self.gpu.free_bytes is None:
+                index = self.gpu.gpu.index
+                yield f"it is unknown how much memory of GPU {index} is free; `rocenv mem` says why"
+            yield from self.gpu.notes
+        trained = self.estimate.layout.context
+        if trained and self.estimate.use.context > trained:
+            yield f"the model was trained for a context of {trained:,} tokens; beyond it answers get worse"
+        yield from (*self.model.notes, *self.estimate.layout.notes)
+        if not self.unknown:
+            proposed = {word for way in self.ways for word in way.arguments}
+            yield from (
+                note.text for note in self.app_notes if not note.argument or note.argument in proposed
+            )
+
+
+def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> int:
+    """Show what a model takes, and how much of it fits the GPU.
 
     Args:
         path: The model.
-        name: The env whose HIP runtime is asked too, "" = the one that is active, if any.
+        name: The env whose HIP runtime is asked, "" = the active one, if any.
         context: In tokens, None = the model's own.
-        as_json: For scripts.
+        as_json: Print JSON.
     """
-    from rocenv.memory.gguf import read_model
-    from rocenv.memory.model_told import document, remarks, told
+    from rocenv.host import detect
+    from rocenv.memory.gpus import memory_of
 
-    world = Context()
+    work = Context()
     model = read_model(path)
-    gpu, notes = _gpu_used(world, name)
-    of_apps = tuple(note for row in world.matrix.launcher for note in row.memory_notes)
-    this = told(model, context or 0, gpu, notes, of_apps)
+    host = detect(work.matrix)
+    env = view_of_env(work, host, name)
+    used, notes = env.gpu(host), env.notes
+    if used is None:
+        notes += (f"no GPU here can be used: {host.why}",)
+    memories = memory_of(host, env.figures, with_holders=False)
+    gpu = next((each for each in memories if used and each.gpu.index == used.index), None)
+    estimate = estimate_of(layout_of(model), Use(context=context or 0))
+    free = gpu.free_bytes if gpu and not estimate.layout.unknown else None
+    report = _Report(
+        model=model,
+        estimate=estimate,
+        gpu=gpu,
+        fit=None if free is None else fit_of(estimate, free),
+        ways=() if free is None else ways_to_fit(estimate, free),
+        env_notes=notes,
+        app_notes=tuple(each for row in work.matrix.launcher for each in row.memory_notes),
+    )
     if as_json:
-        print_json(document(this))
+        print_json(_json(report))
         return 0
-    click.echo(sanitized("\n".join(_head(this))))
-    if this.estimate.costs:
-        click.echo(columns(list(_table(this))))
-    for line in _answer(this):
+    click.echo(sanitized("\n".join(_head(report))))
+    if estimate.costs:
+        click.echo(columns(list(_table(report))))
+    for line in _answer(report):
         click.echo(sanitized(line))
-    for line in remarks(this):
+    for line in report.notes():
         note(line)
     return 0
 
 
-def _gpu_used(context: Context, name: str) -> tuple[GpuMemory | None, tuple[str, ...]]:
-    """Return the memory of the GPU that programs are given here, None where there is none; and notes."""
-    from rocenv.host import detect
-    from rocenv.memory.gpus import memory_of
-    from rocenv.memory.hip_figures import HipWord
-
-    host = detect(context.matrix)
-    name = env_or_active(context, host, name)
-    said, record = hip_word(context, host, name) if name else (HipWord(), None)
-    gpu = gpu_of(host, record)
-    if gpu is None:
-        return None, (*said.notes, f"there is no GPU here that could be used: {host.why}")
-    found = memory_of(host, said.figures, with_holders=False)
-    return next(each for each in found if each.gpu.index == gpu.index), said.notes
+# ---------------------------------------------------------------- for people
 
 
-def _head(this: Told) -> Iterator[str]:
-    from rocenv.memory.anatomy import shown
-
-    model, anatomy = this.model, this.estimate.anatomy
-    where = f" ({printable(model.member)} in it)" if model.member else ""
+def _head(report: _Report) -> Iterator[str]:
+    model, layout, use = report.model, report.estimate.layout, report.estimate.use
+    member = f" ({printable(model.member)} in it)" if model.member else ""
     files = f" in {len(model.parts)} files" if len(model.parts) > 1 else ""
-    yield f"{printable(model.path.name)}{where}"
-    made_of = [shown(model.architecture) or "unknown architecture"]
-    if anatomy.layers:
-        made_of.append(f"{len(anatomy.layers)} layers")
-    yield f"  {', '.join(made_of)}; {amount(model.weights_bytes)} of weights{files}"
-    if anatomy.unknown:
+    yield f"{printable(model.path.name)}{member}"
+    layers = f", {len(layout.layers)} layers" if layout.layers else ""
+    architecture = shorten(model.architecture) or "unknown architecture"
+    yield f"  {architecture}{layers}; {amount(model.weights_bytes)} of weights{files}"
+    if report.unknown:
         return
-    use = this.estimate.use
-    whose = ", the model's own" if use.context == anatomy.context else ""
-    cache, graph = this.estimate.cache_bytes, this.estimate.graph(this.estimate.of_layers)
+    own = ", the model's own" if use.context == layout.context else ""
+    kinds = use.cache_k if use.cache_k == use.cache_v else f"{use.cache_k} and {use.cache_v}"
+    graph = report.estimate.graph(report.estimate.of_layers)
     yield (
-        f"  for a context of {use.context:,} tokens{whose}: {amount(cache)} of cache"
-        f" ({_cache_name(this.estimate)}), {amount(graph)} to compute in"
+        f"  for a context of {use.context:,} tokens{own}: {amount(report.estimate.cache_bytes)} of cache"
+        f" ({kinds}), {amount(graph)} to compute in"
     )
 
 
-def _cache_name(estimate: Estimate) -> str:
-    keys, values = estimate.use.cache_k, estimate.use.cache_v
-    return keys if keys == values else f"{keys} and {values}"
+def _table(report: _Report) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each group of equal layers, from the last to the first, as they go to the GPU."""
+    estimate, layout = report.estimate, report.estimate.layout
+    count = len(estimate.costs)
 
+    def key(layers: int) -> tuple[Cost, bool | None]:
+        return estimate.costs[count - layers], None if report.fit is None else layers <= report.fit.layers
 
-def _table(this: Told) -> Iterator[tuple[str, ...]]:
-    """Yield the rows in the order in which layers go to the GPU: from the last."""
-    from rocenv.memory.model_told import groups
-
-    unknown, estimate = bool(this.estimate.anatomy.unknown), this.estimate
     yield "", "LAYER", "-ngl", "WEIGHTS", "CACHE", "NEEDED", "FITS"
-    for group in groups(this):
+    for (cost, fits), group in groupby(range(1, count + 1), key):
+        first, *more = group
+        last = more[-1] if more else first
+        each = "each " if more else ""
         yield (
             "",
-            _range(group.last, group.first),
-            _range(len(estimate.costs) - group.last, len(estimate.costs) - group.first),
-            _of_each(group.weights_bytes, group),
-            "?" if unknown else _of_each(group.cache_bytes, group),
-            "?" if unknown else amount(group.needed_bytes),
-            _word(group.fits),
+            _range(count - first, count - last),
+            _range(first, last),
+            f"{each}{amount(cost.weights_bytes)}",
+            "?" if report.unknown else f"{each}{amount(cost.cache_bytes)}",
+            "?" if report.unknown else amount(estimate.needed(last)),
+            _yes_or_no(fits),
         )
-    yield (
-        "",
-        "output",
-        str(estimate.of_layers),
-        amount(estimate.anatomy.output_bytes),
-        "-",
-        "?" if unknown else amount(estimate.needed(estimate.of_layers)),
-        _word(None if this.fit is None else this.fit.everything),
-    )
-    if estimate.anatomy.input_bytes:
-        yield (
-            "",
-            "input",
-            "-",
-            amount(estimate.anatomy.input_bytes),
-            "-",
-            "-",
-            "stays in the machine's memory",
-        )
+    needed = "?" if report.unknown else amount(estimate.needed(estimate.of_layers))
+    everything = _yes_or_no(None if report.fit is None else report.fit.everything)
+    yield "", "output", str(estimate.of_layers), amount(layout.output_bytes), "-", needed, everything
+    if layout.input_bytes:
+        yield "", "input", "-", amount(layout.input_bytes), "-", "-", "stays in main memory"
 
 
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def _of_each(size_bytes: int, group: Group) -> str:
-    return amount(size_bytes) if group.first == group.last else f"each {amount(size_bytes)}"
-
-
-def _word(fits: bool | None) -> str:
+def _yes_or_no(fits: bool | None) -> str:
     if fits is None:
         return "?"
     return colour("yes", "green") if fits else colour("no", "red")
 
 
-def _answer(this: Told) -> Iterator[str]:
-    if this.fit is not None and this.gpu is not None:
-        yield from _fit_lines(this, this.fit, this.gpu)
+def _answer(report: _Report) -> Iterator[str]:
+    if report.fit is not None and report.gpu is not None:
+        yield from _fit_lines(report, report.fit, report.gpu)
         return
-    if this.estimate.anatomy.unknown:
-        yield "how many layers fit cannot be told:"
-        yield from (f"  {why}" for why in this.estimate.anatomy.unknown)
+    if report.unknown:
+        yield "rocenv cannot compute how many layers fit:"
+        yield from (f"  {why}" for why in report.unknown)
         return
-    needed = this.estimate.needed(this.estimate.of_layers)
+    needed = report.estimate.needed(report.estimate.of_layers)
     yield (
-        f"everything takes {amount(needed)}; with {amount(this.margin_bytes)} to spare, a GPU with"
-        f" {amount(needed + this.margin_bytes)} free has room for it"
+        f"the whole model takes {amount(needed)}; it fits a GPU with {amount(needed + MARGIN_BYTES)} free,"
+        f" which leaves {amount(MARGIN_BYTES)} for others"
     )
 
 
-def _fit_lines(this: Told, fits: Fit, memory: GpuMemory) -> Iterator[str]:
-    name = textwrap.shorten(memory.gpu.name, _NAME, placeholder=" …") or memory.gpu.target or "?"
-    gpu = f"GPU {memory.gpu.index} ({name})"
-    room = f"{amount(fits.free_bytes)} that are free on {gpu}, of which {amount(fits.margin_bytes)} stay free"
-    if fits.everything:
-        yield f"all {fits.of_layers} layers fit into the {room}: `-ngl {fits.layers}`"
+def _fit_lines(report: _Report, fit: Fit, memory: GpuMemory) -> Iterator[str]:
+    name = textwrap.shorten(memory.gpu.name, _MAX_NAME, placeholder=" …") or memory.gpu.target or "?"
+    room = (
+        f"the {amount(fit.free_bytes)} that are free on GPU {memory.gpu.index} ({name}), if"
+        f" {amount(fit.margin_bytes)} stays free"
+    )
+    if fit.everything:
+        yield f"all {fit.of_layers} layers fit into {room}: `-ngl {fit.layers}`"
         return
-    if fits.layers:
-        yield f"{fits.layers} of {fits.of_layers} layers fit into the {room}: `-ngl {fits.layers}`"
-    else:
-        yield f"no layer fits into the {room}: `-ngl 0`"
-    lacking = fits.all_needed_bytes + fits.margin_bytes - fits.free_bytes
-    yield f"everything takes {amount(fits.all_needed_bytes)}, {amount(lacking)} more than there is"
-    yield from _ways(this)
-
-
-def _ways(this: Told) -> Iterator[str]:
-    if any(way.everything for way in this.ways):
-        yield "all layers would fit with one of:"
-        yield from map(_way, this.ways)
+    layers = f"{fit.layers} of {fit.of_layers} layers fit" if fit.layers else "no layer fits"
+    yield f"{layers} into {room}: `-ngl {fit.layers}`"
+    lacking = fit.all_needed_bytes + fit.margin_bytes - fit.free_bytes
+    yield f"the whole model takes {amount(fit.all_needed_bytes)}, {amount(lacking)} more than there is"
+    if any(way.everything for way in report.ways):
+        yield "all layers fit with one of:"
+        yield from map(_way_line, report.ways)
         return
-    for way in this.ways:
-        yield f"more would fit, {way.layers} layers, with:"
-        yield _way(way)
-    anatomy = this.estimate.anatomy
+    for way in report.ways:
+        yield f"more layers fit, {way.layers}, with:"
+        yield _way_line(way)
+    weights = amount(report.estimate.layout.weights_bytes)
     yield (
-        f"no setting makes all of it fit: of {amount(anatomy.weights_bytes)} of weights something has to stay"
-        " in the machine's memory; a file in which they are smaller (another quantisation) would help"
+        f"no setting makes the whole model fit: part of its {weights} of weights has to stay in main memory;"
+        " a smaller quantisation of the model would help"
     )
 
 
-def _way(way: Way) -> str:
-    return f"  {' '.join(way.arguments):<36} {amount(way.needed_bytes):>9}  costs: {way.gives_up}"
+def _way_line(way: Way) -> str:
+    return f"  {' '.join(way.arguments):<36} {amount(way.needed_bytes):>9}  costs {way.gives_up}"
+
+
+# ---------------------------------------------------------------- for scripts
+
+
+def _json(report: _Report) -> dict[str, Any]:
+    """Return the document of `mem model --json`."""
+    model, estimate, gpu = report.model, report.estimate, report.gpu
+    layout, everything = estimate.layout, estimate.of_layers
+    is_known = not report.unknown
+    count = len(estimate.costs)
+    return {
+        "path": str(model.path),
+        "member": model.member or None,
+        "parts": [str(part) for part in model.parts],
+        "name": model.name or None,
+        "architecture": model.architecture or None,
+        "weights_bytes": model.weights_bytes,
+        "missing_bytes": model.missing_bytes,
+        "context": estimate.use.context,
+        "model_context": layout.context or None,
+        "cache_k": estimate.use.cache_k,
+        "cache_v": estimate.use.cache_v,
+        "batch": estimate.use.batch,
+        "layers": [
+            {
+                "layer": index,
+                "ngl": count - index,
+                "weights_bytes": cost.weights_bytes,
+                "cache_bytes": cost.cache_bytes if is_known else None,
+                "needed_bytes": estimate.needed(count - index) if is_known else None,
+                "fits": None if report.fit is None else count - index <= report.fit.layers,
+            }
+            for index, cost in enumerate(estimate.costs)
+        ],
+        "of_layers": everything if is_known else None,
+        "output_bytes": layout.output_bytes,
+        "stays_bytes": layout.input_bytes,
+        "cache_bytes": estimate.cache_bytes if is_known else None,
+        "graph_bytes": estimate.graph(everything) if is_known else None,
+        "needed_bytes": estimate.needed(everything) if is_known else None,
+        "margin_bytes": MARGIN_BYTES,
+        "gpu": gpu
+        and {
+            "index": gpu.gpu.index,
+            "name": gpu.gpu.name,
+            "target": gpu.gpu.target or None,
+            "total_bytes": gpu.total_bytes,
+            "free_bytes": gpu.free_bytes,
+        },
+        "fitting_layers": report.fit.layers if report.fit else None,
+        "ways": [asdict(way) for way in report.ways],
+        "unknown": list(report.unknown),
+        "notes": list(report.notes()),
+    }

@@ -87,6 +87,8 @@ def plan_text(lock: Lock, lacking: Sequence[str] = (), *, sets_variables: bool =
     if sets_variables:
         names = dict.fromkeys(change.name for change in lock.environment)
         lines += _note(f"changes these variables in the env: {', '.join(names) or 'none'}", "  - ")
+        wheels = sorted(each.name for part in lock.components if part.python for each in part.artifacts)
+        lines += _note(f"installs these Python packages: {', '.join(wheels)}", "  - ") if wheels else []
     return sanitized("\n".join(lines))
 
 

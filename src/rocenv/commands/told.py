@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rocenv.core.language import Language
-    from rocenv.diagnose.telling import Step
+    from rocenv.diagnose.texts import Step
 
 _WIDTH = 100
 _INDENT = 3
@@ -28,24 +28,24 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "more": ("more", "详情"),
     "line": ("line {where}", "第 {where} 行"),
     "times": ("{count} times", "共 {count} 次"),
-    "sure": ("{percent} % sure", "把握 {percent} %"),
-    "unsure": ("a guess, {percent} % sure", "推测，把握 {percent} %"),
-    "empty": ("nothing to read in {log}", "{log} 里没有内容"),
+    "sure": ("confidence {percent} %", "把握 {percent} %"),
+    "unsure": ("a guess, confidence {percent} %", "推测，把握 {percent} %"),
+    "empty": ("{log} is empty", "{log} 里没有内容"),
     "nothing": (
-        "no known GPU trouble in the {lines} lines of {log}; `rocenv doctor` checks this machine",
+        "found no known GPU problem in the {lines} lines of {log}; `rocenv doctor` checks this machine",
         "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
     ),
     "typed": (
-        "reading the log from the keyboard; Ctrl-D ends it (Ctrl-Z and Enter on Windows)",
+        "reading the log from the keyboard; end it with Ctrl-D (on Windows Ctrl-Z, then Enter)",
         "正在从键盘读取日志；按 Ctrl-D 结束（Windows 上按 Ctrl-Z 再回车）",
     ),
-    "unreadable": ("not read, {count}: {path} cannot be opened", "有 {count} 项未读取：{path} 无法打开"),
-    "binary": ("not read, {count}: {path} is no text", "有 {count} 个文件未读取：{path} 不是文本"),
+    "unreadable": ("skipped {count} unreadable: {path}", "有 {count} 项未读取：{path} 无法打开"),
+    "binary": ("skipped {count} without text: {path}", "有 {count} 个文件未读取：{path} 不是文本"),
     "too many": (
-        "not everything in the folder was read, it holds too much: the rest begins with {path}",
+        "the folder is too large to read completely; skipped everything from {path} on",
         "文件夹内容太多，没有全部读取：从 {path} 开始的部分未读",
     ),
-    "too long": ("only the first 4 GiB were read", "只读取了前 4 GiB"),
+    "too long": ("read only the first 4 GiB", "只读取了前 4 GiB"),
     "error": ("error", "错误"),
     "warning": ("warning", "警告"),
     "info": ("note", "提示"),

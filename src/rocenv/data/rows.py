@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from rocenv.data.apps import AppBuild, AppPackages, AppProgram, AppRelease, Compiler, Launcher
-from rocenv.data.knobs import Knob, NeverTogether, Reclaim
 from rocenv.data.knowledge import (
     DisplayDriver,
     DriverPair,
@@ -48,7 +47,8 @@ from rocenv.data.releases import (
     TorchSwitch,
     ZludaBuild,
 )
-from rocenv.data.rules import Advice, Clue, FirstKernel, Gauge, Rule
+from rocenv.data.rules import Advice, Extractor, FirstKernel, Gauge, Rule
+from rocenv.data.settings import NeverTogether, Reclaim, Setting
 
 T = TypeVar("T")
 
@@ -106,11 +106,11 @@ class Matrix:
     kernel_source: tuple[KernelSource, ...] = ()
     kernel_recipe: tuple[KernelRecipe, ...] = ()
     code_objects: tuple[CodeObjects, ...] = ()
-    knob: tuple[Knob, ...] = ()
+    setting: tuple[Setting, ...] = ()
     never_together: tuple[NeverTogether, ...] = ()
     reclaim: tuple[Reclaim, ...] = ()
     rule: tuple[Rule, ...] = ()
-    clue: tuple[Clue, ...] = ()
+    extractor: tuple[Extractor, ...] = ()
     advice: tuple[Advice, ...] = ()
     gauge: tuple[Gauge, ...] = ()
     first_kernel: tuple[FirstKernel, ...] = ()

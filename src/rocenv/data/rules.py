@@ -1,10 +1,10 @@
-"""Rows about failures: how a log shows them, why they happen, and what cures them.
+"""Rows about failures: how a log shows them, why they happen, and what to do.
 
-Patterns are Python's regular expressions and ignore case; literals are as printed. Texts are in the languages
-that rocenv speaks; `{gfx}` in them is filled with a fact, or `{gfx|your GPU}` with those words.
+Regular expressions are Python's and ignore case; literals are matched as printed. Texts are in English and
+Chinese; `{gfx}` becomes the value of a fact, `{gfx|your GPU}` those words if the fact is unknown.
 
-A condition (`when`) maps facts to what must hold of them: "" = not known, "*" = known, a version range, or
-else a pattern that one of its values matches as a whole.
+A condition (`when`) maps facts to what must hold: "" = unknown, "*" = known, a version range, or a regular
+expression that one of the values matches as a whole.
 """
 
 import re
@@ -22,46 +22,48 @@ if TYPE_CHECKING:
 
 FARTHEST = 60  # lines that `near` can look at
 OPERATORS = ("<", ">", "=", "!", "~")
-# What rocenv fills in besides what a log says; `env` only if the log is of one.
+# Values from rocenv instead of the log; `env` only for the log of an env.
 DERIVED = ("create", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel", "env")
 _ONLY_SOMETIMES = "env"
 _PLACE = re.compile(r"\{(\w+)(\|[^{}]*)?\}")
 
 
 class Text(Value, frozen=True, kw_only=True):
-    """The same in each language."""
+    """A text in each language."""
 
     en: str
     zh: str
 
     def faults(self) -> Iterator[str]:
-        """Yield a complaint unless both languages have the same places."""
+        """Report placeholders that only one language has."""
         if set(_places(self.en)) != set(_places(self.zh)):
             yield f"the languages have different places: `{self.en}`"
 
 
-class Sign(Value, frozen=True, kw_only=True):
-    """What a line of a log looks like that shows a cause."""
+class Pattern(Value, frozen=True, kw_only=True):
+    """A line of a log that shows a cause."""
 
-    text: tuple[str, ...]  # one of these stands in it
-    pattern: str = ""  # what it matches; named groups become facts
-    near: tuple[str, ...] = ()  # patterns that are each found in the lines around
-    not_near: tuple[str, ...] = ()  # patterns of which none is
-    within: int = 30  # lines before and after that count as around
+    text: tuple[str, ...]  # literals; the line contains one of them
+    regex: str = ""  # the line matches it; named groups become facts
+    near: tuple[str, ...] = ()  # regular expressions that all match in nearby lines
+    not_near: tuple[str, ...] = ()  # regular expressions that do not
+    within: int = 30  # lines before and after that are nearby
     when: dict[str, str] = msgspec.field(default_factory=dict)
-    weight: float  # 0 to 1: how sure it is, from this sign alone
+    weight: float  # 0 to 1: confidence from this line alone
 
     def faults(self, facts: set[str]) -> Iterator[str]:
-        """Yield patterns, literals and conditions that can never hold."""
-        for pattern in (self.pattern, *self.near, *self.not_near):
-            yield from pattern_faults("sign", pattern)
+        """Report expressions, literals and conditions that can never hold."""
+        for regex in (self.regex, *self.near, *self.not_near):
+            yield from pattern_faults("pattern", regex)
         yield from literal_faults("text", self.text or ("",))
         if not 0 < self.weight <= 1:
             yield f"`weight` is {self.weight}; it must be above 0 and at most 1"
         if not 0 <= self.within <= FARTHEST:
             yield f"`within` is {self.within}; it must be 0 to {FARTHEST}"
         yield from condition_faults(self.when)
-        yield from (f"`when` of a sign: no clue finds `{name}`" for name in self.when if name not in facts)
+        yield from (
+            f"`when` of a pattern: no extractor finds `{name}`" for name in self.when if name not in facts
+        )
 
 
 class Why(Value, frozen=True, kw_only=True):
@@ -83,31 +85,31 @@ class Rule(Known, frozen=True, kw_only=True):
     """A cause of failures."""
 
     IDENTITY = ("code",)
-    NOT_EMPTY = ("sign",)
+    NOT_EMPTY = ("pattern",)
 
     code: str
     title: Text
-    sign: tuple[Sign, ...]
+    pattern: tuple[Pattern, ...]
     why: tuple[Why, ...]  # the first that holds is shown
-    remedy: tuple[Remedy, ...]  # all that hold are shown, the best first
-    explains: tuple[str, ...] = ()  # causes that are only a consequence of this one
+    remedy: tuple[Remedy, ...]  # all that hold are shown, best first
+    explains: tuple[str, ...] = ()  # causes that are consequences of this one
     links: tuple[str, ...] = ()
-    more: Text | None = None  # for whoever wants to know it all
+    more: Text | None = None  # background
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield references to nothing, signs that never show, and texts that could not be filled."""
+        """Report unknown codes, patterns that never match, and texts that cannot be filled."""
         for code in self.explains:
             if code not in matrix.names("rule", "code"):
                 yield f"`explains`: there is no rule `{code}`"
         if not self.why or self.why[-1].when:
             yield "the last `why` must have no condition"
-        facts = {*DERIVED, *matrix.names("clue", "fact")}
-        signs = [fault for sign in self.sign for fault in sign.faults(facts)]
-        yield from signs
+        facts = {*DERIVED, *matrix.names("extractor", "fact")}
+        faults = [fault for pattern in self.pattern for fault in pattern.faults(facts)]
+        yield from faults
         for when in self._conditions():
             yield from condition_faults(when)
-        if not signs:
-            groups = (re.compile(sign.pattern).groupindex for sign in self.sign)
+        if not faults:
+            groups = (re.compile(pattern.regex).groupindex for pattern in self.pattern)
             yield from self._place_faults(facts.union(*groups))
 
     def _conditions(self) -> Iterator[dict[str, str]]:
@@ -127,7 +129,7 @@ class Rule(Known, frozen=True, kw_only=True):
             yield from each.faults()
 
     def _texts(self) -> Iterator[tuple[str, bool]]:
-        """Yield each text, and whether it is shown whatever is known."""
+        """Yield each text, and whether it is shown even if nothing is known."""
         pairs = [(self.title, True), *((why.text, why is self.why[-1]) for why in self.why)]
         pairs += [(remedy.text, False) for remedy in self.remedy]
         pairs += [(self.more, True)] if self.more else []
@@ -136,19 +138,19 @@ class Rule(Known, frozen=True, kw_only=True):
         yield from ((command, False) for remedy in self.remedy for command in remedy.commands)
 
 
-class Clue(Known, frozen=True, kw_only=True):
-    """Where a log says something about the machine or the programs."""
+class Extractor(Known, frozen=True, kw_only=True):
+    """How to read a fact about the machine or its programs from a line of a log."""
 
     IDENTITY = ("fact", "value", "text", "pattern")
     PATTERNS = ("pattern",)
 
     fact: str
-    text: tuple[str, ...]  # literals, one of which stands in the line
-    pattern: str  # its group that is named like the fact is the value; without such a group, `value` is
+    text: tuple[str, ...]  # literals; the line contains one of them
+    pattern: str  # the group named like the fact is the value; without such a group, `value` is
     value: str = "yes"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield literals that cannot be searched for."""
+        """Report literals that cannot be searched for."""
         yield from literal_faults("text", self.text or ("",))
 
 

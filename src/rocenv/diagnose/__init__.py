@@ -1,10 +1,10 @@
-"""From a log to the causes of what it shows.
+"""Find the causes of failures in a log.
 
-    blocks (reading) -> sightings of all literals (sieve) -> facts of the log (facts)
-                     -> rules with signs (signs) -> findings, best first (ranking) -> texts (report)
+    blocks (reading) -> sightings of all literals (scanner) -> facts of the log (facts)
+                     -> rules with matches (matching) -> findings, best first -> texts (report)
 
-What is known about failures is data: `rule` in `profiles/rules/`, `clue` in `profiles/clues.toml`, and the
-failures of apps in `profiles/apps/`.
+What is known about failures is data: `rule` in `profiles/rules/`, `extractor` in `profiles/extractors.toml`,
+and the failures of apps in `profiles/apps/`.
 """
 
 from __future__ import annotations
@@ -13,25 +13,24 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rocenv.diagnose.apps import app_patterns
 from rocenv.diagnose.decode import code_page
-from rocenv.diagnose.facts import Facts, drawn, joined, settled, sightings_needed
-from rocenv.diagnose.of_apps import signs_of_apps
-from rocenv.diagnose.ranking import ranked
+from rocenv.diagnose.facts import Facts, extracted, joined, settled, sightings_needed
+from rocenv.diagnose.matching import candidate, ranked
 from rocenv.diagnose.reading import read_bytes
-from rocenv.diagnose.sieve import sift
-from rocenv.diagnose.signs import candidate
+from rocenv.diagnose.scanner import scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rocenv.data.rows import Matrix
     from rocenv.data.rules import Rule
+    from rocenv.diagnose.matching import Candidate, Match
     from rocenv.diagnose.reading import Block
-    from rocenv.diagnose.signs import Candidate, Shown
 
-_SHOWN = 4  # lines that a finding is shown with
-_WIDTH = 300  # characters of one
-_SAMPLE_BYTES = 300  # before a line, by which the code page is told
+_SHOWN = 4  # lines of a finding
+_WIDTH = 300  # characters of a line
+_SAMPLE_BYTES = 300  # before a line, to recognise the code page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +50,18 @@ class Finding:
     rule: Rule
     confidence: float  # 0 to 1
     evidence: tuple[Evidence, ...]  # the decisive line first
-    own: Facts  # what its lines say by themselves
-    facts: Facts  # that, then what the whole log says
+    own: Facts  # from its own lines
+    facts: Facts  # those, then the facts of the whole log
 
     @property
     def code(self) -> str:
-        """The cause."""
+        """The code of the cause."""
         return self.rule.code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a log shows."""
+    """The result for a log, or for several."""
 
     findings: tuple[Finding, ...]  # best first
     facts: Facts  # of the log; of several, of the one with the best finding
@@ -72,8 +71,6 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Log:
-    """One log, looked through."""
-
     candidates: tuple[Candidate, ...]
     facts: Facts
     lines: int
@@ -81,16 +78,16 @@ class _Log:
 
 
 def diagnose_bytes(data: bytes, matrix: Matrix) -> Diagnosis:
-    """Return what a log that is at hand shows."""
+    """Diagnose a log in memory."""
     return diagnose(read_bytes(data), matrix)
 
 
 def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
-    """Return what a log shows, or several: each is looked through by itself, and the findings are ranked.
+    """Diagnose logs: each by itself, then the findings of all are ranked together.
 
-    It raises only what reading the blocks does: there is no log that it cannot take.
+    Accepts any content; raises only what reading the blocks raises.
     """
-    logs = [_looked(file, of_file, matrix) for file, of_file in groupby(blocks, key=lambda block: block.file)]
+    logs = [_examined(file, of_file, matrix) for file, of_file in groupby(blocks, key=lambda each: each.file)]
     best: dict[str, tuple[Candidate, Facts]] = {}
     for log in logs:
         for each in log.candidates:
@@ -109,22 +106,22 @@ def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
     )
 
 
-def _looked(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
+def _examined(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
     literals, enough = matrix.kept("literals", _literals)
-    sightings = sift(blocks, literals, enough)
-    seen = (each for found in sightings.by_literal.values() for each in found)
+    sightings = scan(blocks, literals, enough)
+    found = (each for of_literal in sightings.by_literal.values() for each in of_literal)
     page = code_page(
-        {line for each in seen for line in (each.before[-_SAMPLE_BYTES:] + each.line).split(b"\n")}
+        {line for each in found for line in (each.before[-_SAMPLE_BYTES:] + each.line).split(b"\n")}
     )
-    facts = settled(drawn(matrix.clue, sightings, page), matrix)
-    of_apps = matrix.kept("signs_of_apps", signs_of_apps)
-    found = (
-        candidate(rule, rule.sign, sightings, facts, page, file)
+    facts = settled(extracted(matrix.extractor, sightings, page), matrix)
+    of_apps = matrix.kept("app_patterns", app_patterns)
+    candidates = (
+        candidate(rule, rule.pattern, sightings, facts, page, file)
         or candidate(rule, of_apps.get(rule.code, ()), sightings, facts, page, file)
         for rule in matrix.rule
     )
     return _Log(
-        candidates=tuple(filter(None, found)),
+        candidates=tuple(filter(None, candidates)),
         facts=facts,
         lines=sightings.lines,
         is_empty=sightings.is_empty,
@@ -132,34 +129,33 @@ def _looked(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
 
 
 def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
-    """Return what is looked for in a log, and how often what only draws facts has to be seen."""
-    of_rules = [sign for rule in matrix.rule for sign in rule.sign]
-    of_apps = [sign for each in matrix.kept("signs_of_apps", signs_of_apps).values() for sign in each]
-    signs = dict.fromkeys(text for sign in (*of_rules, *of_apps) for text in sign.text)
+    """List the literals to search for, and how many sightings suffice for those of extractors alone."""
+    of_rules = [pattern for rule in matrix.rule for pattern in rule.pattern]
+    of_apps = [each for patterns in matrix.kept("app_patterns", app_patterns).values() for each in patterns]
+    of_causes = dict.fromkeys(text for pattern in (*of_rules, *of_apps) for text in pattern.text)
     enough: dict[str, int] = {}
-    for clue in matrix.clue:
-        for text in clue.text:
-            if text not in signs:
-                enough[text] = max(enough.get(text, 0), sightings_needed(clue))
-    return (*signs, *enough), enough
+    for extractor in matrix.extractor:
+        for text in extractor.text:
+            if text not in of_causes:
+                enough[text] = max(enough.get(text, 0), sightings_needed(extractor))
+    return (*of_causes, *enough), enough
 
 
 def _finding(found: Candidate, facts: Facts) -> Finding:
-    own = found.facts
-    told: dict[int, Evidence] = {}
-    for shown in found.shown:
-        told.setdefault(shown.sighting.number, _evidence(shown, found.file))
+    evidence: dict[int, Evidence] = {}
+    for match in found.matches:
+        evidence.setdefault(match.sighting.number, _evidence(match, found.file))
     return Finding(
         rule=found.rule,
         confidence=found.confidence,
-        evidence=tuple(told.values())[:_SHOWN],
-        own=own,
-        facts=joined(own, facts),
+        evidence=tuple(evidence.values())[:_SHOWN],
+        own=found.facts,
+        facts=joined(found.facts, facts),
     )
 
 
-def _evidence(shown: Shown, file: str) -> Evidence:
-    """Return a line as it is shown; of a very long one what stands around its literal."""
-    first = max(0, shown.place - _WIDTH // 3) if len(shown.text) > _WIDTH else 0
-    plain = "".join(char if char.isprintable() else " " for char in shown.text[first : first + _WIDTH])
-    return Evidence(line=shown.sighting.number, text=plain.strip(), file=file, count=shown.sighting.count)
+def _evidence(match: Match, file: str) -> Evidence:
+    """Show a line; of a very long one, the part around its literal."""
+    first = max(0, match.place - _WIDTH // 3) if len(match.text) > _WIDTH else 0
+    plain = "".join(char if char.isprintable() else " " for char in match.text[first : first + _WIDTH])
+    return Evidence(line=match.sighting.number, text=plain.strip(), file=file, count=match.sighting.count)

@@ -1,4 +1,4 @@
-"""Lines of a log as text: each in UTF-8, or in the Windows code page that the log most likely is in."""
+"""Decode lines of a log: each as UTF-8, or in the Windows code page that the log most likely uses."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Of the systems that people with these logs use: simplified Chinese, Korean, Cyrillic, western.
+# Simplified Chinese, Korean, Cyrillic, Western.
 CODE_PAGES = ("cp936", "cp949", "cp1251", "cp1252")
-# Both use the same bytes: which characters come up often tells Chinese from Korean.
+# Both use the same bytes; frequent characters tell Chinese from Korean.
 _COMMON = {
     "cp936": set("的一是不了在有个这中为到无法找指定模块文件错误失败加载完成程序设备显存内时请使用运行"),
     "cp949": set("다을를이지는의에가로한니습없수있파일오류정된모듈불러중했"),
 }
-_CHARACTER = 4  # bytes that one may take in UTF-8
-_CONTINUED = bytes(range(0x80, 0xC0))  # what none begins with
+_CHARACTER = 4  # bytes of the longest character in UTF-8
+_CONTINUED = bytes(range(0x80, 0xC0))  # no character begins with one of these
 _SCRIPTS = {"cp936": "CJK", "cp949": "HANGUL", "cp1251": "CYRILLIC", "cp1252": "LATIN"}
 
 
 def code_page(lines: Iterable[bytes]) -> str:
-    """Return the code page that the lines of a log are most likely in where they are no UTF-8."""
+    """Guess the code page of the lines that are not UTF-8."""
     foreign = b"\n".join(line for line in lines if not line.isascii() and not _is_utf8(line))
     return max(CODE_PAGES, key=lambda page: (_plausible(foreign, page), -CODE_PAGES.index(page)))
 
 
 def decoded(lines: bytes, page: str) -> str:
-    """Return lines as text, each in UTF-8 or else in a code page; what cannot be read is marked."""
+    """Decode lines, each as UTF-8 or else in a code page; invalid bytes become U+FFFD."""
     if lines.isascii():
         return lines.decode("ascii")
     return "\n".join(
@@ -36,7 +36,7 @@ def decoded(lines: bytes, page: str) -> str:
 
 
 def _is_utf8(line: bytes) -> bool:
-    """Tell whether a line is UTF-8, but for a character that was cut at its beginning or end."""
+    """Whether a line is UTF-8, apart from a character cut at its beginning or end."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -49,7 +49,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _plausible(data: bytes, page: str) -> float:
-    """Return how much of what is beyond ASCII is of the page's script, and common in its language."""
+    """Rate a code page: the share of non-ASCII characters in its script, and common in its language."""
     text = data.decode(page, errors="replace")
     beyond = [char for char in text if ord(char) > 127]
     if not beyond:

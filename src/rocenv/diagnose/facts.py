@@ -1,4 +1,4 @@
-"""What a log says about the machine and the programs, and conditions on that."""
+"""Facts about the machine and its programs from a log, and conditions on facts."""
 
 from __future__ import annotations
 
@@ -16,57 +16,56 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rocenv.data.rows import Matrix
-    from rocenv.data.rules import Clue
-    from rocenv.diagnose.sieve import Sightings
+    from rocenv.data.rules import Extractor
+    from rocenv.diagnose.scanner import Sightings
 
 Facts = dict[str, tuple[str, ...]]
-_THERE = "yes"
-# People write `rx9070xt`, the data `RX 9070 XT`.
+_PRESENT = "yes"
+# People write `rx9070xt`; the data has `RX 9070 XT`.
 _MODEL = re.compile(r"\b(RX) ?(?=[0-9])", re.IGNORECASE)
 _SUFFIX = re.compile(r"([0-9]) ?(XTX?|GRE)\b", re.IGNORECASE)
-_ANY = "."  # the literal says it all
+_ANY = "."  # the literal suffices
 _SOME, _MANY = 200, 1000  # sightings
-_LIST = 4  # a line that names more is a list of what there can be, not of what is there
+_LIST = 4  # a line with more values lists what could be there, not what is
 _MOST = 40  # values of a fact
 _LONGEST = 80  # characters of a value
 
 
-def drawn(clues: Iterable[Clue], sightings: Sightings, page: str) -> Facts:
-    """Return the facts that the lines of a log show: of each its values, in the order of the log."""
+def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) -> Facts:
+    """Extract facts from the lines of a log, the values of each in the order of the log."""
     found: dict[str, dict[str, int]] = {}
-    for clue in clues:
-        for sighting in sightings.of(clue.text):
-            for value in _values(clue, decoded(sighting.line, page)):
-                values = found.setdefault(clue.fact, {})
+    for extractor in extractors:
+        for sighting in sightings.of(extractor.text):
+            for value in _values(extractor, decoded(sighting.line, page)):
+                values = found.setdefault(extractor.fact, {})
                 values[value] = min(values.get(value, sighting.number), sighting.number)
     return {name: _in_order(values) for name, values in found.items()}
 
 
-def sightings_needed(clue: Clue) -> int:
-    """Return after how many lines with its literal a clue has told what there is to tell."""
-    if clue.fact in compiled(clue.pattern).groupindex:
+def sightings_needed(extractor: Extractor) -> int:
+    """How many lines with its literals an extractor needs at most."""
+    if extractor.fact in compiled(extractor.pattern).groupindex:
         return _MANY
-    return 1 if clue.pattern == _ANY else _SOME
+    return 1 if extractor.pattern == _ANY else _SOME
 
 
-def _values(clue: Clue, line: str) -> tuple[str, ...]:
-    """Return what a line says of a fact, in its order."""
-    pattern = compiled(clue.pattern)
-    if clue.fact not in pattern.groupindex:
-        return (clue.value,) if pattern.search(line) else ()
-    said = (match[clue.fact].strip()[:_LONGEST] for match in pattern.finditer(line) if match[clue.fact])
-    values = tuple(dict.fromkeys(said))
+def _values(extractor: Extractor, line: str) -> tuple[str, ...]:
+    fact, pattern = extractor.fact, compiled(extractor.pattern)
+    if fact not in pattern.groupindex:
+        return (extractor.value,) if pattern.search(line) else ()
+    found = (match[fact].strip()[:_LONGEST] for match in pattern.finditer(line) if match[fact])
+    values = tuple(dict.fromkeys(found))
     return values if len(values) <= _LIST else ()
 
 
 def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the values of a fact in the order of their lines; that it is there at all is then no value."""
-    known = [value for value in values if value != _THERE] or [_THERE]
+    """Sort values by line; a bare `yes` counts only if there is no other value."""
+    known = [value for value in values if value != _PRESENT] or [_PRESENT]
     return tuple(sorted(known, key=lambda each: values[each]))[:_MOST]
 
 
 def settled(facts: Facts, matrix: Matrix) -> Facts:
-    """Return facts with one platform, and with the targets of GPUs that a log only calls by their names."""
+    """Reduce facts to one platform, and add the targets of GPUs that a log names by product."""
     if "wsl" in facts:
         facts = {**facts, "platform": ("linux",)}
     elif len(facts.get("platform", ())) > 1:
@@ -81,7 +80,7 @@ def settled(facts: Facts, matrix: Matrix) -> Facts:
 
 
 def joined(*facts: Facts) -> Facts:
-    """Return facts together, the values of the first ones first."""
+    """Join facts; values of earlier ones come first."""
     found: dict[str, dict[str, None]] = {}
     for each in facts:
         for name, values in each.items():
@@ -90,7 +89,7 @@ def joined(*facts: Facts) -> Facts:
 
 
 def hold(when: Mapping[str, str], facts: Mapping[str, tuple[str, ...]]) -> bool:
-    """Tell whether conditions hold; what a log does not say holds only where it must not be known."""
+    """Whether all conditions hold; an unknown fact satisfies only the condition that it is unknown."""
     return all(_holds(condition, facts.get(name, ())) for name, condition in when.items())
 
 
@@ -104,7 +103,7 @@ def _holds(condition: str, values: tuple[str, ...]) -> bool:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of a rule or a clue."""
+    """Compile a regular expression of a row."""
     return re.compile(pattern, re.IGNORECASE)
 
 

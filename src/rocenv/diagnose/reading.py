@@ -1,7 +1,7 @@
-"""A log as blocks of text: whatever file, folder or stream it comes in, and in whatever encoding.
+"""Read a log as blocks of bytes, from a file, a folder or a stream, in any encoding.
 
-A block is bytes in which ASCII stands for itself, without NUL bytes and colours. What is told of a log is
-decoded later (`decode`), and only the lines that matter: to search, it is enough that ASCII can be found.
+In a block, ASCII stands for itself, and there are no NUL bytes and no colours. Searching needs no more; lines
+that matter are decoded later (`decode`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK_BYTES = 1 << 20
-LONGEST_BYTES = 1 << 16  # of a line; longer ones are parted
-AGAIN_BYTES = 256  # of a parted line, that its next part begins with: a literal may stand across the place
-_ESCAPE_BYTES = 64  # no escape sequence that matters is longer
+LONGEST_BYTES = 1 << 16  # of a line; longer ones are split
+AGAIN_BYTES = 256  # that the next part of a split line repeats, since a literal may cross the split
+_ESCAPE_BYTES = 64  # of the longest escape sequence that matters
 _FILES = 2000  # of a folder
 _DEPTH = 24  # of folders
-_MOST_BYTES = 4 << 30  # of one log, unpacked: a file of zeros packs to nothing
+_MOST_BYTES = 4 << 30  # of one unpacked log: gzip shrinks a file of zeros to nothing
 _GZIP = b"\x1f\x8b"
 _SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
@@ -37,8 +37,8 @@ _SEQUENCE = re.compile(
 )
 _BOMS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE_BYTES = 4096
-_PARTLY = 0.3  # of the bytes of a sample that are NUL, on one side, in UTF-16 that is mostly ASCII
-# What `rocenv launch` says of a start, but for the GPU in use and the versions: no word of the app.
+_PARTLY = 0.3  # share of NUL in the even or odd bytes of mostly-ASCII UTF-16
+# Header lines that `rocenv launch` wrote, except the GPU in use and the versions: not output of the app.
 _OWN_LOG = b"# rocenv "
 _OWN_LINE = re.compile(rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app ).*$", re.MULTILINE)
 
@@ -54,7 +54,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Something of a log that was not read."""
+    """A part of a log that was not read."""
 
     path: str
     why: Literal["unreadable", "binary", "too many", "too long"]
@@ -65,15 +65,15 @@ def read_path(
     seen: Callable[[int], None] = lambda _bytes: None,
     left_out: Callable[[LeftOut], None] = lambda _what: None,
 ) -> Iterator[Block]:
-    """Yield the blocks of a file, or of all files below a folder in the order of their names.
+    """Yield the blocks of a file, or of all text files below a folder in the order of their names.
 
     Args:
-        path: A file, packed with gzip or not, or a folder. Of a folder what is no text is left out.
-        seen: Called with how many bytes were read, as they are on the disk.
-        left_out: Called with what is not read to its end.
+        path: A file, gzip-compressed or not, or a folder.
+        seen: Called with the number of bytes read from disk.
+        left_out: Called with each file that is not read completely.
 
     Raises:
-        RocenvError: It cannot be read; names what can be done.
+        RocenvError: The file cannot be read.
     """
     if path.is_dir():
         for file in _files(str(path), left_out):
@@ -91,7 +91,7 @@ def read_path(
 
 
 def read_bytes(data: bytes) -> Iterator[Block]:
-    """Yield the blocks of a log that is at hand."""
+    """Yield the blocks of a log in memory."""
     return read_stream(io.BytesIO(data))
 
 
@@ -102,7 +102,7 @@ def read_stream(
     left_out: Callable[[LeftOut], None] = lambda _what: None,
     file: str = "",
 ) -> Iterator[Block]:
-    """Yield the blocks of a stream, which may be packed with gzip; a damaged end is an end."""
+    """Yield the blocks of a stream, gzip-compressed or not, up to its end or to damaged data."""
     line, rest, is_own, total = 1, b"", None, 0
     for piece in _as_ascii(_pieces(stream, seen)):
         rest += piece
@@ -127,13 +127,13 @@ def read_stream(
 
 
 def _parted(line: bytes) -> int:
-    """Return where a line without an end is parted: in no escape sequence."""
+    """Choose where to split a long line, outside of escape sequences."""
     escape = line.rfind(b"\x1b", len(line) - _ESCAPE_BYTES)
     return escape if escape > AGAIN_BYTES else len(line)
 
 
 def _files(folder: str, left_out: Callable[[LeftOut], None]) -> Iterator[str]:
-    """Yield the ordinary files below a folder; links to folders are not followed."""
+    """Yield the regular files below a folder, without following links to folders."""
     found = 0
     waiting = [(folder, 0)]
     while waiting:
@@ -194,7 +194,7 @@ def _pieces(stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
 def _read(stream: IO[bytes]) -> bytes:
     try:
         return stream.read(BLOCK_BYTES)
-    except OSError:  # a device or a pipe that ends so
+    except OSError:  # how some devices and pipes end
         return b""
 
 
@@ -210,7 +210,7 @@ def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> I
 
 
 class _Joined(io.RawIOBase):
-    """A stream of which the first bytes were read already."""
+    """A stream that puts bytes back which were already read."""
 
     def __init__(self, first: bytes, rest: IO[bytes], seen: Callable[[int], None]) -> None:
         self._first, self._rest, self._seen = first, rest, seen
@@ -229,7 +229,7 @@ class _Joined(io.RawIOBase):
 
 
 def _as_ascii(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield pieces in which ASCII stands for itself, whichever of the two kinds of UTF-16 they came in."""
+    """Convert UTF-16 of either byte order to UTF-8; leave everything else alone."""
     first = next(pieces, b"")
     encoding, skip = _encoding(first)
     if not encoding:
@@ -258,7 +258,7 @@ def _encoding(first: bytes) -> tuple[str, int]:
 
 
 def _plain(data: bytes, is_own: bool) -> bytes:
-    """Return data without NUL bytes, backspaces and escape sequences, and without what rocenv added."""
+    """Remove NUL bytes, backspaces, escape sequences, and the lines that rocenv added."""
     if b"\0" in data or b"\x08" in data:
         data = data.translate(None, b"\0\x08")
     if b"\x1b" in data:

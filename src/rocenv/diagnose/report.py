@@ -1,16 +1,17 @@
-"""A finding in words: its cause and its cure, for this log and its machine."""
+"""Render a finding for its log and machine: the cause, what to do, and an env that works there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Machine, Request
 from rocenv.core.versions import series
+from rocenv.diagnose.apps import app_steps
 from rocenv.diagnose.facts import hold
-from rocenv.diagnose.of_apps import steps_of_apps
-from rocenv.diagnose.suggest_env import suggest_env, target_of
-from rocenv.diagnose.telling import MOST_STEPS, Step, filled, steps
+from rocenv.diagnose.texts import MOST_STEPS, Step, filled, steps
 from rocenv.host.gpu import printable
+from rocenv.resolve.suggest import resolved_command
 
 if TYPE_CHECKING:
     from rocenv.core.language import Language
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from rocenv.diagnose.facts import Facts
     from rocenv.host import Host
 
+_ENV = "demo"  # the suggested name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A finding in a language."""
+class Report:
+    """A finding in the user's language."""
 
     title: str
     cause: str
@@ -31,14 +34,42 @@ class Told:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What can be pasted, in the order of the steps."""
+        """The commands of all steps, in order."""
         return tuple(command for step in self.steps for command in step.commands)
 
 
-def facts_of(host: Host, of_log: Facts) -> Facts:
-    """Return what is known of this machine and not said by a log.
+def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts | None = None) -> Report:
+    """Render a finding, with commands for the GPU and the versions in the log.
 
-    Where the log is of another system, that is nothing; where it names a GPU, this machine's is left out.
+    Args:
+        finding: What was found.
+        matrix: Decides which sets exist.
+        language: Of the texts.
+        machine: Facts about the machine, for what the log does not say.
+    """
+    rule = finding.rule
+    facts = {**(machine or {}), **finding.facts}
+    if target := target_of(finding.own, facts, matrix):
+        facts["gfx"] = tuple(dict.fromkeys((target, *facts["gfx"])))
+    values = {name: printable(known[0]) for name, known in facts.items()}
+    if rocm := values.get("rocm"):
+        values["rocm_minor"] = series(rocm)
+    if command := suggest_env(facts, matrix):
+        values["create"] = command
+    causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
+    first = app_steps(matrix, facts, rule.code, values, language)
+    return Report(
+        title=filled(rule.title, values, language) or rule.code,
+        cause=next(filter(None, causes), ""),
+        steps=(*first, *steps(rule.remedy, facts, values, language)[: max(0, MOST_STEPS - len(first))]),
+        links=rule.links,
+    )
+
+
+def facts_of(host: Host, of_log: Facts) -> Facts:
+    """Collect facts about this machine that a log does not state.
+
+    Nothing if the log comes from another system; nothing about GPUs and drivers if the log names a GPU.
     """
     if of_log.get("platform", (host.platform,))[0] != host.platform:
         return {}
@@ -54,29 +85,24 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
     return {name: (value,) for name, value in known.items() if value and name not in of_log}
 
 
-def told(finding: Finding, matrix: Matrix, language: Language, machine: Facts | None = None) -> Told:
-    """Return a finding in words, with commands for the GPU and the versions that the log names.
+def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
+    """Choose the target that a log is about: what the failing lines name, and a card before an APU."""
+    for known in (own.get("gfx", ()), facts.get("gfx", ())):
+        targets = [target for target in known if target in matrix.targets]
+        if known:
+            cards = [target for target in targets if matrix.targets[target].kind != "apu"]
+            return next(iter([*cards, *targets, *known]))
+    return ""
 
-    Args:
-        finding: What was found.
-        matrix: Which sets there are.
-        language: Of the texts.
-        machine: Facts of the machine that the log is of, for what the log does not say.
-    """
-    rule = finding.rule
-    facts = {**(machine or {}), **finding.facts}
-    if target := target_of(finding.own, facts, matrix):
-        facts["gfx"] = tuple(dict.fromkeys((target, *facts["gfx"])))
-    values = {name: printable(known[0]) for name, known in facts.items()}
-    if rocm := values.get("rocm"):
-        values["rocm_minor"] = series(rocm)
-    if command := suggest_env(facts, matrix):
-        values["create"] = command
-    causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
-    of_app = steps_of_apps(matrix, facts, rule.code, values, language)
-    return Told(
-        title=filled(rule.title, values, language) or rule.code,
-        cause=next(filter(None, causes), ""),
-        steps=(*of_app, *steps(rule.remedy, facts, values, language)[: max(0, MOST_STEPS - len(of_app))]),
-        links=rule.links,
-    )
+
+def suggest_env(facts: Facts, matrix: Matrix) -> str:
+    """Build the command for the best set for the first target in the facts; "" if there is none."""
+    target = facts.get("gfx", ("",))[0]
+    if target not in matrix.targets:
+        return ""
+    platform = facts.get("platform", ("linux",))[0]
+    # On Windows, a log that mentions ZLUDA gets a set with it; any other log gets torch for ROCm.
+    zluda = "*" if platform == "windows" and facts.get("zluda") else ""
+    request = Request(platform=platform, target=target, torch="*", zluda=zluda)
+    driver = facts.get("driver", ("",))[0] if platform == "windows" else ""
+    return resolved_command(_ENV, request, matrix, Machine(platform=platform, driver=driver))

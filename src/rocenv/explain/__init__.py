@@ -1,111 +1,109 @@
-"""What is known about a thing of the matrix, in words, with sources. Pure: no I/O, no printing.
+"""What is known about a thing: a short answer, commands, then rows with their sources.
 
-Kinds of things are siblings in a literal table: each says what can be asked (`names`), what a word of the
-user means (`meant`), and explains it (`explain`).
+Pure: no I/O, no printing. `KINDS` lists what can be asked for; a kind selects rows, and `rows` renders them.
 """
 
 from __future__ import annotations
 
 import difflib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocenv.core.errors import RocenvError
-from rocenv.explain import cause, code, pack, product, release, target, topic, torch, variable, zluda
-from rocenv.explain.answer import Explanation, Step
-from rocenv.explain.names import plain
-from rocenv.explain.words import either
+from rocenv.explain import parts, target, topics
+from rocenv.explain.page import Explanation, Step
+from rocenv.explain.phrases import either, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from rocenv.core.language import Language
     from rocenv.data.rows import Matrix
 
 _NEAR = 3
-_SHOWN = 80  # characters of what was asked, where nobody knows it
+_SHOWN = 80  # characters of an unknown word that are repeated
 _NO_PRODUCT = ("gfx", "rocm", "hip", "zluda", "torch")  # how names of other kinds begin
 
 
-class Kind(Protocol):
-    """A kind of things: a module with these functions."""
+class Kind(NamedTuple):
+    """A kind of thing that can be asked for."""
 
-    def names(self, matrix: Matrix) -> list[str]:
-        """Return what can be asked."""
-        ...
-
-    def meant(self, thing: str, matrix: Matrix) -> list[str]:
-        """Return the names that a word in lower case means."""
-        ...
-
-    def explain(self, name: str, matrix: Matrix) -> Explanation:
-        """Return what is known about a name that `meant` returned."""
-        ...
+    names: Callable[[Matrix], list[str]]
+    meant: Callable[[str, Matrix], list[str]]  # the names that a word in lower case stands for
+    explain: Callable[[str, Matrix], Explanation]
 
 
-# Exact names first: where one is found, no later kind is asked. A version may be that of several things.
-EXACT: Mapping[str, Kind] = {
-    "target": target,
-    "pack": pack,
-    "code": code,
-    "cause": cause,
-    "topic": topic,  # before variables: one is called ZLUDA, and `$ZLUDA` means that
-    "variable": variable,
+# The first kind that knows a word answers.
+_EXACT: Mapping[str, Kind] = {
+    "target": Kind(target.names, target.meant, target.explain),
+    "pack": Kind(parts.pack_names, parts.pack_meant, parts.explain_pack),
+    "code": Kind(topics.code_names, topics.code_meant, topics.explain_code),
+    "cause": Kind(topics.cause_names, topics.cause_meant, topics.explain_cause),
+    # Before variables: one of them is called ZLUDA, and `$ZLUDA` names that.
+    "topic": Kind(topics.subject_names, topics.subject_meant, topics.explain_subject),
+    "variable": Kind(topics.variable_names, topics.variable_meant, topics.explain_variable),
 }
-VERSIONS: Mapping[str, Kind] = {"release": release, "zluda": zluda, "torch": torch}
-KINDS: Mapping[str, Kind] = {**EXACT, **VERSIONS, "product": product}
+# A version can belong to several things.
+_VERSIONS: Mapping[str, Kind] = {
+    "release": Kind(parts.release_names, parts.release_meant, parts.explain_release),
+    "zluda": Kind(parts.zluda_names, parts.zluda_meant, parts.explain_zluda),
+    "torch": Kind(parts.torch_names, parts.torch_meant, parts.explain_torch),
+}
+_PRODUCT = Kind(target.product_names, target.product_meant, target.explain)
+KINDS: Mapping[str, Kind] = {**_EXACT, **_VERSIONS, "product": _PRODUCT}
 
 
-def explain(thing: str, matrix: Matrix) -> Explanation:
-    """Return what is known about a thing; where several are meant, which they are.
+def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanation:
+    """Explain a thing; if the word may mean several, list them. Only causes have texts in other languages.
 
     Raises:
-        RocenvError: Nobody knows it; carries the nearest names and what can be asked.
+        RocenvError: Nothing is known about it; the hints have similar names and what can be asked.
     """
     word = plain(thing)
-    found = _meant(word, matrix)
+    found = find(word, matrix)
     if not found:
         shown = f"{thing[:_SHOWN]}..." if len(thing) > _SHOWN else thing
         raise _unknown(shown, word[:_SHOWN], matrix)
     if len(found) == 1:
         kind, name = found[0]
+        if kind == "cause":
+            return topics.explain_cause(name, matrix, language)
         explanation = KINDS[kind].explain(name, matrix)
         return replace(explanation, thing=thing) if kind == "product" else explanation
     steps = [
         Step(command=f"rocenv explain {name}", gives=KINDS[kind].explain(name, matrix).title)
         for kind, name in found
     ]
-    return Explanation(
-        thing=thing, kind="choice", title=f"`{thing}` may be one of {len(steps)} things", steps=tuple(steps)
-    )
+    title = f"`{thing}` can mean {len(steps)} things"
+    return Explanation(thing=thing, kind="choice", title=title, steps=tuple(steps))
 
 
-def _meant(word: str, matrix: Matrix) -> list[tuple[str, str]]:
-    for name, kind in EXACT.items():
-        if names := kind.meant(word, matrix):
-            return [(name, each) for each in names]
-    found = [(name, each) for name, kind in VERSIONS.items() for each in kind.meant(word, matrix)]
+def find(word: str, matrix: Matrix) -> list[tuple[str, str]]:
+    """Find the kinds and names that a word in lower case stands for."""
+    for kind, each in _EXACT.items():
+        if names := each.meant(word, matrix):
+            return [(kind, name) for name in names]
+    found = [(kind, name) for kind, each in _VERSIONS.items() for name in each.meant(word, matrix)]
     if found or word.startswith(_NO_PRODUCT):
         return found
-    return [("product", each) for each in product.meant(word, matrix)]
+    return [("product", name) for name in _PRODUCT.meant(word, matrix)]
 
 
 def _unknown(thing: str, word: str, matrix: Matrix) -> RocenvError:
     names = {plain(name): name for kind in KINDS.values() for name in kind.names(matrix)}
     near = [names[each] for each in difflib.get_close_matches(word, names, n=_NEAR, cutoff=0.6)]
     hints = [f"did you mean {either([f'`{each}`' for each in near])}?"] if near else []
+    message = f"nothing is known about `{thing}`"
     if word.startswith("gfx"):
         newest = max((row.checked for row in matrix.targets.values()), default="")
-        message = (
-            f"nothing is known about `{thing}`: it is none of the {len(matrix.targets)} targets known here"
-        )
+        message += f": it is not among the {len(matrix.targets)} known targets"
         hints += [
-            f"the data is of {newest}; upgrade rocenv: a newer one may know it",
-            "`rocenv gpus` shows which targets this machine has, `rocenv matrix` which ones are known",
+            f"rocenv's data is from {newest}; upgrade rocenv, a newer release may know it",
+            "`rocenv gpus` shows the targets of this machine, `rocenv matrix` all known ones",
         ]
-    else:
-        message = f"nothing is known about `{thing}`"
     hints.append(
         'ask for a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, zluda-3.9.5, torch-2.7), '
-        "packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION) or a code (sdnext-3414)"
+        "library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a cause (vram-oom), "
+        "an exit code (0xC0000005) or an incident (sdnext-3414)"
     )
     return RocenvError(message, hints=tuple(hints), code="thing-unknown")

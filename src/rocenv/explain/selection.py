@@ -1,4 +1,4 @@
-"""The rows of the matrix that match what was asked for, table by table."""
+"""Queries on the matrix: the rows that match, and an overview of all of it on one page."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.core.model import Value
 from rocenv.core.versions import allows, newest_first, series, specifier, version_fits
-from rocenv.explain.words import OUTCOME_RANK, target_key
+from rocenv.explain.phrases import LEVELS, OUTCOME_RANK, in_order, target_key
+from rocenv.explain.target import packs_for, series_known, wheels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from rocenv.data.known import Known
+    from rocenv.data.known import Known, Platform
+    from rocenv.data.releases import RocmWheels
     from rocenv.data.rows import Matrix
 
-# The tables that say what goes with what, in the order of reading.
+# The tables about what works together, in reading order.
 TABLES = (
     "target",
     "rocm",
@@ -30,7 +32,7 @@ TABLES = (
     "good_set",
     "driver_pair",
 )
-# Where a table says it by ranges of versions, and where by the versions themselves.
+# Tables that name a part by a range of versions, and those that name versions or series.
 _RANGES = {
     "rocm": ("override", "verdict", "good_set"),
     "zluda": ("torch", "verdict", "good_set"),
@@ -46,7 +48,7 @@ _TARGETS = ("target", "targets", "runs_as", "compiles", "blas", "official", "com
 
 
 class Filters(Value, frozen=True, kw_only=True):
-    """What was asked for; "" = anything. `rocm`, `zluda` and `torch` are SPECs."""
+    """What to select; "" = anything. `rocm`, `zluda` and `torch` are SPECs."""
 
     rocm: str = ""
     zluda: str = ""
@@ -61,13 +63,12 @@ class Filters(Value, frozen=True, kw_only=True):
 
 
 def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
-    """Return by table the rows that say something about what was asked for and nothing against it.
+    """Select the rows that name something asked for and contradict nothing, by table.
 
-    A row that leaves a part open says nothing about it. Rows are in an order of their own, so that the same
-    data gives the same document.
+    A row that leaves a part open says nothing about it. The order does not depend on that of the files.
 
     Raises:
-        RocenvError: A SPEC is none; exit code 2.
+        RocenvError: A SPEC is invalid; exit code 2.
     """
     asked = {
         option: _asked_versions(matrix, option, getattr(filters, option))
@@ -75,7 +76,7 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
         if getattr(filters, option)
     }
     if not all(asked.values()) or (filters.target and filters.target not in matrix.targets):
-        return {}  # what is not known is in no row, and not what the rows leave open
+        return {}  # rows that leave a part open say nothing about an unknown one
     found: dict[str, list[Known]] = {}
     for table in TABLES:
         rows = [
@@ -89,7 +90,7 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
 
 
 def known_versions(matrix: Matrix, option: str) -> list[str]:
-    """Return the versions that the matrix knows of a part, oldest first."""
+    """List the known versions of a part, oldest first."""
     found: set[str] = set()
     for table, field in _VERSIONS[option].items():
         for row in _rows(matrix, table):
@@ -116,12 +117,12 @@ def _matches(table: str, row: Any, filters: Filters, asked: Mapping[str, set[str
     said = [_on_versions(table, row, option, versions) for option, versions in asked.items()]
     if False in (*answers, *said):
         return False
-    # The platform alone does not make a row one that is about what was asked.
+    # A row must be about something that was asked for, beside the platform.
     return not filters.narrow or True in (answers[1], *said)
 
 
 def _on_platform(table: str, row: Any, platform: str) -> bool | None:
-    """Tell whether a row is about a platform; None where it is about none."""
+    """Whether a row is about a platform; None if it is about none."""
     if not platform:
         return None
     if table in ("hip_sdk", "zluda", "pack"):
@@ -134,7 +135,7 @@ def _on_platform(table: str, row: Any, platform: str) -> bool | None:
 
 
 def _has_wheels(table: str, row: Any, matrix: Matrix, platform: str) -> bool:
-    """Whether ROCm's wheels that a PyTorch uses exist for a platform; true of every other row."""
+    """Whether the ROCm wheels that a PyTorch needs exist for a platform; true for every other row."""
     if not platform or table != "torch" or not row.channel:
         return True
     wanted = (row.rocm, row.channel, platform)
@@ -170,9 +171,94 @@ def _on_versions(table: str, row: Any, option: str, versions: set[str]) -> bool 
 
 
 def _order(table: str, row: Any) -> tuple[Any, ...]:
-    """Return a key that puts what is newest first, and is the same for no two rows."""
+    """Build a sort key, newest first, that differs for any two rows."""
     if table == "verdict":
         return (not row.code, OUTCOME_RANK[row.verdict], row.platform, repr(row))
+    if table == "support":
+        return (newest_first(row.rocm), row.platform, list(LEVELS).index(row.level), repr(row))
     version = getattr(row, "version", "") or (row.rocm[-1] if table == "pack" else "0")
     target = getattr(row, "name" if table == "target" else "target", "")
     return (target_key(target), newest_first(version), repr(row))
+
+
+# ----------------------------------------------------------------------------------------- the overview
+
+_LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
+_PACK = "P"
+_NONE = "-"
+_READY = "*"
+LEGEND = (
+    "O supported by AMD  D supported, but deprecated  L kernels in the libraries, not officially supported",
+    "7.14+: AMD's wheels with a known support list; * release-ready for the target",
+    "P a library pack adds kernels  R runtime only, no kernels  x listed as unsupported  - not listed",
+    "RUNS AS: with HSA_OVERRIDE_GFX_VERSION on Linux, for these ROCm releases",
+)
+
+
+def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, ...]]:
+    """Build a table with two heading rows: a letter for each target and release, by platform."""
+    letters = _letters(matrix, platforms)
+    known = {
+        platform: [*series_known(matrix, platform), *_wheel_heads(matrix, platform)] for platform in platforms
+    }
+    runs_as = "linux" in platforms
+    rows: list[tuple[str, ...]] = [
+        ("", *(platform.upper() for platform in platforms), *([""] if runs_as else [])),
+        ("TARGET", *(" ".join(known[platform]) for platform in platforms), *(["RUNS AS"] if runs_as else [])),
+    ]
+    for target in in_order(matrix.targets):
+        cells = [
+            " ".join(
+                letters.get((platform, release, target), _NONE).ljust(len(release)) for release in releases
+            )
+            for platform, releases in known.items()
+        ]
+        rows.append((target, *cells, *([_overrides(matrix, target)] if runs_as else [])))
+    return rows
+
+
+def _letters(matrix: Matrix, platforms: Sequence[Platform]) -> dict[tuple[str, str, str], str]:
+    """Map platform, release and target to a letter."""
+    letters: dict[tuple[str, str, str], str] = {
+        (row.platform, row.rocm, target): _LETTERS[row.level]
+        for row in matrix.support
+        for target in row.targets
+    }
+    for target in matrix.targets if "windows" in platforms else ():
+        for release in {series(version) for row in packs_for(matrix, target) for version in row.rocm}:
+            if letters.get(("windows", release, target), "x") not in "ODL":
+                letters["windows", release, target] = _PACK
+    for platform in platforms:
+        for head, row in _wheel_heads(matrix, platform).items():
+            for target in row.targets:
+                letter = _LETTERS["official" if target in row.official else "libraries"]
+                mark = _READY if target in row.ready else ""
+                letters[platform, head, target] = f"{letter}{mark}"
+    return letters
+
+
+def _wheel_heads(matrix: Matrix, platform: Platform) -> dict[str, RocmWheels]:
+    """Choose the columns for wheels newer than packages: one for consecutive releases with the same lists.
+
+    Releases whose support list nobody has read get none.
+    """
+    packages = series_known(matrix, platform)
+    every = wheels_of(matrix, platform)
+    rows = [row for row in every if row.has_lists and series(row.version) not in packages]
+    heads: dict[str, RocmWheels] = {}
+    last: tuple[object, ...] = ()
+    for row in rows:
+        does = tuple(map(frozenset, (row.targets, row.official, row.ready)))
+        if does != last:
+            heads[f"{series(row.version)}+"] = row
+        last = does
+    return heads
+
+
+def _overrides(matrix: Matrix, target: str) -> str:
+    """List the targets that a target can run as, best first, with the ROCm releases for which that holds."""
+    rows = sorted(
+        (row for row in matrix.override if row.target == target and row.verdict in ("ok", "caution")),
+        key=lambda row: (row.verdict != "ok", row.value),
+    )
+    return ", ".join(row.runs_as + (f" ({row.rocm})" if row.rocm else "") for row in rows)

@@ -1,4 +1,4 @@
-"""What the resolver says about a target, so that an answer promises nothing that `create` would not do."""
+"""Ask the resolver, so that a page promises nothing that `create` would not do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Request
 from rocenv.data.releases import HipSdk, ZludaBuild
-from rocenv.explain.answer import Step
-from rocenv.explain.words import either, range_in_words
+from rocenv.explain.page import Step
+from rocenv.explain.phrases import either, range_in_words
 from rocenv.resolve import resolve
 from rocenv.resolve.request import create_command, resolve_command
 from rocenv.resolve.verdicts import Facts, applies, is_certain
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The sets for a request, best first, or why there is none."""
+    """The sets that fit a request, best first, or the refusal."""
 
     request: Request
     candidates: tuple[Candidate, ...] = ()
@@ -32,14 +32,14 @@ class Found:
         """The set that `create` would take."""
         return self.candidates[0] if self.candidates else None
 
-    @property
-    def reasons(self) -> str:
-        """Why there is none, in few words."""
+    def reasons(self, but: str) -> list[str]:
+        """Why there is none, apart from one requirement that the user did not make."""
         rejections = self.refusal.rejections if self.refusal else ()
-        return "; and ".join(
+        return [
             each.found if each.requirement.startswith("no ") else f"no {_bare(each.requirement)}"
             for each in rejections
-        )
+            if each.requirement != but
+        ]
 
 
 def _bare(requirement: str) -> str:
@@ -47,7 +47,7 @@ def _bare(requirement: str) -> str:
 
 
 def find_sets(matrix: Matrix, request: Request) -> Found:
-    """Return what the resolver finds, for a machine of which nothing is known."""
+    """Resolve a request for a machine about which nothing is known."""
     try:
         return Found(request=request, candidates=tuple(resolve(request, matrix)))
     except ResolutionImpossible as refusal:
@@ -55,24 +55,24 @@ def find_sets(matrix: Matrix, request: Request) -> Found:
 
 
 def linux_sets(matrix: Matrix, target: str, *, torch: bool = True) -> Found:
-    """Return the sets for Linux."""
+    """Resolve for Linux."""
     return find_sets(matrix, Request(platform="linux", target=target, torch="*" if torch else ""))
 
 
 def zluda_sets(matrix: Matrix, target: str) -> Found:
-    """Return the sets for Windows with ZLUDA and torch."""
+    """Resolve for Windows, with ZLUDA and torch."""
     return find_sets(matrix, Request(platform="windows", target=target, zluda="*", torch="*"))
 
 
 def wheel_sets(matrix: Matrix, target: str) -> Found:
-    """Return the sets for Windows of ROCm's own wheels, with torch."""
+    """Resolve for Windows, with ROCm's own wheels and torch."""
     return find_sets(matrix, Request(platform="windows", target=target, torch="*"))
 
 
 def step(found: Found, matrix: Matrix, label: str) -> Step:
-    """Return the command that makes the best set, or plans it where it cannot be made, and what that is."""
+    """Describe the best set, with the command that makes it; with ZLUDA, the command that plans it."""
     request, best = found.request, found.best
-    # ZLUDA needs AMD's installer of the HIP SDK, which only the user can run.
+    # ZLUDA needs AMD's HIP SDK, whose installer only the user can download.
     command = resolve_command(request, "") if request.zluda else create_command("demo", request, "")
     return Step(
         command=command,
@@ -82,7 +82,7 @@ def step(found: Found, matrix: Matrix, label: str) -> Step:
 
 
 def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
-    """Return what a set consists of: `ROCm 6.4.2 (AMD's own packages), torch 2.9, as gfx1030`."""
+    """Name the parts of a set: `ROCm 6.4.2 (AMD's own packages), torch 2.9, run as gfx1030`."""
     rocm = candidate.rocm
     known = matrix.channels.get(rocm.channel)
     origin = known.title if known else rocm.channel
@@ -102,7 +102,7 @@ def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
 
 
 def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
-    """Return in words which display drivers a set needs; "" = any, as far as is known."""
+    """Say which display drivers a set needs; "" if none is known to fail."""
     build = candidate.row(ZludaBuild)
     if build is None:
         needed = getattr(candidate.rocm.row, "driver", "")
@@ -120,6 +120,6 @@ def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
 
 
 def alone(matrix: Matrix, table: str, row: object) -> Matrix:
-    """Return the matrix with one row only in a table: what is said of it then is about this row."""
+    """Reduce a table of the matrix to one row, to ask what that row makes possible."""
     rows: dict[str, tuple[object, ...]] = {table: (row,)}
     return replace(matrix, **rows)  # type: ignore[arg-type]

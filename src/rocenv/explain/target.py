@@ -1,106 +1,375 @@
-"""A gfx target: does this GPU work now, with what, and what is known to go wrong."""
+"""A gfx target, by its name, a product or a PCI id: does this GPU work now, and with what."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv.data.releases import RocmWheels
-from rocenv.explain.answer import Explanation, Line, sections
-from rocenv.explain.combinations import combination_lines
-from rocenv.explain.on_linux import linux_answer, linux_lines
-from rocenv.explain.on_windows import pack_lines, windows_answer, windows_lines
-from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
-from rocenv.explain.words import listed, targets_first
-from rocenv.resolve.wheels import BUILT, promise
+from msgspec import structs
+
+from rocenv.core.variables import OVERRIDE
+from rocenv.core.versions import allows, newest_first, series, version_of
+from rocenv.data.releases import RocmSet, RocmWheels, TorchSet, ZludaBuild
+from rocenv.explain import rows
+from rocenv.explain.page import Explanation, Line, sections
+from rocenv.explain.phrases import (
+    LEVELS,
+    NOT_LISTED,
+    OVERRIDES,
+    in_order,
+    listed,
+    oldest_first,
+    range_in_words,
+    spans,
+)
+from rocenv.explain.sets import (
+    driver_limit,
+    find_sets,
+    linux_sets,
+    set_in_words,
+    step,
+    wheel_sets,
+    zluda_sets,
+)
+from rocenv.resolve.wheels import BUILT, promise, promised
 
 if TYPE_CHECKING:
-    from rocenv.data.knowledge import Target
-    from rocenv.data.rows import Matrix
+    from collections.abc import Iterable
 
-_TROUBLES = 2  # told on the page; the rest is a command away
+    from rocenv.data.knowledge import Override
+    from rocenv.data.known import Known, Platform
+    from rocenv.data.releases import HipSdk, Pack, Support
+    from rocenv.data.rows import Matrix
+    from rocenv.explain.sets import Found
+    from rocenv.resolve import Candidate
+
+_COMBINATIONS = 2  # shown on the page; `rocenv matrix` has the others
 _PRODUCTS = 4
-_KINDS = {"card": "graphics card", "apu": "APU, graphics in the processor"}
+_SHORTEST = 3  # letters of a word that product names are searched for
+_MAKER = ("amd", "radeon")  # words of a product's name that tell nothing
+_NO_SET = "no set"
 
 
 def names(matrix: Matrix) -> list[str]:
-    """Return what can be asked."""
-    return targets_first(matrix.targets)
+    """List what can be asked for."""
+    return in_order(matrix.targets)
+
+
+def product_names(matrix: Matrix) -> list[str]:
+    """List the products that can be asked for."""
+    return sorted({product for row in matrix.pci for product in row.products})
 
 
 def meant(thing: str, matrix: Matrix) -> list[str]:
-    """Return the targets that are meant: features like `:xnack-` are no part of a name."""
+    """Find the target that a word names; features like `:xnack-` do not count."""
     name = thing.partition(":")[0]
     return [name] if name in matrix.targets else []
 
 
+def product_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the targets of a product or PCI id: an exact match, else all that contain its words."""
+    device = thing.removeprefix("1002:")
+    found = {row.target for row in matrix.pci if row.device == device}
+    words = _words(thing)
+    if found or not words:
+        return in_order(found)
+    known = [(_words(product), row.target) for row in matrix.pci for product in row.products]
+    found = {name for product, name in known if product == words}
+    if max(map(len, words)) < _SHORTEST:
+        return in_order(found)
+    found = found or {name for product, name in known if set(words) <= set(product)}
+    joined = " ".join(words)
+    found = found or {row.target for row in matrix.gpu_name if re.search(row.pattern, joined, re.IGNORECASE)}
+    texts = [(_words(row.products), row.name) for row in matrix.targets.values()]
+    return in_order(found or {name for text, name in texts if set(words) <= set(text)})
+
+
+def _words(text: str) -> list[str]:
+    """Split a product's name into the words that tell it apart: `AMD Radeon(TM) 780M` is `780m`."""
+    plain = re.sub(r"\((?:tm|r)\)", " ", text.casefold())
+    return [word for word in re.split(r"[\s,/()-]+", plain) if word and word not in _MAKER]
+
+
 def explain(name: str, matrix: Matrix) -> Explanation:
-    """Return what is known about a target."""
+    """Explain a target."""
     row = matrix.targets[name]
     linux, zluda, wheels = linux_sets(matrix, name), zluda_sets(matrix, name), wheel_sets(matrix, name)
     bare = linux if linux.best else linux_sets(matrix, name, torch=False)
-    native = wheels.best.row(RocmWheels) if wheels.best else None
-    proved = native is not None and promise(native, (name,)) < BUILT
     ways = [("Linux", bare), ("Windows, wheels", wheels), ("Windows, ZLUDA", zluda)]
-    if zluda.best is not None and not proved:
-        ways.pop(1)  # nobody vouches for those wheels
-    steps = [step(found, matrix, label) for label, found in ways if found.best is not None]
-    windows = windows_lines(matrix, name)
+    native = wheels.best.row(RocmWheels) if wheels.best else None
+    if zluda.best and (native is None or promise(native, (name,)) >= BUILT):
+        ways = [ways[0], ways[2]]  # nobody vouches for those wheels
+    windows = _windows(matrix, name)
     told = {id(row) for line in windows for row in line.rows}
     concerned = [each for each in matrix.verdict if name in each.targets and id(each) not in told]
+    more = f"rocenv matrix --target {name}"
     return Explanation(
         thing=name,
         kind="target",
-        title=f"{name}: {row.products} ({listed(trait for trait in _traits(row) if trait)})",
-        answer=(linux_answer(matrix, name, linux), windows_answer(matrix, name, zluda, wheels)),
+        title=f"{name}: {rows.products(row)}",
+        answer=(
+            _linux_answer(matrix, name, linux, bare),
+            _windows_answer(
+                matrix, name, [found for label, found in ways if label != "Linux" and found.best]
+            ),
+        ),
         sections=sections(
-            ("Linux", linux_lines(matrix, name, linux)),
-            ("Windows", [*windows, *pack_lines(matrix, name)]),
+            ("Linux", _linux(matrix, name, linux)),
+            ("Windows", windows),
             (
                 "Known combinations",
                 [
-                    *_incident_lines(name, matrix, {each.code for each in concerned if each.code}),
-                    *combination_lines(
-                        concerned, most=_TROUBLES, about="target", more=f"rocenv matrix --target {name}"
-                    ),
+                    *_incidents(name, matrix, {each.code for each in concerned if each.code}),
+                    *rows.combination_lines(concerned, most=_COMBINATIONS, about="target", more=more),
                 ],
             ),
-            ("The GPU", _gpu_lines(row, matrix)),
+            ("The GPU", _gpu(matrix, name)),
         ),
-        steps=tuple(steps),
+        steps=tuple(step(found, matrix, label) for label, found in ways if found.best),
         steps_title="Best sets now",
     )
 
 
-def _traits(row: Target) -> tuple[str, ...]:
-    return (_KINDS[row.kind], row.arch, row.codename, row.memory)
+def levels(matrix: Matrix, platform: Platform, target: str) -> dict[str, Support]:
+    """Map each series of packages or SDKs to its row about a target; a series without one does nothing."""
+    return {row.rocm: row for row in matrix.support if row.platform == platform and target in row.targets}
 
 
-def _gpu_lines(row: Target, matrix: Matrix) -> list[Line]:
-    devices = sorted(
-        (pci for pci in matrix.pci if pci.target == row.name and pci.products),
-        key=lambda pci: (pci.device, pci.revision),
+def series_known(matrix: Matrix, platform: Platform) -> list[str]:
+    """List the series of packages or SDKs whose support is known, oldest first."""
+    return oldest_first(row.rocm for row in matrix.support if row.platform == platform)
+
+
+def wheels_of(matrix: Matrix, platform: str) -> list[RocmWheels]:
+    """List the fixed releases of ROCm's own wheels for a platform, oldest first."""
+    found = [row for row in matrix.rocm_wheels if row.platform == platform and not row.floating]
+    return sorted(found, key=lambda row: (version_of(row.version), row.channel))
+
+
+def packs_for(matrix: Matrix, target: str, *, kind: str = "rocblas") -> list[Pack]:
+    """List the library packs for a target, whatever its features, for the newest SDK first."""
+    found = [
+        row
+        for row in matrix.pack
+        if row.kind == kind and not row.absent and target in (each.partition(":")[0] for each in row.targets)
+    ]
+    return sorted(found, key=lambda row: (newest_first(row.rocm[-1]), row.provider, row.asset))
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+def _linux_answer(matrix: Matrix, target: str, found: Found, bare: Found) -> Line:
+    best = found.best or bare.best
+    blocked = [row for row in matrix.override if row.target == target and row.verdict == "block"]
+    why = "".join(f"; {OVERRIDE}={row.value} is {OVERRIDES['block']}: {row.note}" for row in blocked)
+    if best is None:
+        text = f"no{why or ': no release, PyTorch wheel or override supports it'}"
+        newest = series_known(matrix, "linux")[-1:]
+        lists = (row for row in matrix.support if row.platform == "linux" and row.rocm in newest)
+        return Line(label="Linux", text=text, rows=(*blocked, *lists))
+    packages = best.row(RocmSet)
+    parts = set_in_words(best, matrix, target)
+    override = (best.override,) if best.override else ()
+    if packages is not None and not found.best and best.runs_as not in packages.blas:
+        text = f"barely: there are no libraries and no PyTorch for it; {parts} has a compiler for it{why}"
+    elif not found.best:
+        text = f"yes, but without PyTorch, whose wheels have no kernels for it: {parts}{why}"
+    else:
+        text = f"{_confidence(best)}: {parts}; {_promise(matrix, best, target)}"
+        other = next((each for each in found.candidates if _is_other_way(each, best)), None)
+        text += f"; or {set_in_words(other, matrix, target)}" if other else ""
+    said = levels(matrix, "linux", best.runs_as).get(series(best.rocm.version)) if packages else None
+    support = (said,) if said else ()
+    return Line(
+        label="Linux", text=text, rows=(*override, best.rocm.row, *support, *(blocked if why else ()))
     )
-    products = list(dict.fromkeys(product for pci in devices for product in pci.products))
-    lines = []
-    if products:
-        shown = listed(products[:_PRODUCTS])
-        shown += f" and {len(products) - _PRODUCTS} more" if len(products) > _PRODUCTS else ""
-        lines.append(Line(label="sold as", text=shown, rows=tuple(devices[:1])))
-    for generic in matrix.generic_target:
-        if generic.name == row.generic:
-            others = [member for member in generic.members if member != row.name]
-            those = listed(others) if len(others) < 3 else f"{len(others)} others"
-            text = f"code for {generic.name} runs on it, as on {those}; {generic.note}"
-            lines.append(Line(label="generic", text=text, rows=(generic,)))
+
+
+def _confidence(best: Candidate) -> str:
+    override = best.override
+    if override is None:
+        return "yes"
+    only = f", only with ROCm {range_in_words(override.rocm)}" if override.rocm else ""
+    sure = "yes" if override.verdict == "ok" else OVERRIDES[override.verdict]
+    return f"{sure}, as {best.runs_as} ({OVERRIDE}={override.value}{only})"
+
+
+def _promise(matrix: Matrix, best: Candidate, target: str) -> str:
+    wheels = best.row(RocmWheels)
+    if wheels is not None:
+        return promised(wheels, (best.runs_as,))
+    if best.override is not None:
+        return f"AMD does not support {target} this way"
+    supported = [
+        rocm
+        for rocm, row in levels(matrix, "linux", target).items()
+        if row.level in ("official", "deprecated")
+    ]
+    known = series_known(matrix, "linux")
+    if known[-1] in supported:
+        return f"AMD supports {target} in ROCm {spans(supported, known)}"
+    if supported:
+        return f"AMD supported {target} up to ROCm {oldest_first(supported)[-1]}"
+    return f"AMD does not list {target} as supported"
+
+
+def _is_other_way(each: Candidate, best: Candidate) -> bool:
+    """Whether a set has packages instead of the best one's wheels, or the reverse, and the same override."""
+    same_kind = (each.row(RocmWheels) is None) == (best.row(RocmWheels) is None)
+    return each.override == best.override and not same_kind
+
+
+def _windows_answer(matrix: Matrix, target: str, ways: list[Found]) -> Line:
+    if not ways:
+        packs = "" if packs_for(matrix, target) else ", and no library pack is known"
+        newest = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))[:1]
+        text = f"no: neither a HIP SDK nor AMD's wheels support it{packs}"
+        return Line(label="Windows", text=text, rows=tuple(newest))
+    texts: list[str] = []
+    based: list[Known] = []
+    for found in ways:
+        best = found.best
+        assert best is not None
+        wheels = best.row(RocmWheels)
+        promise_ = f" ({promised(wheels, (target,))})" if wheels else ""
+        texts.append(set_in_words(best, matrix, target) + promise_)
+        based += [row for row in (wheels, best.row(ZludaBuild)) if row is not None]
+    based += levels(matrix, "windows", target).values()
+    return Line(label="Windows", text=f"yes: {'; or '.join(texts)}", rows=tuple(based))
+
+
+# ------------------------------------------------------------------------------------------------ sections
+
+
+def _linux(matrix: Matrix, target: str, found: Found) -> list[Line]:
+    overrides = [row for row in matrix.override if row.target == target]
+    overrides.sort(key=lambda row: list(OVERRIDES).index(row.verdict))
+    distribution = [
+        row
+        for row in matrix.rocm
+        if matrix.channels[row.channel].by != "maker"
+        and (target in row.blas or (target in row.compiles and found.best is None))
+    ]
+    distribution.sort(key=lambda row: (version_of(row.version), row.channel))
+    return [
+        *_wheels(matrix, "linux", target),
+        *_packages(matrix, target),
+        *rows.merged(_packaged(matrix, row, target) for row in distribution),
+        *rows.lines("override", overrides, target=target),
+        *_torch(matrix, target, overrides),
+    ]
+
+
+def _packaged(matrix: Matrix, row: RocmSet, target: str) -> rows.Entry:
+    found = rows.entry("rocm", row, target)
+    option = f" (only with `--channel {row.channel}`)" if matrix.channels[row.channel].only_named else ""
+    return found._replace(text=found.text + option)
+
+
+def _wheels(matrix: Matrix, platform: Platform, target: str) -> list[Line]:
+    every = wheels_of(matrix, platform)
+    mine = [row for row in every if target in row.targets]
+    if every and not mine:
+        return [Line(label="wheels", text="not built for it", rows=tuple(every[-1:]))]
+    return rows.lines("rocm_wheels", mine[::-1], target=target)
+
+
+def _packages(matrix: Matrix, target: str) -> list[Line]:
+    found = levels(matrix, "linux", target)
+    entries = []
+    for rocm in series_known(matrix, "linux")[::-1]:
+        # Where a release does not list a target, its lists are what shows that.
+        lists = [row for row in matrix.support if row.platform == "linux" and row.rocm == rocm]
+        row = found.get(rocm)
+        text = LEVELS[row.level] if row else NOT_LISTED
+        entries.append(rows.Entry("ROCm packages", rocm, text, row or lists[0]))
+    return rows.merged(entries)
+
+
+def _torch(matrix: Matrix, target: str, overrides: Iterable[Override]) -> list[Line]:
+    """Say which of PyTorch's own wheels have kernels for a target, natively and under each override."""
+    wheels = [row for row in matrix.torch if row.rocm and not row.channel]
+    wheels.sort(key=lambda row: version_of(row.version))
+    own = [row for row in wheels if target in row.targets]
+    half = [row for row in wheels if target in row.compiled and target not in row.targets]
+    ways = [("has kernels for it", own), ("is compiled for it, but its rocBLAS has no kernels", half)]
+    for override in overrides:
+        if override.verdict in ("ok", "caution"):
+            fit = [row for row in wheels if override.runs_as in row.targets and row not in own]
+            runs = [row for row in fit if allows(override.rocm, row.rocm)]
+            ways.append((f"runs as {override.runs_as}", runs))
+    texts = [f"{_torch_spans(found, wheels)} {text}" for text, found in ways if found]
+    if not own:
+        texts.insert(0, "no wheel on PyTorch's index has kernels for it")
+    shown = [found[-1] for _text, found in ways if found] or wheels[-1:]
+    return [Line(label="torch", text="; ".join(texts), rows=tuple(shown))]
+
+
+def _torch_spans(found: Iterable[TorchSet], every: Iterable[TorchSet]) -> str:
+    mine, known = list(found), list(every)
+    versions = spans((row.version for row in mine), (row.version for row in known))
+    return f"{versions} for ROCm {spans((row.rocm for row in mine), (row.rocm for row in known))}"
+
+
+def _windows(matrix: Matrix, target: str) -> list[Line]:
+    found = zluda_sets(matrix, target)
+    sdks = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))
+    entries = [_sdk_entry(matrix, sdk, target, found) for sdk in sdks]
+    entries.sort(key=lambda each: _NO_SET in each.text)
+    lines = [*_wheels(matrix, "windows", target), *rows.merged(entries)]
+    if packs := packs_for(matrix, target):
+        versions = listed(oldest_first(series(version) for row in packs for version in row.rocm))
+        text = f"{len(packs)}, for HIP SDK {versions}: `rocenv explain {target}-pack`"
+        lines.append(Line(label="library packs", text=text, rows=tuple(packs[:1])))
     return lines
 
 
-def _incident_lines(name: str, matrix: Matrix, told: set[str]) -> list[Line]:
-    """Return the incidents on a target that no combination tells of already."""
+def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.Entry:
+    """Say what AMD promises of a HIP SDK, and the set it makes under ZLUDA, or why it makes none."""
+    said = levels(matrix, "windows", target).get(series(sdk.version))
+    support = LEVELS[said.level] if said else NOT_LISTED
+    best = next((each for each in found.candidates if each.rocm.row is sdk), None)
+    if best is None:
+        projects = {row.project for row in matrix.zluda if row.preferred}
+        usual = tuple(row for row in matrix.zluda if row.project in projects)  # the apps take no others
+        request = structs.replace(found.request, rocm=sdk.version)
+        refused = find_sets(replace(matrix, zluda=usual or matrix.zluda), request)
+        reasons = refused.reasons(but=f"HIP SDK {sdk.version}")
+        refusing = [row for row in matrix.verdict if row.what in reasons]
+        text = f"{support}; {_NO_SET}: {'; '.join(reasons[:1])}"
+        return rows.Entry("HIP SDK", series(sdk.version), text, (*refusing, said or sdk)[0])
+    build, torch = best.part("zluda"), best.part("torch")
+    pack = "library pack, " if best.part("libraries") else ""
+    limit = driver_limit(matrix, best, target)
+    versions = f"ZLUDA {build.version}, torch {torch.version}" if build and torch else ""
+    text = f"{support}; set: {pack}{versions}"
+    return rows.Entry("HIP SDK", series(sdk.version), f"{text}, {limit}" if limit else text, said or sdk)
+
+
+def _incidents(name: str, matrix: Matrix, told: set[str]) -> list[Line]:
+    """Render the incidents on a target whose combination is not listed anyway."""
     return [
         Line(label="incident", text=f"{row.title} (`rocenv explain {row.code}`)", rows=(row,))
         for row in sorted(matrix.incident, key=lambda row: row.code)
         if not any(row.code.startswith(code) for code in told)
         and re.search(rf"\b{name}\b", row.facts.get("gpu", ""))
     ]
+
+
+def _gpu(matrix: Matrix, name: str) -> list[Line]:
+    devices = sorted(
+        (pci for pci in matrix.pci if pci.target == name and pci.products),
+        key=lambda pci: (pci.device, pci.revision),
+    )
+    found = list(dict.fromkeys(product for pci in devices for product in pci.products))
+    lines = []
+    if found:
+        more = f" and {len(found) - _PRODUCTS} more" if len(found) > _PRODUCTS else ""
+        lines.append(Line(label="sold as", text=listed(found[:_PRODUCTS]) + more, rows=tuple(devices[:1])))
+    for generic in matrix.generic_target:
+        if generic.name == matrix.targets[name].generic:
+            text = f"runs code built for {generic.name}; {generic.note}"
+            lines.append(Line(label="generic target", text=text, rows=(generic,)))
+    return lines

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv import __version__
 from rocenv.activate.scripts import require_listable, unusable
+from rocenv.context import Context
 from rocenv.core.errors import PrefixError
 from rocenv.core.model import Record
 from rocenv.install.fetch import ensure_available, require_room
@@ -24,7 +25,6 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.context import Context
     from rocenv.core.model import Lock
     from rocenv.home import Home
 
@@ -67,7 +67,12 @@ def build(name: str, lock: Lock, context: Context) -> Record:
 
 @contextlib.contextmanager
 def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[None]:
-    """Hold the locks of envs, and keep `gc` away from the store; errors of the disk become PrefixErrors."""
+    """Hold the locks of envs and, with `uses_store`, keep `gc` away from the store.
+
+    Raises:
+        PrefixError: The home is another user's (see `Home.require_own`), or the disk has a problem.
+    """
+    Context(home).require_own_home(changes=True)
     locks = {home.lock("env", name): name for name in names}
     with contextlib.ExitStack() as stack:
         stack.enter_context(storage_errors(home.path))

@@ -149,7 +149,7 @@ def _causes_of(outcome: Outcome, language: Language) -> tuple[Cause, ...]:
     """Diagnose an app's log, or its last lines if it has none."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
-    from rocenv.diagnose.report import facts_of, told
+    from rocenv.diagnose.report import facts_of, report
 
     context = outcome.context
     try:
@@ -162,7 +162,7 @@ def _causes_of(outcome: Outcome, language: Language) -> tuple[Cause, ...]:
     causes = [
         Cause(
             code=each.code,
-            title=told(each, context.matrix, language, machine).title,
+            title=report(each, context.matrix, language, machine).title,
             lines=tuple(evidence.text for evidence in each.evidence),
         )
         for each in diagnosis.findings
@@ -236,10 +236,10 @@ def _why(
 
 
 def _rule_of(failure: Failure, matrix: Matrix, language: Language) -> Cause | None:
-    from rocenv.diagnose.telling import unfilled
+    from rocenv.diagnose.texts import unfilled
 
     rule = next((row for row in matrix.rule if row.code == failure.code), None)
-    return Cause(code=rule.code, title=unfilled(getattr(rule.title, language))) if rule else None
+    return Cause(code=rule.code, title=unfilled(getattr(rule.title, language), language)) if rule else None
 
 
 def _todo(

@@ -1,1 +1,1 @@
-"""The memory of GPUs: what is free, who holds the rest, what can be had, and what a model takes of it."""
+"""GPU memory: how much is free, who holds the rest, what a program can have, and what a model takes."""

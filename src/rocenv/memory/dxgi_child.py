@@ -1,7 +1,7 @@
-"""`python -m rocenv.memory.dxgi_child`: print the memory of the display adapters as DXGI tells it, as JSON.
+"""`python -m rocenv.memory.dxgi_child`: print the memory of the display adapters of DXGI, as JSON.
 
-In a process of its own, for a display driver can crash or hang whoever asks it. The budget is that of the
-process that asks, which uses nothing itself.
+It runs in a process of its own, because a display driver can crash or hang the process that asks it. The
+budget is that of this process, which uses no memory of the GPU.
 
 Source: learn.microsoft.com IDXGIFactory1::EnumAdapters1, DXGI_ADAPTER_DESC1, and
 IDXGIAdapter3::QueryVideoMemoryInfo
@@ -17,12 +17,11 @@ from typing import Any
 
 _FACTORY = uuid.UUID("770aae78-f26f-4dba-a829-253c83d1b387")  # IDXGIFactory1
 _ADAPTER = uuid.UUID("645967a4-1392-4310-a798-8053ce3e93fd")  # IDXGIAdapter3
-# Places in the tables of methods, those of the interfaces they are made from counted.
+# Places in the tables of methods, including those of base interfaces.
 _QUERY_INTERFACE, _RELEASE = 0, 2
 _GET_DESC1, _ENUM_ADAPTERS1, _QUERY_MEMORY = 10, 12, 14
-_LOCAL, _NON_LOCAL = 0, 1
-_MOST = 64  # adapters
-_FIELDS = ("budget", "usage", "available", "reserved")
+_LOCAL = 0
+_MAX_ADAPTERS = 64
 
 
 class _Luid(ctypes.Structure):
@@ -45,46 +44,44 @@ class _Description(ctypes.Structure):
 
 
 class _Memory(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in _FIELDS)
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("budget", "usage", "available", "reserved"))
 
 
 def main() -> int:
-    """Print the adapters; return what the first failed call answered, 0 where none failed."""
+    """Print the adapters; return 0, or an exit code from the error of DXGI."""
     dxgi = ctypes.CDLL("dxgi.dll")
     factory = ctypes.c_void_p()
     error: int = dxgi.CreateDXGIFactory1(_guid(_FACTORY), ctypes.byref(factory))
     if error:
         return error & 0xFF or 1
     adapters = []
-    for number in range(_MOST):
+    for number in range(_MAX_ADAPTERS):
         adapter = ctypes.c_void_p()
         if _call(factory, _ENUM_ADAPTERS1, ctypes.c_uint32(number), ctypes.byref(adapter)):
             break
-        adapters.append(_told(adapter))
+        adapters.append(_describe(adapter))
         _call(adapter, _RELEASE)
     _call(factory, _RELEASE)
     sys.stdout.write(json.dumps(adapters, indent=1) + "\n")
     return 0
 
 
-def _told(adapter: ctypes.c_void_p) -> dict[str, Any]:
-    said = _Description()
-    if _call(adapter, _GET_DESC1, ctypes.byref(said)):
+def _describe(adapter: ctypes.c_void_p) -> dict[str, Any]:
+    description = _Description()
+    if _call(adapter, _GET_DESC1, ctypes.byref(description)):
         return {}
-    told: dict[str, Any] = {
-        "luid": f"0x{said.luid.high & 0xFFFFFFFF:08x}_0x{said.luid.low:08x}",
-        "name": bytes(said.name).decode("utf-16-le", errors="replace").partition("\0")[0],
+    found: dict[str, Any] = {
+        "luid": f"0x{description.luid.high & 0xFFFFFFFF:08x}_0x{description.luid.low:08x}",
+        "name": bytes(description.name).decode("utf-16-le", errors="replace").partition("\0")[0],
     }
-    told |= {name: getattr(said, name) for name in ("vendor", "device", "revision", "dedicated", "shared")}
-    newer = ctypes.c_void_p()
+    found |= {name: getattr(description, name) for name in ("vendor", "device", "dedicated", "shared")}
+    newer, memory = ctypes.c_void_p(), _Memory()
     if _call(adapter, _QUERY_INTERFACE, _guid(_ADAPTER), ctypes.byref(newer)):
-        return told  # Windows 8.1 and before
-    for name, group in (("local", _LOCAL), ("non_local", _NON_LOCAL)):
-        memory = _Memory()
-        if not _call(newer, _QUERY_MEMORY, ctypes.c_uint32(0), ctypes.c_int(group), ctypes.byref(memory)):
-            told[name] = {field: getattr(memory, field) for field in _FIELDS}
+        return found  # Windows 8.1 and older
+    if not _call(newer, _QUERY_MEMORY, ctypes.c_uint32(0), ctypes.c_int(_LOCAL), ctypes.byref(memory)):
+        found["local"] = {"budget": memory.budget, "usage": memory.usage}
     _call(newer, _RELEASE)
-    return told
+    return found
 
 
 def _guid(value: uuid.UUID) -> Any:
@@ -92,11 +89,11 @@ def _guid(value: uuid.UUID) -> Any:
 
 
 def _call(thing: ctypes.c_void_p, place: int, *arguments: Any) -> int:
-    """Call the method at a place in the table that a COM object begins with."""
+    """Call a method of a COM object, by its place in the table that the object begins with."""
     table = ctypes.cast(thing, ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p)))[0]
     method = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *(_kind(each) for each in arguments))
-    answered: int = method(table[place] or 0)(thing, *arguments)
-    return answered
+    result: int = method(table[place] or 0)(thing, *arguments)
+    return result
 
 
 def _kind(argument: Any) -> Any:

@@ -1,49 +1,190 @@
-"""Whose HIP runtime is used where no env is named."""
+"""The env whose HIP runtime rocenv asks about memory, and what it answers."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import tempfile
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from rocenv.core.errors import RocenvError
+from rocenv.host.gpu import printable
+from rocenv.memory.amounts import amount, ranges
+from rocenv.memory.gpus import HipFigure
 from rocenv.prefix import all_prefixes, prefix_of
+from rocenv.probe.hip_session import HipSession, NoAnswer
+from rocenv.probe.setup import probe_of
+from rocenv.probe.wire import HipGpu
+from rocenv.system.process import exit_by_signal, handled
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from rocenv.core.model import Record
+    from rocenv.data.rows import Matrix
     from rocenv.home import Home
+    from rocenv.host import Gpu, Host
     from rocenv.prefix import Prefix
 
-_SHOWN = 3
+_T = TypeVar("_T")
+_TIMEOUT_S = 20.0
+_MAX_NAMED = 3  # envs
+
+
+class NoGpu(RocenvError):
+    """The runtime sees no GPU; the exit code is that of `verify`."""
+
+    code = "no-gpu"
+    exit_code = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HipFigures:
+    """What the HIP runtime of an env says about the GPUs of this machine."""
+
+    by_gpu: Mapping[int, HipFigure] = field(default_factory=dict)  # by index of the GPU
+    notes: tuple[str, ...] = ()
 
 
 def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
-    """Return the env `name`, else the one that is active, else the only one with a HIP runtime.
+    """Choose the env called `name`, else the active one, else the only one with a HIP runtime.
 
     Raises:
-        PrefixError: `name` cannot be a name.
-        RocenvError: There is no env with a HIP runtime, or there are several.
+        PrefixError: `name` is not a valid name.
+        RocenvError: No env has a HIP runtime, or several have.
     """
-    if name:
-        return prefix_of(home, name)
-    complete = [prefix for prefix in all_prefixes(home) if prefix.state == "complete"]
-    if active := active_env(complete, environ):
-        return active
-    envs = [prefix for prefix in complete if _has_hip(prefix)]
+    if chosen := named_or_active(home, environ, name):
+        return chosen
+    envs = [prefix for prefix in all_prefixes(home) if prefix.state == "complete" and _has_hip(prefix)]
     if len(envs) == 1:
         return envs[0]
     if not envs:
         raise RocenvError(
-            "there is no env whose HIP runtime could ask the GPU",
+            "no env has a HIP runtime that rocenv could ask",
             hints=("`rocenv create NAME --rocm VERSION` makes one",),
             code="no-env",
         )
     raise RocenvError(
-        f"there are {len(envs)} envs with a HIP runtime, and none is active: which one's is to ask the GPU?",
-        hints=tuple(f"`rocenv mem {shell_join(each.name)} --probe`" for each in envs[:_SHOWN]),
+        f"{len(envs)} envs have a HIP runtime and none of them is active; name one",
+        hints=tuple(f"`rocenv mem probe {shell_join(each.name)}`" for each in envs[:_MAX_NAMED]),
         code="env-not-named",
     )
+
+
+def named_or_active(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix | None:
+    """Return the env called `name`, else the active one; raise PrefixError if `name` is not valid."""
+    if name:
+        return prefix_of(home, name)
+    return active_env([prefix for prefix in all_prefixes(home) if prefix.state == "complete"], environ)
+
+
+def active_env(envs: Sequence[Prefix], environ: Mapping[str, str]) -> Prefix | None:
+    """Find the env whose programs come first on PATH."""
+    for entry in environ.get("PATH", "").split(os.pathsep):
+        for prefix in envs:
+            if os.path.normcase(entry).startswith(os.path.normcase(os.path.join(prefix.path, ""))):
+                return prefix
+    return None
+
+
+@contextmanager
+def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) -> Iterator[HipSession]:
+    """Open a session with the HIP runtime of an env; all it started has ended afterwards.
+
+    Args:
+        prefix: A complete env.
+        record: Its record.
+        matrix: Names the libraries that belong to the machine.
+        timeout_s: For each request.
+
+    Raises:
+        RocenvError: The env has no HIP runtime of its own.
+    """
+    with (
+        handled(dict.fromkeys(("SIGTERM", "SIGHUP"), exit_by_signal)),
+        tempfile.TemporaryDirectory(prefix="rocenv-memory-", ignore_cleanup_errors=True) as folder,
+    ):
+        target, library = record.lock.code_target, matrix.c_library[0]
+        probe = probe_of(prefix, record, library, target=target, work_dir=Path(folder), timeout_s=timeout_s)
+        hip = probe.task.libraries.get("hip")
+        if not hip:
+            raise RocenvError(
+                f"env `{prefix.name}` has no HIP runtime that rocenv could ask: it has no ROCm, or only the"
+                " one in Python wheels",
+                hints=(
+                    "`rocenv list` shows other envs; `rocenv create NAME --rocm VERSION` makes one with HIP",
+                ),
+                code="no-runtime",
+            )
+        # HIP alone: ZLUDA allocates through it too, and nothing else has to load.
+        task = replace(probe.task, runtime="hip", libraries={"hip": hip}, preload=())
+        with closing(HipSession(replace(probe, task=task), Path(folder, "child.log"))) as session:
+            yield session
+
+
+def first_answer(session: HipSession, env: str, kind: type[_T], request: str) -> _T:
+    """Send the first request of a session; raise NoGpu or RocenvError if it fails."""
+    try:
+        return session.ask(kind, request)
+    except NoAnswer as error:
+        if error.end == "no-device":
+            hint = "`rocenv gpus` lists the GPUs, and says why they cannot be used"
+            raise NoGpu(str(error), hints=(hint,)) from error
+        raise RocenvError(
+            f"the HIP runtime of env `{env}` does not work: {error}",
+            hints=(f"`rocenv verify {shell_join(env)}` shows where it fails",),
+            code="runtime-broken",
+        ) from error
+
+
+def hip_memory(
+    prefix: Prefix, record: Record, matrix: Matrix, host: Host, *, timeout_s: float = _TIMEOUT_S
+) -> HipFigures:
+    """Ask the HIP runtime of an env about the memory of each GPU; notes say why there is no answer."""
+    if host.named:
+        return HipFigures()
+    try:
+        with open_session(prefix, record, matrix, timeout_s) as session:
+            listed = first_answer(session, prefix.name, tuple[HipGpu, ...], "list")
+    except RocenvError as error:
+        return HipFigures(notes=(f"HIP of `{prefix.name}` gives no figures: {error.message}",))
+    found: dict[int, HipFigure] = {}
+    notes = []
+    for hip_gpu in listed:
+        gpu = match_gpu(hip_gpu, host.gpus)
+        if gpu is None or gpu.index in found:
+            place = f" at {hip_gpu.address}" if hip_gpu.address else ""
+            notes.append(
+                f"HIP of `{prefix.name}` lists {printable(hip_gpu.name) or 'a GPU'}"
+                f" ({printable(hip_gpu.target)})"
+                f"{place} with {amount(hip_gpu.free_bytes)} free of {amount(hip_gpu.total_bytes)}; rocenv"
+                " ignores it"
+                " because it matches none of the GPUs here"
+            )
+        else:
+            found[gpu.index] = HipFigure(free_bytes=hip_gpu.free_bytes, total_bytes=hip_gpu.total_bytes)
+    if silent := [gpu.index for gpu in host.gpus if gpu.index not in found]:
+        notes.append(f"HIP of `{prefix.name}` does not list GPU {ranges(silent)}")
+    return HipFigures(by_gpu=found, notes=tuple(notes))
+
+
+def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
+    """Find the GPU that HIP means; None if none matches, or several do."""
+    there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
+    if there:
+        # Partitions of a board share its address: their order is the same only if HIP lists all of them.
+        return there[hip_gpu.before] if len(there) == hip_gpu.alike else None
+    alike = [
+        gpu
+        for gpu in gpus
+        if not (gpu.address and hip_gpu.address) and (not gpu.target or gpu.target == hip_gpu.target)
+    ]
+    if len(alike) == 1:
+        return alike[0]
+    return next((gpu for gpu in alike if gpu.hip_index == hip_gpu.ordinal), None)
 
 
 def _has_hip(prefix: Prefix) -> bool:
@@ -53,12 +194,3 @@ def _has_hip(prefix: Prefix) -> bool:
         return False
     libraries = [component.layout.libraries for component in components if component.layout is not None]
     return any("hip" in names or "nvcuda" in names for names in libraries)
-
-
-def active_env(envs: Sequence[Prefix], environ: Mapping[str, str]) -> Prefix | None:
-    """Return the env whose programs are found first; activation puts them in front."""
-    for entry in environ.get("PATH", "").split(os.pathsep):
-        for prefix in envs:
-            if os.path.normcase(entry).startswith(os.path.normcase(os.path.join(prefix.path, ""))):
-                return prefix
-    return None

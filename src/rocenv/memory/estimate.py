@@ -1,12 +1,12 @@
-"""How many layers of a model a GPU has room for: pure.
+"""Estimate how much memory of a GPU a model takes, and how many of its layers fit.
 
-What llama.cpp keeps on a GPU with `-ngl N`: the weights of the last N layers and what they remember of the
-conversation, with the output as one layer more, and room to compute in. Releases differ in whether the output
-is the first or the last of the N; what is larger counts.
+With `-ngl N` llama.cpp puts on the GPU: the weights of the last N layers, their cache, and a buffer to
+compute in. The output counts as one layer more; releases differ in whether it is the first or the last of the
+N, so the larger sum counts.
 
-Formulas: the cache is exact. The room to compute in is what llama.cpp 0.7.0 asked for when measured with
-models of several shapes, rounded up by some per cent, without flash attention unless that is asked for.
-Logs that it is held against: ollama/ollama#11265, ggml-org/llama.cpp#16725
+The cache is exact. The buffer is what llama.cpp 0.7.0 asked for with models of several shapes, rounded up by
+some per cent, without flash attention unless that is asked for. Logs: ollama/ollama#11265,
+ggml-org/llama.cpp#16725
 """
 
 from __future__ import annotations
@@ -17,30 +17,37 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.memory.amounts import MIB
-from rocenv.memory.anatomy import Anatomy, anatomy_of
-from rocenv.memory.quants import CACHE_TYPES, cache_bytes
+from rocenv.memory.model_layout import ModelLayout, layout_of
+from rocenv.memory.tensor_types import TENSOR_TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rocenv.memory.gguf import Model
 
 MARGIN_BYTES = 1024 * MIB  # what llama.cpp's own `--fit` leaves free
-GRAPH_AT_LEAST_BYTES = 600 * MIB
-CONTEXT = 4096  # where neither the user nor the model names one
-PADDING = 256  # of a cache, in tokens
+MIN_GRAPH_BYTES = 600 * MIB
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+_BLOCKS = {name.lower(): (elements, n_bytes) for name, elements, n_bytes in TENSOR_TYPES.values()}
+_DEFAULT_CONTEXT = 4096  # if neither the user nor the model names one
+_PADDING = 256  # of a cache, in tokens
+_MIN_CONTEXT = 2 * _PADDING  # shorter ones are not offered
+_SMALL_BATCH = 128
+_WORTH = 1.1  # how much longer a context has to be to be worth a line
 _F32 = 4
 _F16 = 2
-_COPIES = 7  # of a batch's vectors that are there at once
+_COPIES = 7  # of a batch's vectors that exist at once
 _WIDE_COPIES = 3  # of what lies inside a feed-forward layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """How a model is to be used."""
+    """How a model is used."""
 
     context: int = (
-        0  # tokens of one conversation; 0 = what the model was made for. llama.cpp's `-c` is for all
+        0  # tokens of one conversation; 0 = what the model was trained for. llama.cpp's `-c` is for all
     )
-    parallel: int = 1  # conversations at once, each with a context of its own
+    parallel: int = 1  # conversations at once
     batch: int = 512  # tokens that are computed at once: llama.cpp's `-ub`
     cache_k: str = "f16"
     cache_v: str = "f16"
@@ -49,7 +56,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one repeating layer takes of the GPU that it is put on."""
+    """What one repeating layer takes."""
 
     weights_bytes: int
     cache_bytes: int  # keys, values and states
@@ -57,18 +64,18 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a model takes, used in a certain way."""
+    """What a model takes when it is used in a certain way."""
 
-    use: Use  # with the context that is meant
-    anatomy: Anatomy
+    use: Use  # with the context that counts
+    layout: ModelLayout
     costs: tuple[Cost, ...]  # of each repeating layer
-    graph_bytes: int  # to compute in, with everything on the GPU
-    _graphs: tuple[int, ...]  # with N layers on it
+    graph_bytes: int  # the buffer to compute in, with everything on the GPU
+    _graphs: tuple[int, ...]  # the same with N layers on the GPU
     _needs: tuple[int, ...]
 
     @property
     def of_layers(self) -> int:
-        """What `-ngl` is with everything on the GPU: the output counts as one."""
+        """The value of `-ngl` that puts everything on the GPU: the output counts as a layer."""
         return len(self.costs) + 1
 
     @property
@@ -77,75 +84,65 @@ class Estimate:
         return sum(cost.cache_bytes for cost in self.costs)
 
     def needed(self, layers: int) -> int:
-        """Return what so many layers take, without a margin."""
+        """Return what this many layers take, without a margin."""
         return self._needs[layers]
 
     def graph(self, layers: int) -> int:
-        """Return how much of that is to compute in."""
+        """Return how much of that is the buffer to compute in."""
         return self._graphs[layers]
-
-    def layers_in(self, size_bytes: int) -> int:
-        """Return the largest number of layers that takes no more than this."""
-        return max(layers for layers, need in enumerate(self._needs) if not layers or need <= size_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """How many layers go onto a GPU."""
+    """How many layers fit a GPU."""
 
     layers: int  # for `-ngl`
-    of_layers: int  # everything
-    needed_bytes: int  # by those, without the margin
+    of_layers: int
+    needed_bytes: int  # by those layers, without the margin
     all_needed_bytes: int  # by everything
     free_bytes: int
     margin_bytes: int
-    context: int  # that it was computed for
-    notes: tuple[str, ...] = ()
 
     @property
     def everything(self) -> bool:
-        """Tell whether all of it goes onto the GPU."""
+        """Whether the whole model fits."""
         return self.layers == self.of_layers
 
 
-def fit(
-    model: Model,
-    free_bytes: int,
-    *,
-    context: int = 0,
-    parallel: int = 1,
-    batch: int = 512,
-    cache_k: str = "f16",
-    cache_v: str = "f16",
-    flash_attention: bool = False,
-    margin_bytes: int = MARGIN_BYTES,
-) -> Fit:
-    """Return how many layers of a model go onto a GPU with so much free memory.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """Arguments of llama.cpp with which more layers fit."""
+
+    arguments: tuple[str, ...]
+    gives_up: str
+    layers: int
+    everything: bool
+    needed_bytes: int  # by those layers
+    context: int
+
+
+def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTES) -> Fit:
+    """Compute how many layers of a model fit into free memory.
 
     Raises:
-        RocenvError: It cannot be told for this model, or there is no such type of cache.
+        RocenvError: The model does not say enough, or `use` names an unknown type of cache.
     """
-    use = Use(
-        context=context,
-        parallel=parallel,
-        batch=batch,
-        cache_k=cache_k,
-        cache_v=cache_v,
-        flash_attention=flash_attention,
-    )
-    estimate = estimate_of(anatomy_of(model), use)
-    if estimate.anatomy.unknown:
+    estimate = estimate_of(layout_of(model), use)
+    if estimate.layout.unknown:
         raise RocenvError(
-            f"how many layers of {model.path} fit cannot be told: {'; '.join(estimate.anatomy.unknown)}",
-            hints=("give the number yourself: `-ngl N`",),
+            f"cannot compute how many layers of {model.path} fit: {'; '.join(estimate.layout.unknown)}",
+            hints=("choose the number yourself: `-ngl N`",),
             code="model-unknown",
         )
     return fit_of(estimate, free_bytes, margin_bytes)
 
 
 def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> Fit:
-    """Return how many layers of what was estimated fit."""
-    layers = estimate.layers_in(free_bytes - margin_bytes)
+    """Compute the largest number of layers that fit and leave the margin free."""
+    room = free_bytes - margin_bytes
+    layers = max(
+        count for count in range(estimate.of_layers + 1) if not count or estimate.needed(count) <= room
+    )
     return Fit(
         layers=layers,
         of_layers=estimate.of_layers,
@@ -153,94 +150,149 @@ def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES
         all_needed_bytes=estimate.needed(estimate.of_layers),
         free_bytes=free_bytes,
         margin_bytes=margin_bytes,
-        context=estimate.use.context,
-        notes=estimate.anatomy.notes,
     )
 
 
-def estimate_of(anatomy: Anatomy, use: Use) -> Estimate:
-    """Return what a model takes.
+def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
+    """Estimate what a model takes.
 
     Raises:
-        RocenvError: There is no such type of cache.
+        WrongUsage: `use` names an unknown type of cache.
     """
-    quantised = use.cache_v.lower() not in ("f32", "f16", "bf16")  # which llama.cpp allows with it only
+    is_quantised = use.cache_v.lower() not in (
+        "f32",
+        "f16",
+        "bf16",
+    )  # llama.cpp needs flash attention for that
     use = replace(
         use,
-        context=use.context or anatomy.context or CONTEXT,
-        flash_attention=use.flash_attention or quantised,
+        context=use.context or layout.context or _DEFAULT_CONTEXT,
+        flash_attention=use.flash_attention or is_quantised,
     )
-    costs = _costs(anatomy, use)
-    graph = _graph(anatomy, use)
-    graphs = _graphs(anatomy, use, graph)
-    return Estimate(
-        use=use,
-        anatomy=anatomy,
-        costs=costs,
-        graph_bytes=graph,
-        _graphs=graphs,
-        _needs=_needs(anatomy, costs, graphs),
-    )
+    costs = _costs(layout, use)
+    graph = _graph(layout, use)
+    graphs = _graphs(layout, use, graph)
+    needs = _needs(layout, costs, graphs)
+    return Estimate(use=use, layout=layout, costs=costs, graph_bytes=graph, _graphs=graphs, _needs=needs)
 
 
-def cells(use: Use) -> int:
-    """Return how many tokens a cache has room for."""
-    return -(-use.context // PADDING) * PADDING * use.parallel
+def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> tuple[Way, ...]:
+    """List all ways to fit the whole model; if there is none, the one way that fits most layers."""
+    now = fit_of(estimate, free_bytes, margin_bytes)
+    if now.everything:
+        return ()
+    found: dict[tuple[str, ...], Way] = {}
+    for use, arguments, gives_up in _thriftier(estimate, free_bytes, margin_bytes):
+        other = estimate_of(estimate.layout, use)
+        fits = fit_of(other, free_bytes, margin_bytes)
+        if fits.layers > now.layers:
+            way = Way(
+                arguments=arguments,
+                gives_up=gives_up,
+                layers=fits.layers,
+                everything=fits.everything,
+                needed_bytes=fits.needed_bytes,
+                context=other.use.context,
+            )
+            found.setdefault(arguments, way)
+    whole = tuple(way for way in found.values() if way.everything)
+    return whole or tuple(sorted(found.values(), key=lambda way: -way.layers)[:1])
 
 
-def _costs(anatomy: Anatomy, use: Use) -> tuple[Cost, ...]:
-    rows: dict[int, int] = {}  # bytes of one token in one layer, by its heads
-    for heads in {layer.kv_heads for layer in anatomy.layers}:
-        key = cache_bytes(use.cache_k, heads * anatomy.key_length)
-        value = cache_bytes(use.cache_v, heads * anatomy.value_length)
-        if key is None or value is None:
-            wrong = use.cache_k if key is None else use.cache_v
-            known = ", ".join(CACHE_TYPES)
-            raise WrongUsage(f"a cache has no type {wrong}", hints=(f"one of {known}",))
-        rows[heads] = key + value
-    tokens = cells(use)
+def _thriftier(
+    estimate: Estimate, free_bytes: int, margin_bytes: int
+) -> Iterator[tuple[Use, tuple[str, ...], str]]:
+    """Yield other uses with their arguments and what they cost, the mildest first."""
+    use = estimate.use
+    flash = replace(use, flash_attention=True)
+    small_cache = replace(flash, cache_k="q8_0", cache_v="q8_0")
+    ways: list[tuple[Use, tuple[str, ...], str]] = [
+        (flash, ("-fa", "on"), "speed on some GPUs (flash attention)"),
+        (replace(use, batch=_SMALL_BATCH), ("-ub", str(_SMALL_BATCH)), "time for long prompts"),
+        (small_cache, ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), "a little quality (smaller cache)"),
+    ]
+    yield from (way for way in ways if way[0].batch < use.batch or way[0].flash_attention)
+    longest = 0
+    for other, arguments, gives_up in ((use, (), ""), ways[0], ways[2]):
+        context = longest_context(estimate.layout, other, free_bytes, margin_bytes)
+        if longest * _WORTH < context < use.context // _PADDING * _PADDING:
+            longest = context
+            costs = f"a part of the context{', ' if gives_up else ''}{gives_up}"
+            yield replace(other, context=context), ("-c", str(context), *arguments), costs
+
+
+def longest_context(layout: ModelLayout, use: Use, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> int:
+    """Compute the longest context up to that of `use` with which the whole model fits; 0 = none."""
+    low, high = _MIN_CONTEXT // _PADDING - 1, use.context // _PADDING
+    while low < high:
+        middle = (low + high + 1) // 2
+        estimate = estimate_of(layout, replace(use, context=middle * _PADDING))
+        fits = fit_of(estimate, free_bytes, margin_bytes).everything
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low * _PADDING if low * _PADDING >= _MIN_CONTEXT else 0
+
+
+def _row_bytes(kind: str, elements: int) -> int:
+    """Return the size of this many elements of the cache."""
+    if kind.lower() not in CACHE_TYPES:
+        raise WrongUsage(f"`{kind}` is not a type of cache", hints=(f"use one of {', '.join(CACHE_TYPES)}",))
+    block, block_bytes = _BLOCKS[kind.lower()]
+    return -(-elements // block) * block_bytes
+
+
+def _tokens(use: Use) -> int:
+    """Return how many tokens the cache has room for."""
+    return -(-use.context // _PADDING) * _PADDING * use.parallel
+
+
+def _costs(layout: ModelLayout, use: Use) -> tuple[Cost, ...]:
+    token_bytes = {  # of one token in one layer, by its heads
+        heads: _row_bytes(use.cache_k, heads * layout.key_length)
+        + _row_bytes(use.cache_v, heads * layout.value_length)
+        for heads in {layer.kv_heads for layer in layout.layers}
+    }
+    tokens = _tokens(use)
     return tuple(
         Cost(
             weights_bytes=layer.weights_bytes,
-            cache_bytes=tokens * rows[layer.kv_heads] + use.parallel * layer.state_bytes,
+            cache_bytes=tokens * token_bytes[layer.kv_heads] + use.parallel * layer.state_bytes,
         )
-        for layer in anatomy.layers
+        for layer in layout.layers
     )
 
 
-def _logits(anatomy: Anatomy, use: Use, copies: int) -> int:
-    return _F32 * use.batch * (anatomy.vocabulary + copies * anatomy.embedding)
+def _logits(layout: ModelLayout, use: Use, copies: int) -> int:
+    return _F32 * use.batch * (layout.vocabulary + copies * layout.embedding)
 
 
-def _graph(anatomy: Anatomy, use: Use) -> int:
-    """Return the room to compute in with everything on the GPU: the largest of what comes one by one."""
-    tokens = cells(use) if any(layer.kv_heads for layer in anatomy.layers) else 0
-    vectors = _COPIES * anatomy.embedding
-    scores = 0 if use.flash_attention else tokens * anatomy.heads
+def _graph(layout: ModelLayout, use: Use) -> int:
+    """Return the buffer to compute in with everything on the GPU: the largest of what is needed in turn."""
+    tokens = _tokens(use) if any(layer.kv_heads for layer in layout.layers) else 0
+    vectors = _COPIES * layout.embedding
+    scores = 0 if use.flash_attention else tokens * layout.heads
     attention = _F32 * use.batch * (scores + vectors)
-    wide = _F32 * use.batch * (_WIDE_COPIES * anatomy.feed_forward + vectors)
+    wide = _F32 * use.batch * (_WIDE_COPIES * layout.feed_forward + vectors)
     mask = (_F16 if use.flash_attention else _F32) * use.batch * tokens
-    return max(attention, wide, _logits(anatomy, use, _COPIES)) + mask
+    return max(attention, wide, _logits(layout, use, _COPIES)) + mask
 
 
-def _graphs(anatomy: Anatomy, use: Use, graph: int) -> tuple[int, ...]:
-    """Return the room to compute in with none, one, two … layers on the GPU.
+def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
+    """Return the buffer to compute in with none, one, two … layers on the GPU.
 
-    A matrix that stays in the machine's memory is copied to the GPU, one at a time, where a whole batch is to
-    be multiplied with it.
+    A matrix that stays in main memory is copied to the GPU, one at a time, to multiply a whole batch with it.
     """
-    output = _logits(anatomy, use, 2) + anatomy.output_matrix_bytes
-    wide = _F32 * use.batch * _WIDE_COPIES * anatomy.feed_forward
-    largest = list(accumulate((layer.largest_bytes for layer in anatomy.layers), max, initial=0))
+    output = _logits(layout, use, 2) + layout.output_matrix_bytes
+    wide = _F32 * use.batch * _WIDE_COPIES * layout.feed_forward
+    largest = list(accumulate((layer.largest_bytes for layer in layout.layers), max, initial=0))
     partial = [max(graph, output, wide + left) for left in reversed(largest)]
-    return tuple(max(size, GRAPH_AT_LEAST_BYTES) for size in [*partial, graph])
+    return tuple(max(size, MIN_GRAPH_BYTES) for size in [*partial, graph])
 
 
-def _needs(anatomy: Anatomy, costs: tuple[Cost, ...], graphs: tuple[int, ...]) -> tuple[int, ...]:
+def _needs(layout: ModelLayout, costs: tuple[Cost, ...], graphs: tuple[int, ...]) -> tuple[int, ...]:
     weights = list(accumulate((cost.weights_bytes for cost in reversed(costs)), initial=0))
     caches = list(accumulate((cost.cache_bytes for cost in reversed(costs)), initial=0))
     needs = [0]
     for layers in range(1, len(costs) + 1):
-        output_last, output_first = weights[layers], weights[layers - 1] + anatomy.output_bytes
+        output_last, output_first = weights[layers], weights[layers - 1] + layout.output_bytes
         needs.append(max(output_last, output_first) + caches[layers] + graphs[layers])
-    return (*needs, weights[-1] + anatomy.output_bytes + caches[-1] + graphs[-1])
+    return (*needs, weights[-1] + layout.output_bytes + caches[-1] + graphs[-1])

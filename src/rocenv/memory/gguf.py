@@ -1,23 +1,62 @@
-"""GGUF models: what one consists of, read from the headers of its files."""
+"""Read GGUF models: what their headers say, without their weights.
+
+A header may be cut, damaged or hostile: it is read up to `MOST_BYTES`, and nothing else of the file is. The
+model of a llamafile lies unpacked in the zip archive at the end of that program.
+
+Format: ggml-org/ggml:docs/gguf.md
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import struct
+import zipfile
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, BinaryIO, Union
 
 from rocenv.core.errors import RocenvError
-from rocenv.memory.gguf_header import DamagedHeader, UnknownVersion, read_header
-from rocenv.memory.gguf_place import opened
+from rocenv.core.foreign import MOST_BYTES, open_regular
+from rocenv.host.gpu import printable
+from rocenv.memory.tensor_types import TENSOR_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from rocenv.memory.gguf_header import Header, Tensor, Value
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_MAX_KEYS = 4096
+_MAX_TENSORS = 1 << 16
+_MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
+_MAX_ITEMS = 512  # of an array that is kept: llama.cpp loads no model with more layers
+_MAX_ALIGNMENT = 1 << 20
+_MAX_ZIP_READ = 1 << 20  # the table of a llamafile takes some kB
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_PART = re.compile(r"(?P<stem>.*)-[0-9]{5}-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
+_MAX_NAMED = 5  # missing parts
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
+_OTHER_FORMATS = (
+    (b"version https://git-lfs", "it is a Git LFS pointer; `git lfs pull` downloads the file"),
+    (b"<", "it is a web page; the address shows the file instead of sending it"),
+)
 
-_PART = re.compile(r"(?P<stem>.*)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
-_NAMED_AT_MOST = 5
+# None = an array that is not kept: strings, or more than 512 items.
+Value = Union[bool, int, float, str, "tuple[bool | int | float, ...]", None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One tensor."""
+
+    name: str
+    shape: tuple[int, ...]  # innermost dimension first, as in the file
+    kind: str  # "Q4_K"
+    n_bytes: int
+    offset: int  # in the data, which follows the header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,130 +66,335 @@ class Model:
     path: Path  # what a program is given: the first part
     metadata: Mapping[str, Value]
     tensors: tuple[Tensor, ...]
-    version: int = 3
-    big_endian: bool = False
     parts: tuple[Path, ...] = ()
     member: str = ""  # its name in a llamafile
-    missing_bytes: int = 0  # that the files are too short for their tensors
-    notes: tuple[str, ...] = field(default=())
+    missing_bytes: int = 0  # by how much the files are too short for their tensors
+    notes: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> str:
-        """`llama`, `qwen3moe` …; "" = not said."""
-        name = self.metadata.get("general.architecture")
-        return name if isinstance(name, str) else ""
+        """`llama`, `qwen3moe` …; "" if the model does not name it."""
+        return self._text("general.architecture")
 
     @property
     def name(self) -> str:
-        """What its maker calls it; "" = not said."""
-        name = self.metadata.get("general.name")
-        return name if isinstance(name, str) else ""
+        """What its maker calls it; "" if the model does not say."""
+        return self._text("general.name")
 
     @property
     def weights_bytes(self) -> int:
         """Size of all tensors."""
         return sum(tensor.n_bytes for tensor in self.tensors)
 
-    def value(self, key: str) -> Value | None:
-        """Return a value of the architecture: `attention.head_count`."""
+    def value(self, key: str) -> Value:
+        """Look up a key of the architecture: `attention.head_count`."""
         return self.metadata.get(f"{self.architecture}.{key}")
 
-    def number(self, key: str) -> int | None:
-        """Return a whole number of the architecture that is not negative, None where it is not known."""
+    def number(self, key: str) -> int:
+        """Look up a count of the architecture; 0 if there is none."""
         value = self.value(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+    def _text(self, key: str) -> str:
+        value = self.metadata.get(key)
+        return value if isinstance(value, str) else ""
 
 
 def read_model(path: Path) -> Model:
-    """Return the model that a file, a llamafile or one of several parts belongs to.
+    """Read the model in a file; a part of a model stands for all parts, and a llamafile for the model in it.
 
     Raises:
-        RocenvError: It cannot be read, is none, is damaged, or a part is missing.
+        RocenvError: The file is not a readable model, or a part is missing.
     """
-    model, header = _read(path)
-    count = header.metadata.get("split.count", 0)
+    model = _read_file(path)
+    count = model.metadata.get("split.count", 0)
     if isinstance(count, bool) or not isinstance(count, int) or count <= 1 or model.member:
         return model
-    return _whole(model, count)
+    return _join_parts(model, count)
 
 
-def _read(path: Path) -> tuple[Model, Header]:
-    with opened(path) as place:
-        try:
-            header = read_header(place.file, place.start, place.end)
-        except DamagedHeader as error:
-            raise _refusal(path, error) from error
-        inside, others = place.member, place.others
-    notes = [f"not counted: {name}, which is in it too" for name in others]
-    for kind in header.unknown_kinds:
-        notes.append(f"tensors of {kind} are new here: their sizes are taken from where the next one begins")
-    return Model(
-        path=path,
-        metadata=header.metadata,
-        tensors=header.tensors,
-        version=header.version,
-        big_endian=header.big_endian,
-        parts=(path,),
-        member=inside,
-        missing_bytes=header.missing_bytes,
-        notes=tuple(notes),
-    ), header
-
-
-def _refusal(path: Path, error: DamagedHeader) -> RocenvError:
-    if isinstance(error, UnknownVersion):
-        hint = "convert the model anew, or look for a file of this year"
-        return RocenvError(f"{path} cannot be read: {error}", hints=(hint,), code="gguf-version")
-    hint = "fetch it again, and compare its sha256 with what its maker names"
-    return RocenvError(f"{path} is damaged: {error}", hints=(hint,), code="gguf-damaged")
-
-
-def _whole(some: Model, count: int) -> Model:
-    """Return the model whose part is given, with the tensors of all parts."""
-    paths = _paths(some.path, count)
+def _join_parts(part: Model, count: int) -> Model:
+    paths = _part_paths(part.path, count)
     if missing := [path.name for path in paths if not path.exists()]:
-        named = ", ".join(missing[:_NAMED_AT_MOST]) + (" …" if len(missing) > _NAMED_AT_MOST else "")
+        named = ", ".join(missing[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
         raise RocenvError(
-            f"{some.path} is one of {count} parts of a model, and {len(missing)} are missing: {named}",
-            hints=(f"put all {count} files into {some.path.parent}",),
+            f"{part.path} is one of {count} parts of a model, and {len(missing)} are missing: {named}",
+            hints=(f"put all {count} files into {part.path.parent}",),
             code="gguf-part-missing",
         )
-    models = [_read(path)[0] for path in paths]
-    for place, model in enumerate(models):
-        if model.metadata.get("split.no") != place:
+    models = [_read_file(path) for path in paths]
+    for number, model in enumerate(models):
+        if model.metadata.get("split.no") != number:
             raise RocenvError(
-                f"{model.path} says that it is not part {place + 1}: its name is that of another part",
-                hints=("give every part the name that it came with",),
+                f"{model.path} is not part {number + 1} of the model, although its name says so",
+                hints=("rename the parts back to the names that they were downloaded with",),
                 code="gguf-damaged",
             )
     tensors = tuple(tensor for model in models for tensor in model.tensors)
     if len({tensor.name for tensor in tensors}) < len(tensors):
         raise RocenvError(
-            f"the parts beside {paths[0]} do not belong together: two of them have the same tensor",
-            hints=("fetch all parts again, of one model",),
+            f"the parts beside {paths[0]} belong to different models: two of them contain the same tensor",
+            hints=("download all parts of one model again",),
             code="gguf-damaged",
         )
-    return Model(
-        path=paths[0],
-        metadata=models[0].metadata,
+    return replace(
+        models[0],
         tensors=tensors,
-        version=models[0].version,
-        big_endian=models[0].big_endian,
         parts=tuple(paths),
         missing_bytes=sum(model.missing_bytes for model in models),
         notes=tuple(dict.fromkeys(note for model in models for note in model.notes)),
     )
 
 
-def _paths(path: Path, count: int) -> list[Path]:
+def _part_paths(path: Path, count: int) -> list[Path]:
     named = _PART.fullmatch(path.name)
     if named is None or int(named["count"]) != count:
-        wanted = f"-00001-of-{count:05d}.gguf"
         raise RocenvError(
-            f"{path} is one of {count} parts of a model, which cannot be told from its name",
-            hints=(f"give every part the name that it came with: it ends in {wanted} and so on",),
+            f"{path} is one of {count} parts of a model, and its name does not say which one",
+            hints=(f"rename the parts so that their names end in -00001-of-{count:05d}.gguf and so on",),
             code="gguf-part-missing",
         )
-    return [
-        path.with_name(f"{named['stem']}-{place:05d}-of-{count:05d}.gguf") for place in range(1, count + 1)
-    ]
+    return [path.with_name(f"{named['stem']}-{part:05d}-of-{count:05d}.gguf") for part in range(1, count + 1)]
+
+
+# ---------------------------------------------------------------- one file
+
+
+def _read_file(path: Path) -> Model:
+    try:
+        with open_regular(path) as file:
+            return _read_open(file, path)
+    except FileNotFoundError as error:
+        raise RocenvError(
+            f"{path} does not exist",
+            hints=("name a model: `rocenv mem model FILE.gguf`",),
+            code="gguf-missing",
+        ) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = getattr(error, "strerror", None) or error
+        raise RocenvError(f"cannot read {path}: {why}", code="gguf-unreadable") from error
+
+
+def _read_open(file: BinaryIO, path: Path) -> Model:
+    head = file.read(64)
+    start, end, member = 0, os.fstat(file.fileno()).st_size, ""
+    notes: list[str] = []
+    if head.startswith(_PROGRAMS):
+        start, end, members = _find_in_llamafile(file, path)
+        member = members[0]
+        notes = [f"does not count {printable(name)}, which is in the file too" for name in members[1:]]
+    elif not head.startswith(_MAGIC):
+        raise _not_a_model(path, _describe(head))
+    file.seek(start)
+    try:
+        cursor = _Cursor(file.read(min(MOST_BYTES, end - start)), is_whole=end - start <= MOST_BYTES)
+        metadata, tensors, data_start = _parse(cursor)
+    except _Damaged as error:
+        raise RocenvError(
+            f"{path} is damaged: {error}",
+            hints=("download it again, and compare its sha256 with the one that its maker publishes",),
+            code="gguf-damaged",
+        ) from error
+    except _UnknownVersion as error:
+        hint = "download a newer file of the model, or update rocenv"
+        raise RocenvError(f"cannot read {path}: {error}", hints=(hint,), code="gguf-version") from error
+    unknown = sorted({tensor.kind for tensor in tensors if tensor.n_bytes < 0})
+    notes += [f"rocenv does not know tensor {kind}; it took the sizes from the offsets" for kind in unknown]
+    sized = _with_sizes(tensors, max(0, end - start - data_start))
+    needed = max((tensor.offset + tensor.n_bytes for tensor in sized), default=0)
+    return Model(
+        path=path,
+        metadata=metadata,
+        tensors=sized,
+        parts=(path,),
+        member=member,
+        missing_bytes=max(0, start + data_start + needed - end) if sized else 0,
+        notes=tuple(notes),
+    )
+
+
+def _describe(head: bytes) -> str:
+    for magic, what in _OTHER_FORMATS:
+        if head.lstrip().startswith(magic):
+            return what
+    if head[8:9] == b"{":
+        return "it is a safetensors file; convert it first"
+    return "it does not begin with GGUF" if head else "it is empty"
+
+
+def _not_a_model(path: Path, why: str) -> RocenvError:
+    hint = "name a model: `rocenv mem model FILE.gguf`"
+    return RocenvError(f"{path} is not a GGUF model: {why}", hints=(hint,), code="gguf-not")
+
+
+class _SmallReads:
+    """A file for `zipfile`, which would read the whole table of an archive, however large it claims to be."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.seek, self.tell, self._read = file.seek, file.tell, file.read
+
+    def read(self, size: int = -1) -> bytes:
+        """Read like the file; raise BadZipFile for more than 1 MiB."""
+        if size > _MAX_ZIP_READ:
+            raise zipfile.BadZipFile("its table is too large")
+        return self._read(size)
+
+
+def _find_in_llamafile(file: BinaryIO, path: Path) -> tuple[int, int, list[str]]:
+    """Find the largest model in a llamafile: where it begins and ends, and the names of all models."""
+    try:
+        with zipfile.ZipFile(_SmallReads(file)) as archive:
+            entries = [each for each in archive.infolist() if each.filename.lower().endswith(".gguf")]
+        if not entries:
+            raise _not_a_model(path, "it is a program or an archive without a model in it")
+        entries.sort(key=lambda each: -each.file_size)
+        model: zipfile.ZipInfo = entries[0]
+        if model.compress_type != zipfile.ZIP_STORED or model.flag_bits & 1:
+            why = f"the model in it, {printable(model.filename)}, is compressed; extract it with `unzip`"
+            raise _not_a_model(path, why)
+        file.seek(model.header_offset)
+        magic, name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+        if magic != b"PK\x03\x04":
+            raise zipfile.BadZipFile("its table is wrong")
+    except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
+        raise _not_a_model(path, f"it is a program without a readable archive in it ({error})") from error
+    start = model.header_offset + _LOCAL_HEADER.size + name + extra
+    end = min(start + model.file_size, os.fstat(file.fileno()).st_size)
+    return start, max(start, end), [each.filename for each in entries]
+
+
+# ---------------------------------------------------------------- the header
+
+
+class _Damaged(Exception):
+    """The bytes are not a GGUF header; the message says why."""
+
+
+class _UnknownVersion(Exception):
+    """They are one of a version that rocenv cannot read."""
+
+
+class _Cursor:
+    """A position in the bytes of a header."""
+
+    def __init__(self, data: bytes, *, is_whole: bool) -> None:
+        self.data = data
+        self.at = 0
+        self._limit = "the file ends" if is_whole else "the header is longer than any"
+
+    def advance(self, count: int) -> int:
+        """Step over bytes, and return where they begin."""
+        begin = self.at
+        if begin + count > len(self.data):
+            raise _Damaged(f"{self._limit} at byte {len(self.data):,}, inside the header")
+        self.at += count
+        return begin
+
+    def number(self, code: str) -> int:
+        """Read a whole number, by its code in `struct`."""
+        (value,) = self.numbers(code, 1)
+        return int(value)
+
+    def numbers(self, code: str, count: int) -> tuple[bool | int | float, ...]:
+        """Read numbers."""
+        layout = f"<{count}{code}"
+        return struct.unpack_from(layout, self.data, self.advance(struct.calcsize(layout)))
+
+    def text(self) -> str:
+        """Read a string."""
+        length = self.number("Q")
+        begin = self.advance(length)
+        return self.data[begin : begin + length].decode("utf-8", "replace")
+
+    def skip_texts(self, count: int) -> None:
+        """Step over strings: a vocabulary has up to 260,000, so this loop calls nothing else."""
+        unpack, data, at, last = struct.Struct("<Q").unpack_from, self.data, self.at, len(self.data) - 8
+        for _ in range(count):
+            if at > last:
+                break
+            at += 8 + unpack(data, at)[0]
+        else:
+            self.advance(at - self.at)
+            return
+        self.advance(len(data))  # raises
+
+    def count(self, most: int, least_bytes: int, what: str) -> int:
+        """Read a count, and check that there can be so many."""
+        count = self.number("Q")
+        if count > most or count * least_bytes > len(self.data):
+            raise _Damaged(f"it claims to have {count:,} {what}")
+        return count
+
+
+def _parse(cursor: _Cursor) -> tuple[dict[str, Value], list[Tensor], int]:
+    """Parse the header: metadata, tensors (-1 bytes if their type is unknown), and where the data begins."""
+    if not cursor.data.startswith(_MAGIC):
+        raise _Damaged("it does not begin with GGUF")
+    cursor.advance(len(_MAGIC))
+    version = cursor.number("I")
+    if version not in _VERSIONS:
+        raise _UnknownVersion(f"it is GGUF version {version}, and rocenv reads versions 2 and 3")
+    tensor_count = cursor.count(_MAX_TENSORS, 24, "tensors")
+    metadata: dict[str, Value] = {}
+    for _ in range(cursor.count(_MAX_KEYS, 12, "keys")):
+        key = cursor.text()
+        if key in metadata:
+            raise _Damaged("a key occurs twice")
+        metadata[key] = _parse_value(cursor)
+    tensors = [_parse_tensor(cursor) for _ in range(tensor_count)]
+    if len({tensor.name for tensor in tensors}) < len(tensors):
+        raise _Damaged("two tensors have the same name")
+    alignment = metadata.get("general.alignment", 32)
+    if isinstance(alignment, bool) or not isinstance(alignment, int) or not 0 < alignment <= _MAX_ALIGNMENT:
+        raise _Damaged("its alignment is not a size")
+    return metadata, tensors, -(-cursor.at // alignment) * alignment
+
+
+def _parse_value(cursor: _Cursor) -> Value:
+    kind = cursor.number("I")
+    if kind in _NUMBERS:
+        return cursor.numbers(_NUMBERS[kind], 1)[0]
+    if kind == _STRING:
+        return cursor.text()
+    if kind != _ARRAY:
+        raise _Damaged(f"a value has the unknown type {kind}")
+    kind = cursor.number("I")
+    if kind == _STRING:
+        cursor.skip_texts(cursor.count(1 << 62, 8, "strings in an array"))
+        return None
+    if kind not in _NUMBERS:
+        raise _Damaged(f"an array has items of the unknown type {kind}")
+    size = struct.calcsize(_NUMBERS[kind])
+    count = cursor.count(1 << 62, size, "items in an array")
+    if count > _MAX_ITEMS:
+        cursor.advance(count * size)
+        return None
+    return cursor.numbers(_NUMBERS[kind], count)
+
+
+def _parse_tensor(cursor: _Cursor) -> Tensor:
+    name = cursor.text()
+    dimensions = cursor.number("I")
+    if dimensions > _MAX_DIMENSIONS:
+        raise _Damaged(f"a tensor has {dimensions:,} dimensions")
+    shape = tuple(int(size) for size in cursor.numbers("Q", dimensions))
+    kind, offset = cursor.number("I"), cursor.number("Q")
+    elements = math.prod(shape)
+    if max(elements, offset) >= 1 << 63:
+        raise _Damaged("a tensor is larger than any file")
+    if kind not in TENSOR_TYPES:
+        return Tensor(name=name, shape=shape, kind=f"type {kind}", n_bytes=-1, offset=offset)
+    label, block, block_bytes = TENSOR_TYPES[kind]
+    if (shape[0] if shape else 1) % block:
+        raise _Damaged(f"the rows of a tensor are not whole blocks of {label}")
+    return Tensor(name=name, shape=shape, kind=label, n_bytes=elements // block * block_bytes, offset=offset)
+
+
+def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
+    """Give a tensor of an unknown type the size up to the next tensor: new types appear every year."""
+    starts = sorted({tensor.offset for tensor in tensors})
+    ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
+    return tuple(
+        replace(tensor, n_bytes=ends[tensor.offset] - tensor.offset) if tensor.n_bytes < 0 else tensor
+        for tensor in tensors
+    )

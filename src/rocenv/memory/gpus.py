@@ -1,7 +1,8 @@
-"""How much memory each GPU has, what of it is free, and who has the rest; no vendor library is loaded for it.
+"""How much memory each GPU has, how much of it is free, and who holds the rest.
 
-On Linux the kernel's own counters are believed first: they see the desktop and games, which HIP's figure
-leaves out. On Windows it is the budget that the system gives a program. What is not known stays None.
+On Linux the kernel's counters come first: they include the desktop and games, which HIP leaves out. On
+Windows it is the budget that the system gives a program. Where both the system and HIP say something, the
+smaller figure counts. No vendor library is loaded into this process.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.memory.amounts import MIB, added, amount
-from rocenv.memory.pools import MachineMemory, Pool, Pools, machine_memory, pools_of
+from rocenv.memory.amounts import MIB, add, amount
+from rocenv.memory.sysfs import MachineMemory, Pool, machine_memory, read_pools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from rocenv.host import Gpu, Host
     from rocenv.memory.holders import Holder
 
-_ALIKE = 64 * MIB  # two figures of the same thing that differ by less need no explanation
+_ALIKE = 64 * MIB  # two figures that differ by less need no explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HipFigure:
-    """What HIP answers for a device: `hipMemGetInfo`."""
+    """What `hipMemGetInfo` answers for a GPU."""
 
     free_bytes: int
     total_bytes: int
@@ -31,7 +32,7 @@ class HipFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """The memory of one GPU, as programs can fill it; None = not known."""
+    """The memory of one GPU that programs can fill; None = unknown."""
 
     gpu: Gpu
     total_bytes: int | None = None
@@ -39,10 +40,10 @@ class GpuMemory:
     free_bytes: int | None = None
     vram_total_bytes: int | None = None
     vram_used_bytes: int | None = None
-    shared_total_bytes: int | None = None  # of the machine's memory, what the GPU may use
+    shared_total_bytes: int | None = None  # main memory that the GPU may use
     shared_used_bytes: int | None = None
-    shared_counts: bool = False  # `total_bytes` has it in it, as for APUs that compute in it
-    budget_bytes: int | None = None  # what Windows lets one program have before it moves things out
+    shared_counts: bool = False  # `total_bytes` includes it, as for APUs that compute in main memory
+    budget_bytes: int | None = None  # what Windows lets one program have before it moves memory out
     hip: HipFigure | None = None
     holders: tuple[Holder, ...] = ()  # those with most first
     source: str = ""  # of the figures; "" = there are none
@@ -50,93 +51,98 @@ class GpuMemory:
 
     @property
     def unexplained_bytes(self) -> int | None:
-        """What is used and none of the holders is known to have."""
+        """Memory in use that belongs to none of the holders."""
         if self.used_bytes is None:
             return None
         return max(0, self.used_bytes - sum(self.held_by(each) for each in self.holders))
 
     def held_by(self, holder: Holder) -> int:
-        """Return what a holder has of `total_bytes`."""
+        """Return how much of `total_bytes` a holder has."""
         return holder.vram_bytes + (holder.shared_bytes if self.shared_counts else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One look at the memory of all GPUs."""
+class Usage:
+    """The memory of all GPUs at one moment."""
 
     gpus: tuple[GpuMemory, ...] = ()
-    unseen: int | None = 0  # processes that could not be looked at; None = it is not known how many
+    hidden: int | None = 0  # processes that rocenv may not look at; None = unknown how many
     notes: tuple[str, ...] = ()
 
 
 def memory_of(
     host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True
 ) -> tuple[GpuMemory, ...]:
-    """Return the memory of each GPU of a machine, in its order.
+    """Read the memory of each GPU, in the order of the host.
 
     Args:
         host: The machine.
-        hip: What HIP said, by index of the GPU.
-        with_holders: Look who has it, which means all processes.
+        hip: What HIP says, by index of the GPU.
+        with_holders: Look for the processes that hold it; this visits every process.
     """
-    return look(host, hip, with_holders=with_holders).gpus
+    return read_usage(host, hip, with_holders=with_holders).gpus
 
 
-def look(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True) -> Look:
-    """Return the memory of each GPU, and what is to be said about all of them; arguments as `memory_of`."""
+def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True) -> Usage:
+    """Read the memory of each GPU, with notes about all of them; arguments as for `memory_of`."""
     if host.named:
-        why = "ROCENV_TARGET stands in for the GPUs here, so their memory was not looked at"
-        return Look(gpus=tuple(GpuMemory(gpu=gpu) for gpu in host.gpus), notes=(why,) if host.gpus else ())
+        note = "ROCENV_TARGET replaces the GPUs of this machine, so rocenv does not look at their memory"
+        return Usage(gpus=tuple(GpuMemory(gpu=gpu) for gpu in host.gpus), notes=(note,) if host.gpus else ())
     if host.platform == "windows":
-        from rocenv.memory.windows_budget import windows_look
+        from rocenv.memory.windows_budget import windows_usage
 
-        found = windows_look(host, with_holders=with_holders)
+        usage = windows_usage(host, with_holders=with_holders)
     else:
-        found = _linux_look(host, with_holders=with_holders)
+        usage = _linux_usage(host, with_holders=with_holders)
     figures = hip or {}
-    gpus = (_with_hip(each, figures.get(each.gpu.index)) for each in found.gpus)
-    return replace(found, gpus=tuple(map(_sorted, gpus)))
+    return replace(
+        usage, gpus=tuple(_sort_holders(_with_hip(each, figures.get(each.gpu.index))) for each in usage.gpus)
+    )
 
 
-def _sorted(found: GpuMemory) -> GpuMemory:
-    holders = sorted(found.holders, key=lambda each: (-found.held_by(each), -each.shared_bytes, each.pid))
-    return replace(found, holders=tuple(holders))
+def _sort_holders(memory: GpuMemory) -> GpuMemory:
+    holders = sorted(memory.holders, key=lambda each: (-memory.held_by(each), -each.shared_bytes, each.pid))
+    return replace(memory, holders=tuple(holders))
 
 
-def _linux_look(host: Host, *, with_holders: bool) -> Look:
-    from rocenv.memory.holders import NOBODY, seen_holders
+def _linux_usage(host: Host, *, with_holders: bool) -> Usage:
+    from rocenv.memory.holders import NOBODY, find_holders
 
-    memory = machine_memory()
-    places = [gpu.address for gpu in host.gpus]
-    partitioned = {place for place in places if place and places.count(place) > 1}
-    seen = seen_holders(host.gpus, partitioned) if with_holders and host.gpus else NOBODY
-    found = []
-    for gpu in host.gpus:
-        of_gpu = _of_part(gpu) if gpu.address in partitioned else _of_whole(gpu, memory)
-        found.append(replace(of_gpu, holders=seen.of(gpu)))
-    return Look(gpus=tuple(found), unseen=seen.unseen, notes=seen.notes)
+    machine = machine_memory()
+    addresses = [gpu.address for gpu in host.gpus]
+    partitioned = {address for address in addresses if address and addresses.count(address) > 1}
+    holders = find_holders(host.gpus, partitioned) if with_holders and host.gpus else NOBODY
+    gpus = tuple(
+        replace(
+            _of_partition(gpu) if gpu.address in partitioned else _of_gpu(gpu, machine),
+            holders=holders.by_gpu.get(gpu.index, ()),
+        )
+        for gpu in host.gpus
+    )
+    return Usage(gpus=gpus, hidden=holders.hidden, notes=holders.notes)
 
 
-def _of_part(gpu: Gpu) -> GpuMemory:
-    """Return the memory of a partition: the kernel counts the use of the board, not of each."""
-    used = pools_of(gpu).vram.used
-    why = f"the kernel counts memory for the whole board ({amount(used)} in use), and not for each partition"
+def _of_partition(gpu: Gpu) -> GpuMemory:
+    used = read_pools(gpu)[0].used
+    note = f"the kernel counts memory of the whole board ({amount(used)} in use), not of each partition"
     return GpuMemory(
         gpu=gpu,
         total_bytes=gpu.vram_bytes,
         vram_total_bytes=gpu.vram_bytes,
         source="KFD" if gpu.vram_bytes else "",
-        notes=(why,),
+        notes=(note,),
     )
 
 
-def _of_whole(gpu: Gpu, memory: MachineMemory) -> GpuMemory:
-    pools = pools_of(gpu)
-    counted = pools.vram.total is not None
-    vram = pools.vram if counted else Pool(total=gpu.vram_bytes)
-    gtt = Pool(total=_capped(pools.gtt.total, memory.total), used=pools.gtt.used)
-    computes_in_gtt = bool(gpu.integrated) and (gtt.total or 0) > (vram.total or 0)
-    found = GpuMemory(
+def _of_gpu(gpu: Gpu, machine: MachineMemory) -> GpuMemory:
+    vram, gtt = read_pools(gpu)
+    notes = list(_pool_notes(gpu, vram, gtt, machine))
+    source = "sysfs"
+    if vram.total is None:
+        vram, source = Pool(total=gpu.vram_bytes), gpu.source.partition(",")[0] if gpu.vram_bytes else ""
+    if gtt.total is not None and machine.total is not None:
+        gtt = replace(gtt, total=min(gtt.total, machine.total))
+    memory = GpuMemory(
         gpu=gpu,
         total_bytes=vram.total,
         used_bytes=vram.used,
@@ -145,100 +151,83 @@ def _of_whole(gpu: Gpu, memory: MachineMemory) -> GpuMemory:
         vram_used_bytes=vram.used,
         shared_total_bytes=gtt.total,
         shared_used_bytes=gtt.used,
-        shared_counts=computes_in_gtt,
-        source="sysfs" if counted else gpu.source.partition(",")[0] if vram.total else "",
-        notes=_remarks(gpu, pools, memory),
+        source=source,
+        notes=tuple(notes),
     )
-    return _with_shared(found, vram, gtt, memory) if computes_in_gtt else found
-
-
-def _with_shared(found: GpuMemory, vram: Pool, gtt: Pool, memory: MachineMemory) -> GpuMemory:
-    """Return the memory of an APU whose larger pool is the machine's: both count.
-
-    Source: ROCm/rocm-systems PR 5596 and 6350: VRAM + GTT where GTT is larger, else VRAM alone
-    """
-    left = gtt.free
-    notes = found.notes
-    if left is not None and memory.available is not None and memory.available < left:
-        notes += (
-            f"only {amount(memory.available)} of the machine's memory is available, less than it may use",
-        )
-        left = memory.available
-    return replace(
-        found,
-        total_bytes=added(vram.total, gtt.total),
-        used_bytes=added(vram.used, gtt.used),
-        free_bytes=added(vram.free, left),
-        notes=notes,
-    )
-
-
-def _remarks(gpu: Gpu, pools: Pools, memory: MachineMemory) -> tuple[str, ...]:
-    notes = []
-    if pools.vram.senseless or pools.gtt.senseless:
-        notes.append("what the kernel says of its memory makes no sense, and is left out of account")
-    elif pools.vram.used is None:
-        notes.append("the kernel does not say how much of its memory is in use, or it cannot be read here")
-    if gpu.integrated and pools.gtt.total and memory.total and pools.gtt.total > memory.total:
+    # An APU computes in both pools if GTT is the larger one. Source: ROCm/rocm-systems PR 5596 and 6350
+    if not gpu.integrated or (gtt.total or 0) <= (vram.total or 0):
+        return memory
+    shared_free = gtt.free
+    if shared_free is not None and machine.available is not None and machine.available < shared_free:
         notes.append(
-            f"the GPU may use {amount(pools.gtt.total)} by the kernel's word, but the machine has only"
-            f" {amount(memory.total)}"
+            f"only {amount(machine.available)} of main memory is available, less than the GPU may use"
         )
-    return tuple(notes)
-
-
-def _with_hip(found: GpuMemory, hip: HipFigure | None) -> GpuMemory:
-    """Return the memory with HIP's figure taken into account: the smaller of both is what can be had."""
-    if hip is None:
-        return found
-    found = replace(found, hip=hip)
-    if hip.free_bytes > hip.total_bytes:
-        why = (
-            f"HIP says that {amount(hip.free_bytes)} of {amount(hip.total_bytes)} is free, which makes no"
-            " sense; it is left out of account"
-        )
-        return replace(found, notes=(*found.notes, why))
-    if found.free_bytes is None:
-        why = (
-            "the free memory is HIP's figure, which counts what compute programs take and no desktop or game"
-        )
-        total = found.total_bytes if found.total_bytes is not None else hip.total_bytes
-        return replace(
-            found,
-            free_bytes=hip.free_bytes,
-            total_bytes=total,
-            source=f"{found.source} and HIP" if found.source else "HIP",
-            notes=(*found.notes, why),
-        )
-    free = min(hip.free_bytes, found.free_bytes)
-    why = _difference(hip.free_bytes, found)
+        shared_free = machine.available
     return replace(
-        found,
-        free_bytes=free,
-        source=f"{found.source} and HIP",
-        notes=(*found.notes, *([why] if why else [])),
+        memory,
+        total_bytes=add(vram.total, gtt.total),
+        used_bytes=add(vram.used, gtt.used),
+        free_bytes=add(vram.free, shared_free),
+        shared_counts=True,
+        notes=tuple(notes),
     )
 
 
-def _difference(hip_free: int, found: GpuMemory) -> str:
-    assert found.free_bytes is not None
-    apart = hip_free - found.free_bytes
-    if abs(apart) < _ALIKE:
+def _pool_notes(gpu: Gpu, vram: Pool, gtt: Pool, machine: MachineMemory) -> list[str]:
+    notes = []
+    if vram.is_inconsistent or gtt.is_inconsistent:
+        notes.append("ignoring the kernel's memory counters because they are inconsistent")
+    elif vram.used is None:
+        notes.append("the kernel does not say how much memory is in use, or you may not read it")
+    if gpu.integrated and gtt.total and machine.total and gtt.total > machine.total:
+        notes.append(
+            f"the kernel lets the GPU use {amount(gtt.total)}, but the machine has only"
+            f" {amount(machine.total)}"
+        )
+    return notes
+
+
+def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
+    """Add HIP's figure: the smaller of both is what a program can have."""
+    if hip is None:
+        return memory
+    memory = replace(memory, hip=hip)
+    if hip.free_bytes > hip.total_bytes:
+        note = (
+            f"ignoring HIP's figures because they are inconsistent: {amount(hip.free_bytes)} free of"
+            f" {amount(hip.total_bytes)}"
+        )
+        return replace(memory, notes=(*memory.notes, note))
+    source = f"{memory.source} and HIP" if memory.source else "HIP"
+    if memory.free_bytes is None:
+        note = (
+            "free memory is HIP's figure, which includes compute programs but neither the desktop nor games"
+        )
+        total = memory.total_bytes if memory.total_bytes is not None else hip.total_bytes
+        return replace(
+            memory, free_bytes=hip.free_bytes, total_bytes=total, source=source, notes=(*memory.notes, note)
+        )
+    note = _explain_difference(hip.free_bytes - memory.free_bytes, memory)
+    return replace(
+        memory,
+        free_bytes=min(hip.free_bytes, memory.free_bytes),
+        source=source,
+        notes=(*memory.notes, note) if note else memory.notes,
+    )
+
+
+def _explain_difference(surplus: int, memory: GpuMemory) -> str:
+    """Explain why HIP's free memory differs from the system's; "" if it hardly does."""
+    if abs(surplus) < _ALIKE:
         return ""
-    if apart < 0:
+    if surplus < 0:
         return (
-            f"HIP gives {amount(-apart)} less than is free: what its runtime keeps for itself, or a pool that"
-            " this release does not use"
+            f"HIP offers {amount(-surplus)} less than is free: its runtime reserves some, or this release"
+            " does not use all of the memory"
         )
-    if found.budget_bytes is not None:
+    if memory.budget_bytes is not None:
         return (
-            f"HIP would give {amount(apart)} more than is free: Windows moves out what others have there,"
-            " which makes everything slow"
+            f"HIP offers {amount(surplus)} more than is free: Windows would move out memory of other"
+            " programs, which makes everything slow"
         )
-    return (
-        f"HIP would give {amount(apart)} more than is free: it does not see what the desktop and games have"
-    )
-
-
-def _capped(size: int | None, most: int | None) -> int | None:
-    return size if size is None or most is None else min(size, most)
+    return f"HIP offers {amount(surplus)} more than is free: it does not count the desktop and games"

@@ -1,36 +1,39 @@
-"""Who holds memory of the GPUs of a Linux machine: the kernel's counters for each process.
+"""Which processes hold memory of the GPUs of a Linux machine.
 
-Graphics and most computing is in the texts of open devices (fdinfo); what only KFD counted is in its list. A
-process is in both with the same memory, so the larger of the two counts.
+The kernel writes into `/proc/PID/fdinfo` what each open GPU device has allocated. KFD lists compute memory
+per process too. A process can be in both with the same memory, so the larger figure counts.
+
+Source: torvalds/linux:Documentation/gpu/drm-usage-stats.rst; before Linux 5.19
+drivers/gpu/drm/amd/amdgpu/amdgpu_fdinfo.c
 """
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rocenv.memory.amounts import MOST
-from rocenv.memory.clients import client_of
-from rocenv.memory.processes import (
-    command_of,
-    folder_of,
-    in_container,
-    is_kernel_thread,
-    name_of,
-    open_devices,
-    others_hidden,
-    process_ids,
-)
-from rocenv.system.machine import list_folder, read_attribute
+from rocenv.host.gpu import printable
+from rocenv.memory.amounts import MAX_BYTES
+from rocenv.system.machine import list_folder, machine_path, read_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from rocenv.host import Gpu
 
-_KFD_PROCESSES = "/sys/class/kfd/kfd/proc"
-_NODES = "/sys/class/kfd/kfd/topology/nodes"
+_KFD = "/sys/class/kfd/kfd"
+_DEVICES = ("/dev/dri/", "/dev/kfd")
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of torvalds/linux:include/linux/sched.h
+_FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of torvalds/linux:include/linux/proc_ns.h
+_LINE = re.compile(
+    r"^([a-z][a-z -]{1,40}):[ \t]*([0-9a-fA-F:.]{1,20})(?: (KiB|MiB|kB))?[ \t]*$", re.MULTILINE
+)
+_UNITS = {"": 1, "KiB": 1 << 10, "kB": 1 << 10, "MiB": 1 << 20}
+# The best key first: what is resident, older names of the same, what was ever asked for.
+_VRAM = ("drm-resident-vram", "drm-memory-vram", "vram mem", "drm-total-vram")
+_GTT = ("drm-resident-gtt", "drm-memory-gtt", "gtt mem", "drm-total-gtt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,114 +41,175 @@ class Holder:
     """A process that holds memory of a GPU."""
 
     pid: int
-    name: str  # "" = not known
+    name: str  # "" = unknown
     vram_bytes: int = 0
-    shared_bytes: int = 0  # of the machine's memory
-    command: tuple[str, ...] = ()  # as it was started
-    folder: str = ""  # that it works in
+    shared_bytes: int = 0  # of main memory
+    command: tuple[str, ...] = ()  # paths in it may be relative to `folder`
+    folder: str = ""  # its working folder; "" = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """Who holds memory, as far as it could be seen."""
+class Holders:
+    """The holders of all GPUs, as far as this user may see them."""
 
-    held: Mapping[int, tuple[Holder, ...]] = field(default_factory=dict)  # by index of the GPU
-    unseen: int | None = 0  # processes that could not be looked at; None = how many is not known
+    by_gpu: Mapping[int, tuple[Holder, ...]] = field(default_factory=dict)  # by index of the GPU
+    hidden: int | None = 0  # processes that this user may not look at; None = unknown how many
     notes: tuple[str, ...] = ()
 
-    def of(self, gpu: Gpu) -> tuple[Holder, ...]:
-        """Return the holders of a GPU's memory, those with most first."""
-        return self.held.get(gpu.index, ())
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """One open device of a process, and what was allocated through it."""
+
+    address: str  # of the GPU: "0000:03:00.0"
+    ident: str  # copies in other processes have the same; "" = none
+    vram_bytes: int
+    gtt_bytes: int
 
 
-NOBODY = Seen()
+NOBODY = Holders()
 _Held = dict[tuple[int, int], list[int]]  # (index of the GPU, pid) -> bytes of VRAM and of GTT
 
 
-def seen_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Seen:
-    """Return who holds memory of these GPUs.
+def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders:
+    """Find the processes that hold memory of these GPUs.
 
     Args:
-        gpus: All of a machine.
-        partitioned: Addresses that several of them are at: there only KFD tells them apart.
+        gpus: All GPUs of a machine.
+        partitioned: Addresses of boards with several partitions, which only KFD tells apart.
     """
     pids = process_ids()
-    places = {gpu.address: gpu.index for gpu in gpus if gpu.address and gpu.address not in partitioned}
-    held, refused = _by_devices(pids, places)
-    contained = in_container()
-    if not contained:
-        for key, size in _by_kfd(gpus).items():
+    namespace = _read_link("/proc/self/ns/pid")
+    in_container = namespace not in ("", _FIRST_NAMESPACE)
+    indices = {gpu.address: gpu.index for gpu in gpus if gpu.address and gpu.address not in partitioned}
+    held, hidden = _read_fdinfo(pids, indices)
+    if not in_container:  # KFD lists processes by their number on the host
+        for key, size in _read_kfd(gpus).items():
             sizes = held.setdefault(key, [0, 0])
             sizes[0] = max(sizes[0], size)
-    notes: tuple[str, ...] = ()
-    unseen: int | None = refused
-    if not pids or contained or others_hidden(pids):
-        unseen, notes = None, (_why_unseen(pids, contained=contained),)
-    return Seen(held=_listed(held, gpus), unseen=unseen, notes=notes)
-
-
-def _why_unseen(pids: list[int], *, contained: bool) -> str:
+    note = ""
     if not pids:
-        return "there is no list of processes here, so who holds the memory is not known"
-    if contained:
-        return "this is a container: what programs outside it hold is not told apart"
-    return "this machine hides the processes of other users, so what those hold is not told apart"
+        note = "there is no list of processes here, so rocenv does not know who holds the memory"
+    elif in_container:
+        note = "this is a container: rocenv cannot see which programs outside it hold memory"
+    elif 1 not in pids:  # `hidepid` of proc(5)
+        note = "this machine hides processes of other users, so rocenv cannot see which of them hold memory"
+    return Holders(by_gpu=_describe_all(held), hidden=None if note else hidden, notes=(note,) if note else ())
 
 
-def _by_devices(pids: list[int], places: Mapping[str, int]) -> tuple[_Held, int]:
+def process_ids() -> list[int]:
+    """List the processes of the machine."""
+    return sorted(int(name) for name in list_folder("/proc") if re.fullmatch("[0-9]{1,10}", name))
+
+
+def parse_fdinfo(text: str) -> Client | None:
+    """Parse the fdinfo of an open device; None if it is not that of a GPU."""
+    found = {name: (value, unit) for name, value, unit in _LINE.findall(text)}
+    address = found.get("drm-pdev", found.get("pdev", ("", "")))[0].lower()
+    if not re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", address):
+        return None
+    ident = found.get("drm-client-id", found.get("pasid", ("", "")))[0]
+    return Client(
+        address=address,
+        ident="" if ident == "0" else ident,  # old kernels give all graphics clients the number 0
+        vram_bytes=_first_size(found, _VRAM),
+        gtt_bytes=_first_size(found, _GTT),
+    )
+
+
+def _first_size(found: dict[str, tuple[str, str]], names: tuple[str, ...]) -> int:
+    for name in names:
+        value, unit = found.get(name, ("", ""))
+        if value.isdecimal() and int(value) * _UNITS[unit] <= MAX_BYTES:
+            return int(value) * _UNITS[unit]
+    return 0
+
+
+def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, int]:
+    """Sum up the open devices of each process, and count the processes that this user may not look at."""
     held: _Held = {}
-    told: set[tuple[str, str]] = set()
-    refused = 0
+    counted: set[tuple[str, str]] = set()
+    hidden = 0
     for pid in pids:
         try:
-            for path in open_devices(pid):
-                client = client_of(read_attribute(path)[0])
-                if client is None or client.address not in places:
+            for path in _open_devices(pid):
+                client = parse_fdinfo(read_attribute(path)[0])
+                if client is None or client.address not in indices:
                     continue
                 key = (client.address, client.ident or path)
-                if key in told:  # inherited or passed on: the same memory
+                if key in counted:  # inherited or passed on: the same memory
                     continue
-                told.add(key)
-                sizes = held.setdefault((places[client.address], pid), [0, 0])
+                counted.add(key)
+                sizes = held.setdefault((indices[client.address], pid), [0, 0])
                 sizes[0] += client.vram_bytes
                 sizes[1] += client.gtt_bytes
         except PermissionError:
-            refused += not is_kernel_thread(pid)
-        except OSError:  # it ended while it was looked at
+            hidden += not _is_kernel_thread_or_gone(pid)
+        except OSError:  # it ended meanwhile
             continue
-    return held, refused
+    return held, hidden
 
 
-def _by_kfd(gpus: Collection[Gpu]) -> dict[tuple[int, int], int]:
-    """Return the bytes of VRAM by GPU and process that the compute driver counted, whoever asks."""
-    numbers = {}
+def _open_devices(pid: int) -> Iterator[str]:
+    """Yield the fdinfo of the GPU devices that a process has open; raise OSError like `os.listdir`."""
+    folder = f"/proc/{pid}"
+    try:
+        numbers = os.listdir(machine_path(f"{folder}/fd"))
+    except FileNotFoundError:  # a copy of a machine has no links
+        yield from (f"{folder}/fdinfo/{number}" for number in list_folder(f"{folder}/fdinfo"))
+        return
+    for number in numbers:
+        if _read_link(f"{folder}/fd/{number}").startswith(_DEVICES):
+            yield f"{folder}/fdinfo/{number}"
+
+
+def _is_kernel_thread_or_gone(pid: int) -> bool:
+    text, error = read_attribute(f"/proc/{pid}/stat")
+    fields = text.rpartition(")")[2].split()
+    if error or len(fields) < 7 or not fields[6].isdecimal():
+        return bool(error)
+    return bool(int(fields[6]) & _KERNEL_THREAD)
+
+
+def _read_kfd(gpus: Collection[Gpu]) -> dict[tuple[int, int], int]:
+    """Read the VRAM that KFD counted, by GPU and process; any user may read it."""
+    indices = {}
     for gpu in gpus:
-        text = read_attribute(f"{_NODES}/{gpu.node}/gpu_id")[0].strip() if gpu.node is not None else ""
+        path = f"{_KFD}/topology/nodes/{gpu.node}/gpu_id"
+        text = read_attribute(path)[0].strip() if gpu.node is not None else ""
         if re.fullmatch("[1-9][0-9]{0,9}", text):
-            numbers[text] = gpu.index
+            indices[text] = gpu.index
     found = {}
-    for name in list_folder(_KFD_PROCESSES):
+    for name in list_folder(f"{_KFD}/proc"):
         if not re.fullmatch("[0-9]{1,10}", name):
             continue
-        for number, index in numbers.items():
-            size = read_attribute(f"{_KFD_PROCESSES}/{name}/vram_{number}")[0].strip()
-            if re.fullmatch("[0-9]{1,20}", size) and 0 < int(size) <= MOST:
+        for number, index in indices.items():
+            size = read_attribute(f"{_KFD}/proc/{name}/vram_{number}")[0].strip()
+            if re.fullmatch("[0-9]{1,20}", size) and 0 < int(size) <= MAX_BYTES:
                 found[index, int(name)] = int(size)
     return found
 
 
-def _listed(held: _Held, gpus: Collection[Gpu]) -> dict[int, tuple[Holder, ...]]:
-    known = {pid: (name_of(pid), command_of(pid), folder_of(pid)) for _, pid in held}
-    found: dict[int, list[Holder]] = {gpu.index: [] for gpu in gpus}
+def _describe_all(held: _Held) -> dict[int, tuple[Holder, ...]]:
+    found: dict[int, list[Holder]] = {}
     for (index, pid), (vram, shared) in held.items():
         if not vram and not shared:
             continue
-        name, command, folder = known[pid]
+        command = read_attribute(f"/proc/{pid}/cmdline")[0].rstrip("\0")
         holder = Holder(
-            pid=pid, name=name, vram_bytes=vram, shared_bytes=shared, command=command, folder=folder
+            pid=pid,
+            name=printable(read_attribute(f"/proc/{pid}/comm")[0]),
+            vram_bytes=vram,
+            shared_bytes=shared,
+            command=tuple(command.split("\0")) if command else (),
+            folder=_read_link(f"/proc/{pid}/cwd"),
         )
-        found[index].append(holder)
-    return {
-        index: tuple(sorted(holders, key=lambda each: (-each.vram_bytes - each.shared_bytes, each.pid)))
-        for index, holders in found.items()
-    }
+        found.setdefault(index, []).append(holder)
+    return {index: tuple(holders) for index, holders in found.items()}
+
+
+def _read_link(path: str) -> str:
+    try:
+        return os.readlink(machine_path(path))
+    except OSError:
+        return ""

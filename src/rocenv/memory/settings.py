@@ -1,4 +1,4 @@
-"""Which settings of a program fit a card: chosen from the rows about it, never two that must not meet."""
+"""Choose the settings of a program that suit a GPU, and keep settings apart that must not meet."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from rocenv.memory.amounts import GIB
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rocenv.data.knobs import Knob, NeverTogether
+    from rocenv.data.settings import NeverTogether, Setting
 
-# `taken`: it fits. `instead`: it fits too, in the place of the one that is taken. `if`: it depends on
-# something that is not known. `kept-out`: it would meet, or replace, what the environment has already.
+# `taken`: it suits the GPU. `instead`: an alternative to one that is taken. `if`: it depends on something
+# unknown. `kept-out`: it would collide with the environment of the user.
 State = Literal["taken", "instead", "if", "kept-out"]
-_ORDER: tuple[State, ...] = ("taken", "kept-out", "instead", "if")
+_STATES: tuple[State, ...] = ("taken", "kept-out", "instead", "if")
+_PLACES = ("argument", "setting", "variable", "note")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What settings depend on; None and "" = not known."""
+    """What settings depend on; None and "" = unknown."""
 
     platform: str
     total_bytes: int | None = None
@@ -34,157 +35,150 @@ class Card:
 
     @property
     def gib(self) -> int | None:
-        """Its memory as cards are sold: 12 GiB less what the firmware keeps are 12."""
+        """Its memory as cards are sold: the firmware of one with 12 GiB keeps some."""
         return None if self.total_bytes is None else round(self.total_bytes / GIB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """A row, and what is made of it."""
+class Advised:
+    """A setting, and whether it suits the GPU and the environment."""
 
-    knob: Knob
+    row: Setting
     state: State
     condition: str = ""  # that is not known to hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """All that is said about a program and a card."""
+    """All settings of a program that may suit a GPU."""
 
-    settings: tuple[Setting, ...]
-    variables: Mapping[str, str]  # to be set
-    arguments: tuple[str, ...]  # to be given
-    conflicts: tuple[str, ...]  # with what the environment has already; sentences
-    unset: tuple[str, ...]  # variables that hold what must never meet
+    settings: tuple[Advised, ...]
+    variables: Mapping[str, str]  # of the settings that are taken
+    arguments: tuple[str, ...]  # of the settings that are taken
+    conflicts: tuple[str, ...]  # with the environment; sentences
+    unset: tuple[str, ...]  # variables that the user has to unset
 
 
 def advise(
     program: str,
     card: Card,
-    knobs: Sequence[Knob],
-    never: Sequence[NeverTogether],
+    rows: Sequence[Setting],
+    rules: Sequence[NeverTogether],
     environ: Mapping[str, str],
 ) -> Advice:
-    """Return the settings of a program for a card.
+    """Choose the settings of a program.
 
     Args:
-        program: As the rows have it.
+        program: Its name in the rows.
         card: The GPU, and what computes on it.
-        knobs: The rows of all programs.
-        never: What must not meet.
-        environ: What the program will find in its environment already.
+        rows: The settings of all programs.
+        rules: What must not meet.
+        environ: The environment that the program will start in.
     """
-    own = [knob for knob in knobs if knob.program == program and card.platform in knob.platforms]
-    settings: list[Setting] = []
-    conflicts, unset = _own_conflicts(never, environ)
+    own = [row for row in rows if row.program == program and card.platform in row.platforms]
+    settings: list[Advised] = []
+    conflicts, unset = _conflicts(rules, environ)
     chosen: set[str] = set()
-    for knob in sorted(own, key=lambda knob: (knob.rank, knob.key)):
-        condition = _unknown(knob, card)
+    for row in sorted(own, key=lambda row: (row.rank, row.key)):
+        condition = _open_condition(row, card)
         if condition is None:
             continue
-        state: State = "if" if condition else "instead" if knob.choice in chosen else "taken"
-        if state == "taken" and (met := _meets(knob, never, environ)):
+        state: State = "if" if condition else "instead" if row.choice in chosen else "taken"
+        if state == "taken" and (collision := _collision(row, rules, environ)):
             state = "kept-out"
-            conflicts.append(met)
-        if state in ("taken", "kept-out") and knob.choice:
-            chosen.add(knob.choice)
-        settings.append(Setting(knob=knob, state=state, condition=condition))
-    order = {knob.key: place for place, knob in enumerate(_by_choice(own))}
-    settings.sort(key=lambda each: (order[each.knob.key], _ORDER.index(each.state)))
-    taken = [each.knob for each in settings if each.state == "taken"]
+            conflicts.append(collision)
+        if state in ("taken", "kept-out") and row.choice:
+            chosen.add(row.choice)
+        settings.append(Advised(row=row, state=state, condition=condition))
+    order = {row.key: place for place, row in enumerate(_by_choice(own))}
+    settings.sort(key=lambda each: (order[each.row.key], _STATES.index(each.state)))
+    taken = [each.row for each in settings if each.state == "taken"]
     return Advice(
         settings=tuple(settings),
-        variables={name: knob.value for knob in taken for name in knob.variables},
-        arguments=tuple(word for knob in taken for word in knob.arguments),
+        variables={name: row.value for row in taken for name in row.variables},
+        arguments=tuple(word for row in taken for word in row.arguments),
         conflicts=tuple(dict.fromkeys(conflicts)),
         unset=tuple(unset),
     )
 
 
-def _by_choice(knobs: Sequence[Knob]) -> list[Knob]:
-    """Return the rows in an order for people: what is set inside first, notes last, alternatives together."""
-    wheres = ("argument", "setting", "variable", "note")
+def _by_choice(rows: Sequence[Setting]) -> list[Setting]:
+    """Sort for people: arguments and settings first, notes last, alternatives together."""
     first: dict[str, tuple[int, str]] = {}
-    for knob in sorted(knobs, key=lambda knob: (knob.rank, knob.key)):
-        place = wheres.index(knob.where) if knob.rank else -1
-        first.setdefault(knob.choice or knob.key, (place, knob.key))
-    return sorted(knobs, key=lambda knob: (*first[knob.choice or knob.key], knob.rank, knob.key))
+    for row in sorted(rows, key=lambda row: (row.rank, row.key)):
+        first.setdefault(row.choice or row.key, (_PLACES.index(row.where) if row.rank else -1, row.key))
+    return sorted(rows, key=lambda row: (*first[row.choice or row.key], row.rank, row.key))
 
 
-def _unknown(knob: Knob, card: Card) -> str | None:
-    """Return the condition of a row that is not known to hold, "" where all hold, None where one does not."""
-    open_ones = []
-    for holds, text in _conditions(knob, card):
-        if holds is False:
-            return None
-        if holds is None:
-            open_ones.append(text)
-    return " and ".join(open_ones)
-
-
-def _conditions(knob: Knob, card: Card) -> list[tuple[bool | None, str]]:
-    found: list[tuple[bool | None, str]] = []
+def _open_condition(row: Setting, card: Card) -> str | None:
+    """Return the condition that is not known to hold; "" = all hold, None = one does not."""
     gib = card.gib
-    if knob.from_gib:
-        found.append((None if gib is None else gib >= knob.from_gib, f"from {knob.from_gib:g} GiB on"))
-    if knob.to_gib:
-        found.append((None if gib is None else gib <= knob.to_gib, f"up to {knob.to_gib:g} GiB"))
-    if knob.integrated is not None:
-        same = None if card.integrated is None else card.integrated is knob.integrated
-        found.append((same, "on an APU" if knob.integrated else "on a card"))
-    if knob.targets:
-        found.append((card.target in knob.targets if card.target else None, f"on {', '.join(knob.targets)}"))
-    if knob.torch:
-        found.append((_has_torch(card.torch, knob.torch), f"with torch {knob.torch}"))
-    return found
+    conditions: list[tuple[bool | None, str]] = []
+    if row.from_gib:
+        conditions.append(
+            (None if gib is None else gib >= row.from_gib, f"with {row.from_gib:g} GiB or more")
+        )
+    if row.to_gib:
+        conditions.append((None if gib is None else gib <= row.to_gib, f"with at most {row.to_gib:g} GiB"))
+    if row.integrated is not None:
+        same = None if card.integrated is None else card.integrated is row.integrated
+        conditions.append((same, "on an APU" if row.integrated else "on a discrete GPU"))
+    if row.targets:
+        named = card.target in row.targets if card.target else None
+        conditions.append((named, f"on {', '.join(row.targets)}"))
+    if row.torch:
+        conditions.append((_has_torch(card.torch, row.torch), f"with torch {row.torch}"))
+    if any(holds is False for holds, _ in conditions):
+        return None
+    return " and ".join(text for holds, text in conditions if holds is None)
 
 
 def _has_torch(version: str, wanted: str) -> bool | None:
     try:
-        # A local part, "+rocm6.4", says what it is built for and not which release it is.
+        # A local part, "+rocm6.4", says what it is built for, not which release it is.
         return Version(Version(version).public) in SpecifierSet(wanted, prereleases=True)
     except InvalidVersion:
         return None
 
 
-def _held(rule: NeverTogether, environ: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return which of the words stand in which variables; names for the same variable count as one."""
+def _words_in(rule: NeverTogether, environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return which words of a rule are in which variables."""
     found: dict[str, list[str]] = {}
     for name in rule.variables:
-        for word in rule.held(environ.get(name, "")):
+        for word in rule.contained(environ.get(name, "")):
             found.setdefault(word, []).append(name)
     return found
 
 
-def _own_conflicts(never: Sequence[NeverTogether], environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+def _names(words: Mapping[str, list[str]]) -> list[str]:
+    return list(dict.fromkeys(name for names in words.values() for name in names))
+
+
+def _conflicts(rules: Sequence[NeverTogether], environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return what already collides in the environment, and the variables to unset."""
     conflicts, unset = [], []
-    for rule in never:
-        held = _held(rule, environ)
-        if len(held) < len(rule.words):
-            continue
-        names = list(dict.fromkeys(name for word in held.values() for name in word))
-        conflicts.append(
-            f"your environment has {' and '.join(rule.words)} in {', '.join(names)}: {rule.text}"
-        )
-        unset += names
+    for rule in rules:
+        words = _words_in(rule, environ)
+        if len(words) == len(rule.words):
+            names = _names(words)
+            both = " and ".join(rule.words)
+            conflicts.append(f"your environment has {both} in {', '.join(names)}: {rule.text}")
+            unset += names
     return conflicts, unset
 
 
-def _meets(knob: Knob, never: Sequence[NeverTogether], environ: Mapping[str, str]) -> str:
-    """Return why a row is not brought together with what the environment has, "" = there is no reason."""
-    for rule in never:
-        if not set(knob.variables) & set(rule.variables):
-            continue
-        held = _held(rule, environ)
-        together = {*rule.held(knob.value), *held}
-        if held and len(together) == len(rule.words):
-            names = list(dict.fromkeys(name for word in held.values() for name in word))
+def _collision(row: Setting, rules: Sequence[NeverTogether], environ: Mapping[str, str]) -> str:
+    """Return why a setting does not go with the environment; "" = it does."""
+    for rule in rules:
+        words = _words_in(rule, environ)
+        together = {*rule.contained(row.value), *words}
+        if words and len(together) == len(rule.words) and set(row.variables) & set(rule.variables):
             return (
-                f"{', '.join(names)} of your environment has {' and '.join(held)}, so `{knob.value}` is not"
-                f" added: {rule.text}"
+                f"`{row.value}` is left out because {', '.join(_names(words))} in your environment has"
+                f" {' and '.join(words)}: {rule.text}"
             )
-    own = {name: environ[name] for name in knob.variables if environ.get(name, knob.value) != knob.value}
+    own = {name: environ[name] for name in row.variables if environ.get(name, row.value) != row.value}
     if not own:
         return ""
     values = ", ".join(f"{name}={printable(value)}" for name, value in own.items())
-    return f"your environment has {values}, so that is left as you have set it: `{knob.value}` is not added"
+    return f"`{row.value}` is left out because your environment has {values}"

@@ -1,201 +1,237 @@
-"""The memory of the GPUs of a Windows machine: what the system lets a program have, and who has what.
+"""How much memory of each GPU Windows lets a program have, and who holds the rest.
 
-The budget is no promise: it moves, and who goes beyond it is not refused but moved out to the machine's
-memory.
+The figures come from DXGI and from the counters behind the Task Manager; neither needs an administrator.
+Below `ROCENV_SYSROOT` they are `windows/dxgi.json` and `windows/gpu_counters.json`.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass, replace
+import sys
 from typing import TYPE_CHECKING, Any
 
+from rocenv.core.errors import DataError
+from rocenv.core.foreign import parse_json
 from rocenv.host.gpu import printable
-from rocenv.memory.amounts import MOST, added, amount
-from rocenv.memory.gpus import GpuMemory, Look
+from rocenv.memory.amounts import MAX_BYTES, add, amount
+from rocenv.memory.gpus import GpuMemory, Usage
 from rocenv.memory.holders import Holder
-from rocenv.memory.windows_texts import counters, dxgi_adapters
+from rocenv.system.machine import program_output
+from rocenv.system.process import own_child, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.host import Gpu, Host
 
-_MOVED = (
-    "Windows does not refuse what is beyond the budget: it moves memory out to the machine's, which makes"
-    " programs slow without an error"
-)
+_TIMEOUT_S = 20
+_MAX_OUTPUT = 16 << 20
+_MAX_COMMAND = 4096  # characters
+_BYTE_ORDER_MARK = "\ufeff"  # PowerShell begins files with it
+# The names of these classes, unlike those of the counters, are the same in every language of Windows.
+_COUNTERS = """
+$ErrorActionPreference = 'SilentlyContinue'
+[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false)
+$sizes = 'Name', 'DedicatedUsage', 'SharedUsage'
+$family = 'Win32_PerfFormattedData_GPUPerformanceCounters_'
+ConvertTo-Json -Compress -Depth 3 @{
+  adapters = @(Get-CimInstance ($family + 'GPUAdapterMemory') | Select-Object $sizes)
+  processes = @(Get-CimInstance ($family + 'GPUProcessMemory') | Select-Object $sizes)
+  names = @(Get-CimInstance Win32_Process | Select-Object ProcessId, Name, CommandLine)
+}
+"""
 _INSTANCE = re.compile(
     r"(?:pid_([0-9]{1,10})_)?luid_(0x[0-9a-f]{8})_(0x[0-9a-f]{8})_phys_[0-9]+", re.IGNORECASE
 )
+_Row = dict[str, Any]
+_Sizes = tuple["int | None", "int | None"]  # dedicated and shared bytes
+_UNKNOWN: _Sizes = (None, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Used:
-    dedicated: int | None
-    shared: int | None
-
-
-_UNTOLD = _Used(dedicated=None, shared=None)
-
-
-def windows_look(host: Host, *, with_holders: bool) -> Look:
-    """Return the memory of each GPU of a Windows machine."""
+def windows_usage(host: Host, *, with_holders: bool) -> Usage:
+    """Read the memory of each GPU of a Windows machine."""
     if not host.gpus:
-        return Look()
-    adapters = dxgi_adapters()
-    counted = counters(with_processes=with_holders)
-    used = _used(counted.get("adapters", []))
-    people = _holders(counted) if with_holders else {}
+        return Usage()
+    adapters, counters = _read_adapters(), _read_counters()
+    used = _used_by_adapter(counters.get("adapters", []))
+    holders = _holders_by_adapter(counters) if with_holders else {}
     spare = list(adapters)
-    found = []
+    gpus = []
     for gpu in host.gpus:
         adapter = _adapter_of(gpu, spare)
         if adapter in spare:
             spare.remove(adapter)
         luid = str(adapter.get("luid", "")).lower()
-        gaps = _gaps(adapter if adapters else None, used.get(luid, _UNTOLD) if counted else None)
-        memory = _memory(gpu, adapter, used.get(luid, _UNTOLD), people.get(luid, ()))
-        found.append(replace(memory, notes=(*gaps, *memory.notes)))
+        sizes = used.get(luid, _UNKNOWN)
+        gaps = list(_missing_figures(adapter if adapters else None, sizes if counters else None))
+        gpus.append(_memory(gpu, adapter, sizes, holders.get(luid, ()), gaps))
     notes: list[str] = []
     if not adapters:
-        notes.append("DXGI could not be asked, so what Windows lets a program have is not known")
-    if not counted:
-        notes.append("Windows' counters of GPU memory could not be read, so what is in use is not known")
-    if any(each.budget_bytes is not None for each in found):
-        notes.append(_MOVED)
-    unseen = 0 if counted.get("processes") or not with_holders else None
-    if counted and unseen is None:
-        notes.append("Windows lists no process that uses a GPU, so who has the memory is not known")
-    return Look(gpus=tuple(found), unseen=unseen, notes=tuple(notes))
+        notes.append("DXGI does not answer, so the budget of a program is unknown")
+    if not counters:
+        notes.append("cannot read Windows' counters of GPU memory, so it is unknown how much is in use")
+    if any(each.budget_bytes is not None for each in gpus):
+        notes.append(
+            "beyond the budget Windows does not refuse memory: it moves some to main memory, which makes"
+            " programs slow without an error"
+        )
+    hidden = 0 if counters.get("processes") or not with_holders else None
+    if counters and hidden is None:
+        notes.append("Windows lists no process that uses a GPU, so rocenv does not know who holds the memory")
+    return Usage(gpus=tuple(gpus), hidden=hidden, notes=tuple(notes))
 
 
-def _gaps(adapter: dict[str, Any] | None, used: _Used | None) -> Iterator[str]:
-    """Yield what is missing of one GPU; None = it is missing of all, which is told once."""
-    if adapter == {}:
-        yield "DXGI lists no adapter like it, so what Windows lets a program have of it is not known"
-    elif adapter is not None and _budget(adapter) is None:
-        yield "Windows does not say how much of it a program may have"
-    if used is not None and used.dedicated is None:
-        yield "Windows' counters do not say how much of it is in use"
+# ---------------------------------------------------------------- asking Windows
 
 
-def _adapter_of(gpu: Gpu, adapters: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what DXGI says of a GPU: by its PCI id, else by its name."""
+def _read_adapters() -> list[_Row]:
+    """List the adapters of DXGI, with the keys that `dxgi_child` prints."""
+    plain = _parse(program_output("/windows/dxgi.json", _ask_dxgi))
+    return [row for row in plain if isinstance(row, dict)] if isinstance(plain, list) else []
+
+
+def _read_counters() -> dict[str, list[_Row]]:
+    """Read the counters of `adapters` and `processes`, and the `names` of processes; {} = none."""
+    plain = _parse(program_output("/windows/gpu_counters.json", _ask_counters, _MAX_OUTPUT))
+    if not isinstance(plain, dict):
+        return {}
+    tables = {
+        name: plain[name] for name in ("adapters", "processes", "names") if isinstance(plain.get(name), list)
+    }
+    return {name: [row for row in rows if isinstance(row, dict)] for name, rows in tables.items()}
+
+
+def _parse(text: str | None) -> Any:
+    try:
+        return parse_json((text or "").removeprefix(_BYTE_ORDER_MARK) or "null", "counters")
+    except DataError:
+        return None
+
+
+def _ask_dxgi() -> str | None:
+    return _output([sys.executable, *own_child("rocenv.memory.dxgi_child")])
+
+
+def _ask_counters() -> str | None:
+    # By its path, so that no program of that name in the current folder runs.
+    folder = os.path.join(
+        os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "WindowsPowerShell", "v1.0"
+    )
+    program = os.path.join(folder, "powershell.exe")
+    return _output([program, "-NoProfile", "-NonInteractive", "-Command", _COUNTERS])
+
+
+def _output(argv: list[str]) -> str | None:
+    done = run(argv, timeout_s=_TIMEOUT_S, limit_bytes=_MAX_OUTPUT)
+    return done.stdout.decode("utf-8", errors="replace") if done.ok else None
+
+
+# ---------------------------------------------------------------- one GPU
+
+
+def _adapter_of(gpu: Gpu, adapters: list[_Row]) -> _Row:
+    """Find the adapter of a GPU by its PCI id, else by its name; {} = there is none."""
     for each in adapters:
-        if (
-            gpu.pci_id
-            and gpu.pci_id == f"{_number(each, 'vendor') or 0:04x}:{_number(each, 'device') or 0:04x}"
-        ):
+        pci_id = f"{_number(each, 'vendor') or 0:04x}:{_number(each, 'device') or 0:04x}"
+        if gpu.pci_id and gpu.pci_id == pci_id:
             return each
     return next((each for each in adapters if gpu.name and printable(str(each.get("name"))) == gpu.name), {})
 
 
-def _budget(adapter: dict[str, Any]) -> int | None:
+def _missing_figures(adapter: _Row | None, used: _Sizes | None) -> Iterator[str]:
+    """Yield what is missing for one GPU only; None stands for what is missing for all of them."""
+    if adapter == {}:
+        yield "DXGI does not list this GPU, so the budget of a program is unknown"
+    elif adapter is not None and _local(adapter, "budget") is None:
+        yield "Windows does not say how much of it a program may have"
+    if used is not None and used[0] is None:
+        yield "Windows' counters do not say how much of it is in use"
+
+
+def _local(adapter: _Row, name: str) -> int | None:
     local = adapter.get("local")
-    return _number(local, "budget") if isinstance(local, dict) else None
+    return _number(local, name) if isinstance(local, dict) else None
 
 
-def _may_have(adapter: dict[str, Any]) -> int | None:
-    """Return what is left of the budget of one program."""
-    budget = _budget(adapter)
-    used = None if budget is None else _number(adapter["local"], "usage")
-    return None if budget is None or used is None else max(0, budget - used)
-
-
-def _memory(gpu: Gpu, adapter: dict[str, Any], used: _Used, holders: tuple[Holder, ...]) -> GpuMemory:
+def _memory(
+    gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...], notes: list[str]
+) -> GpuMemory:
     own = _number(adapter, "dedicated") or gpu.vram_bytes
     shared = _number(adapter, "shared") or gpu.gtt_bytes
-    both = bool(gpu.integrated) and shared is not None and shared > (own or 0)
-    total = added(own, shared) if both else own
-    counted = added(used.dedicated, used.shared) if both else used.dedicated
-    senseless = total is not None and counted is not None and counted > total
-    taken = None if senseless else counted
-    may_have = _may_have(adapter)
+    shared_counts = bool(gpu.integrated) and shared is not None and shared > (own or 0)
+    total = add(own, shared) if shared_counts else own
+    taken = add(*used) if shared_counts else used[0]
+    if total is not None and taken is not None and taken > total:
+        notes.append(
+            f"ignoring Windows' counters because they are inconsistent: {amount(taken)} in use of"
+            f" {amount(total)}"
+        )
+        taken, used = None, _UNKNOWN
+    budget, own_use = _local(adapter, "budget"), _local(adapter, "usage")
+    allowed = None if budget is None or own_use is None else max(0, budget - own_use)
     left = total - taken if total is not None and taken is not None else None
-    known = [size for size in (may_have, left) if size is not None]
-    budget = _budget(adapter)
+    if allowed is not None and left is not None and allowed > left:
+        notes.append(
+            f"Windows would let a program have {amount(allowed)} by moving out memory of others;"
+            f" {amount(left)} is free without that"
+        )
+    elif allowed is not None and left is not None and allowed < left:
+        notes.append(f"Windows lets a program have {amount(allowed)} of the {amount(left)} that nobody uses")
     return GpuMemory(
         gpu=gpu,
         total_bytes=total,
         used_bytes=taken,
-        free_bytes=min(known) if known else None,
+        free_bytes=min((size for size in (allowed, left) if size is not None), default=None),
         vram_total_bytes=own,
-        vram_used_bytes=None if senseless else used.dedicated,
+        vram_used_bytes=used[0],
         shared_total_bytes=shared,
-        shared_used_bytes=None if senseless else used.shared,
-        shared_counts=both,
+        shared_used_bytes=used[1],
+        shared_counts=shared_counts,
         budget_bytes=budget,
         holders=holders,
         source="Windows (DXGI)" if budget is not None else "the display driver" if total else "",
-        notes=(_too_much(counted, total),) if senseless else _remarks(may_have, left),
+        notes=tuple(notes),
     )
 
 
-def _too_much(counted: int | None, total: int | None) -> str:
-    return (
-        f"Windows counts {amount(counted)} of {amount(total)} in use, which makes no sense; it is left out of"
-        " account"
-    )
-
-
-def _remarks(may_have: int | None, left: int | None) -> tuple[str, ...]:
-    if may_have is None or left is None:
-        return ()
-    if may_have > left:
-        return (
-            f"Windows would let a program have {amount(may_have)}, by moving out what others have:"
-            f" {amount(left)} is free without that",
-        )
-    if may_have < left:
-        return (f"Windows lets a program have {amount(may_have)} of the {amount(left)} that nobody uses",)
-    return ()
-
-
-def _used(rows: list[dict[str, Any]]) -> dict[str, _Used]:
-    found: dict[str, _Used] = {}
+def _used_by_adapter(rows: list[_Row]) -> dict[str, _Sizes]:
+    found: dict[str, _Sizes] = {}
     for row in rows:
         instance = _INSTANCE.fullmatch(str(row.get("Name")))
         if instance and not instance[1]:
             luid = f"{instance[2]}_{instance[3]}".lower()
-            before = found.get(luid, _Used(dedicated=0, shared=0))
-            found[luid] = _Used(
-                dedicated=added(before.dedicated, _number(row, "DedicatedUsage")),
-                shared=added(before.shared, _number(row, "SharedUsage")),
+            dedicated, shared = found.get(luid, (0, 0))
+            found[luid] = (
+                add(dedicated, _number(row, "DedicatedUsage")),
+                add(shared, _number(row, "SharedUsage")),
             )
     return found
 
 
-def _holders(counted: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[Holder, ...]]:
-    people = {_number(row, "ProcessId"): row for row in counted.get("names", [])}
+def _holders_by_adapter(counters: dict[str, list[_Row]]) -> dict[str, tuple[Holder, ...]]:
+    names = {_number(row, "ProcessId"): row for row in counters.get("names", [])}
     found: dict[str, list[Holder]] = {}
-    for row in counted.get("processes", []):
+    for row in counters.get("processes", []):
         instance = _INSTANCE.fullmatch(str(row.get("Name")))
         own, shared = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")
-        # Of whom only a part is known stays in what is not told apart.
         if not instance or not instance[1] or own is None or shared is None or not own + shared:
             continue
-        who = people.get(int(instance[1]), {})
+        process = names.get(int(instance[1]), {})
+        line = str(process.get("CommandLine") or "")[:_MAX_COMMAND]
         holder = Holder(
             pid=int(instance[1]),
-            name=printable(str(who.get("Name") or "")),
+            name=printable(str(process.get("Name") or "")),
             vram_bytes=own,
             shared_bytes=shared,
-            command=_words(str(who.get("CommandLine") or "")),
+            command=tuple(quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|(\S+)', line)),
         )
         found.setdefault(f"{instance[2]}_{instance[3]}".lower(), []).append(holder)
-    return {
-        luid: tuple(sorted(holders, key=lambda each: (-each.vram_bytes - each.shared_bytes, each.pid)))
-        for luid, holders in found.items()
-    }
+    return {luid: tuple(holders) for luid, holders in found.items()}
 
 
-def _words(line: str) -> tuple[str, ...]:
-    return tuple(quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|(\S+)', line[:4096]))
-
-
-def _number(row: dict[str, Any], name: str) -> int | None:
+def _number(row: _Row, name: str) -> int | None:
     value = row.get(name)
     if isinstance(value, str) and re.fullmatch("[0-9]{1,20}", value):  # CIM writes 64 bits as text
         value = int(value)
-    return value if type(value) is int and 0 <= value <= MOST else None
+    return value if type(value) is int and 0 <= value <= MAX_BYTES else None

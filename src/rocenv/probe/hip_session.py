@@ -1,4 +1,4 @@
-"""The parent's side of the child that is asked about a GPU's memory, and may crash or hang at any request."""
+"""Ask the HIP runtime of an env about GPU memory, in a child that may crash or hang at any request."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from rocenv.probe.ladder import Probe
 
 _T = TypeVar("_T")
-_LONGEST_LINE = 1 << 20
-_LOOK_EVERY_S = 0.5
+_MAX_LINE = 1 << 20
+_POLL_S = 0.5
 _WITH_TASK = ("open", "list")  # requests that need no open GPU
 End = Literal["crashed", "timeout", "failed", "no-device"]
 
 
 class NoAnswer(Exception):
-    """A request failed or was not answered; the text says how. The child has ended."""
+    """A request failed or got no answer; the message says how. The child has ended."""
 
     def __init__(self, end: End, text: str) -> None:
         super().__init__(text)
@@ -41,9 +41,9 @@ class NoAnswer(Exception):
 
 
 class HipSession:
-    """Asks the HIP runtime of an env, in one child; after a failed request, in a new one.
+    """A conversation with one child; after a failed request, with a new one.
 
-    Each request has the time limit of `probe`. The child's stderr goes to `log`.
+    Each request has the timeout of `probe`. The child's stderr goes to `log`.
     """
 
     def __init__(self, probe: Probe, log: Path) -> None:
@@ -53,37 +53,37 @@ class HipSession:
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def ask(
-        self, kind: type[_T], what: str, tell: Callable[[Any], None] = lambda _: None, **words: Any
+        self, kind: type[_T], what: str, report: Callable[[Any], None] = lambda _: None, **arguments: Any
     ) -> _T:
-        """The answer to a request; raises NoAnswer if it fails or is not answered.
+        """Send a request and return its answer; raise NoAnswer if it fails or gets none.
 
-        `tell` is called with each report of progress, which also restarts the time limit.
+        `report` is called with each report of progress, which also restarts the timeout.
         """
         try:
             if self._child is None:
-                self._child = self._started()
+                self._child = self._start()
                 if what not in _WITH_TASK:
-                    self._answer(self._child, "open", tell, {})
-            return msgspec.convert(self._answer(self._child, what, tell, words), kind)
+                    self._request(self._child, "open", report, {})
+            return msgspec.convert(self._request(self._child, what, report, arguments), kind)
         except msgspec.ValidationError as error:
             self.close()
-            raise NoAnswer("crashed", f"the child's answer: {error}") from error
+            raise NoAnswer("crashed", f"the child's answer is malformed: {error}") from error
         except NoAnswer:
             self.close()
             raise
 
     def close(self) -> None:
-        """End the child, if there is one; what it has of a GPU's memory, the driver takes back."""
+        """End the child, if there is one; the driver frees the memory that it holds."""
         child, self._child = self._child, None
         if child is None:
             return
         if child.poll() is None:
             kill_group(child)
         assert child.stdin is not None
-        with contextlib.suppress(OSError):  # what was still to be written has nobody to read it
+        with contextlib.suppress(OSError):  # nobody reads what was still to be written
             child.stdin.close()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         argv = [*self._probe.python, *own_child("rocenv.probe.memory_child", str(os.getpid()))]
         with self._log.open("wb") as stderr:
             try:
@@ -98,49 +98,53 @@ class HipSession:
             except OSError as error:
                 raise NoAnswer("failed", f"cannot start the child: {error}") from error
         self._lines = queue.SimpleQueue()
-        threading.Thread(target=_read, args=(child, self._lines), daemon=True).start()
+        threading.Thread(target=_read_lines, args=(child, self._lines), daemon=True).start()
         return child
 
-    def _answer(
-        self, child: subprocess.Popen[bytes], what: str, tell: Callable[[Any], None], words: dict[str, Any]
+    def _request(
+        self,
+        child: subprocess.Popen[bytes],
+        what: str,
+        report: Callable[[Any], None],
+        arguments: dict[str, Any],
     ) -> Any:
         task = {"task": asdict(self._probe.task)} if what in _WITH_TASK else {}
         assert child.stdin is not None
-        with contextlib.suppress(OSError):  # it died meanwhile, as the end of its output tells
-            child.stdin.write(json.dumps({"do": what, **task, **words}).encode() + b"\n")
+        with contextlib.suppress(OSError):  # it died, and the end of its output says so
+            child.stdin.write(json.dumps({"do": what, **task, **arguments}).encode() + b"\n")
             child.stdin.flush()
         while True:
-            message = self._next(child)
+            message = self._read_message(child)
             if message.kind == "done":
                 return message.what
             if message.kind != "progress":
                 raise NoAnswer(message.kind, str(message.what))
-            tell(message.what)
+            report(message.what)
 
-    def _next(self, child: subprocess.Popen[bytes]) -> Message:
-        line = self._line()
+    def _read_message(self, child: subprocess.Popen[bytes]) -> Message:
+        line = self._read_line()
         if line is None:
             raise NoAnswer("timeout", f"no answer within {self._probe.timeout_s:g} s{self._last_call()}")
         if not line:
-            raise NoAnswer("crashed", self._end(child))
+            raise NoAnswer("crashed", self._describe_end(child))
         try:
             return msgspec.json.decode(line, type=Message)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise NoAnswer("crashed", "the child's output is no answer") from error
+            raise NoAnswer("crashed", "the child's output is not an answer") from error
 
-    def _line(self) -> bytes | None:
-        """The next line, empty at the end of the output; None = there is none in time."""
+    def _read_line(self) -> bytes | None:
+        """Return the next line, b"" at the end of the output, None if there is none in time."""
         end = time.monotonic() + self._probe.timeout_s
         while (left := end - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
-                return self._lines.get(timeout=min(left, _LOOK_EVERY_S))  # Ctrl-C waits for that on Windows
+                return self._lines.get(timeout=min(left, _POLL_S))  # on Windows Ctrl-C waits for it
         return None
 
-    def _end(self, child: subprocess.Popen[bytes]) -> str:
+    def _describe_end(self, child: subprocess.Popen[bytes]) -> str:
         try:
             code = child.wait(self._probe.timeout_s)
         except subprocess.TimeoutExpired:
-            return "the child closed its output and did not end"
+            return "the child closed its output but did not end"
         how = "crashed" if is_crash(code) else "ended without an answer"
         return f"{how}: {describe_exit(code)}{self._last_call()}"
 
@@ -148,9 +152,9 @@ class HipSession:
         return last_call(tail(self._log))
 
 
-def _read(child: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+def _read_lines(child: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes]) -> None:
     assert child.stdout is not None
     with child.stdout as stream:
-        while line := stream.readline(_LONGEST_LINE):
+        while line := stream.readline(_MAX_LINE):
             lines.put(line)
     lines.put(b"")

@@ -1,11 +1,11 @@
-"""The child of `mem probe`: allocates memory of a GPU, fills and checks it, and gives it back.
+"""The child of `mem probe`: allocates memory of a GPU, writes to it, checks it, and frees it.
 
-Memory that was granted need not exist. So the GPU fills all of it; then marks are written to pages all over
-it, each a different one, and read only when all are written: a page that is also another one, or that nobody
-keeps, does not hold its mark.
+Memory that was granted need not exist. So the GPU fills all of it; then the child writes a different mark to
+pages all over it, and reads them back only after all are written: a page that is also another page, or that
+nobody keeps, does not hold its mark.
 
-What the child holds of a GPU's memory must not outlive its parent. The end of stdin ends it, also while it
-waits in a vendor library; on Linux the kernel does too, for a library may hang while it is loaded.
+What the child holds must not outlive its parent. It ends when its stdin ends, even while it waits in a vendor
+library; on Linux the kernel ends it too, because a library may hang while it loads.
 """
 
 from __future__ import annotations
@@ -29,94 +29,97 @@ from rocenv.probe.device import Failure, NoDevice, NotAllocated, Runtime
 from rocenv.probe.hip import RUNTIME, Device, choose_device, devices, place_on_bus
 from rocenv.probe.library import CallError
 from rocenv.probe.session import Session
-from rocenv.probe.wire import SMALLEST_BYTES, Filled, Opened, Pushed, Seen, Task, Tried
+from rocenv.probe.wire import SMALLEST_BYTES, BlockResult, ExcessResult, FillResult, HipGpu, Opened, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rocenv.probe.library import Library
-    from rocenv.probe.wire import Kind, Outcome
+    from rocenv.probe.wire import Kind
 
 _PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 _OUT_OF_MEMORY = 2  # hipErrorOutOfMemory
 _PAGE_BYTES = 4096
-_PLACES = 256  # marked pages of a block
-_FEWEST_PLACES = 4
+_MARKS = 256  # pages of a block that get one
+_MIN_MARKS = 4
 _FILLING = 0x5A
-_BACK_WITHIN_S = 1.0  # given back, memory is free again as a rule at once
+_FREED_WITHIN_S = 1.0  # usually at once
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Memory that was granted."""
 
-    number: int  # in the marks, so that no two blocks have the same
+    number: int  # part of the marks, so that no two blocks have the same
     address: int
     size_bytes: int
-    most_places: int = _PLACES
+    marks: int = _MARKS
 
     def at(self, offset: int) -> ctypes.c_void_p:
-        """An address in it."""
+        """Return an address in it."""
         return ctypes.c_void_p(self.address + offset)
 
-    def places(self) -> Iterator[int]:
-        """Yield the offsets of the pages that are marked, the first and the last among them."""
+    def offsets(self) -> Iterator[int]:
+        """Yield where the marked pages begin; the first and the last page are among them."""
         pages = self.size_bytes // _PAGE_BYTES
-        count = min(self.most_places, max(1, pages // 2))
+        count = min(self.marks, max(1, pages // 2))
         for place in range(count):
             yield (place * (pages - 1) // max(1, count - 1)) * _PAGE_BYTES
 
     def mark(self, offset: int) -> bytes:
-        """What a page has to hold."""
+        """Return what a marked page has to hold."""
         return struct.pack("<QQ", self.number, offset) * (_PAGE_BYTES // 16)
 
 
 def open_gpu(session: Session) -> tuple[Opened, Runtime]:
-    """Make the GPU current, and try a small block of its memory; raise Failure, CallError or NoDevice."""
+    """Make the GPU current and try a small block; raise Failure, CallError or NoDevice."""
     device = choose_device(session)
     library = session.library("hip")
     runtime = Runtime(library, RUNTIME)
-    first = attempt(runtime, SMALLEST_BYTES)
+    first = try_block(runtime, SMALLEST_BYTES)
     if first.outcome != "had":
         raise Failure(f"not even {SMALLEST_BYTES >> 20} MiB can be used: {first.detail or first.answer}")
-    gpu = _seen(library, device, _addresses(library))
+    gpu = _describe(library, device, _addresses(library))
     return Opened(gpu=gpu, runtime_path=library.path, standin=session.standin), runtime
 
 
-def all_gpus(session: Session) -> list[Seen]:
-    """The GPUs that HIP sees, with what it says of their memory; raise as `open_gpu`."""
+def list_gpus(session: Session) -> list[HipGpu]:
+    """List the GPUs of HIP with its figures for their memory; raise as `open_gpu`."""
     library = session.library("hip")
-    places = _addresses(library)
+    addresses = _addresses(library)
     found = []
     for device in devices(library):
         library.call("hipSetDevice", device.ordinal)
-        found.append(_seen(library, device, places))
+        found.append(_describe(library, device, addresses))
     return found
 
 
-def attempt(runtime: Runtime, size_bytes: int) -> Tried:
-    """Ask for a block, use it, and give it back."""
+def try_block(runtime: Runtime, size_bytes: int) -> BlockResult:
+    """Allocate a block, use it, and free it."""
     before = _free_bytes(runtime)
-    block, refusal = _ask(runtime, size_bytes)
-    if block is None:
-        return refusal
+    block = _allocate(runtime, size_bytes)
+    if isinstance(block, BlockResult):
+        return block
     try:
         _write(runtime, block)
-        wrong = _wrong(runtime, block)
+        wrong = _find_wrong_page(runtime, block)
     except CallError as error:
-        _drop(runtime, block)
-        return Tried(outcome="failed", answer=error.name, detail=f"{error} as it was used")
-    counted = before - _free_bytes(runtime) > size_bytes // 2
+        _discard(runtime, block)
+        return BlockResult(outcome="failed", answer=error.name, detail=f"{error} while the block was used")
+    is_counted = before - _free_bytes(runtime) > size_bytes // 2
     try:
         runtime.free(block.at(0))
     except CallError as error:
-        return Tried(outcome="failed", answer=error.name, detail=f"{error} as it was to be given back")
+        return BlockResult(outcome="failed", answer=error.name, detail=f"{error} when the block was freed")
     if wrong:
-        return Tried(outcome="wrong", detail=wrong)
-    if counted and not _comes_back(runtime, before - size_bytes // 2):
-        why = "it was given back, and is not free again: the runtime keeps it, or another program took it"
-        return Tried(outcome="failed", detail=why)
-    return Tried(outcome="had")
+        return BlockResult(outcome="wrong", detail=wrong)
+    if is_counted and not _becomes_free(runtime, before - size_bytes // 2):
+        why = (
+            "the block was freed, but its memory is still in use: the runtime keeps it, or another program"
+            " took it"
+        )
+        return BlockResult(outcome="failed", detail=why)
+    return BlockResult(outcome="had")
 
 
 def fill(
@@ -126,66 +129,65 @@ def fill(
     piece: int,
     least: int,
     most_pieces: int,
-    tell: Callable[[int], None],
-) -> Filled:
-    """Take as much as the runtime grants in pieces, check that all of them hold at once, and give them back.
+    report: Callable[[int], None],
+) -> FillResult:
+    """Allocate as many pieces as the runtime grants, check that all of them hold at once, and free them.
 
-    All together have at most `bound` bytes. The first has `piece` bytes; once that is refused, the next has
-    half of it, and so on down to `least`. `tell` is called with the bytes that were had so far.
+    Together they have at most `bound` bytes. The first has `piece` bytes; whenever a size is refused, half of
+    it comes next, down to `least`. `report` is called with the bytes allocated so far.
     """
     blocks: list[Block] = []
-    refused, trouble = 0, Tried(outcome="had")
+    trouble = BlockResult(outcome="had")
     try:
         while len(blocks) < most_pieces:
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
-            # As many marks in all as one block has, or thousands of pieces would take minutes.
-            places = max(_FEWEST_PLACES, _PLACES * piece // bound)
-            block, answer = _ask(runtime, piece, number=len(blocks) + 1, places=places)
-            if block is None and answer.outcome != "refused":
-                trouble = answer
+            # All blocks together get as many marks as one block, or thousands of pieces would take minutes.
+            marks = max(_MIN_MARKS, _MARKS * piece // bound)
+            block = _allocate(runtime, piece, number=len(blocks) + 1, marks=marks)
+            if isinstance(block, Block):
+                blocks.append(block)
+                _write(runtime, block)
+                report(sum(each.size_bytes for each in blocks))
+            elif block.outcome == "refused":
+                piece = piece // 2 // SMALLEST_BYTES * SMALLEST_BYTES
+            else:
+                trouble = block
                 break
-            if block is None:
-                refused, piece = piece, _half(piece)
-                continue
-            blocks.append(block)
-            _write(runtime, block)
-            tell(sum(each.size_bytes for each in blocks))
-        wrong = next(filter(None, (_wrong(runtime, block) for block in blocks)), "")
+        wrong = next(filter(None, (_find_wrong_page(runtime, block) for block in blocks)), "")
         if wrong:
-            trouble = Tried(outcome="wrong", detail=wrong)
+            trouble = BlockResult(outcome="wrong", detail=wrong)
     except CallError as error:
-        trouble = Tried(outcome="failed", detail=f"{error}, with {len(blocks)} pieces in use")
+        trouble = BlockResult(outcome="failed", detail=f"{error}, with {len(blocks)} pieces in use")
     for block in blocks:
-        _drop(runtime, block)
-    return Filled(
+        _discard(runtime, block)
+    return FillResult(
         outcome=trouble.outcome,
         total_bytes=sum(block.size_bytes for block in blocks),
         pieces=len(blocks),
         smallest_bytes=min((block.size_bytes for block in blocks), default=0),
-        refused_bytes=refused,
         detail=trouble.detail or trouble.answer,
     )
 
 
-def push(runtime: Runtime, size_bytes: int) -> Pushed:
-    """Ask for more than there is, as a renderer does before it gives up, and see what still works then."""
-    block, refusal = _ask(runtime, size_bytes)
-    if block is not None:
-        _drop(runtime, block)
+def push(runtime: Runtime, size_bytes: int) -> ExcessResult:
+    """Ask for more than there is, as a renderer may do, and see what still works afterwards."""
+    block = _allocate(runtime, size_bytes)
+    if isinstance(block, Block):
+        _discard(runtime, block)
     info_answer, free, total = "", 0, 0
     try:
         free, total = runtime.memory_info()
     except CallError as error:
         info_answer = error.name or str(error)
-    return Pushed(
-        granted=block is not None,
-        answer=refusal.answer,
+    return ExcessResult(
+        granted=isinstance(block, Block),
+        answer="" if isinstance(block, Block) else block.answer,
         info_answer=info_answer,
         free_bytes=free,
         total_bytes=total,
-        small=attempt(runtime, SMALLEST_BYTES),
+        small=try_block(runtime, SMALLEST_BYTES),
     )
 
 
@@ -193,93 +195,83 @@ def _addresses(library: Library) -> list[str]:
     return [place_on_bus(library, device.ordinal) for device in devices(library)]
 
 
-def _seen(library: Library, device: Device, places: list[str]) -> Seen:
+def _describe(library: Library, device: Device, addresses: list[str]) -> HipGpu:
     free, total = Runtime(library, RUNTIME).memory_info()
-    address = places[device.ordinal]
-    return Seen(
+    address = addresses[device.ordinal]
+    return HipGpu(
         ordinal=device.ordinal,
         name=device.name,
         target=device.target,
         address=address,
         free_bytes=free,
         total_bytes=total,
-        alike=places.count(address),
-        before=places[: device.ordinal].count(address),
+        alike=addresses.count(address),
+        before=addresses[: device.ordinal].count(address),
     )
 
 
 def _free_bytes(runtime: Runtime) -> int:
-    """What is free by hipMemGetInfo, 0 where it does not answer."""
+    """Return what hipMemGetInfo calls free, 0 if it does not answer."""
     try:
         return runtime.memory_info()[0]
     except CallError:
         return 0
 
 
-def _comes_back(runtime: Runtime, free_bytes: int) -> bool:
-    """Whether so much is free again, soon."""
-    end = time.monotonic() + _BACK_WITHIN_S
+def _becomes_free(runtime: Runtime, free_bytes: int) -> bool:
+    end = time.monotonic() + _FREED_WITHIN_S
     while _free_bytes(runtime) < free_bytes:
         if time.monotonic() > end:
             return False
-        time.sleep(_BACK_WITHIN_S / 20)
+        time.sleep(_FREED_WITHIN_S / 20)
     return True
 
 
-def _ask(
-    runtime: Runtime, size_bytes: int, *, number: int = 1, places: int = _PLACES
-) -> tuple[Block | None, Tried]:
+def _allocate(
+    runtime: Runtime, size_bytes: int, *, number: int = 1, marks: int = _MARKS
+) -> Block | BlockResult:
+    """Allocate a block; return why not if that fails."""
     try:
         address = runtime.allocate(size_bytes)
     except NotAllocated as error:
         answer = error.name or f"error {error.number}"
-        outcome: Outcome = "refused" if error.number == _OUT_OF_MEMORY else "failed"
-        return None, Tried(outcome=outcome, answer=answer, detail=str(error))
+        is_refused = error.number == _OUT_OF_MEMORY
+        return BlockResult(outcome="refused" if is_refused else "failed", answer=answer, detail=str(error))
     if not address.value:
-        return None, Tried(outcome="failed", detail="it was granted without an address")
-    return Block(number, address.value, size_bytes, places), Tried(outcome="had")
+        return BlockResult(outcome="failed", detail="the runtime granted it without an address")
+    return Block(number, address.value, size_bytes, marks)
 
 
 def _write(runtime: Runtime, block: Block) -> None:
     runtime.fill(block.at(0), _FILLING, block.size_bytes)
     runtime.synchronize()
-    for offset in block.places():
+    for offset in block.offsets():
         runtime.upload(block.at(offset), block.mark(offset))
 
 
-def _wrong(runtime: Runtime, block: Block) -> str:
-    """What is wrong with what a block holds, "" if nothing is."""
-    marked = list(block.places())
-    for offset in marked:
-        if runtime.download(block.at(offset), _PAGE_BYTES) != block.mark(offset):
-            return _at(block, offset)
-    neighbours = itertools.pairwise(marked)
-    between = {(one + other) // 2 // _PAGE_BYTES * _PAGE_BYTES for one, other in neighbours}
-    for offset in sorted(between.difference(marked)):
-        if runtime.download(block.at(offset), _PAGE_BYTES) != bytes([_FILLING]) * _PAGE_BYTES:
-            return _at(block, offset)
+def _find_wrong_page(runtime: Runtime, block: Block) -> str:
+    """Return which page does not hold what was written, "" if all do: marked ones, and some between them."""
+    marked = list(block.offsets())
+    between = {
+        (one + other) // 2 // _PAGE_BYTES * _PAGE_BYTES for one, other in itertools.pairwise(marked)
+    }.difference(marked)
+    expected = {offset: block.mark(offset) for offset in marked}
+    expected |= {offset: bytes([_FILLING]) * _PAGE_BYTES for offset in sorted(between)}
+    for offset, content in expected.items():
+        if runtime.download(block.at(offset), _PAGE_BYTES) != content:
+            where = f"{offset / 2**30:.2f} GiB of {block.size_bytes / 2**30:.2f} GiB"
+            return f"the page at {where} does not hold what was written to it"
     return ""
 
 
-def _at(block: Block, offset: int) -> str:
-    return (
-        f"the page at {offset / 2**30:.2f} GiB of {block.size_bytes / 2**30:.2f} GiB does not hold what was "
-        "written to it"
-    )
-
-
-def _drop(runtime: Runtime, block: Block) -> None:
-    """Give memory back and report no failure of that; the end of this process does so too."""
+def _discard(runtime: Runtime, block: Block) -> None:
+    """Free a block and ignore a failure: the end of this process frees it too."""
     with contextlib.suppress(CallError):
         runtime.free(block.at(0))
 
 
-def _half(size_bytes: int) -> int:
-    return size_bytes // 2 // SMALLEST_BYTES * SMALLEST_BYTES
-
-
 class Worker:
-    """Answers requests: `open` or `list` comes first, and what is asked afterwards is about the open GPU."""
+    """Answers requests: `open` or `list` comes first, and the others are about the open GPU."""
 
     _runtime: Runtime
 
@@ -287,32 +279,33 @@ class Worker:
         self._out = out
 
     def answer(self, line: str) -> None:
-        """Do what one line asks, and say what came of it."""
-        words = json.loads(line)
+        """Do what one line asks, and write the result."""
+        request = json.loads(line)
         try:
-            found = self._found(words.pop("do"), words)
+            found = self._run(request.pop("do"), request)
         except NoDevice as error:
-            self._say("no-device", str(error))
+            self._write("no-device", str(error))
         except (Failure, CallError) as error:
-            self._say("failed", str(error))
+            self._write("failed", str(error))
         else:
-            self._say("done", [asdict(each) for each in found] if isinstance(found, list) else asdict(found))
+            plain = [asdict(each) for each in found] if isinstance(found, list) else asdict(found)
+            self._write("done", plain)
 
-    def _found(self, what: str, words: dict[str, Any]) -> Any:
+    def _run(self, what: str, arguments: dict[str, Any]) -> Any:
         match what:
             case "open":
-                opened, self._runtime = open_gpu(Session(Task.from_plain(words["task"])))
+                opened, self._runtime = open_gpu(Session(Task.from_plain(arguments["task"])))
                 return opened
             case "list":
-                return all_gpus(Session(Task.from_plain(words["task"])))
+                return list_gpus(Session(Task.from_plain(arguments["task"])))
             case "try":
-                return attempt(self._runtime, words["size"])
+                return try_block(self._runtime, arguments["size"])
             case "fill":
-                return fill(self._runtime, **words, tell=lambda size_bytes: self._say("progress", size_bytes))
+                return fill(self._runtime, **arguments, report=lambda size: self._write("progress", size))
             case _:
-                return push(self._runtime, words["size"])
+                return push(self._runtime, arguments["size"])
 
-    def _say(self, kind: Kind, what: object) -> None:
+    def _write(self, kind: Kind, what: object) -> None:
         own_process.flush_c_streams()
         os.write(self._out, json.dumps({"kind": kind, "what": what}).encode() + b"\n")
 
@@ -324,8 +317,8 @@ def _die_with_parent(parent: int) -> None:
             os._exit(0)
 
 
-def _requests() -> queue.SimpleQueue[str]:
-    """Where requests come, read by a thread that ends this process with its stdin."""
+def _read_requests() -> queue.SimpleQueue[str]:
+    """Read requests in a thread that ends this process with its stdin."""
     found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def read() -> None:
@@ -342,6 +335,6 @@ def main(parent: str) -> NoReturn:
     _die_with_parent(int(parent))
     out = own_process.keep_stdout()
     windows.watch_faults()
-    requests, worker = _requests(), Worker(out)
+    requests, worker = _read_requests(), Worker(out)
     while True:
         worker.answer(requests.get())

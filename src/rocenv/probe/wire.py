@@ -1,4 +1,4 @@
-"""Messages between a parent and its child: of a rung (`Task`, `Answer`), and of `mem probe`.
+"""Messages between a parent and its child: the child of a rung (`Task`, `Answer`), or that of `mem probe`.
 
 One JSON object each. Imports only the standard library, since the child imports it.
 """
@@ -65,75 +65,71 @@ class Answer:
     no_device: bool = False
 
 
-# What became of memory that was asked for. `refused`: the runtime said that there is none. `wrong`: it did
-# not hold what was written. `failed`: another call answered with an error, or this one with another error.
+# What became of a block. `refused`: the runtime said that there is no memory. `wrong`: the block did not hold
+# what was written. `failed`: another call failed, or this one for another reason.
 Outcome = Literal["had", "refused", "wrong", "failed"]
 Kind = Literal["progress", "done", "failed", "no-device"]
-SMALLEST_BYTES = 1 << 20  # of what is asked for
+SMALLEST_BYTES = 1 << 20  # block that is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One line of a child that is asked several things.
-
-    `progress` comes any number of times before the others, as long as something moves.
-    """
+    """One line of the child of `mem probe`; any number of `progress` come before one of the others."""
 
     kind: Kind
     what: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A GPU as HIP sees it."""
+class HipGpu:
+    """A GPU as HIP lists it."""
 
     ordinal: int
     name: str
     target: str
-    address: str  # "0000:03:00.0", "" = not known
-    free_bytes: int  # as hipMemGetInfo has it, sense or nonsense
+    address: str  # "0000:03:00.0", "" = unknown
+    free_bytes: int  # as hipMemGetInfo says, plausible or not
     total_bytes: int
-    alike: int = 1  # of HIP's GPUs, how many are at that address …
-    before: int = 0  # … and how many of those come before this one
+    alike: int = 1  # how many GPUs HIP lists at that address …
+    before: int = 0  # … and how many of them come before this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The GPU that memory is asked of, after a first small block of it worked."""
+    """The GPU that the test allocates on; a first small block of its memory worked."""
 
-    gpu: Seen
+    gpu: HipGpu
     runtime_path: str
     standin: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class BlockResult:
     """What became of one block."""
 
     outcome: Outcome
-    answer: str = ""  # the runtime's name for the error
-    detail: str = ""  # in words
+    answer: str = ""  # the runtime's name of the error
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
-    """How much was had at once in pieces."""
+class FillResult:
+    """How much memory the test had at once in pieces."""
 
     outcome: Outcome
     total_bytes: int
     pieces: int
     smallest_bytes: int  # of the pieces, 0 = there are none
-    refused_bytes: int = 0  # the smallest piece that was refused, 0 = none was
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
-    """What the runtime answered to a request for more than there is, and what it was good for afterwards."""
+class ExcessResult:
+    """What the runtime answered to a request for more than there is, and whether it works afterwards."""
 
     granted: bool
-    answer: str = ""  # the runtime's name for the error
-    info_answer: str = ""  # "" = hipMemGetInfo answered afterwards …
-    free_bytes: int = 0  # … with these
+    answer: str = ""  # the runtime's name of the error
+    info_answer: str = ""  # hipMemGetInfo's error afterwards; "" = it answered with …
+    free_bytes: int = 0
     total_bytes: int = 0
-    small: Tried | None = None  # what became of a small block afterwards
+    small: BlockResult | None = None  # what became of a small block afterwards

@@ -11,22 +11,27 @@ import contextlib
 import os
 import re
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rocenv.core.errors import DataError
+from msgspec import structs
+from packaging.utils import canonicalize_name
+
+from rocenv.core.errors import DataError, ResolutionImpossible, RocenvError
 from rocenv.core.model import EnvChange
 from rocenv.core.variables import OVERRIDE, VISIBLE, overridden_target
-from rocenv.core.versions import joined
+from rocenv.core.versions import joined, series
 from rocenv.data.environment import machine_variables
 from rocenv.sources.apt.mirrors import addresses, is_symbolic
-from rocenv.sources.general_index import general_indices
+from rocenv.sources.general_index import from_first, general_indices
+from rocenv.sources.uv import Uv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.context import Context
-    from rocenv.core.model import Lock, Program
+    from rocenv.core.model import Artifact, Lock, Program
     from rocenv.data.rows import Matrix
 
     # `https://host` or `*.domain`, and `/path/`
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 # They decide which programs and libraries run, or what a shell or Python runs first.
 _NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_MOST_LOOKUPS = 100  # a set has some 30 wheels
 _SEPARATORS = {"linux": ":", "windows": ";"}
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -68,18 +74,73 @@ class Review:
         return (*hosts, *map(_change_text, self.variables), *self.commands)
 
 
-def review(lock: Lock, context: Context) -> Review:
+def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     """Compare a lock with the data and with this machine's own mirrors and package index.
+
+    A lock names the mirror of the machine that wrote it. So a wheel from an unknown host gets the address
+    that this machine's index has for it, if the index lists the same name, version and hash. A wheel that is
+    already downloaded may come from anywhere.
 
     Raises:
         DataError: The lock changes a variable that no lock may change.
     """
-    places = [*known_places(context.matrix), *_places_of_machine(context), *places_of_pip()]
-    return compared(lock, context.matrix, places)
+    places = [*known_places(context.matrix), *_places_of_machine(context)]
+    known: set[Artifact] = set()
+    parts = []
+    for part in lock.components:
+        foreign = [
+            each
+            for each in part.artifacts
+            if part.python and each.kind == "wheel" and _foreign_host(each.url, places)
+        ]
+        here = {each for each in foreign if (context.home.artifacts / each.sha256).is_file()}
+        moved = _from_index([each for each in foreign if each not in here], series(part.python), context)
+        known |= here | set(moved.values())
+        artifacts = tuple(moved.get(each, each) for each in part.artifacts)
+        parts.append(structs.replace(part, artifacts=artifacts))
+    lock = structs.replace(lock, components=tuple(parts))
+    return lock, compared(lock, context.matrix, places, known)
 
 
-def compared(lock: Lock, matrix: Matrix, places: Sequence[Place]) -> Review:
-    """Compare a lock with the data; `places` are where files may come from. See `review` for errors."""
+def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
+    """Find wheels in this machine's index: each that it has -> the same with the index's address."""
+    pins = sorted({f"{each.name}=={each.version}" for each in wheels})
+    if not pins or len(pins) > _MOST_LOOKUPS:
+        return {}
+    uv = Uv.for_context(context)
+    listed: dict[tuple[str, str, str], str] = {}
+
+    def look_up(*pins: str) -> None:
+        indices = general_indices(os.environ, context.network)
+        listed.update(from_first(indices, lambda url: uv.listed(pins, index_url=url, series=python), uv))
+
+    with context.progress.wait("Looking up the lock's wheels"):
+        try:
+            look_up(*pins)
+        except ResolutionImpossible:  # it lacks one, or they are two versions of one project
+            for pin in pins:
+                with contextlib.suppress(RocenvError):
+                    look_up(pin)
+        except RocenvError as error:
+            context.note(f"cannot look up the lock's wheels: {shorten(error.message, 200, placeholder=' …')}")
+    keys = {each: (canonicalize_name(each.name), each.version, each.sha256) for each in wheels}
+    return {each: structs.replace(each, url=listed[key]) for each, key in keys.items() if key in listed}
+
+
+def compared(
+    lock: Lock, matrix: Matrix, places: Sequence[Place], known: Collection[Artifact] = frozenset()
+) -> Review:
+    """Compare a lock with the data.
+
+    Args:
+        lock: From anywhere.
+        matrix: The data.
+        places: Where files may come from.
+        known: Files that may come from anywhere.
+
+    Raises:
+        DataError: As `review` raises it.
+    """
     hosts: dict[str, list[str]] = {}
     symbolic = {repo.base for repo in matrix.repo if is_symbolic(repo)}
     for part in lock.components:
@@ -89,6 +150,8 @@ def compared(lock: Lock, matrix: Matrix, places: Sequence[Place]) -> Review:
             # On Windows an installed HIP SDK is taken from where this machine has it, whatever the lock says.
             is_sdk = lock.platform == "windows" and part.artifacts[0].kind in ("installer", "folder")
             is_folder = artifact.kind == "folder" and not is_sdk
+            if artifact in known:
+                continue
             if host := artifact.path if is_folder else _foreign_host(artifact.url, places):
                 hosts.setdefault(host, []).append(artifact.name)
     return Review(
@@ -132,18 +195,6 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
     for repo in filter(is_symbolic, context.matrix.repo):
         for base in addresses(repo, network):
             yield from _place(base)
-    with contextlib.suppress(DataError):  # whoever needs the index is told
-        for index in general_indices(os.environ, network):
-            # Its files are in another folder of the server, which only its pages name.
-            yield from ((origin, "/") for origin, _ in _place(index))
-
-
-def places_of_pip() -> Iterator[Place]:
-    """Yield where the index that pip asks by default has its files, as the pip beside rocenv knows it."""
-    with contextlib.suppress(ImportError, AttributeError):
-        from pip._internal.models.index import PyPI
-
-        yield f"https://{PyPI.file_storage_domain}", "/packages/"
 
 
 def _place(url: str) -> Iterator[Place]:
@@ -255,7 +306,7 @@ def _listed(matrix: Matrix) -> Iterator[str]:
     yield from (OVERRIDE, VISIBLE)
     yield from (row.change.name for row in matrix.environment)
     yield from (row.name for row in matrix.watched)
-    yield from (name for row in matrix.knob for name in row.variables)
+    yield from (name for row in matrix.setting for name in row.variables)
     for row in matrix.variable:  # `ROCM_HOME / HIP_HOME`
         yield from re.findall(r"(?<![\w/])[A-Z]\w+", row.name)
 

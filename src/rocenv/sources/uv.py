@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import stat
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +159,37 @@ class Uv:
         lines = (line.partition(";")[0].strip() for line in outcome.stdout.splitlines())
         pins = (line.partition("==") for line in lines if "==" in line)
         return {name.partition("[")[0]: version for name, _, version in pins}
+
+    def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> dict[tuple[str, str, str], str]:
+        """List every wheel that an index has of `project==version`, for any machine: its address.
+
+        The keys are normalized name, version and sha256; wheels without a hash are left out.
+
+        Raises:
+            ResolutionImpossible: The index lacks one of them for Python `series`.
+            FetchError: The index is unreachable.
+        """
+        import tomlkit
+
+        with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+            wanted = Path(folder) / "requirements.in"
+            wanted.write_text("".join(f"{line}\n" for line in pins), encoding="utf-8")
+            outcome = self._ask(
+                *("pip", "compile", str(wanted), "--format=pylock.toml", "--only-binary=:all:", "--no-deps"),
+                *("--universal", f"--python-version={series}", f"--python={sys.executable}"),
+                index_url=index_url,
+            )
+        if outcome.code:
+            raise outcome.resolution_error(pins, index_url, series, offline=self.offline)
+        found = {
+            (package["name"], package.get("version", ""), wheel.get("hashes", {}).get("sha256", "")): shown(
+                wheel["url"].partition("#")[0]
+            )
+            for package in tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
+            for wheel in package.get("wheels", [])
+        }
+        require_encrypted(found.values(), self.environ, "a wheel")
+        return {key: url for key, url in found.items() if key[2]}
 
     def _ask(self, *arguments: str, index_url: str, page: str = "") -> Outcome:
         """Run uv on an index, or a page of links; see `run`.

@@ -12,6 +12,7 @@ import re
 import stat
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
@@ -20,7 +21,6 @@ from rocenv.system.private import make_closed, open_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _LONG_S = 1.0
 _PAUSE_S = 0.05
@@ -32,7 +32,7 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
     """Hold a lock between processes; the kernel drops it when its holder dies, however it dies.
 
-    A wait of more than a second says on stderr who holds the lock, where a process holds it alone.
+    A wait of more than a second prints to stderr who holds the lock.
 
     Args:
         path: The lock file; made when absent and left in place, since removing it would race.
@@ -100,19 +100,40 @@ def _sign(descriptor: int) -> None:
 
 
 def _holder(path: Path, descriptor: int) -> str:
-    """Say who holds a lock, as far as its file tells it: anything may be in there."""
+    """Name the process that holds a lock alone, as the lock file has it, or those that share it."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)
         found = _HOLDER.fullmatch(os.read(descriptor, 64))
     except OSError:
         found = None
     if found is None or not _lives(int(found[1])):
-        return f"still waiting for another process, which holds `{path}`"
+        pids = _sharing(descriptor)
+        if len(pids) > 1:
+            return f"still waiting for processes {', '.join(map(str, pids))}, which hold `{path}`"
+        return (
+            f"still waiting for {f'process {pids[0]}' if pids else 'another process'}, which holds `{path}`"
+        )
     verb = found[3].decode()
     held_s = max(0, int(time.time()) - int(found[2]))
     held = f"{held_s // 60} min" if held_s >= 120 else f"{held_s} s"
     name = "rocenv" if verb == "-" else f"rocenv {verb}"
     return f"still waiting for `{name}` (process {int(found[1])}), which has held `{path}` for {held}"
+
+
+def _sharing(descriptor: int) -> list[int]:
+    """List the processes that hold a lock on a file, from Linux's own list; elsewhere nobody is named."""
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return []
+    info = os.fstat(descriptor)
+    # "1: FLOCK  ADVISORY  READ 4711 08:01:131 0 EOF"
+    fields = (line.split() for line in lines if "->" not in line)
+    found = [(each[5], int(each[4])) for each in fields if each[1] == "FLOCK"]
+    file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+    if all(place != file for place, _ in found):  # btrfs shows another device there than `stat`
+        file = next((place for place, _ in found if place.endswith(f":{info.st_ino}")), "")
+    return [pid for place, pid in found if place == file]
 
 
 def _lives(pid: int) -> bool:

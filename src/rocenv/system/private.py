@@ -6,9 +6,13 @@ import contextlib
 import errno
 import os
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
 
 _of_user: list[int] = []
 
@@ -61,35 +65,60 @@ def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def open_to_others(folder: Path) -> bool:
-    """Whether somebody else can write to a folder, or owns it; absent is fine."""
+def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
+    """Whether a folder belongs to nobody in `owners`, or has a write permission of `mask`; absent is fine."""
     try:
         info = folder.stat()
     except OSError:
         return False
-    return bool(info.st_mode & 0o022) or info.st_uid != os.geteuid()
+    return info.st_uid not in owners or bool(info.st_mode & mask)
 
 
-def keep_others_out(folder: Path) -> str | None:
-    """Take the right to write from all but the owner, here and below.
+def close_folder(folder: Path, mask: int) -> bool:
+    """Take the permissions in `mask` from one folder; tell if it lacks them now.
+
+    It does not where the file system has no modes, such as a Windows drive in WSL, or cannot be written to.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        _close(descriptor, mask)
+        return not os.fstat(descriptor).st_mode & mask
+    finally:
+        os.close(descriptor)
+
+
+def close_below(folder: Path, mask: int) -> str:
+    """Take the permissions in `mask` from all files and folders below one, without following links.
 
     Returns:
-        The path of something below that belongs to another user, "" if there is nothing; None where the file
-        system keeps no modes, such as Windows' drives in WSL: nothing changes there.
+        The path of something that belongs to neither this user nor root; "" if there is nothing.
     """
-    mode = stat.S_IMODE(folder.stat().st_mode)
-    with contextlib.suppress(OSError):
-        folder.chmod(mode & ~0o022)
-    if folder.stat().st_mode & 0o022:
-        return None
+    owners = (0, os.geteuid())
     foreign = ""
-    for here, folders, names in os.walk(folder):
+    for here, folders, names, descriptor in os.fwalk(folder):
+        _close(descriptor, mask)
         for name in (*folders, *names):
             with contextlib.suppress(OSError):  # gone by now
-                path = Path(here, name)
-                info = path.lstat()
-                if info.st_uid not in (0, os.geteuid()):
-                    foreign = foreign or str(path)
-                elif info.st_mode & 0o022 and not stat.S_ISLNK(info.st_mode):
-                    path.chmod(stat.S_IMODE(info.st_mode) & ~0o022)
+                info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                if info.st_uid not in owners:
+                    foreign = foreign or os.path.join(here, name)
+                elif info.st_mode & mask and stat.S_ISREG(info.st_mode):
+                    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor)
+                    try:
+                        _close(file, mask)
+                    finally:
+                        os.close(file)
     return foreign
+
+
+def _close(descriptor: int, mask: int) -> None:
+    info = os.fstat(descriptor)
+    if stat.S_ISDIR(info.st_mode) and hasattr(os, "removexattr"):
+        with contextlib.suppress(OSError):  # it would open what is created here later
+            os.removexattr(descriptor, "system.posix_acl_default")
+    if info.st_mode & mask:
+        with contextlib.suppress(OSError):
+            os.fchmod(descriptor, stat.S_IMODE(info.st_mode) & ~mask)

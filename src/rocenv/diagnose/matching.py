@@ -1,0 +1,126 @@
+"""Match a log against the patterns of rules, and choose the causes that become findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.diagnose.decode import decoded
+from rocenv.diagnose.facts import Facts, compiled, hold, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rocenv.data.rules import Pattern, Rule
+    from rocenv.diagnose.scanner import Sighting, Sightings
+
+MOST = 3  # findings
+_LEAST = 0.3  # confidence of a finding
+_SECOND = 0.6  # confidence of a further finding
+_CAUSE = 0.5  # confidence from which a cause hides its consequences
+_STRONG = 0.6  # weight of a pattern that would suffice alone
+_MORE = 0.3  # share of the remaining doubt that a match in another line removes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A line of a log that matches a pattern."""
+
+    pattern: Pattern
+    sighting: Sighting
+    text: str  # the line
+    place: int  # of the literal in it
+    groups: Facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A rule that a log matches."""
+
+    rule: Rule
+    matches: tuple[Match, ...]  # the pattern with the greatest weight first
+    file: str = ""  # in a folder of logs: which one
+
+    @property
+    def confidence(self) -> float:
+        """The greatest weight, raised a little by each match in another line; at most 0.99."""
+        by_line = {match.sighting.number: match for match in reversed(self.matches)}
+        weights = sorted((match.pattern.weight for match in by_line.values()), reverse=True)
+        confidence = weights[0]
+        for weight in weights[1:]:
+            confidence += (1 - confidence) * _MORE * weight
+        return round(min(confidence, 0.99), 2)
+
+    @property
+    def facts(self) -> Facts:
+        """The facts in its own lines; those of the strongest pattern first."""
+        return joined(*(match.groups for match in self.matches))
+
+    @property
+    def lines(self) -> set[tuple[str, str]]:
+        """Its decisive lines: those that would suffice alone, else the strongest one."""
+        strong = [match for match in self.matches if match.pattern.weight >= _STRONG] or self.matches[:1]
+        return {(self.file, match.text) for match in strong}
+
+    @property
+    def first_line(self) -> tuple[str, int]:
+        """The file and number of its first line."""
+        return self.file, min(match.sighting.number for match in self.matches)
+
+
+def candidate(
+    rule: Rule, patterns: Iterable[Pattern], sightings: Sightings, facts: Facts, page: str, file: str = ""
+) -> Candidate | None:
+    """Match a log against patterns of a rule; None if none matches."""
+    found = (_first(pattern, sightings, page) for pattern in patterns if hold(pattern.when, facts))
+    matches = sorted(filter(None, found), key=lambda each: (-each.pattern.weight, each.sighting.number))
+    return Candidate(rule=rule, matches=tuple(matches), file=file) if matches else None
+
+
+def _first(pattern: Pattern, sightings: Sightings, page: str) -> Match | None:
+    in_order = sorted(sightings.of(pattern.text), key=lambda each: each.number)
+    return next(filter(None, (_match(pattern, sighting, page) for sighting in in_order)), None)
+
+
+def _match(pattern: Pattern, sighting: Sighting, page: str) -> Match | None:
+    text = decoded(sighting.line, page)
+    groups: Facts = {}
+    if pattern.regex:
+        regex = compiled(pattern.regex)
+        match = regex.search(text) or regex.search(decoded(sighting.wrapped(), page))
+        if match is None:
+            return None
+        groups = {name: (value.strip(),) for name, value in match.groupdict().items() if value}
+    if pattern.near or pattern.not_near:
+        around = decoded(sighting.around(pattern.within), page)
+        if not all(compiled(regex).search(around) for regex in pattern.near):
+            return None
+        if any(compiled(regex).search(around) for regex in pattern.not_near):
+            return None
+    place = len(decoded(sighting.line[: sighting.place], page))
+    return Match(pattern=pattern, sighting=sighting, text=text, place=place, groups=groups)
+
+
+def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Choose the candidates that become findings: the best, and others that are independent of it.
+
+    A cause hides its consequences. The rest is ordered by confidence; a further finding needs a high one, and
+    decisive lines of its own.
+    """
+    likely = [each for each in candidates if each.confidence >= _LEAST]
+    left = [each for each in likely if not any(_hides(other, each) for other in likely)]
+    left.sort(key=lambda each: (-each.confidence, each.first_line))
+    chosen: list[Candidate] = []
+    for each in left:
+        shares = any(each.lines & other.lines for other in chosen)
+        if not chosen or (each.confidence >= _SECOND and not shares):
+            chosen.append(each)
+    return tuple(chosen[:MOST])
+
+
+def _hides(cause: Candidate, other: Candidate) -> bool:
+    """Whether a candidate is a consequence of a cause; of two mutual ones, the likelier hides the other."""
+    if cause.confidence < _CAUSE or other.rule.code not in cause.rule.explains:
+        return False
+    mutual = cause.rule.code in other.rule.explains and other.confidence >= _CAUSE
+    return not mutual or (-cause.confidence, cause.rule.code) < (-other.confidence, other.rule.code)

@@ -1,0 +1,173 @@
+"""A page of `explain` or `matrix`, and its one renderer: statements with their status and sources."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.core.wrap import wrapped
+from rocenv.data.known import STATUS_RANK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rocenv.data.known import Known, Status
+
+_SOURCES_SHOWN = 2  # of an answer, and one of any other line; `--json` has every one
+_LABEL = 32
+_SOURCE = 36  # characters of a source in short
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """A source, and how well it knows what it says."""
+
+    source: str
+    status: Status
+    checked: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One statement."""
+
+    text: str
+    label: str = ""
+    rows: tuple[Known, ...] = ()  # what it rests on, the most telling first
+
+    @property
+    def basis(self) -> tuple[Basis, ...]:
+        """The sources of its rows, each once."""
+        found = [Basis(source=row.source, status=row.status, checked=row.checked) for row in self.rows]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def status(self) -> Status | None:
+        """The status of the weakest row; None without rows."""
+        return max((row.status for row in self.rows), key=lambda status: STATUS_RANK[status], default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Statements under a heading."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A command to paste, and what it does."""
+
+    command: str
+    gives: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What is known about a thing: a short answer, commands that follow from it, then the rows."""
+
+    thing: str  # as it can be asked for
+    kind: str  # "target", "release" …; "choice" if the word may mean several things
+    title: str
+    answer: tuple[Line, ...] = ()
+    sections: tuple[Section, ...] = ()
+    steps: tuple[Step, ...] = ()
+    steps_title: str = "Commands"
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Every statement, in reading order."""
+        return (*self.answer, *(line for section in self.sections for line in section.lines))
+
+
+def sections(*pairs: tuple[str, Iterable[Line]]) -> tuple[Section, ...]:
+    """Build sections, without those that have no lines."""
+    built = (Section(title=title, lines=tuple(lines)) for title, lines in pairs)
+    return tuple(section for section in built if section.lines)
+
+
+def rendered(page: Explanation, *, width: int) -> list[str]:
+    """Render an explanation: lines of at most `width` characters, sources shortened and numbered.
+
+    Commands are never wrapped, so that they can be pasted.
+    """
+    shown = [basis for line in page.answer for basis in line.basis[:_SOURCES_SHOWN]]
+    shown += [line.basis[0] for section in page.sections for line in section.lines if line.basis]
+    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(shown), 1)}
+    lines = [
+        *wrapped(page.title, width, "", "  "),
+        *_block(page.answer, numbers, width, indent="", most=_SOURCES_SHOWN),
+    ]
+    steps = [page.steps_title, *_steps(page.steps, width)] if page.steps else []
+    rows = [line for section in page.sections for line in _section(section, numbers, width)]
+    # The commands of a cause belong to its remedies, which come last.
+    lines += [*rows, *steps] if page.kind == "cause" else [*steps, *rows]
+    return lines + _short_sources(numbers, width)
+
+
+def rendered_sections(found: Iterable[Section], *, width: int) -> list[str]:
+    """Render sections alone, a blank line after each, and every source in full."""
+    blocks = tuple(found)
+    every = (basis for section in blocks for line in section.lines for basis in line.basis)
+    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
+    lines: list[str] = []
+    for section in blocks:
+        lines += [*_section(section, numbers, width), ""]
+    lines.append("Sources")
+    for basis, number in numbers.items():
+        lines += wrapped(f"{basis.status}: {basis.source}", width, f"  [{number}] ", "       ")
+    return lines
+
+
+def _section(section: Section, numbers: Mapping[Basis, int], width: int) -> Iterator[str]:
+    yield section.title
+    yield from _block(section.lines, numbers, width, indent="  ", most=1)
+
+
+def _block(
+    lines: Iterable[Line], numbers: Mapping[Basis, int], width: int, *, indent: str, most: int
+) -> Iterator[str]:
+    rows = list(lines)
+    room = min(_LABEL, max((len(line.label) for line in rows), default=0))
+    last = ""
+    for line in rows:
+        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:most])
+        label = line.label if line.label != last else ""
+        last = line.label
+        first = f"{indent}{label.ljust(room)}  " if room else indent
+        then = " " * (len(indent) + room + 2)
+        if len(label) > room:
+            yield from wrapped(label, width, indent, indent)
+            first = then
+        yield from wrapped(f"{line.text} {marks}".rstrip(), width, first, then)
+
+
+def _steps(steps: Iterable[Step], width: int) -> Iterator[str]:
+    for step in steps:
+        text = ": ".join(part for part in (step.label, step.gives) if part)
+        yield from wrapped(text, width, "  ", "    ")
+        yield f"    {step.command}"
+
+
+def _short_sources(numbers: Mapping[Basis, int], width: int) -> list[str]:
+    by_status: dict[Status, list[str]] = {}
+    for basis, number in numbers.items():
+        by_status.setdefault(basis.status, []).append(f"[{number}]\u00a0{_short(basis.source)}")
+    room = max(map(len, by_status), default=0)
+    lines = ["Sources by status (`--json` has them in full)"] if numbers else []
+    for status in sorted(by_status, key=list(STATUS_RANK).index):
+        lines += wrapped("  ".join(by_status[status]), width, f"  {status.ljust(room)}  ", " " * (room + 4))
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def _short(source: str) -> str:
+    """Shorten a source: the first of several, GitHub issues by number, no blanks to break at."""
+    first, *rest = re.split(r"\s*; ", source)
+    first = re.sub(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", r"\1#\2", first)
+    first = first.removeprefix("https://")
+    if len(first) > _SOURCE:
+        first = first[: _SOURCE - 3] + "..."
+    return (f"{first} +{len(rest)}" if rest else first).replace(" ", "\u00a0")

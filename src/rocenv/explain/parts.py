@@ -1,0 +1,377 @@
+"""The parts of sets: ROCm releases and HIP SDKs, ZLUDA builds, PyTorch releases, library packs.
+
+A page is a short answer, the set that the resolver would take, and the rows that `rocenv matrix` selects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rocenv.core.model import Request
+from rocenv.core.versions import newest_first, series, version_of
+from rocenv.explain import rows
+from rocenv.explain.page import Explanation, Line, Section
+from rocenv.explain.phrases import asked_version, in_order, listed, oldest_first, range_in_words, spans
+from rocenv.explain.selection import Filters, select
+from rocenv.explain.sets import alone, find_sets, step, zluda_sets
+from rocenv.explain.target import levels, packs_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rocenv.data.known import Platform
+    from rocenv.data.releases import Pack, RocmWheels, TorchSet, ZludaBuild
+    from rocenv.data.rows import Matrix
+    from rocenv.explain.page import Step
+
+_ROWS = 3  # of a table on a page; `rocenv matrix` has the others
+_COMBINATIONS = 3
+_COMMIT = 7  # digits of a commit that name a build
+_PACK = "-pack"
+
+
+def _tables(matrix: Matrix, option: str, spec: str, *tables: str, platform: str = "") -> tuple[Section, ...]:
+    """Render the rows about some versions of a part: whole tables, each cut to what fits on a page."""
+    found = select(matrix, Filters(**{option: spec}, platform=platform))
+    more = f"rocenv matrix --{option} '{spec}'"
+    sections = []
+    for table in tables:
+        if table not in found:
+            continue
+        lines = rows.lines(table, found[table])
+        if table == "verdict":
+            named = [row for row in matrix.verdict if row in found[table] and (row.rocm or option != "rocm")]
+            lines = rows.combination_lines(named, most=_COMBINATIONS, about=option, more=more)
+        elif len(lines) > _ROWS + 1:
+            lines = [*lines[:_ROWS], Line(label="more", text=f"{len(lines) - _ROWS} others: `{more}`")]
+        sections.append(Section(title=rows.TABLES[table][0], lines=tuple(lines)))
+    return tuple(sections)
+
+
+# ----------------------------------------------------------------------------------- ROCm and HIP SDK
+
+
+def release_names(matrix: Matrix) -> list[str]:
+    """List what can be asked for: `rocm-6.1` and, where there is one, `hip-sdk-6.1`."""
+    sdks = oldest_first(series(row.version) for row in matrix.hip_sdk)
+    return [*(f"rocm-{each}" for each in _rocm_series(matrix)), *(f"hip-sdk-{each}" for each in sdks)]
+
+
+def release_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the releases that a word names: a patch release means its series, `6` means all of 6."""
+    sdk = asked_version(thing, ("hip-sdk", "hip sdk", "hip"))
+    asked = sdk or asked_version(thing, ("rocm", ""))
+    prefix = "hip-sdk" if sdk else "rocm"
+    found = [series(asked)] if asked in _rocm_versions(matrix) else []
+    found = found or [each for each in _rocm_series(matrix) if asked in (each, each.split(".")[0])]
+    return [name for name in release_names(matrix) if name in [f"{prefix}-{each}" for each in found]]
+
+
+def explain_release(name: str, matrix: Matrix) -> Explanation:
+    """Explain a release on both platforms, or a HIP SDK on Windows."""
+    release = name.rpartition("-")[2]
+    on_linux = not name.startswith("hip-sdk-")
+    versions = oldest_first(each for each in _rocm_versions(matrix) if series(each) == release)
+    sdks = [row.version for row in matrix.hip_sdk if series(row.version) == release]
+    patches = listed((each for each in versions if each != release) if on_linux else sdks, "no exact release")
+    tables = ["rocm_wheels", "support", "hip_sdk", "torch", "driver_pair", "verdict"]
+    found = _tables(matrix, "rocm", release, *tables, platform="" if on_linux else "windows")
+    answer = (
+        *((_release_on_linux(matrix, release),) if on_linux else ()),
+        _release_on_windows(matrix, release),
+    )
+    published = [row for row in matrix.release if series(row.version) == release and (row.parts or row.note)]
+    parts = rows.lines("release", sorted(published, key=lambda row: version_of(row.version))[-1:])
+    kernels = sorted((row for row in matrix.system_kernel if row.rocm == release), key=lambda row: row.os)
+    if kernels:
+        tested = "; ".join(f"{row.os}: {listed(row.kernels)}" for row in kernels)
+        parts.append(Line(label="kernels tested", text=tested, rows=tuple(kernels)))
+    packs = [row for row in matrix.pack if release in map(series, row.rocm)]
+    served = in_order(each.partition(":")[0] for row in packs if not row.absent for each in row.targets)
+    gain = [Line(label="library packs", text=f"for {listed(served)}", rows=tuple(packs))] if served else []
+    on_windows = (*gain, *rows.lines("pack", (row for row in packs if row.absent and row.note)))
+    about = Section(title="The release", lines=(*(parts if on_linux else ()), *on_windows))
+    return Explanation(
+        thing=name,
+        kind="release",
+        title=f"{'ROCm' if on_linux else 'HIP SDK'} {release}: {patches}",
+        answer=answer,
+        sections=(*((about,) if about.lines else ()), *found),
+        steps=tuple(_release_steps(matrix, release, on_linux=on_linux)),
+        steps_title="A set with it, for one of its GPUs",
+    )
+
+
+def _release_on_linux(matrix: Matrix, release: str) -> Line:
+    packages = [row for row in matrix.rocm if series(row.version) == release]
+    wheels = _wheels(matrix, release, "linux")
+    torch = [row for row in matrix.torch if row.rocm and series(row.rocm) == release and row.released]
+    texts = []
+    if packages:
+        own = spans((row.version for row in torch if not row.channel), _own_torch(matrix))
+        with_torch = f"with torch {own}" if own else "no torch is built for them"
+        texts.append(f"packages {spans(row.version for row in packages)}, {with_torch}")
+    if wheels:
+        own = listed(oldest_first(row.version for row in torch if row.channel), "")
+        with_torch = f"with torch {own}" if own else "without torch"
+        texts.append(f"{_named(wheels)}, {with_torch}")
+    text = "; ".join(texts) or "no packages of it are known"
+    return Line(label="Linux", text=text, rows=(*torch[-1:], *packages[:1], *wheels[:1]))
+
+
+def _wheels(matrix: Matrix, release: str, platform: Platform) -> list[RocmWheels]:
+    """List ROCm's own wheels of a release; nightly builds only if there is nothing else."""
+    found = [row for row in matrix.rocm_wheels if (series(row.version), row.platform) == (release, platform)]
+    stable = [row for row in found if not matrix.channels[row.channel].only_named]
+    return sorted(stable or found, key=lambda row: (version_of(row.version), row.channel))
+
+
+def _named(wheels: Sequence[RocmWheels]) -> str:
+    names = (f"{row.version} ({row.channel})" for row in wheels)
+    return f"wheels {listed(names)}"
+
+
+def _own_torch(matrix: Matrix) -> list[str]:
+    return [row.version for row in matrix.torch if row.rocm and not row.channel]
+
+
+def _release_on_windows(matrix: Matrix, release: str) -> Line:
+    sdks = [row for row in matrix.hip_sdk if series(row.version) == release]
+    wheels = _wheels(matrix, release, "windows")
+    texts = [f"HIP SDK {row.version}" for row in sdks]
+    texts += [_named(wheels)] if wheels else []
+    text = "; ".join(texts) or "there is no HIP SDK and no wheel of it"
+    return Line(label="Windows", text=text, rows=(*sdks, *wheels))
+
+
+def _release_steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[Step]:
+    ways = [("Linux", Request(platform="linux", rocm=release, torch="*"))] if on_linux else []
+    ways.append(("Windows, ZLUDA", Request(platform="windows", rocm=release, zluda="*", torch="*")))
+    ways.append(("Windows, wheels", Request(platform="windows", rocm=release, torch="*")))
+    for label, request in ways:
+        served = [
+            target
+            for row in matrix.support
+            if (row.platform, row.rocm, row.level) == (request.platform, release, "official")
+            for target in row.targets
+        ] or [
+            target
+            for row in matrix.rocm_wheels
+            if (row.platform, series(row.version)) == (request.platform, release)
+            for target in row.official or row.targets
+        ]
+        # The last target is a card that people have; the first ones are in data centres.
+        found = find_sets(matrix, replace(request, target=served[-1])) if served else None
+        if found is not None and found.best is not None:
+            yield step(found, matrix, label)
+
+
+def _rocm_versions(matrix: Matrix) -> set[str]:
+    tables = (matrix.release, matrix.rocm, matrix.hip_sdk, matrix.rocm_wheels)
+    return {row.version for table in tables for row in table} | {row.rocm for row in matrix.support}
+
+
+def _rocm_series(matrix: Matrix) -> list[str]:
+    return oldest_first(series(version) for version in _rocm_versions(matrix))
+
+
+# ------------------------------------------------------------------------------------------------ ZLUDA
+
+
+def zluda_names(matrix: Matrix) -> list[str]:
+    """List the builds that can be asked for."""
+    return [f"zluda-{version}" for version in oldest_first(row.version for row in matrix.zluda)]
+
+
+def zluda_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the builds that a word names: a version, the build's own name, a tag or a commit."""
+    asked = asked_version(thing, ("zluda", "")) or thing
+    if not asked:
+        return []
+    found = [row.version for row in matrix.zluda if asked in (row.version, row.title, row.tag)]
+    if not found and len(asked) >= _COMMIT:
+        commit = asked.removeprefix("rel.")
+        found = [row.version for row in matrix.zluda if row.commit.startswith(commit)]
+    return [name for name in zluda_names(matrix) if name.removeprefix("zluda-") in found]
+
+
+def explain_zluda(name: str, matrix: Matrix) -> Explanation:
+    """Explain a ZLUDA build."""
+    version = name.removeprefix("zluda-")
+    build = next(row for row in matrix.zluda if row.version == version)
+    only = alone(matrix, "zluda", build)
+    found = {target: zluda_sets(only, target).candidates for target in matrix.targets}
+    served = in_order(target for target, candidates in found.items() if candidates)
+    sdks = {each.rocm.version for candidates in found.values() for each in candidates}
+    steps = []
+    if served:
+        request = Request(platform="windows", target=served[-1], zluda=version, torch="*")
+        steps = [step(find_sets(matrix, request), matrix, f"For {served[-1]}")]
+    title = f"ZLUDA {build.title or build.version} by {build.project}"
+    return Explanation(
+        thing=name,
+        kind="zluda",
+        title=f"{title} ({build.date})" if build.date else title,
+        answer=tuple(_zluda_answer(matrix, build, sdks, served)),
+        sections=(
+            Section(title="The build", lines=tuple(_build_lines(matrix, build))),
+            *_tables(matrix, "zluda", version, "torch", "good_set", "verdict"),
+        ),
+        steps=tuple(steps),
+        steps_title="A set with it",
+    )
+
+
+def _zluda_answer(matrix: Matrix, build: ZludaBuild, sdks: set[str], served: list[str]) -> Iterator[Line]:
+    every = [row.version for row in matrix.hip_sdk]
+    others = set(every) - sdks
+    text = f"works with {listed(oldest_first(sdks))}" if sdks else "makes no set with any of them"
+    text += f"; not with {spans(others, every)}" if sdks and others else ""
+    yield Line(label="HIP SDK", text=text, rows=(build,))
+    driver = range_in_words(build.driver) if build.driver else "any, as far as is known"
+    yield Line(label="display driver", text=driver, rows=(build,))
+    yield Line(label="targets", text=listed(served), rows=(build,))
+    preferred = next((row for row in matrix.zluda if row.preferred and row is not build), None)
+    if build.preferred:
+        yield Line(label="default", text="rocenv takes it unless you ask for another build", rows=(build,))
+    elif preferred:
+        text = f"rocenv takes {preferred.version}, as the apps do, if it has an archive for the HIP SDK"
+        yield Line(label="default", text=text, rows=(preferred,))
+
+
+def _build_lines(matrix: Matrix, build: ZludaBuild) -> Iterator[Line]:
+    base = version_of(build.version).base_version
+    twins = [
+        f"`rocenv explain zluda-{row.version}`"
+        for row in matrix.zluda
+        if row is not build and version_of(row.version).base_version == base
+    ]
+    is_final = not version_of(build.version).is_prerelease
+    facts = {
+        "tag": build.tag,
+        "built against": build.built_against,
+        "default in": build.default_in,
+        "notes": build.caveats,
+        "reports": f"CUDA {build.cuda}, compute capability {build.capability}" if build.cuda else "",
+        "same number": f"another build has this number: {listed(twins)}" if twins and is_final else "",
+    }
+    yield from (Line(label=label, text=text, rows=(build,)) for label, text in facts.items() if text)
+    for asset in build.assets:
+        text = "for Linux, where PyTorch has wheels for ROCm itself"
+        if asset.platform == "windows":
+            unhashed = "" if asset.sha256 else "; no hash is published"
+            text = f"for HIP SDK {listed(asset.rocm, 'unknown')}{unhashed}"
+        yield Line(label=asset.name, text=text, rows=(build,))
+
+
+# ---------------------------------------------------------------------------------------------- PyTorch
+
+
+def torch_names(matrix: Matrix) -> list[str]:
+    """List the releases that can be asked for."""
+    return [f"torch-{each}" for each in oldest_first(series(row.version) for row in matrix.torch)]
+
+
+def torch_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the release that a word names: a patch release or a build means its series."""
+    asked = asked_version(thing, ("pytorch", "torch", "")).partition("+")[0]
+    if "." not in asked:
+        return []
+    return [name for name in torch_names(matrix) if name == f"torch-{series(asked)}"]
+
+
+def explain_torch(name: str, matrix: Matrix) -> Explanation:
+    """Explain a PyTorch release."""
+    release = name.removeprefix("torch-")
+    found = [row for row in matrix.torch if series(row.version) == release]
+    found.sort(key=lambda row: (version_of(row.version), version_of(row.rocm or row.cuda)))
+    places = {(row.version, row.channel, row.platform) for row in matrix.rocm_wheels}
+    linux = [row for row in found if row.rocm and not row.channel]
+    linux += [row for row in found if (row.rocm, row.channel, "linux") in places]
+    windows = [row for row in found if row.cuda or (row.rocm, row.channel, "windows") in places]
+    ways = (("Linux", linux, ""), ("Windows, wheels", windows, ""), ("Windows, ZLUDA", windows, "*"))
+    steps = (_torch_step(matrix, label, mine, zluda) for label, mine, zluda in ways)
+    return Explanation(
+        thing=name,
+        kind="torch",
+        title=f"PyTorch {release}",
+        answer=(_torch_answer("Linux", linux), _torch_answer("Windows", windows)),
+        sections=_tables(matrix, "torch", f"=={release}.*", "torch", "good_set", "verdict"),
+        steps=tuple(each for each in steps if each),
+        steps_title="A set with it, for one of its GPUs",
+    )
+
+
+def _torch_answer(platform: str, found: Sequence[TorchSet]) -> Line:
+    rocm = listed(dict.fromkeys(row.rocm for row in found if row.rocm), "")
+    cuda = listed((f"{row.version} for CUDA {row.cuda}" for row in found if row.cuda), "")
+    targets = listed(in_order(target for row in found for target in row.targets), "")
+    texts = [f"for ROCm {rocm}" if rocm else "", f"kernels for {targets}" if targets else ""]
+    texts += [f"under ZLUDA: {cuda}" if cuda else ""]
+    texts += ["" if all(row.released or row.channel for row in found) else "not released yet"]
+    text = "; ".join(filter(None, texts)) or "no wheel is known to work"
+    return Line(label=platform, text=text, rows=tuple(found))
+
+
+def _torch_step(matrix: Matrix, label: str, found: Sequence[TorchSet], zluda: str) -> Step | None:
+    """Describe a set with the newest wheel, for the newest target that it makes one for."""
+    versions = [row.version for row in found if bool(row.cuda) == bool(zluda)]
+    for target in reversed(in_order(matrix.targets)) if versions else ():
+        platform = "linux" if label == "Linux" else "windows"
+        request = Request(platform=platform, zluda=zluda, torch=versions[-1], target=target)
+        sets = find_sets(matrix, request)
+        if sets.best is not None:
+            return step(sets, matrix, label)
+    return None
+
+
+# ---------------------------------------------------------------------------------------- library packs
+
+
+def pack_names(matrix: Matrix) -> list[str]:
+    """List what can be asked for: every target, also those without a pack."""
+    return [f"{target}{_PACK}" for target in in_order(matrix.targets)]
+
+
+def pack_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the packs that a word names."""
+    name = thing.replace(" ", "-").removesuffix("s")
+    return [name] if name.removesuffix(_PACK) in matrix.targets and name.endswith(_PACK) else []
+
+
+def explain_pack(name: str, matrix: Matrix) -> Explanation:
+    """Explain the library packs for a target."""
+    target = name.removesuffix(_PACK)
+    packs = [*packs_for(matrix, target), *packs_for(matrix, target, kind="hipblaslt")]
+    absent = [row for row in matrix.pack if row.absent and (not row.targets or target in row.targets)]
+    found = zluda_sets(matrix, target)
+    facts = sorted((row for row in matrix.fact if row.about == "pack"), key=lambda row: row.text)
+    sections = (
+        Section(title="Packs", lines=tuple(rows.lines("pack", packs))),
+        Section(title="How to use a pack", lines=tuple(rows.lines("fact", facts))),
+    )
+    return Explanation(
+        thing=name,
+        kind="pack",
+        title=f"Library packs for {target}",
+        answer=(_pack_answer(matrix, target, packs), *rows.lines("pack", absent)),
+        sections=sections if packs else (),
+        steps=(step(found, matrix, "Windows"),) if found.best and found.best.part("libraries") else (),
+        steps_title="The set that rocenv takes",
+    )
+
+
+def _pack_answer(matrix: Matrix, target: str, packs: Sequence[Pack]) -> Line:
+    said = levels(matrix, "windows", target)
+    own = [row for row in said.values() if row.level in ("official", "deprecated", "libraries")]
+    versions = listed(oldest_first(row.rocm for row in own))
+    native = f"HIP SDK {versions} has kernels for it and needs no pack" if own else ""
+    if not packs:
+        text = "; ".join(filter(None, (f"no library pack for {target} is known", native)))
+        return Line(text=text, rows=tuple(own or said.values()))
+    served = listed(sorted({series(each) for row in packs for each in row.rocm}, key=newest_first)[::-1])
+    number = f"{len(packs)} pack{'s' if packs[1:] else ''}"
+    text = f"{number}, for HIP SDK {served}; a pack works with its own release only"
+    return Line(text=f"{text}. {native}" if native else text, rows=(*packs[:1], *said.values()))

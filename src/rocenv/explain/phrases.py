@@ -1,0 +1,105 @@
+"""Words for versions, targets and levels of support, and how to read what a user typed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+
+from rocenv.core.versions import version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+LEVELS: Mapping[str, str] = {
+    "official": "supported by AMD",
+    "deprecated": "supported by AMD, marked deprecated",
+    "libraries": "has kernels, but is not supported by AMD",
+    "runtime": "runtime only, no kernels in the libraries",
+    "unsupported": "listed as unsupported by AMD",
+}
+NOT_LISTED = "not listed by AMD"
+OVERRIDES: Mapping[str, str] = {
+    "ok": "works",
+    "caution": "may work",
+    "block": "known to fail",
+    "reject": "not needed; do not set it",
+}
+OUTCOMES: Mapping[str, str] = {"broken": "fails", "workaround": "needs a workaround", "works": "works"}
+OUTCOME_RANK: Mapping[str, int] = {"broken": 0, "workaround": 1, "works": 2}
+
+
+def plain(thing: str) -> str:
+    """Normalise what a user typed: lower case, no quotes, single blanks."""
+    return " ".join(thing.casefold().replace('"', " ").replace("'", " ").split())
+
+
+def asked_version(thing: str, kinds: tuple[str, ...]) -> str:
+    """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; "" if it is none of these kinds.
+
+    The kind "" stands for a version alone.
+    """
+    for kind in kinds:
+        found = re.fullmatch(rf"{re.escape(kind)}[\s=-]*v?([0-9][0-9a-z.+-]*)", thing.replace("_", "-"))
+        if found:
+            return found[1]
+    return ""
+
+
+def oldest_first(versions: Iterable[str]) -> list[str]:
+    """Sort versions and drop repetitions."""
+    return sorted(dict.fromkeys(versions), key=version_of)
+
+
+def spans(found: Iterable[str], among: Iterable[str] = ()) -> str:
+    """Write versions as ranges: `5.7, 6.0 to 6.2` if 5.8 is among the known versions too."""
+    wanted = oldest_first(found)
+    order = oldest_first([*among, *wanted])
+    runs: list[list[str]] = []
+    for version in wanted:
+        if runs and order.index(version) == order.index(runs[-1][-1]) + 1:
+            runs[-1].append(version)
+        else:
+            runs.append([version])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
+
+
+def range_in_words(text: str) -> str:
+    """Write a PEP 440 specifier in words: `>=6,<7` becomes `6 or newer, before 7`."""
+    words = []
+    for each in sorted(SpecifierSet(text), key=lambda each: "=!<>~".index(each.operator[0]), reverse=True):
+        version = each.version.removesuffix(".*")
+        words.append(
+            {
+                "==": version,
+                "<=": f"up to {version}",
+                "<": f"before {version}",
+                ">=": f"{version} or newer",
+                ">": f"newer than {version}",
+                "!=": f"except {version}",
+            }.get(each.operator, f"{each.operator}{version}")
+        )
+    return ", ".join(words)
+
+
+def in_order(targets: Iterable[str]) -> list[str]:
+    """Sort targets by number and drop repetitions."""
+    return sorted(dict.fromkeys(targets), key=target_key)
+
+
+def target_key(name: str) -> tuple[int, str]:
+    """Sort key of a target: gfx90a comes before gfx1010."""
+    bare = name.partition(":")[0].removeprefix("gfx")
+    return len(bare), name
+
+
+def listed(texts: Iterable[str], nothing: str = "none") -> str:
+    """Join texts with commas."""
+    return ", ".join(texts) or nothing
+
+
+def either(texts: Iterable[str]) -> str:
+    """Join texts as alternatives: `a, b or c`."""
+    *most, last = texts
+    return f"{', '.join(most)} or {last}" if most else last

@@ -1,0 +1,311 @@
+"""What each row of the data says, in one line: the renderer that every page and `rocenv matrix` use.
+
+A row becomes a subject, a version and a text. Rows of one subject that say the same share a line, with their
+versions drawn together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rocenv.explain.page import Line, sections
+from rocenv.explain.phrases import (
+    LEVELS,
+    OUTCOME_RANK,
+    OUTCOMES,
+    OVERRIDES,
+    in_order,
+    listed,
+    range_in_words,
+    spans,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rocenv.data.knowledge import Override, Verdict
+    from rocenv.data.known import Known
+    from rocenv.data.releases import RocmWheels
+    from rocenv.explain.page import Section
+
+_KINDS = {"card": "graphics card", "apu": "APU"}
+
+
+class Entry(NamedTuple):
+    """What a row says."""
+
+    subject: str
+    version: str  # "" = none; entries that differ only here share a line
+    text: str
+    row: Known
+
+
+def lines(table: str, rows: Iterable[Any], *, target: str = "") -> list[Line]:
+    """Render rows of a table; with a target, what they say about that target."""
+    return merged(entry(table, row, target) for row in rows)
+
+
+def table_sections(found: Mapping[str, Sequence[Known]]) -> tuple[Section, ...]:
+    """Render whole tables, each under its title."""
+    return sections(*((TABLES[table][0], lines(table, rows)) for table, rows in found.items()))
+
+
+def entry(table: str, row: Any, target: str = "") -> Entry:
+    """Render one row."""
+    subject, version, text = TABLES[table][1](row, target)
+    return Entry(subject, version, text, row)
+
+
+def merged(entries: Iterable[Entry], known: Iterable[str] = ()) -> list[Line]:
+    """Draw entries together that say the same of several versions, in the order of the first of them.
+
+    Args:
+        entries: In reading order.
+        known: Versions that no entry is about, and that must not disappear inside a range.
+    """
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for each in entries:
+        groups.setdefault((each.subject, each.text), []).append(each)
+    every: dict[str, set[str]] = {}
+    for (subject, _text), group in groups.items():
+        every.setdefault(subject, set(known)).update(each.version for each in group if each.version)
+    return [
+        Line(
+            label=f"{subject} {spans((e.version for e in group if e.version), every[subject])}".strip(),
+            text=text,
+            rows=tuple(each.row for each in group),
+        )
+        for (subject, text), group in groups.items()
+    ]
+
+
+def wheel_promise(row: RocmWheels, target: str) -> str:
+    """Say in few words whether AMD supports a target, and whether its build is release-ready."""
+    if not row.has_lists:
+        return "built for it; nobody has read AMD's support list yet"
+    if target in row.official:
+        ready = f", {'' if target in row.ready else 'not marked '}release-ready" if row.ready else ""
+        return f"supported by AMD{ready}"
+    return "release-ready, but not on AMD's support list" if target in row.ready else "built, not supported"
+
+
+def combination(row: Verdict, *, about: str = "") -> str:
+    """Render a verdict as a sentence: the combination, what happens, what to do instead.
+
+    `about` is what the reader knows already: "target", "rocm", "zluda" or "torch". A verdict with a code then
+    points to its own page, which has the remedy.
+    """
+    parts = combined(row, about)
+    text = f"{parts}: {row.what}" if parts else row.what
+    if row.only_if:
+        text += f"; only if {row.only_if}"
+    if row.code and about:
+        return f"{text} (`rocenv explain {row.code}`)"
+    if row.remedy:
+        text += f". {'Instead' if row.verdict == 'broken' else 'What helps'}: {row.remedy}"
+    return text
+
+
+def combined(row: Verdict, about: str = "") -> str:
+    """Name the parts of a combination: `gfx1031 with HIP SDK 6.1, ZLUDA 3.8.3 (rocm6)`."""
+    sdk = "HIP SDK" if row.platform == "windows" and not row.on_wheels else "ROCm"
+    parts = []
+    if row.targets and about != "target":
+        parts.append(listed(row.targets))
+    if row.rocm and about != "rocm":
+        parts.append(f"{sdk} {range_in_words(row.rocm)}")
+    if (row.zluda or row.project or row.flavour) and about != "zluda":
+        build = range_in_words(row.zluda) or row.project
+        flavour = f"({listed(row.flavour)})" if row.flavour else ""
+        parts.append(" ".join(filter(None, ("ZLUDA", build, flavour))))
+    if row.torch and about != "torch":
+        parts.append("torch" if row.torch == ">=0" else f"torch {range_in_words(row.torch)}")
+    if row.driver:
+        parts.append(f"display driver {range_in_words(row.driver)}")
+    if row.on_wheels and parts:
+        parts[-1] += " on Windows"
+    return f"{parts[0]} with {listed(parts[1:])}" if parts[1:] else "".join(parts)
+
+
+def combination_lines(rows: Iterable[Verdict], *, most: int, about: str, more: str) -> list[Line]:
+    """Render the verdicts that matter most: named ones first, conditional ones last.
+
+    Args:
+        rows: In any order.
+        most: How many to show.
+        about: What the reader knows already; see `combination`.
+        more: The command that shows the others.
+    """
+    ordered = sorted(
+        rows,
+        key=lambda row: (
+            not row.code,
+            row.pack == "none",
+            bool(row.only_if),
+            OUTCOME_RANK[row.verdict],
+            row.platform,
+            row.rocm,
+            row.what,
+        ),
+    )
+    found = [
+        Line(label=OUTCOMES[row.verdict], text=combination(row, about=about), rows=(row,)) for row in ordered
+    ]
+    if len(found) <= most + 1:
+        return found
+    return [*found[:most], Line(label="more", text=f"{len(found) - most} others: `{more}`")]
+
+
+def override_use(row: Override) -> str:
+    """Say what an override does, without its note: `10.3.0 (runs as gfx1030): works`."""
+    only = f", only with ROCm {range_in_words(row.rocm)}" if row.rocm else ""
+    way = "any value" if row.runs_as == "*" else f"{row.value} (runs as {row.runs_as})"
+    return f"{way}: {OVERRIDES[row.verdict]}{only}"
+
+
+def products(row: Any) -> str:
+    """Describe the GPUs of a target: `RX 6700 XT (graphics card, RDNA2, Navi22, GDDR6 12GiB)`."""
+    traits = (_KINDS[row.kind], row.arch, row.codename, row.memory)
+    return f"{row.products} ({listed(trait for trait in traits if trait)})"
+
+
+def pythons(row: Any) -> str:
+    """Name the Pythons of wheels: `Python 3.9 to 3.13`."""
+    return f"Python {' to '.join(dict.fromkeys((row.python[0], row.python[-1])))}"
+
+
+def _levels(**levels: Iterable[str]) -> str:
+    """Write lists of targets by what is promised of them, without the empty ones."""
+    named = ((level.replace("_", "-"), in_order(targets)) for level, targets in levels.items())
+    return "; ".join(f"{level}: {listed(targets)}" for level, targets in named if targets)
+
+
+def _rocm(row: Any, target: str) -> tuple[str, str, str]:
+    if target:
+        text = "has kernels for it" if target in row.blas else "has a compiler for it, but no kernels"
+        return row.channel, row.version, text
+    rest = set(row.blas) - set(row.official)
+    return "ROCm", row.version, f"channel {row.channel}; {_levels(supported=row.official, kernels=rest)}"
+
+
+def _wheels(row: Any, target: str) -> tuple[str, str, str]:
+    driver = f"; needs display driver {range_in_words(row.driver)}" if row.driver else ""
+    if target:
+        return f"{row.channel} wheels", row.version, wheel_promise(row, target) + driver
+    rest = set(row.targets) - {*row.official, *row.ready}
+    if row.has_lists:
+        text = _levels(supported=row.official, release_ready=row.ready, built=rest)
+    else:
+        text = f"nobody has read AMD's support list yet; {_levels(built=rest)}"
+    note = f". {row.note}" if row.note else ""
+    return f"{row.channel} wheels", row.version, f"for {row.platform}, {pythons(row)}; {text}{driver}{note}"
+
+
+def _sdk(row: Any, _target: str) -> tuple[str, str, str]:
+    files = listed((*row.runtime, *row.comgr, *row.hiprtc), "")
+    missing = listed(row.not_included, "")
+    parts = [f"{row.installer}, for {row.os}", f"runtime: {files}" if files else ""]
+    parts.append(f"not included: {missing}" if missing else "")
+    return "HIP SDK", row.version, "; ".join(filter(None, parts))
+
+
+def _support(row: Any, target: str) -> tuple[str, str, str]:
+    subject = "HIP SDK" if row.platform == "windows" else "ROCm packages"
+    if target:
+        return subject, row.rocm, LEVELS[row.level]
+    note = f" ({row.note})" if row.note else ""
+    return subject, row.rocm, f"{LEVELS[row.level]}: {listed(in_order(row.targets))}{note}"
+
+
+def _torch(row: Any, target: str) -> tuple[str, str, str]:
+    if row.cuda:
+        named = f", named together with ZLUDA {range_in_words(row.zluda)}" if row.zluda else ""
+        text = f"under ZLUDA: built for CUDA {row.cuda}{named}"
+    else:
+        text = f"for ROCm {row.rocm}" + (f" of channel {row.channel}" if row.channel else "")
+    half = set(row.compiled) - set(row.targets)
+    if target:
+        fits = target in row.targets or row.channel
+        return "torch", row.version, text if fits else f"{text}; compiled for it, but rocBLAS has no kernels"
+    parts = [text, pythons(row), *(f"{name} {version}" for name, version in row.companions.items())]
+    parts += [row.triton, f"needs glibc {row.glibc}" if row.glibc else ""]
+    parts += [_levels(kernels_for=row.targets).replace("kernels-for:", "kernels for")]
+    parts += [f"compiled for {listed(in_order(half))} too, but without rocBLAS kernels" if half else ""]
+    parts += ["" if row.released or row.channel else "not released yet"]
+    return "torch", row.version, "; ".join(filter(None, parts))
+
+
+def _zluda(row: Any, _target: str) -> tuple[str, str, str]:
+    sdks = dict.fromkeys(name for each in row.assets if each.platform == "windows" for name in each.rocm)
+    parts = [f"by {row.project}", f"for HIP SDK {listed(sdks)}" if sdks else "no archive for a HIP SDK"]
+    parts += [f"display driver {range_in_words(row.driver)}" if row.driver else ""]
+    parts += ["the build that apps use today" if row.preferred else ""]
+    return "ZLUDA", row.version, "; ".join(filter(None, parts))
+
+
+def _pack(row: Any, _target: str) -> tuple[str, str, str]:
+    subject = f"HIP SDK {listed(row.rocm)}"
+    if row.absent:
+        return subject, "", f"no pack exists{f': {row.note}' if row.note else ''}"
+    where = row.url or f"{row.provider}: {row.asset or f'see release {row.tag}'}"
+    notes = [row.kind if row.kind != "rocblas" else "", "" if row.url else listed(row.targets, ""), row.note]
+    note = "; ".join(filter(None, notes))
+    return subject, "", f"{where} ({note})" if note else where
+
+
+def _override(row: Any, target: str) -> tuple[str, str, str]:
+    return "override" if target else row.target, "", f"{override_use(row)}; {row.note}"
+
+
+def _verdict(row: Any, _target: str) -> tuple[str, str, str]:
+    code = f" [{row.code}]" if row.code else ""
+    return OUTCOMES[row.verdict], "", combination(row) + code
+
+
+def _good_set(row: Any, _target: str) -> tuple[str, str, str]:
+    rocm = "HIP SDK" if row.platform == "windows" else "ROCm"
+    parts = [f"{rocm} {range_in_words(row.rocm)}", f"ZLUDA {range_in_words(row.zluda)}" if row.zluda else ""]
+    parts += [f"torch {range_in_words(row.torch)}" if row.torch else ""]
+    parts += [f"Python {listed(row.python)}" if row.python else ""]
+    parts += [f"display driver {range_in_words(row.driver)}" if row.driver else ""]
+    parts += [f"for {listed(in_order(row.targets), 'any supported GPU')}", row.note]
+    return row.by, "", "; ".join(filter(None, parts))
+
+
+def _wsl(row: Any, _target: str) -> tuple[str, str, str]:
+    driver = f"; AMD's Windows driver {row.driver} or newer" if row.driver else ""
+    return f"ROCm {range_in_words(row.rocm)}", "", f"{row.needs}{driver}"
+
+
+# Table -> its title, and what a row says: subject, version, text.
+TABLES: Mapping[str, tuple[str, Callable[[Any, str], tuple[str, str, str]]]] = {
+    "target": ("Targets", lambda row, _: (row.name, "", products(row))),
+    "rocm": ("ROCm packages for Linux", _rocm),
+    "rocm_wheels": ("ROCm as Python wheels", _wheels),
+    "hip_sdk": ("HIP SDKs for Windows", _sdk),
+    "support": ("GPU support by release", _support),
+    "kernels": (
+        "Kernels in rocBLAS",
+        lambda row, _: (f"ROCm {row.rocm}", "", f"{row.kind}: {listed(in_order(row.targets))}"),
+    ),
+    "torch": ("PyTorch wheels", _torch),
+    "zluda": ("ZLUDA builds", _zluda),
+    "pack": ("Library packs", _pack),
+    "override": ("HSA_OVERRIDE_GFX_VERSION, on Linux", _override),
+    "verdict": ("Known combinations", _verdict),
+    "good_set": ("Sets that app developers recommend", _good_set),
+    "driver_pair": (
+        "Kernel drivers tested with ROCm releases",
+        lambda row, _: (f"driver {listed(row.drivers)}", "", f"ROCm {spans(row.rocm)}"),
+    ),
+    "release": (
+        "Parts",
+        lambda row, _: (
+            f"parts of {row.version}",
+            "",
+            listed((f"{name} {version}" for name, version in row.parts.items()), row.note),
+        ),
+    ),
+    "wsl": ("What each release needs", _wsl),
+    "fact": ("Good to know", lambda row, _: (row.key, "", row.text)),
+}

@@ -1,0 +1,363 @@
+"""What is no part and no GPU: causes of failures, codes of incidents, exit codes, variables and subjects."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.core.variables import OVERRIDE
+from rocenv.core.versions import lowest, newest_first
+from rocenv.diagnose.texts import unfilled, with_metavars
+from rocenv.explain import rows
+from rocenv.explain.page import Explanation, Line, Step, sections
+from rocenv.explain.parts import release_names, torch_names
+from rocenv.explain.phrases import OUTCOMES, in_order, listed, target_key
+from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
+from rocenv.system.exit_codes import describe_exit, meaning_of_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.core.language import Language
+    from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
+    from rocenv.data.known import Known
+    from rocenv.data.rows import Matrix
+    from rocenv.data.rules import Remedy, Rule, Text
+
+_PATTERNS = 8  # literals of a cause that are shown
+_SHOWN = 12  # rows of a subject
+_HEADINGS: Mapping[str, tuple[str, str]] = {
+    "cases": ("In special cases", "特殊情况"),
+    "log": ("What a log shows", "日志中的样子"),
+    "remedies": ("What to do", "解决办法"),
+    "more": ("Background", "更多说明"),
+    "checks": ("Checks of `rocenv doctor`", "`rocenv doctor` 的相关检查"),
+    "links": ("Further reading", "延伸阅读"),
+    "commands": ("Commands", "命令"),
+}
+_ALIASES = {
+    "pytorch": "torch",
+    "packs": "pack",
+    "hip sdk": "hip-sdk",
+    "libraries": "pack",
+    "wsl2": "wsl",
+    "wsl 2": "wsl",
+}
+_SUBJECTS: Mapping[str, str] = {
+    "torch": "PyTorch wheels",
+    "zluda": "ZLUDA: CUDA programs on AMD GPUs, on Windows",
+    "rocm": "ROCm releases",
+    "hip-sdk": "HIP SDK: AMD's ROCm for Windows",
+    "pack": "Library packs: third-party kernels for GPUs that a HIP SDK has none for",
+    "wsl": "WSL 2: ROCm in Linux on Windows",
+    "override": f"{OVERRIDE}: running as another GPU",
+}
+_WSL_STEPS = (
+    Step(command="rocenv gpus", gives="list the GPUs that Windows reports, and its display driver"),
+    Step(command="rocenv doctor", gives="check what is missing on this machine"),
+    Step(command="wsl.exe --update", gives="update WSL; restart it with `wsl.exe --shutdown`"),
+)
+_SIDES = {"rocm": "ROCm", "zluda": "ZLUDA"}
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}
+_SET_BY_ROCENV = (
+    "set only inside an env, if the set has no kernels for the GPU and a value below is known to work with it"
+)
+
+
+# ----------------------------------------------------------------------------------- causes of failures
+
+
+def cause_names(matrix: Matrix) -> list[str]:
+    """List the codes of rules and of checks."""
+    return sorted({row.code for row in matrix.rule} | {row.code for row in matrix.advice})
+
+
+def cause_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the code that a word names; the name of a check means its code."""
+    code = re.sub(r"[\s_]+", "-", thing)
+    if code in cause_names(matrix):
+        return [code]
+    return list({row.code for row in matrix.advice if row.name.replace("_", "-") == code})
+
+
+def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Explanation:
+    """Explain a cause: why it happens, how a log shows it, what to do."""
+    rule = next((row for row in matrix.rule if row.code == name), None)
+    advice = [row for row in matrix.advice if row.code == name]
+    cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
+    cures += [(each, row) for row in advice for each in row.remedy]
+    links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
+    commands = dict.fromkeys(
+        with_metavars(command)
+        for each, _row in cures
+        for command in each.commands
+        if "{create}" not in command
+    )
+
+    def heading(key: str) -> str:
+        return _HEADINGS[key][language == "zh"]
+
+    def line(text: Text, row: Known, label: str = "") -> Line:
+        return Line(label=label, text=_in(text, language), rows=(row,))
+
+    return Explanation(
+        thing=name,
+        kind="cause",
+        title=f"{name}{'：' if language == 'zh' else ': '}{_in((rule or advice[0]).title, language)}",
+        answer=(line(rule.why[-1].text, rule),) if rule else tuple(line(row.detail, row) for row in advice),
+        sections=sections(
+            (heading("cases"), [line(why.text, rule) for why in rule.why[:-1]] if rule else []),
+            (heading("log"), _literals(rule)),
+            (heading("remedies"), [line(each.text, row) for each, row in cures]),
+            (heading("more"), _background(rule, language)),
+            (heading("checks"), [line(row.title, row, row.name) for row in advice] if rule else []),
+            (heading("links"), [Line(text=link) for link in links]),
+        ),
+        steps=tuple(Step(command=command) for command in commands),
+        steps_title=heading("commands"),
+    )
+
+
+def _in(text: Text, language: Language) -> str:
+    return unfilled(text.zh if language == "zh" else text.en, language)
+
+
+def _literals(rule: Rule | None) -> list[Line]:
+    texts = dict.fromkeys(text for pattern in rule.pattern for text in pattern.text[:2]) if rule else {}
+    return [Line(text=f"`{text}`") for text in list(texts)[:_PATTERNS]]
+
+
+def _background(rule: Rule | None, language: Language) -> list[Line]:
+    if rule is None or rule.more is None:
+        return []
+    paragraphs = re.split(r"\n\s*\n", _in(rule.more, language).strip())
+    return [Line(text=" ".join(each.split()), rows=(rule,)) for each in paragraphs]
+
+
+# --------------------------------------------------------------------------------- incidents, exit codes
+
+
+def code_names(matrix: Matrix) -> list[str]:
+    """List the codes of verdicts and incidents."""
+    return sorted({row.code for row in matrix.verdict if row.code} | {row.code for row in matrix.incident})
+
+
+def code_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the code that a word names; `sdnext#3414` and `0xc0000005` are codes too."""
+    code = re.sub(r"[#\s_]+", "-", thing)
+    if re.fullmatch(r"0x[0-9a-f]{8}", code):
+        return [f"0x{code[2:].upper()}"]
+    return [code] if code in code_names(matrix) else []
+
+
+def explain_code(name: str, matrix: Matrix) -> Explanation:
+    """Explain what is known under a code: what happened, on what, and what to do."""
+    if name.startswith("0x"):
+        return _explain_exit_code(name, matrix)
+    incidents = [row for row in matrix.incident if row.code == name]
+    verdicts = [row for row in matrix.verdict if row.code == name]
+    root = next((code for code in code_names(matrix) if name.startswith(f"{code}-")), name)
+    related = [row for row in matrix.incident if row.code != name and row.code.startswith(root)]
+    title = incidents[0].title if incidents else f"a combination that {OUTCOMES[verdicts[0].verdict]}"
+    return Explanation(
+        thing=name,
+        kind="code",
+        title=f"{name}: {title}",
+        answer=tuple(_code_answer(incidents, verdicts)),
+        sections=sections(
+            ("What rocenv does", [Line(text=_consequence(row), rows=(row,)) for row in verdicts]),
+            ("Related", [_pointer(row) for row in related]),
+            (
+                "What was reported",
+                [
+                    Line(label=label, text=text, rows=(row,))
+                    for row in incidents
+                    for label, text in row.facts.items()
+                ],
+            ),
+        ),
+        steps=tuple(_ways_out(verdicts, matrix)),
+        steps_title="A set that avoids it",
+    )
+
+
+def _code_answer(incidents: list[Incident], verdicts: list[Verdict]) -> Iterator[Line]:
+    for incident in incidents:
+        yield Line(text=incident.text, rows=(incident,))
+    for row in verdicts:
+        if not incidents:
+            yield Line(label=OUTCOMES[row.verdict], text=rows.combination(row), rows=(row,))
+        elif row.remedy:
+            yield Line(label="remedy", text=row.remedy, rows=(row,))
+
+
+def _consequence(row: Verdict) -> str:
+    if row.verdict == "broken" and not row.only_if:
+        return f"never combines {rows.combined(row)}"
+    case = f" for the case that {row.only_if}" if row.only_if else ""
+    return f"makes sets with {rows.combined(row)}, and adds a note{case}"
+
+
+def _pointer(row: Incident) -> Line:
+    return Line(text=f"{row.title}: {row.text} (`rocenv explain {row.code}`)", rows=(row,))
+
+
+def _ways_out(verdicts: list[Verdict], matrix: Matrix) -> Iterator[Step]:
+    for row in verdicts:
+        for target in in_order(row.targets)[:1]:
+            find = wheel_sets if row.on_wheels else zluda_sets if row.platform == "windows" else linux_sets
+            found = find(matrix, target)
+            if found.best is not None:
+                yield step(found, matrix, f"{row.platform.capitalize()}, {target}")
+
+
+def _explain_exit_code(name: str, matrix: Matrix) -> Explanation:
+    """Explain an exit code of Windows, with the incidents and combinations that ended with it."""
+    meaning = meaning_of_exit(int(name, 16))
+    incidents = [row for row in matrix.incident if name in f"{row.text} {row.facts}"]
+    verdicts = [row for row in matrix.verdict if name in row.what and row.code]
+    return Explanation(
+        thing=name,
+        kind="code",
+        title=describe_exit(int(name, 16)),
+        answer=(Line(text=f"The program ended because {meaning}" if meaning else "An exit code of Windows"),),
+        sections=sections(
+            ("Known cases", [*map(_pointer, incidents), *rows.lines("verdict", verdicts)]),
+        ),
+        steps=(
+            Step(
+                command="rocenv launch NAME -- PROGRAM",
+                gives="start the program in an env and explain a crash",
+            ),
+            Step(command="rocenv diagnose LOG", gives="find the cause in a log"),
+        ),
+    )
+
+
+# -------------------------------------------------------------------------------------------- variables
+
+
+def variable_names(matrix: Matrix) -> list[str]:
+    """List the environment variables; a row may be about several."""
+    found = [name for row in matrix.variable for name in _NAME.findall(row.name)]
+    found += [row.change.name for row in matrix.environment] + [row.name for row in matrix.watched]
+    return sorted({name for name in found if _SERIES not in name})
+
+
+def variable_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the variable that a word names: `$NAME` and `NAME=value` too."""
+    name = re.sub(r"=(?!=).*", "", thing.removeprefix("$"), count=1).upper()
+    return [name] if name in variable_names(matrix) else []
+
+
+def explain_variable(name: str, matrix: Matrix) -> Explanation:
+    """Explain an environment variable, and what rocenv does with it."""
+    known = [row for row in matrix.variable if name in _NAME.findall(row.name)]
+    changes = [row for row in matrix.environment if _sets(row, name)]
+    watched = [row for row in matrix.watched if row.name == name]
+    facts = [row for row in matrix.fact if name == OVERRIDE and row.about == "override"]
+    does = [
+        Line(
+            label=f"{row.change.action}, {row.when}",
+            text=f"{row.change.value or 'nothing'}: {row.reason}",
+            rows=(row,),
+        )
+        for row in changes
+    ]
+    does += [Line(label="set", text=_SET_BY_ROCENV)] if name == OVERRIDE else []
+    does += [Line(label="reported if set", text=row.reason, rows=(row,)) for row in watched]
+    overrides = [
+        Line(label=row.target, text=rows.override_use(row), rows=(row,))
+        for row in sorted(matrix.override, key=lambda row: (target_key(row.target), row.value))
+    ]
+    return Explanation(
+        thing=name,
+        kind="variable",
+        title=name,
+        answer=tuple(Line(label=_SIDES[row.by], text=row.meaning, rows=(row,)) for row in known)
+        or tuple(Line(text=line.text, rows=line.rows) for line in does),
+        sections=sections(
+            ("Values", [line for row in known for line in _values(row)]),
+            ("What rocenv does with it", does),
+            ("By target", overrides if name == OVERRIDE else []),
+            ("Good to know", rows.lines("fact", sorted(facts, key=lambda row: (row.key, row.text)))),
+        ),
+    )
+
+
+def _sets(row: EnvRow, name: str) -> bool:
+    pattern = re.escape(row.change.name).replace(re.escape(_SERIES), "[0-9]+")
+    return re.fullmatch(pattern, name) is not None
+
+
+def _values(row: Variable) -> Iterator[Line]:
+    texts = {
+        "value": row.value,
+        "set by": row.set_by,
+        "note": "its files break on network shares and in read-only homes" if row.fragile else "",
+    }
+    yield from (Line(label=label, text=text, rows=(row,)) for label, text in texts.items() if text)
+
+
+# --------------------------------------------------------------------------------------------- subjects
+
+
+def subject_names(matrix: Matrix) -> list[str]:
+    """List the subjects: kinds of parts, and what facts are about."""
+    return sorted({*_SUBJECTS, *(row.about for row in matrix.fact)})
+
+
+def subject_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the subject that a word names."""
+    name = _ALIASES.get(thing, thing)
+    return [name] if name in subject_names(matrix) else []
+
+
+def explain_subject(name: str, matrix: Matrix) -> Explanation:
+    """Explain a subject: its newest rows, and the facts about it."""
+    # Facts without a key come first, so that none seems to belong to the key before it.
+    facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
+    lines = rows.lines("fact", facts[:_SHOWN])
+    if len(facts) > _SHOWN:
+        lines.append(Line(label="more", text=f"{len(facts) - _SHOWN} others: `rocenv matrix --json`"))
+    overview = "What each release needs" if name == "wsl" else "What there is"
+    return Explanation(
+        thing=name,
+        kind="topic",
+        title=_SUBJECTS.get(name, f"About: {name}"),
+        sections=sections((overview, _overview(name, matrix)), ("Good to know", lines)),
+        steps=_WSL_STEPS if name == "wsl" else (),
+    )
+
+
+def _overview(name: str, matrix: Matrix) -> list[Line]:
+    if name == "wsl":
+        return rows.lines("wsl", sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0")))
+    if name == "hip-sdk":
+        return rows.lines("hip_sdk", sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version)))
+    if name == "zluda":
+        builds = sorted(
+            matrix.zluda, key=lambda row: (not row.preferred, row.project, newest_first(row.version))
+        )
+        others = Line(label="others", text=listed(f"zluda-{row.version}" for row in builds[_SHOWN:]))
+        return [*rows.lines("zluda", builds[:_SHOWN]), others]
+    if name == "torch":
+        under_zluda = sorted((row for row in matrix.torch if row.cuda), key=lambda row: row.version)
+        releases = Line(label="releases", text=listed(torch_names(matrix)[::-1]))
+        return [releases, *rows.lines("torch", under_zluda)]
+    if name == "rocm":
+        return [Line(label="releases", text=listed(release_names(matrix)))]
+    packs = [row for row in matrix.pack if not row.absent] if name == "pack" else []
+    by_sdk: dict[str, list[str]] = {}
+    for row in packs:
+        for version in row.rocm:
+            by_sdk.setdefault(version, []).extend(each.partition(":")[0] for each in row.targets)
+    return [
+        Line(
+            label=f"HIP SDK {version}",
+            text=listed(in_order(by_sdk[version])),
+            rows=tuple(row for row in packs if version in row.rocm),
+        )
+        for version in sorted(by_sdk, key=newest_first)
+    ]
