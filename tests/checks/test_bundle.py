@@ -176,6 +176,18 @@ class TestExamine:
         assert "ENOLCK" in chinese.findings[0].detail
         assert re.search("[一-龥]", chinese.findings[0].title)
 
+    def test_a_user_with_the_name_of_a_field(
+        self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Names are only redacted where names can be, so that `simd_count` stays."""
+        monkeypatch.setenv("USER", "count")
+        monkeypatch.setenv("HOSTNAME", "simd")
+        plain(root)
+        file = tmp_path / "bundle.json"
+        there = bundle.collect(file, Home(tmp_path / "home"), matrix, "en")
+        assert bundle.examine(file, matrix, "en").context.host == there.context.host
+        assert there.context.host.gpus[0].usable
+
     def test_checks_can_be_chosen(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         no_device(root)
         file = tmp_path / "bundle.json"

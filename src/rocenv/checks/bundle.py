@@ -121,7 +121,10 @@ def collect(
         rocenv=__version__,
         platform="windows" if context.platform == "windows" else "linux",
         variables=bundle_fields.allowed_variables(answers.variables, windows=answers.windows),
-        files={path: redact(text) for path, text in bundle_fields.allowed_files(answers).items()},
+        files={
+            path: redact(text) if path in bundle_fields.FREE_TEXTS else text
+            for path, text in bundle_fields.allowed_files(answers).items()
+        },
         errors=_names(bundle_fields.allowed_errors(answers)),
         folders=bundle_fields.allowed_folders(answers),
         opened=_names(bundle_fields.allowed_devices(answers.opened)),

@@ -111,6 +111,8 @@ FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (r"/(?:windows|wsl)/video_controllers\.json", _controllers),
     (r"/windows/hipinfo\.txt", _matches(r"^(?!.*(?:uuid|serial)).*$")),
 )
+# Of these files, whole lines are kept, so names may be left in them.
+FREE_TEXTS = ("/var/log/dmesg", "/var/log/kern.log", "/dev/kmsg", "/windows/hipinfo.txt")
 _FOLDERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (folder, re.compile(names))
     for folder, names in (

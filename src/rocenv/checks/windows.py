@@ -34,7 +34,7 @@ class Sdk:
 
     folder: str
     version: str = ""  # "" = unknown
-    missing: tuple[str, ...] = ()  # files that belong to it
+    missing: tuple[str, ...] = ()  # its files that do not exist
     mixed: tuple[str, ...] = ()  # files of other releases
 
 

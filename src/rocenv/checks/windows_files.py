@@ -91,7 +91,7 @@ def _is_gone(path: str) -> bool:
 
 
 def defender_not_told(context: CheckContext) -> Observation | None:
-    """Defender does not exclude the folder of envs with ZLUDA, whose files it tends to quarantine."""
+    """Defender scans the folder of envs with ZLUDA, whose files it tends to quarantine."""
     home = _home(context)
     if not _has_zluda(context) or not watches() or excluded(home) is not False:
         return None

@@ -32,7 +32,7 @@ def wsl_without_gpu(_context: CheckContext) -> Observation | None:
 
 
 def wsl_windows_silent(context: CheckContext) -> Observation | None:
-    """Windows did not tell which GPUs it has, most often because interop is off."""
+    """Windows did not tell which GPUs it has, usually because interop is off."""
     host = context.host
     if not host.driver.wsl or host.gpus or host.named or host.driver.display:
         return None
@@ -90,7 +90,7 @@ def wsl_detection_off(context: CheckContext) -> Observation | None:
 
 
 def is_wsl() -> bool:
-    """Whether the machine is a WSL, of whichever version."""
+    """Whether the machine is WSL, version 1 or 2."""
     return "microsoft" in _kernel_line().lower()
 
 
