@@ -205,9 +205,7 @@ class TestParts:
 
     def test_exit_code(self, read: Read) -> None:
         text = read("0xc0000005")
-        assert text.startswith(
-            "0xC0000005 (access violation) The program ended because it accessed memory"
-        )
+        assert text.startswith("0xC0000005 (access violation) The program ended because it accessed memory")
         assert "rocenv explain sdnext-3414" in text
 
     def test_name_of_a_check(self, matrix: Matrix) -> None:
