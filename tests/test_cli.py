@@ -79,7 +79,7 @@ class TestWords:
             golden.parent.mkdir(exist_ok=True)
             golden.write_text(done.stdout)
         assert done.stdout == golden.read_text()
-        assert not (tmp_path / "home").exists(), "asking for help makes nothing"
+        assert not (tmp_path / "home").exists(), "asking for help creates nothing"
 
     def test_every_module_of_a_command_imports_on_its_own(self) -> None:
         done = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True, check=True)
@@ -227,7 +227,7 @@ class TestDocuments:
             (suggestion, *_) = told["suggestions"]
             assert suggestion["components"] == [{"kind": "rocm", "version": "6.4.3"}]
             done = mini.run(*shlex.split(suggestion["command"])[1:])
-            assert done.returncode == 0, "what is suggested works"
+            assert done.returncode == 0, "the suggested command works"
 
     def test_every_code_of_an_error_is_documented(self) -> None:
         root = Path(__file__).parents[1]

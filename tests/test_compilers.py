@@ -99,7 +99,7 @@ def test_it_is_fetched_once_and_becomes_an_env_of_its_name(context: Context, min
     again, said = made(Context())
     assert again == toolchain
     assert said == []
-    assert not mini.server.requests, "what is here already needs no mirror"
+    assert not mini.server.requests, "existing files need no mirror"
 
 
 def test_it_is_started_with_what_it_needs(context: Context) -> None:

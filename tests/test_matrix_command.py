@@ -71,7 +71,7 @@ class TestRows:
         assert long == []
         assert "STATUS" in text
         assert "sdnext-3414" in text
-        assert "https://github.com/vladmandic/sdnext/issues/3414" in text, "sources are told whole"
+        assert "https://github.com/vladmandic/sdnext/issues/3414" in text, "sources are shown completely"
 
     def test_rows_are_whole_in_json_and_in_a_stable_order(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
