@@ -284,7 +284,7 @@ def test_output_that_cannot_be_written_is_told_before_anything_is_compiled(lab: 
 
 def test_endless_answer_and_failure_are_no_version(lab: Lab) -> None:
     app = make_app(lab.root / "b")
-    for text, says in (("exec yes", "prints without end"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
+    for text, says in (("exec yes", "printed too much"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
         (app / "blender").write_text(f"#!/bin/sh\n{text}\n")
         found = Installation(
             row=structs.replace(ROW, version_folder=""),

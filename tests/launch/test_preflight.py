@@ -376,7 +376,7 @@ class TestWarnings:
     def test_no_such_gpu(self, lab: Lab) -> None:
         lab.make(target="gfx1100")
         done = lab.run("launch", "sd", "--", "true")
-        assert "the env is for gfx1100, but this machine has no such GPU: gfx1031" in done.stderr.decode()
+        assert "the env is for gfx1100, and this machine has no such GPU: gfx1031" in done.stderr.decode()
 
     def test_another_zluda_on_path(self, lab: Lab) -> None:
         good_env(lab)

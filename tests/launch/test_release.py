@@ -297,7 +297,7 @@ class TestWindows:
         bench.make("art", platform="windows", target="gfx1100")
         bench.blender(version)
         done = bench.render()
-        refused = f"Blender {version} refuses display drivers older than 24.9.1, but this machine has 24.7.1"
+        refused = f"Blender {version} refuses display drivers older than 24.9.1, and this machine has 24.7.1"
         assert (done.returncode, refused in done.stderr) == (code, bool(code)), done.stderr
 
 
