@@ -143,7 +143,7 @@ class TestInterrupted:
         child.send_signal(signal.SIGINT)
         ((code, said),) = finish(children)
         assert (code, "interrupted" in said, "Traceback" in said) == (130, True, False), said
-        assert not any((mini.home / "store" / ".staging").iterdir()), "what was begun is taken away"
+        assert not any((mini.home / "store" / ".staging").iterdir()), "partial work is removed"
         assert Lab(mini).states() == {}
         Lab(mini).require_whole_store()
 
@@ -186,7 +186,7 @@ class TestUnwritableHome:
         assert json.loads(done.stdout)["error"] == "home-unwritable"
         assert f"cannot write to `{mini.home}`: Permission denied" in done.stderr
         assert "hint: set ROCENV_HOME" in done.stderr
-        assert mini.server.requests == [], "that is known before anything is asked"
+        assert mini.server.requests == [], "this is known before any request"
 
     @pytest.mark.parametrize("kind", ["file", "below a file"])
     def test_a_home_that_is_not_a_folder(self, mini: Mini, kind: str) -> None:
