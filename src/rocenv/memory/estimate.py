@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.memory.amounts import MIB
+from rocenv.memory.gguf import TENSOR_TYPES
 from rocenv.memory.model_layout import ModelLayout, layout_of
-from rocenv.memory.tensor_types import TENSOR_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,9 +44,7 @@ _WIDE_COPIES = 3  # of what lies inside a feed-forward layer
 class Use:
     """How a model is used."""
 
-    context: int = (
-        0  # tokens of one conversation; 0 = what the model was trained for. llama.cpp's `-c` is for all
-    )
+    context: int = 0  # tokens of one conversation, unlike llama.cpp's `-c`; 0 = as the model was trained
     parallel: int = 1  # conversations at once
     batch: int = 512  # tokens that are computed at once: llama.cpp's `-ub`
     cache_k: str = "f16"
@@ -99,7 +97,6 @@ class Fit:
     layers: int  # for `-ngl`
     of_layers: int
     needed_bytes: int  # by those layers, without the margin
-    all_needed_bytes: int  # by everything
     free_bytes: int
     margin_bytes: int
 
@@ -147,7 +144,6 @@ def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES
         layers=layers,
         of_layers=estimate.of_layers,
         needed_bytes=estimate.needed(layers),
-        all_needed_bytes=estimate.needed(estimate.of_layers),
         free_bytes=free_bytes,
         margin_bytes=margin_bytes,
     )
@@ -159,11 +155,8 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
     Raises:
         WrongUsage: `use` names an unknown type of cache.
     """
-    is_quantised = use.cache_v.lower() not in (
-        "f32",
-        "f16",
-        "bf16",
-    )  # llama.cpp needs flash attention for that
+    # llama.cpp needs flash attention for a quantised cache.
+    is_quantised = use.cache_v.lower() not in ("f32", "f16", "bf16")
     use = replace(
         use,
         context=use.context or layout.context or _DEFAULT_CONTEXT,
@@ -179,24 +172,20 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
 def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> tuple[Way, ...]:
     """List all ways to fit the whole model; if there is none, the one way that fits most layers."""
     now = fit_of(estimate, free_bytes, margin_bytes)
-    if now.everything:
-        return ()
-    found: dict[tuple[str, ...], Way] = {}
-    for use, arguments, gives_up in _thriftier(estimate, free_bytes, margin_bytes):
-        other = estimate_of(estimate.layout, use)
-        fits = fit_of(other, free_bytes, margin_bytes)
-        if fits.layers > now.layers:
-            way = Way(
-                arguments=arguments,
-                gives_up=gives_up,
-                layers=fits.layers,
-                everything=fits.everything,
-                needed_bytes=fits.needed_bytes,
-                context=other.use.context,
-            )
-            found.setdefault(arguments, way)
-    whole = tuple(way for way in found.values() if way.everything)
-    return whole or tuple(sorted(found.values(), key=lambda way: -way.layers)[:1])
+    found = []
+    for use, arguments, gives_up in () if now.everything else _thriftier(estimate, free_bytes, margin_bytes):
+        fits = fit_of(estimate_of(estimate.layout, use), free_bytes, margin_bytes)
+        way = Way(
+            arguments=arguments,
+            gives_up=gives_up,
+            layers=fits.layers,
+            everything=fits.everything,
+            needed_bytes=fits.needed_bytes,
+            context=use.context,
+        )
+        found += [way] if way.layers > now.layers else []
+    whole = tuple(way for way in found if way.everything)
+    return whole or tuple(sorted(found, key=lambda way: -way.layers)[:1])
 
 
 def _thriftier(
@@ -206,14 +195,18 @@ def _thriftier(
     use = estimate.use
     flash = replace(use, flash_attention=True)
     small_cache = replace(flash, cache_k="q8_0", cache_v="q8_0")
-    ways: list[tuple[Use, tuple[str, ...], str]] = [
-        (flash, ("-fa", "on"), "speed on some GPUs (flash attention)"),
-        (replace(use, batch=_SMALL_BATCH), ("-ub", str(_SMALL_BATCH)), "time for long prompts"),
-        (small_cache, ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), "a little quality (smaller cache)"),
-    ]
-    yield from (way for way in ways if way[0].batch < use.batch or way[0].flash_attention)
+    with_flash = (flash, ("-fa", "on"), "speed on some GPUs (flash attention)")
+    with_cache = (
+        small_cache,
+        ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"),
+        "a little quality (smaller cache)",
+    )
+    yield with_flash
+    if use.batch > _SMALL_BATCH:
+        yield replace(use, batch=_SMALL_BATCH), ("-ub", str(_SMALL_BATCH)), "time for long prompts"
+    yield with_cache
     longest = 0
-    for other, arguments, gives_up in ((use, (), ""), ways[0], ways[2]):
+    for other, arguments, gives_up in ((use, (), ""), with_flash, with_cache):
         context = longest_context(estimate.layout, other, free_bytes, margin_bytes)
         if longest * _WORTH < context < use.context // _PADDING * _PADDING:
             longest = context
