@@ -57,12 +57,11 @@ def _announce(opened: Opened, bound: Bound, excess_bytes: int) -> None:
 
 def _print(result: ProbeResult) -> None:
     gpu, memory, steps = result.opened.gpu, result.memory, len(result.steps)
-    reported = f"{amount(gpu.free_bytes)} of {amount(gpu.total_bytes)} free (HIP)"
-    if memory.free_bytes is not None and memory.source != "HIP":
-        system = f"{amount(memory.free_bytes)} of {amount(memory.total_bytes)} free ({memory.source})"
-        reported = f"{system}; {reported}"
+    free, total, source = memory.free_bytes, memory.total_bytes, memory.source
+    if free is None:
+        free, total, source = gpu.free_bytes, gpu.total_bytes, "HIP, not plausible"
     rows: list[tuple[str, ...]] = [
-        ("reported", reported),
+        ("reported", f"{amount(free)} of {amount(total)} free ({source})"),
         ("reserved", "; ".join(result.bound.reasons) or "nothing"),
         ("in one piece", _largest(result)),
         ("in pieces", _pieces(result)),

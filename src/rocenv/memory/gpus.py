@@ -45,6 +45,11 @@ class Pool:
     total: int | None = None
     used: int | None = None
 
+    @property
+    def free(self) -> int | None:
+        """What is left of it."""
+        return None if self.total is None or self.used is None else self.total - self.used
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMemory:
@@ -129,23 +134,16 @@ def combine_pools(
         own: VRAM.
         shared: GTT, or what Windows shares.
         source: Of the figures.
-        notes: About them.
+        notes: About them; more may be added.
         available: Main memory that programs could still take; None = unknown.
     """
-    for pool in (own, shared):
-        if pool.total is not None and pool.used is not None and pool.used > pool.total:
-            figures = f"{amount(pool.used)} in use of {amount(pool.total)}"
-            notes = [*notes, f"ignoring the system's figures because they are inconsistent: {figures}"]
-    own, shared = _plausible(own), _plausible(shared)
+    own, shared = _plausible(own, notes), _plausible(shared, notes)
     shared_counts = bool(gpu.integrated) and (shared.total or 0) > (own.total or 0)
-    free = _free(own)
+    free = own.free
     if shared_counts:
-        shared_free = _free(shared)
+        shared_free = shared.free
         if shared_free is not None and available is not None and available < shared_free:
-            notes = [
-                *notes,
-                f"only {amount(available)} of main memory is available, less than the GPU may use",
-            ]
+            notes.append(f"only {amount(available)} of main memory is available, less than the GPU may use")
             shared_free = available
         free = add(free, shared_free)
     return GpuMemory(
@@ -190,13 +188,12 @@ def drives_display(gpu: Gpu) -> bool | None:
     return None if states - {"disconnected"} else False  # "unknown" may be a display
 
 
-def _plausible(pool: Pool) -> Pool:
-    is_known = pool.total is not None and pool.used is not None
-    return Pool(pool.total) if is_known and (pool.used or 0) > (pool.total or 0) else pool
-
-
-def _free(pool: Pool) -> int | None:
-    return None if pool.total is None or pool.used is None else pool.total - pool.used
+def _plausible(pool: Pool, notes: list[str]) -> Pool:
+    if (pool.free or 0) >= 0:
+        return pool
+    figures = f"{amount(pool.used)} in use of {amount(pool.total)}"
+    notes.append(f"ignoring the system's figures because they are inconsistent: {figures}")
+    return Pool(pool.total)
 
 
 def _sort_holders(memory: GpuMemory) -> GpuMemory:

@@ -22,6 +22,8 @@ from rocenv.system.machine import program_output
 from rocenv.system.process import own_child, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rocenv.host import Gpu, Host
 
 _TIMEOUT_S = 20
@@ -151,39 +153,40 @@ def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) 
     return replace(memory, free_bytes=min(free, default=None), budget_bytes=budget, holders=holders)
 
 
+def _instances(rows: list[_Row]) -> Iterator[tuple[str, int, _Sizes]]:
+    """Yield the adapter, the process (0 = all), and the dedicated and shared bytes of each counter."""
+    for row in rows:
+        if found := _INSTANCE.fullmatch(str(row.get("Name"))):
+            sizes = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")
+            yield f"{found[2]}_{found[3]}".lower(), int(found[1] or 0), sizes
+
+
 def _used_by_adapter(rows: list[_Row]) -> dict[str, _Sizes]:
     found: dict[str, _Sizes] = {}
-    for row in rows:
-        instance = _INSTANCE.fullmatch(str(row.get("Name")))
-        if instance and not instance[1]:
-            luid = f"{instance[2]}_{instance[3]}".lower()
-            dedicated, shared = found.get(luid, (0, 0))
-            found[luid] = (
-                add(dedicated, _number(row, "DedicatedUsage")),
-                add(shared, _number(row, "SharedUsage")),
-            )
+    for luid, pid, (dedicated, shared) in _instances(rows):
+        if not pid:
+            before = found.get(luid, (0, 0))
+            found[luid] = add(before[0], dedicated), add(before[1], shared)
     return found
 
 
 def _holders_by_adapter(counters: dict[str, list[_Row]]) -> dict[str, tuple[Holder, ...]]:
     names = {_number(row, "ProcessId"): row for row in counters["names"]}
-    found: dict[str, list[Holder]] = {}
-    for row in counters["processes"]:
-        instance = _INSTANCE.fullmatch(str(row.get("Name")))
-        own, shared = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")
-        if not instance or not instance[1] or own is None or shared is None or not own + shared:
+    found: dict[str, tuple[Holder, ...]] = {}
+    for luid, pid, (own, shared) in _instances(counters["processes"]):
+        if not pid or own is None or shared is None or not own + shared:
             continue
-        process = names.get(int(instance[1]), {})
+        process = names.get(pid, {})
         line = str(process.get("CommandLine") or "")[:_MAX_COMMAND]
         holder = Holder(
-            pid=int(instance[1]),
+            pid=pid,
             name=printable(str(process.get("Name") or "")),
             vram_bytes=own,
             shared_bytes=shared,
             command=tuple(quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|(\S+)', line)),
         )
-        found.setdefault(f"{instance[2]}_{instance[3]}".lower(), []).append(holder)
-    return {luid: tuple(holders) for luid, holders in found.items()}
+        found[luid] = (*found.get(luid, ()), holder)
+    return found
 
 
 def _number(row: _Row, name: str) -> int | None:
