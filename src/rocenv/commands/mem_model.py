@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.data.apps import MemoryNote
-    from rocenv.memory.estimate import Cost, Estimate, Fit, Way
+    from rocenv.memory.estimate import Estimate, Fit, Way
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
 
@@ -105,7 +105,7 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         print_json(_json(report))
         return 0
     click.echo(sanitized("\n".join(_head(report))))
-    if estimate.costs:
+    if estimate.caches:
         click.echo(columns(list(_table(report))))
     for line in _answer(report):
         click.echo(sanitized(line))
@@ -134,20 +134,22 @@ def _head(report: _Report) -> Iterator[str]:
 def _table(report: _Report) -> Iterator[tuple[str, ...]]:
     """Yield a row for each group of equal layers, from the last to the first, as they go to the GPU."""
     estimate, layout = report.estimate, report.estimate.layout
-    count = len(estimate.costs)
+    count = len(layout.layers)
 
-    def key(layers: int) -> tuple[Cost, bool | None]:
-        return estimate.costs[count - layers], None if report.fit is None else layers <= report.fit.layers
+    def key(layers: int) -> tuple[int, int, bool | None]:
+        index = count - layers
+        fits = None if report.fit is None else layers <= report.fit.layers
+        return layout.layers[index].weights_bytes, estimate.caches[index], fits
 
     def needed(layers: int) -> str:
         return "?" if report.unknown else amount(estimate.needed(layers))
 
     yield "", "LAYER", "-ngl", "WEIGHTS", "CACHE", "NEEDED", "FITS"
-    for (cost, fits), group in groupby(range(1, count + 1), key):
+    for (own, cached, fits), group in groupby(range(1, count + 1), key):
         first, *more = group
         last, each = (more[-1], "each ") if more else (first, "")
         layers = ranges(range(count - last, count - first + 1))
-        weights, cache = (f"{each}{amount(size)}" for size in (cost.weights_bytes, cost.cache_bytes))
+        weights, cache = (f"{each}{amount(size)}" for size in (own, cached))
         cache = "?" if report.unknown else cache
         yield "", layers, ranges(range(first, last + 1)), weights, cache, needed(last), _yes_or_no(fits)
     everything = _yes_or_no(None if report.fit is None else report.fit.everything)
@@ -202,7 +204,7 @@ def _json(report: _Report) -> dict[str, Any]:
     model, estimate, gpu = report.model, report.estimate, report.gpu
     layout, everything = estimate.layout, estimate.of_layers
     is_known = not report.unknown
-    count = len(estimate.costs)
+    count = len(layout.layers)
     return {
         "path": str(model.path),
         "member": model.member or None,
@@ -220,12 +222,12 @@ def _json(report: _Report) -> dict[str, Any]:
             {
                 "layer": index,
                 "ngl": count - index,
-                "weights_bytes": cost.weights_bytes,
-                "cache_bytes": cost.cache_bytes if is_known else None,
+                "weights_bytes": layer.weights_bytes,
+                "cache_bytes": estimate.caches[index] if is_known else None,
                 "needed_bytes": estimate.needed(count - index) if is_known else None,
                 "fits": None if report.fit is None else count - index <= report.fit.layers,
             }
-            for index, cost in enumerate(estimate.costs)
+            for index, layer in enumerate(layout.layers)
         ],
         "of_layers": everything if is_known else None,
         "output_bytes": layout.output_bytes,

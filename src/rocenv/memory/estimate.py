@@ -53,20 +53,12 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What one repeating layer takes."""
-
-    weights_bytes: int
-    cache_bytes: int  # keys, values and states
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """What a model takes when it is used in a certain way."""
 
     use: Use  # with the context that counts
     layout: ModelLayout
-    costs: tuple[Cost, ...]  # of each repeating layer
+    caches: tuple[int, ...]  # bytes of keys, values and states of each repeating layer
     graph_bytes: int  # the buffer to compute in, with everything on the GPU
     _graphs: tuple[int, ...]  # the same with N layers on the GPU
     _needs: tuple[int, ...]
@@ -74,12 +66,12 @@ class Estimate:
     @property
     def of_layers(self) -> int:
         """The value of `-ngl` that puts everything on the GPU: the output counts as a layer."""
-        return len(self.costs) + 1
+        return len(self.caches) + 1
 
     @property
     def cache_bytes(self) -> int:
         """Keys, values and states of all layers."""
-        return sum(cost.cache_bytes for cost in self.costs)
+        return sum(self.caches)
 
     def needed(self, layers: int) -> int:
         """Return what this many layers take, without a margin."""
@@ -162,11 +154,11 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
         context=use.context or layout.context or _DEFAULT_CONTEXT,
         flash_attention=use.flash_attention or is_quantised,
     )
-    costs = _costs(layout, use)
+    caches = _caches(layout, use)
     graph = _graph(layout, use)
     graphs = _graphs(layout, use, graph)
-    needs = _needs(layout, costs, graphs)
-    return Estimate(use=use, layout=layout, costs=costs, graph_bytes=graph, _graphs=graphs, _needs=needs)
+    needs = _needs(layout, caches, graphs)
+    return Estimate(use=use, layout=layout, caches=caches, graph_bytes=graph, _graphs=graphs, _needs=needs)
 
 
 def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> tuple[Way, ...]:
@@ -238,7 +230,7 @@ def _tokens(use: Use) -> int:
     return -(-use.context // _PADDING) * _PADDING * use.parallel
 
 
-def _costs(layout: ModelLayout, use: Use) -> tuple[Cost, ...]:
+def _caches(layout: ModelLayout, use: Use) -> tuple[int, ...]:
     token_bytes = {  # of one token in one layer, by its heads
         heads: _row_bytes(use.cache_k, heads * layout.key_length)
         + _row_bytes(use.cache_v, heads * layout.value_length)
@@ -246,11 +238,7 @@ def _costs(layout: ModelLayout, use: Use) -> tuple[Cost, ...]:
     }
     tokens = _tokens(use)
     return tuple(
-        Cost(
-            weights_bytes=layer.weights_bytes,
-            cache_bytes=tokens * token_bytes[layer.kv_heads] + use.parallel * layer.state_bytes,
-        )
-        for layer in layout.layers
+        tokens * token_bytes[layer.kv_heads] + use.parallel * layer.state_bytes for layer in layout.layers
     )
 
 
@@ -281,11 +269,11 @@ def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
     return tuple(max(size, MIN_GRAPH_BYTES) for size in [*partial, graph])
 
 
-def _needs(layout: ModelLayout, costs: tuple[Cost, ...], graphs: tuple[int, ...]) -> tuple[int, ...]:
-    weights = list(accumulate((cost.weights_bytes for cost in reversed(costs)), initial=0))
-    caches = list(accumulate((cost.cache_bytes for cost in reversed(costs)), initial=0))
+def _needs(layout: ModelLayout, caches: tuple[int, ...], graphs: tuple[int, ...]) -> tuple[int, ...]:
+    weights = list(accumulate((layer.weights_bytes for layer in reversed(layout.layers)), initial=0))
+    cached = list(accumulate(reversed(caches), initial=0))
     needs = [0]
-    for layers in range(1, len(costs) + 1):
+    for layers in range(1, len(caches) + 1):
         output_last, output_first = weights[layers], weights[layers - 1] + layout.output_bytes
-        needs.append(max(output_last, output_first) + caches[layers] + graphs[layers])
-    return (*needs, weights[-1] + layout.output_bytes + caches[-1] + graphs[-1])
+        needs.append(max(output_last, output_first) + cached[layers] + graphs[layers])
+    return (*needs, weights[-1] + layout.output_bytes + cached[-1] + graphs[-1])
