@@ -84,9 +84,8 @@ def _largest(result: ProbeResult) -> str:
     if result.reached_bound:
         return f"{size}, the most that the test takes"
     first = min((step for step in result.steps if step.became != "had"), key=lambda step: step.asked_bytes)
-    return (
-        f"{size}; more {'goes wrong, see below' if first.is_trouble else f'is refused with {first.answer}'}"
-    )
+    why = "goes wrong, see below" if first.is_trouble else f"is refused with {first.answer}"
+    return f"{size}; more {why}"
 
 
 def _pieces(result: ProbeResult) -> str:
