@@ -50,7 +50,7 @@ def test_the_log_of_ollama_11265(tmp_path: Path) -> None:
     assert estimated.graph(33) / MIB == pytest.approx(600)
     assert estimated.graph(20) / MIB == pytest.approx(677.5, abs=0.1)
     # That log's file holds some layers in larger types than Q4_K: 3.9 GiB of them instead of 3.7.
-    weights = (3.9 - 32 * estimated.costs[0].weights_bytes / GIB) * GIB
+    weights = (3.9 - 32 * estimated.layout.layers[0].weights_bytes / GIB) * GIB
     assert (
         5.8 * GIB < estimated.needed(33) + weights < 6.5 * GIB < estimated.needed(33) + weights + MARGIN_BYTES
     )
@@ -60,7 +60,7 @@ def test_the_log_of_llama_cpp_16725() -> None:
     """3280 MiB of cache on the GPU: 41 of 80 layers, 8 KV heads of length 128, 20480 tokens."""
     layers = tuple(Layer(weights_bytes=0, largest_bytes=0, kv_heads=8) for _ in range(80))
     estimated = estimate_of(layout(layers, embedding=8192, heads=64), Use(context=20480))
-    assert sum(cost.cache_bytes for cost in estimated.costs[-41:]) == 3280 * MIB
+    assert sum(estimated.caches[-41:]) == 3280 * MIB
 
 
 # --- what llama.cpp 0.7.0 (Debian) said for models of these shapes -----------------------------------------
@@ -151,19 +151,19 @@ def test_states_of_recurrent_layers(tmp_path: Path, parallel: int, measured_mib:
 
 
 def test_hybrids_cache_keys_only_in_attention_layers(tmp_path: Path) -> None:
-    costs = estimate(mamba(tmp_path / "m.gguf", attention=(2,)), context=4096).costs
-    assert costs[2].cache_bytes == 4096 * 768 * 2 * 2
-    assert {cost.cache_bytes for index, cost in enumerate(costs) if index != 2} == {114 * 1024}
+    caches = estimate(mamba(tmp_path / "m.gguf", attention=(2,)), context=4096).caches
+    assert caches[2] == 4096 * 768 * 2 * 2
+    assert {size for index, size in enumerate(caches) if index != 2} == {114 * 1024}
 
 
 def test_heads_by_layer(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", layers=3, kv_heads=[8, 0, 4])
-    assert [cost.cache_bytes for cost in estimate(path, context=256).costs] == [MIB, 0, MIB // 2]
+    assert estimate(path, context=256).caches == (MIB, 0, MIB // 2)
 
 
 def test_key_and_value_lengths_that_differ(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", layers=1, attention__key_length=256, attention__value_length=64)
-    assert estimate(path, context=256).costs[0].cache_bytes == 256 * 8 * (256 + 64) * 2
+    assert estimate(path, context=256).caches[0] == 256 * 8 * (256 + 64) * 2
 
 
 def test_models_that_only_read_have_no_cache(tmp_path: Path) -> None:

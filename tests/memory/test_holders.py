@@ -33,9 +33,7 @@ def test_largest_holder_first_and_unknown_holders_last(machine: Machine, read_me
     (gpu,) = read_memory().gpus
     assert held(gpu) == [(80, "ollama", 6 * GIB), (70, "gnome-shell", GIB)]
     assert gpu.unexplained_bytes == 3 * GIB  # what is shared does not count for a card
-    assert any(
-        line.endswith("unknown holders") and "3.0 GiB" in line for line in gpu_lines(gpu, blocks=False)
-    )
+    assert any(line.endswith("unknown holders") and "3.0 GiB" in line for line in gpu_lines(gpu))
 
 
 def test_clients_with_number_0_are_different_clients(machine: Machine, read_memory: ReadMemory) -> None:
@@ -156,7 +154,7 @@ def test_names_cannot_control_the_terminal(machine: Machine, read_memory: ReadMe
     )
     machine.process(71, "python3", "python3", "-u", "/x/\x1b[2Jmain.py").client(71, vram=GIB)
     (gpu,) = read_memory().gpus
-    assert "\n".join(gpu_lines(gpu, blocks=True)).replace("\n", "").isprintable()
+    assert "\n".join(gpu_lines(gpu)).replace("\n", "").isprintable()
     assert [holder_name(each) for each in gpu.holders][1] == "python3 ?[2Jmain.py"
 
 

@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocenv.host import Gpu
-from rocenv.memory.gpus import GpuMemory, HipFigure
-from rocenv.memory.limits import UNIT_BYTES, Limit, bound_of
-from rocenv.memory.probe import largest_working, resolution_of
-from rocenv.memory.sysfs import MachineMemory, drives_display
+from rocenv.memory.gpus import GpuMemory, HipFigure, MachineMemory, drives_display
+from rocenv.memory.probe import UNIT_BYTES, Limit, bound_of, largest_working, resolution_of
 
 if TYPE_CHECKING:
-    from rocenv.memory.limits import Bound
+    from rocenv.memory.probe import Bound
 
 GIB, MIB = 1 << 30, 1 << 20
 CARD = Gpu(source="test", target="gfx1100", integrated=False)
@@ -50,7 +48,7 @@ def bound(memory: GpuMemory, machine: MachineMemory | None = None, limit: str = 
         machine or MachineMemory(),
         display=how.get("display"),
         windows=how.get("windows", False),
-        limit=Limit.parse(limit) if limit else Limit(),
+        limit=Limit.parse(limit) if limit else None,
         total=16 * GIB,
     )
 
@@ -163,7 +161,7 @@ def test_bound_never_exceeds_free_memory(
         MachineMemory(total=available, available=available),
         display=display,
         windows=windows,
-        limit=Limit.parse(limit) if limit else Limit(),
+        limit=Limit.parse(limit) if limit else None,
         total=16 * GIB,
     )
     assert found.size_bytes >= 0

@@ -76,12 +76,17 @@ def test_model_counts_the_free_memory_of_hip(mini: Mini, machine: Machine, tmp_p
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
 
 
-def test_settings_for_an_env_name_it(mini: Mini, machine: Machine) -> None:
-    card(machine)
+def put_setting(mini: Mini) -> None:
+    """Write a setting of a program called `some`."""
     source = 'status = "tested"\nsource = "x"\nchecked = "2026-11-22"\n'
     row = '[[setting]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
     values = 'variables = ["A"]\nvalue = "1"\n'
     (Path(mini.env["ROCENV_PROFILES"]) / "settings.toml").write_text(f"schema = 1\n{row}{values}{source}")
+
+
+def test_settings_for_an_env_name_it(mini: Mini, machine: Machine) -> None:
+    card(machine)
+    put_setting(mini)
     done = mini.run("mem", "settings", "some", "demo", ROCENV_SYSROOT=str(machine.path))
     assert done.returncode == 0, done.stderr
     assert "GPU 0, " in done.stdout
@@ -90,6 +95,7 @@ def test_settings_for_an_env_name_it(mini: Mini, machine: Machine) -> None:
 
 def test_settings_for_an_env_suit_its_gpu(mini: Mini, machine: Machine) -> None:
     """They do not suit the larger card beside it, which programs get without the env."""
+    put_setting(mini)
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)
     machine.gpu(2, RX_7900, 110000, units=96, bus=4, memory=8 * GIB)

@@ -20,14 +20,13 @@ from rocenv.core.errors import RocenvError
 from rocenv.home import Home
 from rocenv.host import detect
 from rocenv.memory.env import env_for, hip_memory
-from rocenv.memory.limits import Limit
-from rocenv.memory.probe import probe_memory, resolution_of
+from rocenv.memory.probe import Limit, probe_memory, resolution_of
 from rocenv.prefix import prefix_of
 from tests import forked
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
-    from rocenv.memory.env import HipFigures
+    from rocenv.memory.env import EnvView
     from rocenv.memory.probe import ProbeResult
     from tests.mini import Mini
 
@@ -186,8 +185,8 @@ class TestBound:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": shared}
         done = bench.run("probe", "--limit", limit, **env)
         assert done.returncode == 0
-        assert "too much      not tried because of `--limit`" in done.stdout
-        assert "then asks for" not in done.stderr
+        assert re.search(r"^too much +not tried$", done.stdout, re.MULTILINE)
+        assert "then it asks for" not in done.stderr
         most = 1.6 if limit == "10%" else float(limit.removesuffix("GiB"))
         assert 0 < bench.peak <= min(most, 16) * GIB
         assert bench.json("--limit", limit, **env)["too_much"] is None
@@ -200,7 +199,7 @@ class TestBound:
 
     def test_limit_is_named_as_the_reason(self, bench: Bench) -> None:
         done = bench.run("probe", "--limit", "2GiB", ROCENV_STANDIN_MEMORY="16GiB")
-        assert "The test tried no more because of `--limit`." in done.stdout
+        assert "`--limit` allows 2.0 GiB" in done.stdout
         assert "desktop" not in done.stdout
 
     def test_programs_on_a_card_without_a_display_keep_a_reserve(self, bench: Bench) -> None:
@@ -236,16 +235,16 @@ class TestBound:
         bench.card(16 * GIB, connectors={"DP-1": "connected"})
         done = bench.run("probe", "--limit", "4GiB", ROCENV_STANDIN_MEMORY="16GiB")
         first = done.stderr.splitlines()[0]
-        assert "then asks for" not in first
+        assert "then it asks for" not in first
         assert "takes at most 4.0 GiB and frees it again" in first
-        assert "819 MiB stays reserved for the display" in first
+        assert "819 MiB stays reserved for the display" in done.stdout
         assert "STAND-IN" in first, "a stand-in must never pass for a GPU"
 
     def test_request_for_too_much_is_announced_first(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": "512GiB"}
         done = bench.run("probe", **env)
         asked = bench.json(**env)["too_much"]["asked_bytes"]
-        assert f"then asks for {asked / GIB:.1f} GiB" in done.stderr.splitlines()[0]
+        assert f"then it asks for {asked / GIB:.1f} GiB" in done.stderr.splitlines()[0]
         assert bench.peak == asked
 
     def test_name_with_line_breaks_is_one_line(self, bench: Bench) -> None:
@@ -285,7 +284,6 @@ class TestLies:
         found = bench.json(**lies)
         assert bench.peak <= 0.8 * 16 * GIB
         assert found["told"]["free_bytes"] is None
-        assert not any("reported free" in text for text in found["explanations"])
         found = bench.json(**lies | {"ROCENV_STANDIN_USED": "8GiB"})
         assert any(text.startswith("Only 8.0 GiB could be allocated") for text in found["explanations"])
 
@@ -298,7 +296,7 @@ class TestTooMuch:
     def test_runtime_refuses_and_goes_on(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB")
         assert done.returncode == 0
-        assert "is refused with hipErrorOutOfMemory; everything works afterwards" in done.stdout
+        assert ": refused with hipErrorOutOfMemory\n" in done.stdout
 
     @pytest.mark.parametrize(
         ("fail", "words"),
@@ -354,16 +352,16 @@ class TestTrouble:
         )
         assert 4 * GIB - 16 * MIB <= found["largest"]["size_bytes"] < 4 * GIB
         assert {step["became"] for step in found["steps"]} == {"had", became}
-        assert "4.0 GiB in one piece" in found["troubles"][0]
+        assert "a block larger than 4.0 GiB in one piece: " in found["troubles"][0]
         assert not any("free memory is fragmented" in text for text in found["explanations"])
 
     def test_failure_is_not_reported_as_lack_of_memory(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="download.large=wrong1")
         (line,) = (line for line in done.stdout.splitlines() if line.startswith("in one piece"))
-        assert "4.0 GiB; slightly more than 4.0 GiB goes wrong" in line
+        assert "4.0 GiB; more goes wrong" in line
         assert "is refused" not in line
-        assert "broken: slightly more than 4.0 GiB in one piece" in done.stdout
+        assert "broken: a block larger than 4.0 GiB in one piece" in done.stdout
 
     def test_hangs_cost_at_most_two_timeouts(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
@@ -470,12 +468,12 @@ class TestHipMemory:
         context = Context()
         prefix = prefix_of(context.home, "demo")
         found = hip_memory(prefix, prefix.record(), context.matrix, detect(context.matrix))
-        assert found.by_gpu == {}
+        assert found.figures == {}
         assert "no GPU here" in found.notes[0]
 
 
-def totals(listed: HipFigures) -> dict[int, int]:
-    return {index: figure.total_bytes for index, figure in listed.by_gpu.items()}
+def totals(listed: EnvView) -> dict[int, int]:
+    return {index: figure.total_bytes for index, figure in listed.figures.items()}
 
 
 def children_of(process: int) -> list[int]:

@@ -56,9 +56,9 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
         devices: The GPUs as the program lists them; () = it lists none, so the env's first one counts.
         model: The model's file; None = unknown.
     """
-    from rocenv.memory.gpus import memory_of
+    from rocenv.memory.gpus import read_usage
 
-    target, memories = context.start.record.lock.target, memory_of(context.host, with_holders=False)
+    target, memories = context.start.record.lock.target, read_usage(context.host, with_holders=False).gpus
     of_target = [each for each in memories if each.gpu.target == target]
     used = [_memory(each, context, memories) for each in devices] if devices else of_target[:1]
     shown = [each.free_bytes for each in devices] or [None] * len(used)

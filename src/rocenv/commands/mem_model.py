@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.mem_env import view_of_env
 from rocenv.commands.output import colour, columns, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
+from rocenv.host import detect
 from rocenv.host.gpu import printable
-from rocenv.memory.amounts import amount
+from rocenv.memory.amounts import amount, ranges
+from rocenv.memory.env import view_of_env
 from rocenv.memory.estimate import MARGIN_BYTES, Use, estimate_of, fit_of, ways_to_fit
 from rocenv.memory.gguf import read_model
+from rocenv.memory.gpus import read_usage
 from rocenv.memory.model_layout import layout_of, shorten
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.data.apps import MemoryNote
-    from rocenv.memory.estimate import Cost, Estimate, Fit, Way
+    from rocenv.memory.estimate import Estimate, Fit, Way
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
 
@@ -79,9 +81,6 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         context: In tokens, None = the model's own.
         as_json: Print JSON.
     """
-    from rocenv.host import detect
-    from rocenv.memory.gpus import memory_of
-
     work = Context()
     model = read_model(path)
     host = detect(work.matrix)
@@ -89,7 +88,7 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
     used, notes = env.gpu(host), env.notes
     if used is None:
         notes += (f"no GPU here can be used: {host.why}",)
-    memories = memory_of(host, env.figures, with_holders=False)
+    memories = read_usage(host, env.figures, with_holders=False).gpus
     gpu = next((each for each in memories if used and each.gpu.index == used.index), None)
     estimate = estimate_of(layout_of(model), Use(context=context or 0))
     free = gpu.free_bytes if gpu and not estimate.layout.unknown else None
@@ -106,7 +105,7 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         print_json(_json(report))
         return 0
     click.echo(sanitized("\n".join(_head(report))))
-    if estimate.costs:
+    if estimate.caches:
         click.echo(columns(list(_table(report))))
     for line in _answer(report):
         click.echo(sanitized(line))
@@ -126,48 +125,38 @@ def _head(report: _Report) -> Iterator[str]:
     layers = f", {len(layout.layers)} layers" if layout.layers else ""
     architecture = shorten(model.architecture) or "unknown architecture"
     yield f"  {architecture}{layers}; {amount(model.weights_bytes)} of weights{files}"
-    if report.unknown:
-        return
-    own = ", the model's own" if use.context == layout.context else ""
-    kinds = use.cache_k if use.cache_k == use.cache_v else f"{use.cache_k} and {use.cache_v}"
-    graph = report.estimate.graph(report.estimate.of_layers)
-    yield (
-        f"  for a context of {use.context:,} tokens{own}: {amount(report.estimate.cache_bytes)} of cache"
-        f" ({kinds}), {amount(graph)} to compute in"
-    )
+    if not report.unknown:
+        cache, graph = report.estimate.cache_bytes, report.estimate.graph(report.estimate.of_layers)
+        sizes = f"{amount(cache)} of cache ({use.cache_k}), {amount(graph)} to compute in"
+        yield f"  for a context of {use.context:,} tokens: {sizes}"
 
 
 def _table(report: _Report) -> Iterator[tuple[str, ...]]:
     """Yield a row for each group of equal layers, from the last to the first, as they go to the GPU."""
     estimate, layout = report.estimate, report.estimate.layout
-    count = len(estimate.costs)
+    count = len(layout.layers)
 
-    def key(layers: int) -> tuple[Cost, bool | None]:
-        return estimate.costs[count - layers], None if report.fit is None else layers <= report.fit.layers
+    def key(layers: int) -> tuple[int, int, bool | None]:
+        index = count - layers
+        fits = None if report.fit is None else layers <= report.fit.layers
+        return layout.layers[index].weights_bytes, estimate.caches[index], fits
+
+    def needed(layers: int) -> str:
+        return "?" if report.unknown else amount(estimate.needed(layers))
 
     yield "", "LAYER", "-ngl", "WEIGHTS", "CACHE", "NEEDED", "FITS"
-    for (cost, fits), group in groupby(range(1, count + 1), key):
+    for (own, cached, fits), group in groupby(range(1, count + 1), key):
         first, *more = group
-        last = more[-1] if more else first
-        each = "each " if more else ""
-        yield (
-            "",
-            _range(count - first, count - last),
-            _range(first, last),
-            f"{each}{amount(cost.weights_bytes)}",
-            "?" if report.unknown else f"{each}{amount(cost.cache_bytes)}",
-            "?" if report.unknown else amount(estimate.needed(last)),
-            _yes_or_no(fits),
-        )
-    needed = "?" if report.unknown else amount(estimate.needed(estimate.of_layers))
+        last, each = (more[-1], "each ") if more else (first, "")
+        layers = ranges(range(count - last, count - first + 1))
+        weights, cache = (f"{each}{amount(size)}" for size in (own, cached))
+        cache = "?" if report.unknown else cache
+        yield "", layers, ranges(range(first, last + 1)), weights, cache, needed(last), _yes_or_no(fits)
     everything = _yes_or_no(None if report.fit is None else report.fit.everything)
-    yield "", "output", str(estimate.of_layers), amount(layout.output_bytes), "-", needed, everything
+    output = estimate.of_layers
+    yield "", "output", str(output), amount(layout.output_bytes), "-", needed(output), everything
     if layout.input_bytes:
         yield "", "input", "-", amount(layout.input_bytes), "-", "-", "stays in main memory"
-
-
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
 
 
 def _yes_or_no(fits: bool | None) -> str:
@@ -177,49 +166,34 @@ def _yes_or_no(fits: bool | None) -> str:
 
 
 def _answer(report: _Report) -> Iterator[str]:
-    if report.fit is not None and report.gpu is not None:
-        yield from _fit_lines(report, report.fit, report.gpu)
-        return
     if report.unknown:
         yield "rocenv cannot compute how many layers fit:"
         yield from (f"  {why}" for why in report.unknown)
         return
-    needed = report.estimate.needed(report.estimate.of_layers)
+    fit, needed = report.fit, report.estimate.needed(report.estimate.of_layers)
+    if fit is None or report.gpu is None:
+        yield f"the whole model takes {amount(needed)}; leave {amount(MARGIN_BYTES)} free for other programs"
+        return
+    gpu = report.gpu.gpu
+    name = textwrap.shorten(gpu.name, _MAX_NAME, placeholder=" …") or gpu.target or "?"
     yield (
-        f"the whole model takes {amount(needed)}; it fits a GPU with {amount(needed + MARGIN_BYTES)} free,"
-        f" which leaves {amount(MARGIN_BYTES)} for others"
-    )
-
-
-def _fit_lines(report: _Report, fit: Fit, memory: GpuMemory) -> Iterator[str]:
-    name = textwrap.shorten(memory.gpu.name, _MAX_NAME, placeholder=" …") or memory.gpu.target or "?"
-    room = (
-        f"the {amount(fit.free_bytes)} that are free on GPU {memory.gpu.index} ({name}), if"
-        f" {amount(fit.margin_bytes)} stays free"
+        f"{fit.layers} of {fit.of_layers} layers fit into the {amount(fit.free_bytes)} that are free on GPU"
+        f" {gpu.index} ({name}) and leave {amount(fit.margin_bytes)} free: `-ngl {fit.layers}`"
     )
     if fit.everything:
-        yield f"all {fit.of_layers} layers fit into {room}: `-ngl {fit.layers}`"
         return
-    layers = f"{fit.layers} of {fit.of_layers} layers fit" if fit.layers else "no layer fits"
-    yield f"{layers} into {room}: `-ngl {fit.layers}`"
-    lacking = fit.all_needed_bytes + fit.margin_bytes - fit.free_bytes
-    yield f"the whole model takes {amount(fit.all_needed_bytes)}, {amount(lacking)} more than there is"
-    if any(way.everything for way in report.ways):
-        yield "all layers fit with one of:"
-        yield from map(_way_line, report.ways)
-        return
-    for way in report.ways:
-        yield f"more layers fit, {way.layers}, with:"
-        yield _way_line(way)
-    weights = amount(report.estimate.layout.weights_bytes)
-    yield (
-        f"no setting makes the whole model fit: part of its {weights} of weights has to stay in main memory;"
-        " a smaller quantisation of the model would help"
-    )
+    lacking = needed + fit.margin_bytes - fit.free_bytes
+    yield f"the whole model takes {amount(needed)}, {amount(lacking)} more than there is"
+    if report.ways:
+        yield "more layers fit with:"
+    yield from map(_way_line, report.ways)
+    if not any(way.everything for way in report.ways):
+        yield "no setting makes the whole model fit; a smaller quantisation of the model would help"
 
 
 def _way_line(way: Way) -> str:
-    return f"  {' '.join(way.arguments):<36} {amount(way.needed_bytes):>9}  costs {way.gives_up}"
+    arguments = " ".join(way.arguments)
+    return f"  {arguments:<36} {way.layers:>3} layers {amount(way.needed_bytes):>9}  costs {way.gives_up}"
 
 
 # ---------------------------------------------------------------- for scripts
@@ -230,7 +204,7 @@ def _json(report: _Report) -> dict[str, Any]:
     model, estimate, gpu = report.model, report.estimate, report.gpu
     layout, everything = estimate.layout, estimate.of_layers
     is_known = not report.unknown
-    count = len(estimate.costs)
+    count = len(layout.layers)
     return {
         "path": str(model.path),
         "member": model.member or None,
@@ -248,12 +222,12 @@ def _json(report: _Report) -> dict[str, Any]:
             {
                 "layer": index,
                 "ngl": count - index,
-                "weights_bytes": cost.weights_bytes,
-                "cache_bytes": cost.cache_bytes if is_known else None,
+                "weights_bytes": layer.weights_bytes,
+                "cache_bytes": estimate.caches[index] if is_known else None,
                 "needed_bytes": estimate.needed(count - index) if is_known else None,
                 "fits": None if report.fit is None else count - index <= report.fit.layers,
             }
-            for index, cost in enumerate(estimate.costs)
+            for index, layer in enumerate(layout.layers)
         ],
         "of_layers": everything if is_known else None,
         "output_bytes": layout.output_bytes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,16 +14,13 @@ from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import MIB, amount
 from rocenv.memory.env import env_for
-from rocenv.memory.limits import Limit
-from rocenv.memory.probe import amount_above, probe_memory
+from rocenv.memory.probe import Limit, probe_memory
 from rocenv.probe.wire import STANDIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.core.progress import Wait
-    from rocenv.memory.limits import Bound
-    from rocenv.memory.probe import ProbeResult
+    from rocenv.memory.probe import Bound, ProbeResult
     from rocenv.probe.wire import Opened
 
 _ALIKE = 0.03  # a relative difference that needs no explanation
@@ -31,23 +29,14 @@ _ALIKE = 0.03  # a relative difference that needs no explanation
 def show_probe(name: str, limit: str, *, as_json: bool) -> int:
     """Test how much memory the HIP runtime of env `name` can have, and show it."""
     try:
-        allowed = Limit.parse(limit) if limit else Limit()
+        allowed = Limit.parse(limit) if limit else None
     except ValueError as error:
         raise click.UsageError(f"--limit: {error}") from error
     context = Context()
     prefix = env_for(context.home, os.environ, name)
     record = prefix.record()
-    with context.progress.wait("Testing the memory of the GPU") as stage:
-        title = stage.title
-        result = probe_memory(
-            prefix,
-            record,
-            context.matrix,
-            limit=allowed,
-            show=lambda doing: _retitle(stage, doing),
-            announce=lambda opened, bound, excess_bytes: note(_announcement(opened, bound, excess_bytes)),
-        )
-        stage.title = title
+    with context.progress.wait("Testing the memory of the GPU"):
+        result = probe_memory(prefix, record, context.matrix, limit=allowed, announce=_announce)
     if as_json:
         print_json(_json(result))
     else:
@@ -55,32 +44,29 @@ def show_probe(name: str, limit: str, *, as_json: bool) -> int:
     return 1 if result.troubles else 0
 
 
-def _retitle(stage: Wait, title: str) -> None:
-    stage.title = title
-    stage.tick()
-
-
-def _announcement(opened: Opened, bound: Bound, excess_bytes: int) -> str:
+def _announce(opened: Opened, bound: Bound, excess_bytes: int) -> None:
     """Say what the test is going to do."""
     gpu = opened.gpu
     standin = f"{STANDIN}: " if opened.standin else ""
-    is_free = "is free" if bound.is_known else "may be free"
-    reasons = "".join(f"; {reason}" for reason in bound.reasons)
-    last = f"; then asks for {amount(excess_bytes)}, which should be refused" if excess_bytes else ""
-    return (
-        f"{standin}{printable(gpu.name) or 'the GPU'} ({printable(gpu.target)}): {amount(bound.free_bytes)}"
-        f" {is_free}, and the test takes at most {amount(bound.size_bytes)} and frees it again{reasons}{last}"
+    last = f"; then it asks for {amount(excess_bytes)}, which should be refused" if excess_bytes else ""
+    note(
+        f"{standin}{printable(gpu.name) or 'the GPU'} ({printable(gpu.target)}): the test takes at most"
+        f" {amount(bound.size_bytes)} and frees it again{last}"
     )
 
 
 def _print(result: ProbeResult) -> None:
-    reasons = "; ".join(result.bound.reasons)
+    gpu, memory, steps = result.opened.gpu, result.memory, len(result.steps)
+    free, total, source = memory.free_bytes, memory.total_bytes, memory.source
+    if free is None:
+        free, total, source = gpu.free_bytes, gpu.total_bytes, "HIP, not plausible"
     rows: list[tuple[str, ...]] = [
-        ("reported", _reported(result)),
-        ("reserved", reasons or "nothing: the GPU drives no display, and nobody uses it"),
+        ("reported", f"{amount(free)} of {amount(total)} free ({source})"),
+        ("reserved", "; ".join(result.bound.reasons) or "nothing"),
         ("in one piece", _largest(result)),
         ("in pieces", _pieces(result)),
         ("too much", _excess(result)),
+        ("tested", f"{steps} step{'s' * (steps != 1)}, {result.elapsed_s:.1f} s in all"),
     ]
     click.echo(sanitized(columns(rows)))
     for text in _explanations(result):
@@ -88,34 +74,18 @@ def _print(result: ProbeResult) -> None:
     for trouble in result.troubles:
         click.echo(f"{colour('broken', 'red')}: {sanitized(trouble)}")
     if result.troubles:
-        click.echo(
-            "A program that takes this much fails in the same way. `rocenv diagnose LOG` knows causes. To"
-            " see whether it is the runtime, repeat the test in another env."
-        )
-    for text in result.memory.notes:
+        click.echo("`rocenv diagnose LOG` knows causes. To see whether it is the runtime, test another env.")
+    for text in memory.notes:
         note(text)
 
 
-def _reported(result: ProbeResult) -> str:
-    gpu, memory = result.opened.gpu, result.memory
-    hip = f"{amount(gpu.free_bytes)} of {amount(gpu.total_bytes)} free, says HIP"
-    if memory.free_bytes is None or memory.source == "HIP":
-        return hip
-    return f"{amount(memory.free_bytes)} of {amount(memory.total_bytes)} free ({memory.source}); {hip}"
-
-
 def _largest(result: ProbeResult) -> str:
-    count = len(result.steps)
-    steps = f"{count} step{'s' * (count != 1)}, {result.elapsed_s:.1f} s in all"
-    if not result.largest_bytes:
-        return f"nothing ({steps})"
-    size = amount(result.largest_bytes)
+    size = amount(result.largest_bytes) if result.largest_bytes else "nothing"
     if result.reached_bound:
-        return f"{size}, the most that the test takes ({steps})"
+        return f"{size}, the most that the test takes"
     first = min((step for step in result.steps if step.became != "had"), key=lambda step: step.asked_bytes)
-    more = amount_above(first.asked_bytes, result.largest_bytes)
     why = "goes wrong, see below" if first.is_trouble else f"is refused with {first.answer}"
-    return f"{size}; {more} {why} ({steps})"
+    return f"{size}; more {why}"
 
 
 def _pieces(result: ProbeResult) -> str:
@@ -129,40 +99,27 @@ def _pieces(result: ProbeResult) -> str:
 def _excess(result: ProbeResult) -> str:
     excess = result.excess
     if excess is None:
-        return "not tried because of `--limit`" if result.bound.has_limit else "not tried"
-    asked = amount(excess.asked_bytes)
+        return "not tried"
     if excess.became == "granted":
-        return f"{asked} is granted although there is less; nothing was written to it"
-    if excess.became != "refused":
-        return f"{asked}: {excess.became}"
-    after = excess.info or ("" if excess.trouble else "everything works afterwards")
-    return f"{asked} is refused with {excess.answer}{f'; {after}' if after else ''}"
+        return f"{amount(excess.asked_bytes)} is granted although there is less"
+    answer = f" with {excess.answer}" if excess.answer else ""
+    after = f"; {excess.info}" if excess.info else ""
+    return f"{amount(excess.asked_bytes)}: {excess.became}{answer}{after}"
 
 
 def _explanations(result: ProbeResult) -> Iterator[str]:
-    """Explain figures that differ."""
-    bound, largest, excess = result.bound, result.largest_bytes, result.excess
-    pieces = result.pieces
+    """Say what the figures mean for programs."""
+    bound, largest, excess, pieces = result.bound, result.largest_bytes, result.excess, result.pieces
     total = pieces.total_bytes if pieces is not None and pieces.outcome == "had" else 0
     if total - largest > _ALIKE * total and not any(step.is_trouble for step in result.steps):
         yield (
             f"The free memory is fragmented: a program gets at most {amount(largest)} at once, although"
-            f" {amount(total)} is free. Large blocks, such as the weights of a model or the textures of a"
-            " scene, fail earlier than the free memory suggests. To join the fragments, end other programs"
-            " that use the GPU."
+            f" {amount(total)} is free. To join the fragments, end other programs that use the GPU."
         )
     if total and not result.reached_bound and bound.size_bytes - total > _ALIKE * total:
-        free = f"{amount(bound.free_bytes)} is reported free, but only" if bound.is_known else "Only"
-        yield f"{free} {amount(total)} could be allocated: other programs hold memory that is not counted."
-    if result.reached_bound:
-        if bound.is_limited:
-            yield "The test tried no more because of `--limit`."
-        elif bound.left_bytes >= MIB:
-            yield "The test tried no more, because the desktop and other programs may need what is left."
-        elif bound.is_known:
-            yield "Programs can have all memory that is reported free."
-        else:
-            yield "The test tried no more, because nothing says how much is free."
+        yield f"Only {amount(total)} could be allocated: other programs hold memory that is not counted."
+    if result.reached_bound and bound.free_bytes - bound.size_bytes >= MIB:
+        yield "The test did not try larger blocks."
     if excess is not None and excess.became == "granted":
         yield (
             "This runtime grants more memory than the GPU has: a program that takes too much gets no error"
@@ -199,7 +156,7 @@ def _json(result: ProbeResult) -> dict[str, Any]:
         },
         "bound": {
             "size_bytes": bound.size_bytes,
-            "left_bytes": bound.left_bytes,
+            "left_bytes": bound.free_bytes - bound.size_bytes,
             "limited": bound.is_limited,
             "reasons": list(bound.reasons),
         },
@@ -223,8 +180,7 @@ def _json(result: ProbeResult) -> dict[str, Any]:
         },
         "steps": [
             {
-                "asked_bytes": step.asked_bytes,
-                "became": step.became,
+                **asdict(step),
                 "answer": step.answer or None,
                 "detail": step.detail or None,
                 "elapsed_s": round(step.elapsed_s, 3),

@@ -1,7 +1,8 @@
-"""The env whose HIP runtime rocenv asks about memory, and what it answers."""
+"""The env that a `mem` command goes by, and what its HIP runtime says about memory."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,14 @@ from rocenv.prefix import active_env, all_prefixes, prefix_of
 from rocenv.probe.hip_session import HipSession, NoAnswer
 from rocenv.probe.setup import probe_of
 from rocenv.probe.wire import HipGpu
+from rocenv.system.machine import examined_elsewhere
 from rocenv.system.process import exit_by_signal, handled
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rocenv.context import Context
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
     from rocenv.home import Home
@@ -41,11 +44,32 @@ class NoGpu(RocenvError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HipFigures:
-    """What the HIP runtime of an env says about the GPUs of this machine."""
+class EnvView:
+    """What an env says about this machine; without an env, nothing."""
 
-    by_gpu: Mapping[int, HipFigure] = field(default_factory=dict)  # by index of the GPU
+    name: str = ""
+    record: Record | None = None
+    figures: Mapping[int, HipFigure] = field(default_factory=dict)  # of HIP, by index of the GPU
     notes: tuple[str, ...] = ()
+
+    def gpu(self, host: Host) -> Gpu | None:
+        """Return the GPU that programs get in the env, or without one; None = there is none."""
+        own = host.devices_for(*self.record.lock.targets) if self.record is not None else ()
+        return next(iter(own), host.gpu)
+
+
+def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True) -> EnvView:
+    """Look at the env called `name`, else at the active one, if any; raise PrefixError if it is missing."""
+    if not name and (not host.gpus or examined_elsewhere()):
+        return EnvView()
+    prefix = _named_or_active(context.home, os.environ, name)
+    if prefix is None:
+        return EnvView()
+    record = prefix.record()
+    if not ask_hip:
+        return EnvView(name=prefix.name, record=record)
+    with context.progress.wait(f"Asking HIP of {prefix.name}"):
+        return hip_memory(prefix, record, context.matrix, host)
 
 
 def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
@@ -55,7 +79,7 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         PrefixError: `name` is not a valid name.
         RocenvError: No env has a HIP runtime, or several have.
     """
-    if chosen := named_or_active(home, environ, name):
+    if chosen := _named_or_active(home, environ, name):
         return chosen
     envs = [prefix for prefix in all_prefixes(home) if prefix.state == "complete" and _has_hip(prefix)]
     if len(envs) == 1:
@@ -71,11 +95,6 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         hints=tuple(f"`rocenv mem probe {shell_join(each.name)}`" for each in envs[:_MAX_NAMED]),
         code="env-not-named",
     )
-
-
-def named_or_active(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix | None:
-    """Return the env called `name`, else the active one; raise PrefixError if `name` is not valid."""
-    return prefix_of(home, name) if name else active_env(home, environ)
 
 
 @contextmanager
@@ -128,35 +147,32 @@ def first_answer(session: HipSession, env: str, kind: type[_T], request: str) ->
         ) from error
 
 
-def hip_memory(
-    prefix: Prefix, record: Record, matrix: Matrix, host: Host, *, timeout_s: float = _TIMEOUT_S
-) -> HipFigures:
+def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> EnvView:
     """Ask the HIP runtime of an env about the memory of each GPU; notes say why there is no answer."""
+    view = EnvView(name=prefix.name, record=record)
     if host.named:
-        return HipFigures()
+        return view
     try:
-        with open_session(prefix, record, matrix, timeout_s) as session:
+        with open_session(prefix, record, matrix, _TIMEOUT_S) as session:
             listed = first_answer(session, prefix.name, tuple[HipGpu, ...], "list")
     except RocenvError as error:
-        return HipFigures(notes=(f"HIP of `{prefix.name}` gives no figures: {error.message}",))
+        return replace(view, notes=(f"HIP of `{prefix.name}` gives no figures: {error.message}",))
     found: dict[int, HipFigure] = {}
     notes = []
-    for hip_gpu in listed:
-        gpu = match_gpu(hip_gpu, host.gpus)
+    for each in listed:
+        gpu = match_gpu(each, host.gpus)
         if gpu is None or gpu.index in found:
-            place = f" at {hip_gpu.address}" if hip_gpu.address else ""
+            place = f" at {each.address}" if each.address else ""
+            name = f"{printable(each.name) or 'a GPU'} ({printable(each.target)})"
             notes.append(
-                f"HIP of `{prefix.name}` lists {printable(hip_gpu.name) or 'a GPU'}"
-                f" ({printable(hip_gpu.target)})"
-                f"{place} with {amount(hip_gpu.free_bytes)} free of {amount(hip_gpu.total_bytes)}; rocenv"
-                " ignores it"
+                f"ignoring {name}{place} with {amount(each.total_bytes)}, which HIP of `{prefix.name}` lists,"
                 " because it matches none of the GPUs here"
             )
         else:
-            found[gpu.index] = HipFigure(free_bytes=hip_gpu.free_bytes, total_bytes=hip_gpu.total_bytes)
+            found[gpu.index] = HipFigure(free_bytes=each.free_bytes, total_bytes=each.total_bytes)
     if silent := [gpu.index for gpu in host.gpus if gpu.index not in found]:
         notes.append(f"HIP of `{prefix.name}` does not list GPU {ranges(silent)}")
-    return HipFigures(by_gpu=found, notes=tuple(notes))
+    return replace(view, figures=found, notes=tuple(notes))
 
 
 def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
@@ -173,6 +189,10 @@ def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
     if len(alike) == 1:
         return alike[0]
     return next((gpu for gpu in alike if gpu.hip_index == hip_gpu.ordinal), None)
+
+
+def _named_or_active(home: Home, environ: Mapping[str, str], name: str) -> Prefix | None:
+    return prefix_of(home, name) if name else active_env(home, environ)
 
 
 def _has_hip(prefix: Prefix) -> bool:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.memory.amounts import MIB
+from rocenv.memory.gguf import TENSOR_TYPES
 from rocenv.memory.model_layout import ModelLayout, layout_of
-from rocenv.memory.tensor_types import TENSOR_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,9 +44,7 @@ _WIDE_COPIES = 3  # of what lies inside a feed-forward layer
 class Use:
     """How a model is used."""
 
-    context: int = (
-        0  # tokens of one conversation; 0 = what the model was trained for. llama.cpp's `-c` is for all
-    )
+    context: int = 0  # tokens of one conversation, unlike llama.cpp's `-c`; 0 = as the model was trained
     parallel: int = 1  # conversations at once
     batch: int = 512  # tokens that are computed at once: llama.cpp's `-ub`
     cache_k: str = "f16"
@@ -55,20 +53,12 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What one repeating layer takes."""
-
-    weights_bytes: int
-    cache_bytes: int  # keys, values and states
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """What a model takes when it is used in a certain way."""
 
     use: Use  # with the context that counts
     layout: ModelLayout
-    costs: tuple[Cost, ...]  # of each repeating layer
+    caches: tuple[int, ...]  # bytes of keys, values and states of each repeating layer
     graph_bytes: int  # the buffer to compute in, with everything on the GPU
     _graphs: tuple[int, ...]  # the same with N layers on the GPU
     _needs: tuple[int, ...]
@@ -76,12 +66,12 @@ class Estimate:
     @property
     def of_layers(self) -> int:
         """The value of `-ngl` that puts everything on the GPU: the output counts as a layer."""
-        return len(self.costs) + 1
+        return len(self.caches) + 1
 
     @property
     def cache_bytes(self) -> int:
         """Keys, values and states of all layers."""
-        return sum(cost.cache_bytes for cost in self.costs)
+        return sum(self.caches)
 
     def needed(self, layers: int) -> int:
         """Return what this many layers take, without a margin."""
@@ -99,7 +89,6 @@ class Fit:
     layers: int  # for `-ngl`
     of_layers: int
     needed_bytes: int  # by those layers, without the margin
-    all_needed_bytes: int  # by everything
     free_bytes: int
     margin_bytes: int
 
@@ -147,7 +136,6 @@ def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES
         layers=layers,
         of_layers=estimate.of_layers,
         needed_bytes=estimate.needed(layers),
-        all_needed_bytes=estimate.needed(estimate.of_layers),
         free_bytes=free_bytes,
         margin_bytes=margin_bytes,
     )
@@ -159,44 +147,37 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
     Raises:
         WrongUsage: `use` names an unknown type of cache.
     """
-    is_quantised = use.cache_v.lower() not in (
-        "f32",
-        "f16",
-        "bf16",
-    )  # llama.cpp needs flash attention for that
+    # llama.cpp needs flash attention for a quantised cache.
+    is_quantised = use.cache_v.lower() not in ("f32", "f16", "bf16")
     use = replace(
         use,
         context=use.context or layout.context or _DEFAULT_CONTEXT,
         flash_attention=use.flash_attention or is_quantised,
     )
-    costs = _costs(layout, use)
+    caches = _caches(layout, use)
     graph = _graph(layout, use)
     graphs = _graphs(layout, use, graph)
-    needs = _needs(layout, costs, graphs)
-    return Estimate(use=use, layout=layout, costs=costs, graph_bytes=graph, _graphs=graphs, _needs=needs)
+    needs = _needs(layout, caches, graphs)
+    return Estimate(use=use, layout=layout, caches=caches, graph_bytes=graph, _graphs=graphs, _needs=needs)
 
 
 def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> tuple[Way, ...]:
     """List all ways to fit the whole model; if there is none, the one way that fits most layers."""
     now = fit_of(estimate, free_bytes, margin_bytes)
-    if now.everything:
-        return ()
-    found: dict[tuple[str, ...], Way] = {}
-    for use, arguments, gives_up in _thriftier(estimate, free_bytes, margin_bytes):
-        other = estimate_of(estimate.layout, use)
-        fits = fit_of(other, free_bytes, margin_bytes)
-        if fits.layers > now.layers:
-            way = Way(
-                arguments=arguments,
-                gives_up=gives_up,
-                layers=fits.layers,
-                everything=fits.everything,
-                needed_bytes=fits.needed_bytes,
-                context=other.use.context,
-            )
-            found.setdefault(arguments, way)
-    whole = tuple(way for way in found.values() if way.everything)
-    return whole or tuple(sorted(found.values(), key=lambda way: -way.layers)[:1])
+    found = []
+    for use, arguments, gives_up in () if now.everything else _thriftier(estimate, free_bytes, margin_bytes):
+        fits = fit_of(estimate_of(estimate.layout, use), free_bytes, margin_bytes)
+        way = Way(
+            arguments=arguments,
+            gives_up=gives_up,
+            layers=fits.layers,
+            everything=fits.everything,
+            needed_bytes=fits.needed_bytes,
+            context=use.context,
+        )
+        found += [way] if way.layers > now.layers else []
+    whole = tuple(way for way in found if way.everything)
+    return whole or tuple(sorted(found, key=lambda way: -way.layers)[:1])
 
 
 def _thriftier(
@@ -206,14 +187,18 @@ def _thriftier(
     use = estimate.use
     flash = replace(use, flash_attention=True)
     small_cache = replace(flash, cache_k="q8_0", cache_v="q8_0")
-    ways: list[tuple[Use, tuple[str, ...], str]] = [
-        (flash, ("-fa", "on"), "speed on some GPUs (flash attention)"),
-        (replace(use, batch=_SMALL_BATCH), ("-ub", str(_SMALL_BATCH)), "time for long prompts"),
-        (small_cache, ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), "a little quality (smaller cache)"),
-    ]
-    yield from (way for way in ways if way[0].batch < use.batch or way[0].flash_attention)
+    with_flash = (flash, ("-fa", "on"), "speed on some GPUs (flash attention)")
+    with_cache = (
+        small_cache,
+        ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"),
+        "a little quality (smaller cache)",
+    )
+    yield with_flash
+    if use.batch > _SMALL_BATCH:
+        yield replace(use, batch=_SMALL_BATCH), ("-ub", str(_SMALL_BATCH)), "time for long prompts"
+    yield with_cache
     longest = 0
-    for other, arguments, gives_up in ((use, (), ""), ways[0], ways[2]):
+    for other, arguments, gives_up in ((use, (), ""), with_flash, with_cache):
         context = longest_context(estimate.layout, other, free_bytes, margin_bytes)
         if longest * _WORTH < context < use.context // _PADDING * _PADDING:
             longest = context
@@ -245,7 +230,7 @@ def _tokens(use: Use) -> int:
     return -(-use.context // _PADDING) * _PADDING * use.parallel
 
 
-def _costs(layout: ModelLayout, use: Use) -> tuple[Cost, ...]:
+def _caches(layout: ModelLayout, use: Use) -> tuple[int, ...]:
     token_bytes = {  # of one token in one layer, by its heads
         heads: _row_bytes(use.cache_k, heads * layout.key_length)
         + _row_bytes(use.cache_v, heads * layout.value_length)
@@ -253,11 +238,7 @@ def _costs(layout: ModelLayout, use: Use) -> tuple[Cost, ...]:
     }
     tokens = _tokens(use)
     return tuple(
-        Cost(
-            weights_bytes=layer.weights_bytes,
-            cache_bytes=tokens * token_bytes[layer.kv_heads] + use.parallel * layer.state_bytes,
-        )
-        for layer in layout.layers
+        tokens * token_bytes[layer.kv_heads] + use.parallel * layer.state_bytes for layer in layout.layers
     )
 
 
@@ -288,11 +269,11 @@ def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
     return tuple(max(size, MIN_GRAPH_BYTES) for size in [*partial, graph])
 
 
-def _needs(layout: ModelLayout, costs: tuple[Cost, ...], graphs: tuple[int, ...]) -> tuple[int, ...]:
-    weights = list(accumulate((cost.weights_bytes for cost in reversed(costs)), initial=0))
-    caches = list(accumulate((cost.cache_bytes for cost in reversed(costs)), initial=0))
+def _needs(layout: ModelLayout, caches: tuple[int, ...], graphs: tuple[int, ...]) -> tuple[int, ...]:
+    weights = list(accumulate((layer.weights_bytes for layer in reversed(layout.layers)), initial=0))
+    cached = list(accumulate(reversed(caches), initial=0))
     needs = [0]
-    for layers in range(1, len(costs) + 1):
+    for layers in range(1, len(caches) + 1):
         output_last, output_first = weights[layers], weights[layers - 1] + layout.output_bytes
-        needs.append(max(output_last, output_first) + caches[layers] + graphs[layers])
-    return (*needs, weights[-1] + layout.output_bytes + caches[-1] + graphs[-1])
+        needs.append(max(output_last, output_first) + cached[layers] + graphs[layers])
+    return (*needs, weights[-1] + layout.output_bytes + cached[-1] + graphs[-1])

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, BinaryIO, Union
 from rocenv.core.errors import RocenvError
 from rocenv.core.foreign import MOST_BYTES, open_regular
 from rocenv.host.gpu import printable
-from rocenv.memory.tensor_types import TENSOR_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,10 +38,51 @@ _MAX_NAMED = 5  # missing parts
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
-_OTHER_FORMATS = (
-    (b"version https://git-lfs", "it is a Git LFS pointer; `git lfs pull` downloads the file"),
-    (b"<", "it is a web page; the address shows the file instead of sending it"),
-)
+_HINTS = {
+    "gguf-missing": "name a model: `rocenv mem model FILE.gguf`",
+    "gguf-not": "name a model: `rocenv mem model FILE.gguf`",
+    "gguf-damaged": "download it again, and compare its sha256 with the one that its maker publishes",
+    "gguf-version": "download a newer file of the model, or update rocenv",
+    "gguf-part-missing": "put all parts into one folder, under the names that they were downloaded with",
+}
+# The types of tensors: name, elements of a block, bytes of a block. The list only grows.
+# Source: PyPI gguf 0.19.0, `GGML_QUANT_SIZES`; a test compares the table with the package
+TENSOR_TYPES = {
+    0: ("F32", 1, 4),
+    1: ("F16", 1, 2),
+    2: ("Q4_0", 32, 18),
+    3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24),
+    8: ("Q8_0", 32, 34),
+    9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84),
+    11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144),
+    13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210),
+    15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98),
+    19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18),
+    21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1),
+    25: ("I16", 1, 2),
+    26: ("I32", 1, 4),
+    27: ("I64", 1, 8),
+    28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56),
+    30: ("BF16", 1, 2),
+    34: ("TQ1_0", 256, 54),
+    35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18),
+}
 
 # None = an array that is not kept: strings, or more than 512 items.
 Value = Union[bool, int, float, str, "tuple[bool | int | float, ...]", None]
@@ -114,47 +154,39 @@ def read_model(path: Path) -> Model:
 
 
 def _join_parts(part: Model, count: int) -> Model:
-    paths = _part_paths(part.path, count)
-    if missing := [path.name for path in paths if not path.exists()]:
-        named = ", ".join(missing[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
-        raise RocenvError(
-            f"{part.path} is one of {count} parts of a model, and {len(missing)} are missing: {named}",
-            hints=(f"put all {count} files into {part.path.parent}",),
-            code="gguf-part-missing",
+    path, named = part.path, _PART.fullmatch(part.path.name)
+    if named is None or int(named["count"]) != count:
+        raise _error(
+            "gguf-part-missing", f"{path} is one of {count} parts of a model, and its name does not say which"
         )
-    models = [_read_file(path) for path in paths]
+    names = [f"{named['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+    if missing := [name for name in names if not path.with_name(name).exists()]:
+        listed = ", ".join(missing[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
+        raise _error(
+            "gguf-part-missing",
+            f"{path} is one of {count} parts of a model, and {len(missing)} are missing: {listed}",
+        )
+    models = [_read_file(path.with_name(name)) for name in names]
     for number, model in enumerate(models):
         if model.metadata.get("split.no") != number:
-            raise RocenvError(
+            raise _error(
+                "gguf-damaged",
                 f"{model.path} is not part {number + 1} of the model, although its name says so",
-                hints=("rename the parts back to the names that they were downloaded with",),
-                code="gguf-damaged",
             )
     tensors = tuple(tensor for model in models for tensor in model.tensors)
     if len({tensor.name for tensor in tensors}) < len(tensors):
-        raise RocenvError(
-            f"the parts beside {paths[0]} belong to different models: two of them contain the same tensor",
-            hints=("download all parts of one model again",),
-            code="gguf-damaged",
-        )
+        raise _error("gguf-damaged", f"the parts beside {path} belong to different models")
     return replace(
         models[0],
         tensors=tensors,
-        parts=tuple(paths),
+        parts=tuple(model.path for model in models),
         missing_bytes=sum(model.missing_bytes for model in models),
         notes=tuple(dict.fromkeys(note for model in models for note in model.notes)),
     )
 
 
-def _part_paths(path: Path, count: int) -> list[Path]:
-    named = _PART.fullmatch(path.name)
-    if named is None or int(named["count"]) != count:
-        raise RocenvError(
-            f"{path} is one of {count} parts of a model, and its name does not say which one",
-            hints=(f"rename the parts so that their names end in -00001-of-{count:05d}.gguf and so on",),
-            code="gguf-part-missing",
-        )
-    return [path.with_name(f"{named['stem']}-{part:05d}-of-{count:05d}.gguf") for part in range(1, count + 1)]
+def _error(code: str, message: str) -> RocenvError:
+    return RocenvError(message, hints=(_HINTS[code],), code=code)
 
 
 # ---------------------------------------------------------------- one file
@@ -165,11 +197,7 @@ def _read_file(path: Path) -> Model:
         with open_regular(path) as file:
             return _read_open(file, path)
     except FileNotFoundError as error:
-        raise RocenvError(
-            f"{path} does not exist",
-            hints=("name a model: `rocenv mem model FILE.gguf`",),
-            code="gguf-missing",
-        ) from error
+        raise _error("gguf-missing", f"{path} does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         why = getattr(error, "strerror", None) or error
         raise RocenvError(f"cannot read {path}: {why}", code="gguf-unreadable") from error
@@ -187,17 +215,12 @@ def _read_open(file: BinaryIO, path: Path) -> Model:
         raise _not_a_model(path, _describe(head))
     file.seek(start)
     try:
-        cursor = _Cursor(file.read(min(MOST_BYTES, end - start)), is_whole=end - start <= MOST_BYTES)
-        metadata, tensors, data_start = _parse(cursor)
+        cursor = _Cursor(file.read(min(MOST_BYTES, end - start)))
+        metadata, tensors, data_start = _parse(cursor, path)
+    except (struct.error, OverflowError) as error:
+        raise _error("gguf-damaged", f"{path} is damaged: its header has no end") from error
     except _Damaged as error:
-        raise RocenvError(
-            f"{path} is damaged: {error}",
-            hints=("download it again, and compare its sha256 with the one that its maker publishes",),
-            code="gguf-damaged",
-        ) from error
-    except _UnknownVersion as error:
-        hint = "download a newer file of the model, or update rocenv"
-        raise RocenvError(f"cannot read {path}: {error}", hints=(hint,), code="gguf-version") from error
+        raise _error("gguf-damaged", f"{path} is damaged: {error}") from error
     unknown = sorted({tensor.kind for tensor in tensors if tensor.n_bytes < 0})
     notes += [f"rocenv does not know tensor {kind}; it took the sizes from the offsets" for kind in unknown]
     sized = _with_sizes(tensors, max(0, end - start - data_start))
@@ -214,17 +237,17 @@ def _read_open(file: BinaryIO, path: Path) -> Model:
 
 
 def _describe(head: bytes) -> str:
-    for magic, what in _OTHER_FORMATS:
-        if head.lstrip().startswith(magic):
-            return what
+    if head.startswith(b"version https://git-lfs"):
+        return "it is a Git LFS pointer; `git lfs pull` downloads the file"
+    if head.lstrip().startswith(b"<"):
+        return "it is a web page; the address shows the file instead of sending it"
     if head[8:9] == b"{":
         return "it is a safetensors file; convert it first"
     return "it does not begin with GGUF" if head else "it is empty"
 
 
 def _not_a_model(path: Path, why: str) -> RocenvError:
-    hint = "name a model: `rocenv mem model FILE.gguf`"
-    return RocenvError(f"{path} is not a GGUF model: {why}", hints=(hint,), code="gguf-not")
+    return _error("gguf-not", f"{path} is not a GGUF model: {why}")
 
 
 class _SmallReads:
@@ -270,53 +293,36 @@ class _Damaged(Exception):
     """The bytes are not a GGUF header; the message says why."""
 
 
-class _UnknownVersion(Exception):
-    """They are one of a version that rocenv cannot read."""
-
-
 class _Cursor:
-    """A position in the bytes of a header."""
+    """A position in the bytes of a header; reading numbers past their end raises struct.error."""
 
-    def __init__(self, data: bytes, *, is_whole: bool) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self._limit = "the file ends" if is_whole else "the header is longer than any"
-
-    def advance(self, count: int) -> int:
-        """Step over bytes, and return where they begin."""
-        begin = self.at
-        if begin + count > len(self.data):
-            raise _Damaged(f"{self._limit} at byte {len(self.data):,}, inside the header")
-        self.at += count
-        return begin
 
     def number(self, code: str) -> int:
         """Read a whole number, by its code in `struct`."""
-        (value,) = self.numbers(code, 1)
-        return int(value)
+        return int(self.numbers(code, 1)[0])
 
     def numbers(self, code: str, count: int) -> tuple[bool | int | float, ...]:
         """Read numbers."""
-        layout = f"<{count}{code}"
-        return struct.unpack_from(layout, self.data, self.advance(struct.calcsize(layout)))
+        layout = struct.Struct(f"<{count}{code}")
+        found = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return found
 
     def text(self) -> str:
         """Read a string."""
-        length = self.number("Q")
-        begin = self.advance(length)
-        return self.data[begin : begin + length].decode("utf-8", "replace")
+        size, begin = self.number("Q"), self.at
+        self.at += size
+        return self.data[begin : begin + size].decode("utf-8", "replace")
 
     def skip_texts(self, count: int) -> None:
         """Step over strings: a vocabulary has up to 260,000, so this loop calls nothing else."""
-        unpack, data, at, last = struct.Struct("<Q").unpack_from, self.data, self.at, len(self.data) - 8
+        unpack, data, at = struct.Struct("<Q").unpack_from, self.data, self.at
         for _ in range(count):
-            if at > last:
-                break
             at += 8 + unpack(data, at)[0]
-        else:
-            self.advance(at - self.at)
-            return
-        self.advance(len(data))  # raises
+        self.at = at
 
     def count(self, most: int, least_bytes: int, what: str) -> int:
         """Read a count, and check that there can be so many."""
@@ -326,14 +332,15 @@ class _Cursor:
         return count
 
 
-def _parse(cursor: _Cursor) -> tuple[dict[str, Value], list[Tensor], int]:
+def _parse(cursor: _Cursor, path: Path) -> tuple[dict[str, Value], list[Tensor], int]:
     """Parse the header: metadata, tensors (-1 bytes if their type is unknown), and where the data begins."""
     if not cursor.data.startswith(_MAGIC):
         raise _Damaged("it does not begin with GGUF")
-    cursor.advance(len(_MAGIC))
+    cursor.at = len(_MAGIC)
     version = cursor.number("I")
     if version not in _VERSIONS:
-        raise _UnknownVersion(f"it is GGUF version {version}, and rocenv reads versions 2 and 3")
+        why = f"it is GGUF version {version}, and rocenv reads versions 2 and 3"
+        raise _error("gguf-version", f"cannot read {path}: {why}")
     tensor_count = cursor.count(_MAX_TENSORS, 24, "tensors")
     metadata: dict[str, Value] = {}
     for _ in range(cursor.count(_MAX_KEYS, 12, "keys")):
@@ -342,6 +349,8 @@ def _parse(cursor: _Cursor) -> tuple[dict[str, Value], list[Tensor], int]:
             raise _Damaged("a key occurs twice")
         metadata[key] = _parse_value(cursor)
     tensors = [_parse_tensor(cursor) for _ in range(tensor_count)]
+    if cursor.at > len(cursor.data):  # the last text or array has no end
+        raise struct.error
     if len({tensor.name for tensor in tensors}) < len(tensors):
         raise _Damaged("two tensors have the same name")
     alignment = metadata.get("general.alignment", 32)
@@ -367,7 +376,7 @@ def _parse_value(cursor: _Cursor) -> Value:
     size = struct.calcsize(_NUMBERS[kind])
     count = cursor.count(1 << 62, size, "items in an array")
     if count > _MAX_ITEMS:
-        cursor.advance(count * size)
+        cursor.at += count * size
         return None
     return cursor.numbers(_NUMBERS[kind], count)
 

@@ -3,15 +3,20 @@
 On Linux the kernel's counters come first: they include the desktop and games, which HIP leaves out. On
 Windows it is the budget that the system gives a program. Where both the system and HIP say something, the
 smaller figure counts. No vendor library is loaded into this process.
+
+VRAM is the card's own memory, or what the BIOS set aside for an APU. GTT is main memory that the GPU may use.
+
+Source: torvalds/linux:Documentation/gpu/amdgpu/driver-misc.rst, mem_info_*
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.memory.amounts import MIB, add, amount
-from rocenv.memory.sysfs import MachineMemory, Pool, machine_memory, read_pools
+from rocenv.memory.amounts import MAX_BYTES, MIB, add, amount
+from rocenv.system.machine import list_folder, read_attribute, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +24,9 @@ if TYPE_CHECKING:
     from rocenv.host import Gpu, Host
     from rocenv.memory.holders import Holder
 
+_DEVICES = "/sys/bus/pci/devices"
+_CARDS = "/sys/class/drm"
+_MEMINFO = re.compile(r"^(MemTotal|MemAvailable):\s*([0-9]{1,15}) kB", re.MULTILINE)
 _ALIKE = 64 * MIB  # two figures that differ by less need no explanation
 
 
@@ -28,6 +36,27 @@ class HipFigure:
 
     free_bytes: int
     total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A kind of memory that a GPU uses; None = unknown."""
+
+    total: int | None = None
+    used: int | None = None
+
+    @property
+    def free(self) -> int | None:
+        """What is left of it."""
+        return None if self.total is None or self.used is None else self.total - self.used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineMemory:
+    """Main memory; None = unknown."""
+
+    total: int | None = None
+    available: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +99,7 @@ class Usage:
     notes: tuple[str, ...] = ()
 
 
-def memory_of(
-    host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True
-) -> tuple[GpuMemory, ...]:
+def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True) -> Usage:
     """Read the memory of each GPU, in the order of the host.
 
     Args:
@@ -80,11 +107,6 @@ def memory_of(
         hip: What HIP says, by index of the GPU.
         with_holders: Look for the processes that hold it; this visits every process.
     """
-    return read_usage(host, hip, with_holders=with_holders).gpus
-
-
-def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True) -> Usage:
-    """Read the memory of each GPU, with notes about all of them; arguments as for `memory_of`."""
     if host.named:
         note = "ROCENV_TARGET replaces the GPUs of this machine, so rocenv does not look at their memory"
         return Usage(gpus=tuple(GpuMemory(gpu=gpu) for gpu in host.gpus), notes=(note,) if host.gpus else ())
@@ -95,9 +117,83 @@ def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_h
     else:
         usage = _linux_usage(host, with_holders=with_holders)
     figures = hip or {}
-    return replace(
-        usage, gpus=tuple(_sort_holders(_with_hip(each, figures.get(each.gpu.index))) for each in usage.gpus)
+    gpus = (_with_hip(each, figures.get(each.gpu.index)) for each in usage.gpus)
+    return replace(usage, gpus=tuple(map(_sort_holders, gpus)))
+
+
+def combine_pools(
+    gpu: Gpu, own: Pool, shared: Pool, source: str, notes: list[str], available: int | None = None
+) -> GpuMemory:
+    """Describe a GPU by its own memory and the main memory that it may use.
+
+    An APU computes in both if the shared pool is the larger one. More in use than there is counts as unknown.
+    Source: ROCm/rocm-systems PR 5596 and 6350
+
+    Args:
+        gpu: The GPU.
+        own: VRAM.
+        shared: GTT, or what Windows shares.
+        source: Of the figures.
+        notes: About them; more may be added.
+        available: Main memory that programs could still take; None = unknown.
+    """
+    own, shared = _plausible(own, notes), _plausible(shared, notes)
+    shared_counts = bool(gpu.integrated) and (shared.total or 0) > (own.total or 0)
+    free = own.free
+    if shared_counts:
+        shared_free = shared.free
+        if shared_free is not None and available is not None and available < shared_free:
+            notes.append(f"only {amount(available)} of main memory is available, less than the GPU may use")
+            shared_free = available
+        free = add(free, shared_free)
+    return GpuMemory(
+        gpu=gpu,
+        total_bytes=add(own.total, shared.total) if shared_counts else own.total,
+        used_bytes=add(own.used, shared.used) if shared_counts else own.used,
+        free_bytes=free,
+        vram_total_bytes=own.total,
+        vram_used_bytes=own.used,
+        shared_total_bytes=shared.total,
+        shared_used_bytes=shared.used,
+        shared_counts=shared_counts,
+        source=source,
+        notes=tuple(notes),
     )
+
+
+def machine_memory() -> MachineMemory:
+    """Read how much main memory there is, and how much of it programs could still take."""
+    text = read_attribute("/proc/meminfo")[0]
+    found = {name: int(value) << 10 for name, value in _MEMINFO.findall(text)}
+    return MachineMemory(total=found.get("MemTotal"), available=found.get("MemAvailable"))
+
+
+def drives_display(gpu: Gpu) -> bool | None:
+    """Return whether a display is connected to a GPU; None = unknown.
+
+    Source: torvalds/linux:Documentation/ABI/testing/sysfs-class-drm, `status` of a connector
+    """
+    folder = f"{_DEVICES}/{gpu.address}/drm"
+    cards = [name for name in list_folder(folder) if re.fullmatch(r"card[0-9]+", name)]
+    if not gpu.address or not cards or unreadable(folder):
+        return None
+    states = {
+        read_attribute(f"{folder}/{card}/{name}/status")[0].strip()
+        for card in cards
+        for name in list_folder(f"{folder}/{card}")
+        if name.startswith(f"{card}-")
+    }
+    if "connected" in states:
+        return True
+    return None if states - {"disconnected"} else False  # "unknown" may be a display
+
+
+def _plausible(pool: Pool, notes: list[str]) -> Pool:
+    if (pool.free or 0) >= 0:
+        return pool
+    figures = f"{amount(pool.used)} in use of {amount(pool.total)}"
+    notes.append(f"ignoring the system's figures because they are inconsistent: {figures}")
+    return Pool(pool.total)
 
 
 def _sort_holders(memory: GpuMemory) -> GpuMemory:
@@ -105,129 +201,82 @@ def _sort_holders(memory: GpuMemory) -> GpuMemory:
     return replace(memory, holders=tuple(holders))
 
 
+# ---------------------------------------------------------------- Linux
+
+
 def _linux_usage(host: Host, *, with_holders: bool) -> Usage:
-    from rocenv.memory.holders import NOBODY, find_holders
+    from rocenv.memory.holders import Holders, find_holders
 
     machine = machine_memory()
     addresses = [gpu.address for gpu in host.gpus]
     partitioned = {address for address in addresses if address and addresses.count(address) > 1}
-    holders = find_holders(host.gpus, partitioned) if with_holders and host.gpus else NOBODY
-    gpus = tuple(
-        replace(
-            _of_partition(gpu) if gpu.address in partitioned else _of_gpu(gpu, machine),
-            holders=holders.by_gpu.get(gpu.index, ()),
-        )
-        for gpu in host.gpus
-    )
-    return Usage(gpus=gpus, hidden=holders.hidden, notes=holders.notes)
+    holders = find_holders(host.gpus, partitioned) if with_holders and host.gpus else Holders()
+    gpus = []
+    for gpu in host.gpus:
+        memory = _of_partition(gpu) if gpu.address in partitioned else _of_gpu(gpu, machine)
+        gpus.append(replace(memory, holders=holders.by_gpu.get(gpu.index, ())))
+    return Usage(gpus=tuple(gpus), hidden=holders.hidden, notes=holders.notes)
 
 
 def _of_partition(gpu: Gpu) -> GpuMemory:
-    used = read_pools(gpu)[0].used
+    used = _read_pool(gpu, "vram", []).used
     note = f"the kernel counts memory of the whole board ({amount(used)} in use), not of each partition"
-    return GpuMemory(
-        gpu=gpu,
-        total_bytes=gpu.vram_bytes,
-        vram_total_bytes=gpu.vram_bytes,
-        source="KFD" if gpu.vram_bytes else "",
-        notes=(note,),
-    )
+    return combine_pools(gpu, Pool(gpu.vram_bytes), Pool(), "KFD" if gpu.vram_bytes else "", [note])
 
 
 def _of_gpu(gpu: Gpu, machine: MachineMemory) -> GpuMemory:
-    vram, gtt = read_pools(gpu)
-    notes = list(_pool_notes(gpu, vram, gtt, machine))
-    source = "sysfs"
-    if vram.total is None:
-        vram, source = Pool(total=gpu.vram_bytes), gpu.source.partition(",")[0] if gpu.vram_bytes else ""
-    if gtt.total is not None and machine.total is not None:
-        gtt = replace(gtt, total=min(gtt.total, machine.total))
-    memory = GpuMemory(
-        gpu=gpu,
-        total_bytes=vram.total,
-        used_bytes=vram.used,
-        free_bytes=vram.free,
-        vram_total_bytes=vram.total,
-        vram_used_bytes=vram.used,
-        shared_total_bytes=gtt.total,
-        shared_used_bytes=gtt.used,
-        source=source,
-        notes=tuple(notes),
-    )
-    # An APU computes in both pools if GTT is the larger one. Source: ROCm/rocm-systems PR 5596 and 6350
-    if not gpu.integrated or (gtt.total or 0) <= (vram.total or 0):
-        return memory
-    shared_free = gtt.free
-    if shared_free is not None and machine.available is not None and machine.available < shared_free:
-        notes.append(
-            f"only {amount(machine.available)} of main memory is available, less than the GPU may use"
-        )
-        shared_free = machine.available
-    return replace(
-        memory,
-        total_bytes=add(vram.total, gtt.total),
-        used_bytes=add(vram.used, gtt.used),
-        free_bytes=add(vram.free, shared_free),
-        shared_counts=True,
-        notes=tuple(notes),
-    )
-
-
-def _pool_notes(gpu: Gpu, vram: Pool, gtt: Pool, machine: MachineMemory) -> list[str]:
-    notes = []
-    if vram.is_inconsistent or gtt.is_inconsistent:
-        notes.append("ignoring the kernel's memory counters because they are inconsistent")
-    elif vram.used is None:
+    notes: list[str] = []
+    own, shared, source = _read_pool(gpu, "vram", notes), _read_pool(gpu, "gtt", notes), "sysfs"
+    if own.used is None and not notes:
         notes.append("the kernel does not say how much memory is in use, or you may not read it")
-    if gpu.integrated and gtt.total and machine.total and gtt.total > machine.total:
-        notes.append(
-            f"the kernel lets the GPU use {amount(gtt.total)}, but the machine has only"
-            f" {amount(machine.total)}"
-        )
-    return notes
+    if own.total is None:
+        own, source = Pool(gpu.vram_bytes), gpu.source.partition(",")[0] if gpu.vram_bytes else ""
+    if shared.total is not None and machine.total is not None and shared.total > machine.total:
+        if gpu.integrated:
+            sizes = amount(shared.total), amount(machine.total)
+            notes.append(f"the kernel lets the GPU use {sizes[0]}, but the machine has only {sizes[1]}")
+        shared = replace(shared, total=machine.total)
+    return combine_pools(gpu, own, shared, source, notes, machine.available)
+
+
+def _read_pool(gpu: Gpu, name: str, notes: list[str]) -> Pool:
+    """Read VRAM or GTT of a GPU; a figure that cannot be true is unknown, and noted."""
+    folder = f"{_DEVICES}/{gpu.address}" if gpu.address else f"{_CARDS}/renderD{gpu.render_minor}/device"
+    if not gpu.address and not gpu.render_minor:
+        return Pool()
+    texts = [read_attribute(f"{folder}/mem_info_{name}_{what}")[0].strip() for what in ("total", "used")]
+    total, used = map(_figure, texts)
+    note = "ignoring the kernel's memory counters because they are inconsistent"
+    if note not in notes and any(text and _figure(text) is None for text in texts):
+        notes.append(note)
+    return Pool(total, used)
+
+
+def _figure(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,20}", text) and int(text) <= MAX_BYTES else None
+
+
+# ---------------------------------------------------------------- HIP
 
 
 def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
     """Add HIP's figure: the smaller of both is what a program can have."""
     if hip is None:
         return memory
-    memory = replace(memory, hip=hip)
-    if hip.free_bytes > hip.total_bytes:
-        note = (
-            f"ignoring HIP's figures because they are inconsistent: {amount(hip.free_bytes)} free of"
-            f" {amount(hip.total_bytes)}"
-        )
-        return replace(memory, notes=(*memory.notes, note))
+    free, total, note = memory.free_bytes, memory.total_bytes, ""
     source = f"{memory.source} and HIP" if memory.source else "HIP"
-    if memory.free_bytes is None:
-        note = (
-            "free memory is HIP's figure, which includes compute programs but neither the desktop nor games"
-        )
-        total = memory.total_bytes if memory.total_bytes is not None else hip.total_bytes
-        return replace(
-            memory, free_bytes=hip.free_bytes, total_bytes=total, source=source, notes=(*memory.notes, note)
-        )
-    note = _explain_difference(hip.free_bytes - memory.free_bytes, memory)
-    return replace(
-        memory,
-        free_bytes=min(hip.free_bytes, memory.free_bytes),
-        source=source,
-        notes=(*memory.notes, note) if note else memory.notes,
-    )
-
-
-def _explain_difference(surplus: int, memory: GpuMemory) -> str:
-    """Explain why HIP's free memory differs from the system's; "" if it hardly does."""
-    if abs(surplus) < _ALIKE:
-        return ""
-    if surplus < 0:
-        return (
-            f"HIP offers {amount(-surplus)} less than is free: its runtime reserves some, or this release"
-            " does not use all of the memory"
-        )
-    if memory.budget_bytes is not None:
-        return (
-            f"HIP offers {amount(surplus)} more than is free: Windows would move out memory of other"
-            " programs, which makes everything slow"
-        )
-    return f"HIP offers {amount(surplus)} more than is free: it does not count the desktop and games"
+    if hip.free_bytes > hip.total_bytes:
+        figures = f"{amount(hip.free_bytes)} free of {amount(hip.total_bytes)}"
+        note, source = f"ignoring HIP's figures because they are inconsistent: {figures}", memory.source
+    elif free is None:
+        note = "free memory is HIP's figure, which counts neither the desktop nor games"
+        free, total = hip.free_bytes, hip.total_bytes if total is None else total
+    else:
+        surplus = hip.free_bytes - free
+        if surplus >= _ALIKE:
+            note = f"HIP offers {amount(surplus)} more than is free: it does not count the desktop and games"
+        elif surplus <= -_ALIKE:
+            note = f"HIP offers {amount(-surplus)} less than is free, because its runtime reserves some"
+        free = min(free, hip.free_bytes)
+    notes = (*memory.notes, note) if note else memory.notes
+    return replace(memory, hip=hip, free_bytes=free, total_bytes=total, source=source, notes=notes)

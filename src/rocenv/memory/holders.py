@@ -67,7 +67,6 @@ class Client:
     gtt_bytes: int
 
 
-NOBODY = Holders()
 _Held = dict[tuple[int, int], list[int]]  # (index of the GPU, pid) -> bytes of VRAM and of GTT
 
 

@@ -200,23 +200,14 @@ def _unknown(model: Model, layers: tuple[Layer, ...], lengths: tuple[int, int]) 
 
 def _notes(model: Model) -> Iterator[str]:
     if window := model.number("attention.sliding_window"):
-        yield (
-            f"some layers look back only {window:,} tokens (sliding window) and may cache less: the cache is"
-            " an upper bound"
-        )
+        yield f"the cache is an upper bound: some layers look back only {window:,} tokens (sliding window)"
     if model.number("attention.kv_lora_rank"):
-        yield (
-            "the model compresses keys and values (MLA), and newer programs cache one copy of them: the"
-            " cache is an upper bound"
-        )
+        yield "the cache is an upper bound: the model compresses keys and values (MLA)"
     if experts := _size(tensor for tensor in model.tensors if "_exps." in tensor.name):
         yield (
-            f"{amount(experts)} of the model are experts; with `--n-cpu-moe N`, newer programs keep the"
-            " experts of N layers in main memory, which costs less speed than whole layers"
+            f"{amount(experts)} of the model are experts; `--n-cpu-moe N` keeps the experts of N layers in"
+            " main memory, which costs less speed than whole layers"
         )
     is_recurrent = any(part in tensor.name for tensor in model.tensors for part in (".ssm_", ".time_mix_"))
     if is_recurrent and not _state_bytes(model):
-        yield (
-            "the model does not say how much its recurrent layers keep of a conversation, so that is not"
-            " counted"
-        )
+        yield "what the recurrent layers keep of a conversation is not counted, because its size is unknown"

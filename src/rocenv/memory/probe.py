@@ -1,11 +1,12 @@
 """Test how much memory of a GPU a program can have: in one piece, in pieces, and beyond what there is.
 
-The test stays within the bound of `limits`, except for one request that no runtime should grant. With a limit
-of the user it leaves that out, because some runtimes do grant it.
+The test leaves alone what the desktop and other programs need, except for one request that no runtime should
+grant. With a limit of the user it leaves that out, because some runtimes do grant it.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -14,11 +15,9 @@ from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.host import detect
 from rocenv.host.gpu import Gpu, printable
 from rocenv.host.pci import Ids
-from rocenv.memory.amounts import amount
+from rocenv.memory.amounts import GIB, MIB, amount, parse_amount
 from rocenv.memory.env import first_answer, match_gpu, open_session
-from rocenv.memory.gpus import HipFigure, memory_of
-from rocenv.memory.limits import UNIT_BYTES, Limit, bound_of
-from rocenv.memory.sysfs import drives_display, machine_memory
+from rocenv.memory.gpus import HipFigure, drives_display, machine_memory, read_usage
 from rocenv.probe.hip_session import NoAnswer
 from rocenv.probe.wire import BlockResult, ExcessResult, FillResult, Opened
 
@@ -28,19 +27,62 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
-    from rocenv.memory.gpus import GpuMemory
-    from rocenv.memory.limits import Bound
+    from rocenv.memory.gpus import GpuMemory, MachineMemory
     from rocenv.prefix import Prefix
     from rocenv.probe.hip_session import HipSession
     from rocenv.probe.wire import HipGpu
 
 TIMEOUT_S = 60.0  # of one request: a full card may be slow to make room
+UNIT_BYTES = MIB  # every amount is a multiple of it
 _MAX_HANGS = 2  # each costs a whole timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # of the bound: how finely the search looks
 _KEPT = 0.9  # this share of the largest piece has to be available again in pieces
+_MIN_RESERVE = 512 * MIB
+_RESERVE_SHARE = 0.05  # of the GPU's memory
+_MIN_MACHINE_RESERVE = 2 * GIB
+_MACHINE_RESERVE_SHARE = 0.1
+# If nothing says what is free on Windows, it would move out memory of others to make room for ours.
+_UNKNOWN_SHARE = 0.8
+# The driver and HIP take this much of a card that nobody else uses.
+_IDLE_BYTES = 512 * MIB
 
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most that the user allows: an amount, or a share of what is free."""
+
+    size_bytes: int = 0  # 0 = no amount
+    share: float = 0.0  # 0 = none
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """Parse `6GiB` or `80%`; raise ValueError if it is neither, or too little to try."""
+        if found := re.fullmatch(r"\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%\s*", text):
+            share = float(found[1]) / 100
+            if not 0 < share <= 1:
+                raise ValueError(f"`{text}` is not between 0 % and 100 %")
+            return cls(share=share)
+        size = parse_amount(text)
+        if size is None:
+            raise ValueError(f"`{text}` is not an amount of memory such as `6GiB`, `900MiB` or `80%`")
+        if size < UNIT_BYTES:
+            raise ValueError(
+                f"`{text}` is less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tries"
+            )
+        return cls(size_bytes=size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """The most that the test takes, and why not more."""
+
+    size_bytes: int  # a multiple of UNIT_BYTES
+    free_bytes: int  # a guess if nothing says how much is free
+    is_limited: bool = False  # the limit of the user decides
+    reasons: tuple[str, ...] = ()  # clauses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,25 +136,15 @@ class ProbeResult:
     @property
     def troubles(self) -> tuple[str, ...]:
         """What misbehaved; sentences."""
-        found = []
-        bad = sorted((step for step in self.steps if step.is_trouble), key=lambda step: step.asked_bytes)
-        for became in dict.fromkeys(step.became for step in bad):
-            first, *others = (step for step in bad if step.became == became)
-            more = f" (and {len(others)} larger ones)" if others else ""
-            asked = amount_above(first.asked_bytes, self.largest_bytes)
-            found.append(f"{asked} in one piece{more}: {first.detail}")
+        larger = f"larger than {amount(self.largest_bytes)} " if self.largest_bytes else ""
+        bad = sorted((step for step in self.steps if step.is_trouble), key=lambda step: -step.asked_bytes)
+        details = {step.became: step.detail for step in bad}  # of the smallest that failed in this way
+        found = [f"a block {larger}in one piece: {detail}" for detail in details.values()]
         if self.pieces is not None and self.pieces.outcome != "had":
             found.append(f"in pieces: {self.pieces.detail}")
         if self.excess is not None and self.excess.trouble:
-            asked = amount(self.excess.asked_bytes)
-            found.append(f"after a request for {asked}: {self.excess.trouble}")
+            found.append(f"after a request for {amount(self.excess.asked_bytes)}: {self.excess.trouble}")
         return tuple(found)
-
-
-def amount_above(size_bytes: int, worked_bytes: int) -> str:
-    """Format an amount so that it differs from a smaller one that worked."""
-    is_same = worked_bytes and amount(size_bytes) == amount(worked_bytes)
-    return f"slightly more than {amount(worked_bytes)}" if is_same else amount(size_bytes)
 
 
 def probe_memory(
@@ -121,7 +153,6 @@ def probe_memory(
     matrix: Matrix,
     *,
     limit: Limit | None = None,
-    show: Callable[[str], None] = lambda _doing: None,
     announce: Callable[[Opened, Bound, int], None] = lambda _opened, _bound, _excess_bytes: None,
     timeout_s: float = TIMEOUT_S,
 ) -> ProbeResult:
@@ -132,7 +163,6 @@ def probe_memory(
         record: Its record.
         matrix: What is known about GPUs.
         limit: The most that the user allows.
-        show: Called with what the test is doing.
         announce: Called before the first large request, with the bound and the request that goes beyond it
             (0 = none).
         timeout_s: For each request.
@@ -144,35 +174,27 @@ def probe_memory(
     """
     start = time.monotonic()
     with open_session(prefix, record, matrix, timeout_s) as session:
-        show("Opening the GPU")
         opened = first_answer(session, prefix.name, Opened, "open")
-        host = detect(matrix)
+        host, machine = detect(matrix), machine_memory()
         memory = _memory_of_opened(opened.gpu, host, matrix)
-        machine, display = machine_memory(), drives_display(memory.gpu)
-        bound = bound_of(
-            memory,
-            machine,
-            display=display,
-            windows=host.platform == "windows",
-            limit=limit or Limit(),
-            total=opened.gpu.total_bytes,
-        )
+        display, total = drives_display(memory.gpu), opened.gpu.total_bytes
+        windows = host.platform == "windows"
+        bound = bound_of(memory, machine, display=display, windows=windows, limit=limit, total=total)
         if bound.size_bytes < UNIT_BYTES:
             raise _no_room(bound)
         excess_bytes = 0
-        if not bound.has_limit:
+        if limit is None:
             # More than any pool has, so that Windows moves nothing out before it refuses.
-            pools = max(memory.total_bytes or 0, opened.gpu.total_bytes)
-            pools += memory.shared_total_bytes or machine.total or 0
+            pools = max(memory.total_bytes or 0, total) + (memory.shared_total_bytes or machine.total or 0)
             excess_bytes = (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
         announce(opened, bound, excess_bytes)
-        steps = _Steps(session, show)
+        steps = _Steps(session)
         largest = largest_working(bound.size_bytes, steps.works)
         pieces = excess = None
         if largest and not steps.gave_up:
-            pieces = _take_pieces(session, bound.size_bytes, largest, show)
+            pieces = _take_pieces(session, bound.size_bytes, largest)
         if excess_bytes and not steps.gave_up:
-            excess = _ask_for_excess(session, excess_bytes, show)
+            excess = _ask_for_excess(session, excess_bytes)
     return ProbeResult(
         env=prefix.name,
         opened=opened,
@@ -186,6 +208,104 @@ def probe_memory(
         excess=excess,
         elapsed_s=time.monotonic() - start,
     )
+
+
+# ---------------------------------------------------------------- how much the test may take
+
+
+def bound_of(
+    memory: GpuMemory,
+    machine: MachineMemory,
+    *,
+    display: bool | None,
+    windows: bool,
+    limit: Limit | None,
+    total: int,
+) -> Bound:
+    """Compute how much of a GPU's memory the test may take.
+
+    Args:
+        memory: Of the GPU, with HIP's figure.
+        machine: Main memory.
+        display: Whether the GPU drives a display; None = unknown.
+        windows: Whether Windows manages the memory.
+        limit: Of the user; None = there is none.
+        total: HIP's figure for all of the memory.
+    """
+    reasons: list[str] = []
+    free = memory.free_bytes
+    if free is None or (windows and memory.budget_bytes is None):
+        share = int(_UNKNOWN_SHARE * min(total, memory.total_bytes or total))
+        free = share if free is None else min(share, free)
+        reasons.append(f"at most {_UNKNOWN_SHARE:.0%} of all memory, because nothing says how much is free")
+    size = free
+    if display is not False or memory.used_bytes is None or memory.used_bytes > _IDLE_BYTES:
+        reserve = max(_MIN_RESERVE, int((memory.total_bytes or total) * _RESERVE_SHARE))
+        size -= reserve
+        whom = "the programs that use it" if display is False else "the display that it drives or may drive"
+        reasons.append(f"{amount(reserve)} stays reserved for {whom}")
+    if _is_main_memory(memory) and machine.available is not None:
+        reserve = max(_MIN_MACHINE_RESERVE, int((machine.total or 0) * _MACHINE_RESERVE_SHARE))
+        size = min(size, machine.available - reserve)
+        reasons.append(
+            f"the GPU shares main memory, of which {amount(machine.available)} is available and"
+            f" {amount(reserve)} stays reserved for everything else"
+        )
+    allowed = size if limit is None else limit.size_bytes or int(free * limit.share)
+    if allowed < size:
+        reasons.append(f"`--limit` allows {amount(allowed)}")
+    return Bound(
+        size_bytes=max(0, min(size, allowed)) // UNIT_BYTES * UNIT_BYTES,
+        free_bytes=free,
+        is_limited=allowed < size,
+        reasons=tuple(reasons),
+    )
+
+
+def _is_main_memory(memory: GpuMemory) -> bool:
+    """Return whether the memory of a GPU is, or may be, main memory."""
+    if memory.shared_counts:
+        return True
+    vram, shared = memory.vram_total_bytes, memory.shared_total_bytes
+    if memory.gpu.integrated is False or (vram is not None and shared is not None and vram >= shared):
+        return False
+    return bool(memory.gpu.integrated) or vram is None
+
+
+def _memory_of_opened(hip_gpu: HipGpu, host: Host, matrix: Matrix) -> GpuMemory:
+    gpus = () if host.named else host.gpus
+    gpu = match_gpu(hip_gpu, gpus)
+    if gpu is None:
+        is_partition = any(each.address == hip_gpu.address for each in gpus)
+        gpu = Gpu(
+            source="HIP",
+            target=hip_gpu.target,
+            name=printable(hip_gpu.name),
+            address="" if is_partition else hip_gpu.address,  # the kernel counts the whole board there
+            integrated=Ids(matrix).integrated(hip_gpu.target),
+        )
+        gpus = (gpu,)
+    figure = HipFigure(free_bytes=hip_gpu.free_bytes, total_bytes=hip_gpu.total_bytes)
+    host = replace(host, gpus=gpus, selected=None, named=False)
+    memories = read_usage(host, {gpu.index: figure}, with_holders=False).gpus
+    return next(each for each in memories if each.gpu.index == gpu.index)
+
+
+def _no_room(bound: Bound) -> RocenvError:
+    if bound.is_limited:
+        return WrongUsage(
+            f"`--limit` allows less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tries",
+            hints=("give an amount: `--limit 1GiB`",),
+        )
+    why = "".join(f"; {reason}" for reason in bound.reasons)
+    return RocenvError(
+        f"there is no memory to test with: {amount(bound.free_bytes)} is free{why}",
+        hints=("`rocenv mem` shows who holds it",),
+        code="no-room",
+    )
+
+
+# ---------------------------------------------------------------- the test
 
 
 def resolution_of(bound: int) -> int:
@@ -220,9 +340,8 @@ def largest_working(bound: int, works: Callable[[int], bool]) -> int:
 class _Steps:
     """The requests of the search, in order."""
 
-    def __init__(self, session: HipSession, show: Callable[[str], None]) -> None:
+    def __init__(self, session: HipSession) -> None:
         self._session = session
-        self._show = show
         self.done: list[Step] = []
 
     @property
@@ -234,7 +353,6 @@ class _Steps:
         """Return whether a program can have and use this much in one piece."""
         if self.gave_up:
             return False
-        self._show(f"Trying {amount(size)} in one piece")
         start = time.monotonic()
         try:
             result = self._session.ask(BlockResult, "try", size=size)
@@ -247,19 +365,15 @@ class _Steps:
         return step.became == "had"
 
 
-def _take_pieces(session: HipSession, bound: int, largest: int, show: Callable[[str], None]) -> FillResult:
-    had = 0
-
-    def progress(size: int) -> None:
-        nonlocal had
-        show(f"Taking it in pieces, {amount(size)}")
-        had = size
-
+def _take_pieces(session: HipSession, bound: int, largest: int) -> FillResult:
+    had = [0]  # bytes, as the child reports them
     request = {"bound": bound, "piece": largest, "least": resolution_of(largest), "most_pieces": _MAX_PIECES}
     try:
-        filled = session.ask(FillResult, "fill", progress, **request)
+        filled = session.ask(FillResult, "fill", had.append, **request)
     except NoAnswer as error:
-        return FillResult(outcome="failed", total_bytes=had, pieces=0, smallest_bytes=0, detail=str(error))
+        return FillResult(
+            outcome="failed", total_bytes=had[-1], pieces=0, smallest_bytes=0, detail=str(error)
+        )
     if filled.outcome == "had" and filled.total_bytes < largest * _KEPT:
         why = (
             f"of {amount(largest)} that was freed, only {amount(filled.total_bytes)} was available again: the"
@@ -269,8 +383,7 @@ def _take_pieces(session: HipSession, bound: int, largest: int, show: Callable[[
     return filled
 
 
-def _ask_for_excess(session: HipSession, size: int, show: Callable[[str], None]) -> Excess:
-    show("Asking for more than there is")
+def _ask_for_excess(session: HipSession, size: int) -> Excess:
     try:
         result = session.ask(ExcessResult, "push", size=size)
     except NoAnswer as error:
@@ -289,37 +402,3 @@ def _ask_for_excess(session: HipSession, size: int, show: Callable[[str], None])
 
 def _became(error: NoAnswer) -> Literal["failed", "crashed", "timeout"]:
     return "failed" if error.end == "no-device" else error.end
-
-
-def _memory_of_opened(hip_gpu: HipGpu, host: Host, matrix: Matrix) -> GpuMemory:
-    gpus = () if host.named else host.gpus
-    gpu = match_gpu(hip_gpu, gpus)
-    if gpu is None:
-        is_partition = any(each.address == hip_gpu.address for each in gpus)
-        gpu = Gpu(
-            source="HIP",
-            target=hip_gpu.target,
-            name=printable(hip_gpu.name),
-            address="" if is_partition else hip_gpu.address,  # the kernel counts the whole board there
-            integrated=Ids(matrix).integrated(hip_gpu.target),
-        )
-        gpus = (gpu,)
-    figure = HipFigure(free_bytes=hip_gpu.free_bytes, total_bytes=hip_gpu.total_bytes)
-    memories = memory_of(
-        replace(host, gpus=gpus, selected=None, named=False), {gpu.index: figure}, with_holders=False
-    )
-    return next(each for each in memories if each.gpu.index == gpu.index)
-
-
-def _no_room(bound: Bound) -> RocenvError:
-    if bound.is_limited:
-        return WrongUsage(
-            f"`--limit` allows less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tries",
-            hints=("give an amount: `--limit 1GiB`",),
-        )
-    why = "".join(f"; {reason}" for reason in bound.reasons)
-    return RocenvError(
-        f"there is no memory to test with: {amount(bound.free_bytes)} is free{why}",
-        hints=("`rocenv mem` shows who holds it",),
-        code="no-room",
-    )

@@ -50,22 +50,19 @@ def find_reclaimable(
         windows: Whether paths are those of Windows.
     """
     known = sorted(rows, key=lambda row: row.program)
-    found: dict[tuple[str, int], Reclaimable] = {}
+    sizes: dict[tuple[str, int], dict[int, int]] = {}  # by process
     for gpu in gpus:
         for holder in gpu.holders:
             row = next((row for row in known if _matches(holder, row, windows=windows)), None)
-            size = gpu.held_by(holder)
-            if row is None or not size:
-                continue
-            port = _port(holder, row)
-            before = found.get((row.program, port))
-            found[row.program, port] = Reclaimable(
-                row=row,
-                port=port,
-                pids=tuple(sorted({holder.pid, *(before.pids if before else ())})),
-                size_bytes=size + (before.size_bytes if before else 0),
-            )
-    return tuple(sorted(found.values(), key=lambda each: (-each.size_bytes, each.row.program, each.port)))
+            if row is not None and (size := gpu.held_by(holder)):
+                of_program = sizes.setdefault((row.program, _port(holder, row)), {})
+                of_program[holder.pid] = of_program.get(holder.pid, 0) + size
+    by_name = {row.program: row for row in known}
+    found = (
+        Reclaimable(row=by_name[name], port=port, pids=tuple(sorted(pids)), size_bytes=sum(pids.values()))
+        for (name, port), pids in sizes.items()
+    )
+    return tuple(sorted(found, key=lambda each: (-each.size_bytes, each.row.program, each.port)))
 
 
 def _matches(holder: Holder, row: Reclaim, *, windows: bool) -> bool:

@@ -77,7 +77,13 @@ def advise(
     """
     own = [row for row in rows if row.program == program and card.platform in row.platforms]
     settings: list[Advised] = []
-    conflicts, unset = _conflicts(rules, environ)
+    conflicts, unset = [], []
+    for rule in rules:
+        words, names = _present(rule, environ)
+        if len(words) == len(rule.words):
+            both = " and ".join(rule.words)
+            conflicts.append(f"your environment has {both} in {', '.join(names)}: {rule.text}")
+            unset += names
     chosen: set[str] = set()
     for row in sorted(own, key=lambda row: (row.rank, row.key)):
         condition = _open_condition(row, card)
@@ -90,8 +96,7 @@ def advise(
         if state in ("taken", "kept-out") and row.choice:
             chosen.add(row.choice)
         settings.append(Advised(row=row, state=state, condition=condition))
-    order = {row.key: place for place, row in enumerate(_by_choice(own))}
-    settings.sort(key=lambda each: (order[each.row.key], _STATES.index(each.state)))
+    settings.sort(key=_place)
     taken = [each.row for each in settings if each.state == "taken"]
     return Advice(
         settings=tuple(settings),
@@ -102,12 +107,11 @@ def advise(
     )
 
 
-def _by_choice(rows: Sequence[Setting]) -> list[Setting]:
+def _place(each: Advised) -> tuple[bool, int, str, int, int, str]:
     """Sort for people: arguments and settings first, notes last, alternatives together."""
-    first: dict[str, tuple[int, str]] = {}
-    for row in sorted(rows, key=lambda row: (row.rank, row.key)):
-        first.setdefault(row.choice or row.key, (_PLACES.index(row.where) if row.rank else -1, row.key))
-    return sorted(rows, key=lambda row: (*first[row.choice or row.key], row.rank, row.key))
+    row = each.row
+    group = row.choice or row.key
+    return row.rank > 0, _PLACES.index(row.where), group, _STATES.index(each.state), row.rank, row.key
 
 
 def _open_condition(row: Setting, card: Card) -> str | None:
@@ -141,44 +145,22 @@ def _has_torch(version: str, wanted: str) -> bool | None:
         return None
 
 
-def _words_in(rule: NeverTogether, environ: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return which words of a rule are in which variables."""
-    found: dict[str, list[str]] = {}
-    for name in rule.variables:
-        for word in rule.contained(environ.get(name, "")):
-            found.setdefault(word, []).append(name)
-    return found
-
-
-def _names(words: Mapping[str, list[str]]) -> list[str]:
-    return list(dict.fromkeys(name for names in words.values() for name in names))
-
-
-def _conflicts(rules: Sequence[NeverTogether], environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return what already collides in the environment, and the variables to unset."""
-    conflicts, unset = [], []
-    for rule in rules:
-        words = _words_in(rule, environ)
-        if len(words) == len(rule.words):
-            names = _names(words)
-            both = " and ".join(rule.words)
-            conflicts.append(f"your environment has {both} in {', '.join(names)}: {rule.text}")
-            unset += names
-    return conflicts, unset
+def _present(rule: NeverTogether, environ: Mapping[str, str]) -> tuple[set[str], list[str]]:
+    """Return which words of a rule the environment has, and the variables that they are in."""
+    words = {name: rule.contained(environ.get(name, "")) for name in rule.variables}
+    return {word for found in words.values() for word in found}, [name for name in words if words[name]]
 
 
 def _collision(row: Setting, rules: Sequence[NeverTogether], environ: Mapping[str, str]) -> str:
     """Return why a setting does not go with the environment; "" = it does."""
     for rule in rules:
-        words = _words_in(rule, environ)
-        together = {*rule.contained(row.value), *words}
-        if words and len(together) == len(rule.words) and set(row.variables) & set(rule.variables):
+        words, names = _present(rule, environ)
+        together = words.union(rule.contained(row.value))
+        if words and len(together) == len(rule.words) and row.sets(rule.variables):
             return (
-                f"`{row.value}` is left out because {', '.join(_names(words))} in your environment has"
-                f" {' and '.join(words)}: {rule.text}"
+                f"`{row.value}` is left out because {', '.join(names)} in your environment has"
+                f" {' and '.join(sorted(words))}: {rule.text}"
             )
     own = {name: environ[name] for name in row.variables if environ.get(name, row.value) != row.value}
-    if not own:
-        return ""
     values = ", ".join(f"{name}={printable(value)}" for name, value in own.items())
-    return f"`{row.value}` is left out because your environment has {values}"
+    return f"`{row.value}` is left out because your environment has {values}" if own else ""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json
 from rocenv.host.gpu import printable
-from rocenv.memory.amounts import MAX_BYTES, add, amount
-from rocenv.memory.gpus import GpuMemory, Usage
+from rocenv.memory.amounts import MAX_BYTES, add
+from rocenv.memory.gpus import GpuMemory, Pool, Usage, combine_pools
 from rocenv.memory.holders import Holder
 from rocenv.system.machine import program_output
 from rocenv.system.process import own_child, run
@@ -46,7 +47,6 @@ _INSTANCE = re.compile(
 )
 _Row = dict[str, Any]
 _Sizes = tuple["int | None", "int | None"]  # dedicated and shared bytes
-_UNKNOWN: _Sizes = (None, None)
 
 
 def windows_usage(host: Host, *, with_holders: bool) -> Usage:
@@ -54,7 +54,7 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
     if not host.gpus:
         return Usage()
     adapters, counters = _read_adapters(), _read_counters()
-    used = _used_by_adapter(counters.get("adapters", []))
+    used = _used_by_adapter(counters["adapters"])
     holders = _holders_by_adapter(counters) if with_holders else {}
     spare = list(adapters)
     gpus = []
@@ -63,22 +63,16 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
         if adapter in spare:
             spare.remove(adapter)
         luid = str(adapter.get("luid", "")).lower()
-        sizes = used.get(luid, _UNKNOWN)
-        gaps = list(_missing_figures(adapter if adapters else None, sizes if counters else None))
-        gpus.append(_memory(gpu, adapter, sizes, holders.get(luid, ()), gaps))
-    notes: list[str] = []
-    if not adapters:
-        notes.append("DXGI does not answer, so the budget of a program is unknown")
-    if not counters:
-        notes.append("cannot read Windows' counters of GPU memory, so it is unknown how much is in use")
+        gpus.append(_memory(gpu, adapter, used.get(luid, (None, None)), holders.get(luid, ())))
+    notes = []
     if any(each.budget_bytes is not None for each in gpus):
         notes.append(
             "beyond the budget Windows does not refuse memory: it moves some to main memory, which makes"
             " programs slow without an error"
         )
-    hidden = 0 if counters.get("processes") or not with_holders else None
-    if counters and hidden is None:
-        notes.append("Windows lists no process that uses a GPU, so rocenv does not know who holds the memory")
+    hidden = 0 if counters["processes"] or not with_holders else None
+    if hidden is None:
+        notes.append("Windows' counters list no process that uses a GPU, so the holders are unknown")
     return Usage(gpus=tuple(gpus), hidden=hidden, notes=tuple(notes))
 
 
@@ -87,19 +81,18 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
 
 def _read_adapters() -> list[_Row]:
     """List the adapters of DXGI, with the keys that `dxgi_child` prints."""
-    plain = _parse(program_output("/windows/dxgi.json", _ask_dxgi))
-    return [row for row in plain if isinstance(row, dict)] if isinstance(plain, list) else []
+    return _rows(_parse(program_output("/windows/dxgi.json", _ask_dxgi)))
 
 
 def _read_counters() -> dict[str, list[_Row]]:
-    """Read the counters of `adapters` and `processes`, and the `names` of processes; {} = none."""
+    """Read the counters of `adapters` and `processes`, and the `names` of processes."""
     plain = _parse(program_output("/windows/gpu_counters.json", _ask_counters, _MAX_OUTPUT))
-    if not isinstance(plain, dict):
-        return {}
-    tables = {
-        name: plain[name] for name in ("adapters", "processes", "names") if isinstance(plain.get(name), list)
-    }
-    return {name: [row for row in rows if isinstance(row, dict)] for name, rows in tables.items()}
+    tables = plain if isinstance(plain, dict) else {}
+    return {name: _rows(tables.get(name)) for name in ("adapters", "processes", "names")}
+
+
+def _rows(plain: Any) -> list[_Row]:
+    return [row for row in plain if isinstance(row, dict)] if isinstance(plain, list) else []
 
 
 def _parse(text: str | None) -> Any:
@@ -139,95 +132,61 @@ def _adapter_of(gpu: Gpu, adapters: list[_Row]) -> _Row:
     return next((each for each in adapters if gpu.name and printable(str(each.get("name"))) == gpu.name), {})
 
 
-def _missing_figures(adapter: _Row | None, used: _Sizes | None) -> Iterator[str]:
-    """Yield what is missing for one GPU only; None stands for what is missing for all of them."""
-    if adapter == {}:
-        yield "DXGI does not list this GPU, so the budget of a program is unknown"
-    elif adapter is not None and _local(adapter, "budget") is None:
-        yield "Windows does not say how much of it a program may have"
-    if used is not None and used[0] is None:
-        yield "Windows' counters do not say how much of it is in use"
-
-
 def _local(adapter: _Row, name: str) -> int | None:
     local = adapter.get("local")
     return _number(local, name) if isinstance(local, dict) else None
 
 
-def _memory(
-    gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...], notes: list[str]
-) -> GpuMemory:
+def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) -> GpuMemory:
     own = _number(adapter, "dedicated") or gpu.vram_bytes
     shared = _number(adapter, "shared") or gpu.gtt_bytes
-    shared_counts = bool(gpu.integrated) and shared is not None and shared > (own or 0)
-    total = add(own, shared) if shared_counts else own
-    taken = add(*used) if shared_counts else used[0]
-    if total is not None and taken is not None and taken > total:
-        notes.append(
-            f"ignoring Windows' counters because they are inconsistent: {amount(taken)} in use of"
-            f" {amount(total)}"
-        )
-        taken, used = None, _UNKNOWN
     budget, own_use = _local(adapter, "budget"), _local(adapter, "usage")
+    notes = []
+    if budget is None:
+        notes.append("DXGI does not say how much memory of this GPU a program may have")
+    if used[0] is None:
+        notes.append("Windows' counters do not say how much memory is in use")
+    source = "Windows (DXGI)" if budget is not None else "the display driver" if own else ""
+    memory = combine_pools(gpu, Pool(own, used[0]), Pool(shared, used[1]), source, notes)
     allowed = None if budget is None or own_use is None else max(0, budget - own_use)
-    left = total - taken if total is not None and taken is not None else None
-    if allowed is not None and left is not None and allowed > left:
-        notes.append(
-            f"Windows would let a program have {amount(allowed)} by moving out memory of others;"
-            f" {amount(left)} is free without that"
-        )
-    elif allowed is not None and left is not None and allowed < left:
-        notes.append(f"Windows lets a program have {amount(allowed)} of the {amount(left)} that nobody uses")
-    return GpuMemory(
-        gpu=gpu,
-        total_bytes=total,
-        used_bytes=taken,
-        free_bytes=min((size for size in (allowed, left) if size is not None), default=None),
-        vram_total_bytes=own,
-        vram_used_bytes=used[0],
-        shared_total_bytes=shared,
-        shared_used_bytes=used[1],
-        shared_counts=shared_counts,
-        budget_bytes=budget,
-        holders=holders,
-        source="Windows (DXGI)" if budget is not None else "the display driver" if total else "",
-        notes=tuple(notes),
-    )
+    free = [size for size in (allowed, memory.free_bytes) if size is not None]
+    return replace(memory, free_bytes=min(free, default=None), budget_bytes=budget, holders=holders)
+
+
+def _instances(rows: list[_Row]) -> Iterator[tuple[str, int, _Sizes]]:
+    """Yield the adapter, the process (0 = all), and the dedicated and shared bytes of each counter."""
+    for row in rows:
+        if found := _INSTANCE.fullmatch(str(row.get("Name"))):
+            sizes = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")
+            yield f"{found[2]}_{found[3]}".lower(), int(found[1] or 0), sizes
 
 
 def _used_by_adapter(rows: list[_Row]) -> dict[str, _Sizes]:
     found: dict[str, _Sizes] = {}
-    for row in rows:
-        instance = _INSTANCE.fullmatch(str(row.get("Name")))
-        if instance and not instance[1]:
-            luid = f"{instance[2]}_{instance[3]}".lower()
-            dedicated, shared = found.get(luid, (0, 0))
-            found[luid] = (
-                add(dedicated, _number(row, "DedicatedUsage")),
-                add(shared, _number(row, "SharedUsage")),
-            )
+    for luid, pid, (dedicated, shared) in _instances(rows):
+        if not pid:
+            before = found.get(luid, (0, 0))
+            found[luid] = add(before[0], dedicated), add(before[1], shared)
     return found
 
 
 def _holders_by_adapter(counters: dict[str, list[_Row]]) -> dict[str, tuple[Holder, ...]]:
-    names = {_number(row, "ProcessId"): row for row in counters.get("names", [])}
-    found: dict[str, list[Holder]] = {}
-    for row in counters.get("processes", []):
-        instance = _INSTANCE.fullmatch(str(row.get("Name")))
-        own, shared = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")
-        if not instance or not instance[1] or own is None or shared is None or not own + shared:
+    names = {_number(row, "ProcessId"): row for row in counters["names"]}
+    found: dict[str, tuple[Holder, ...]] = {}
+    for luid, pid, (own, shared) in _instances(counters["processes"]):
+        if not pid or own is None or shared is None or not own + shared:
             continue
-        process = names.get(int(instance[1]), {})
+        process = names.get(pid, {})
         line = str(process.get("CommandLine") or "")[:_MAX_COMMAND]
         holder = Holder(
-            pid=int(instance[1]),
+            pid=pid,
             name=printable(str(process.get("Name") or "")),
             vram_bytes=own,
             shared_bytes=shared,
             command=tuple(quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|(\S+)', line)),
         )
-        found.setdefault(f"{instance[2]}_{instance[3]}".lower(), []).append(holder)
-    return {luid: tuple(holders) for luid, holders in found.items()}
+        found[luid] = (*found.get(luid, ()), holder)
+    return found
 
 
 def _number(row: _Row, name: str) -> int | None:
