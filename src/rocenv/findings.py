@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError
-from rocenv.diagnose.texts import Step, filled, plain_word, steps
+from rocenv.data.remedies import Step, filled, plain_word, steps
 from rocenv.host.gpu import printable
 from rocenv.resolve.suggest import suggest_env
 
@@ -129,11 +128,9 @@ def render(
         for name, command in observation.commands.items()
         if not untrusted or _OWN_COMMAND.fullmatch(command)
     }
-    # `steps` inserts a command that is called `create` as it is.
+    # A bundle may have a value of that name, and a quoted text is no command.
     plain = {name: printable(value) for name, value in observation.values.items() if name != "create"}
-    values = {"platform": platform} | plain | commands
-    quote = quoting(platform, untrusted=untrusted)
-    ready = frozenset(commands.values())
+    values = plain | {"platform": platform} | commands
     return Finding(
         check=check,
         code=row.code,
@@ -146,7 +143,8 @@ def render(
             {name: (value,) for name, value in values.items() if value},
             values,
             language,
-            lambda value: value if value in ready else quote(value),
+            commands=commands,
+            quote=lambda value: quoted(value, platform, untrusted=untrusted),
         ),
         links=row.links,
         fix=row.fix,
@@ -166,19 +164,14 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def quoting(platform: str, *, untrusted: bool) -> Callable[[str], str]:
-    """Return a function that quotes a value as one word of the platform's shells.
-
-    It returns "" for a value that cannot be quoted safely.
+def quoted(value: str, platform: str, *, untrusted: bool) -> str:
+    """Quote a value as one word of the platform's shells; "" if that is not safe.
 
     Args:
+        value: What to quote.
         platform: `linux` or `windows`.
-        untrusted: Someone else sent the values: accept only plain words with spaces.
+        untrusted: Someone else sent the value: accept only plain words with spaces.
     """
-    return partial(_quoted, platform=platform, untrusted=untrusted)
-
-
-def _quoted(value: str, *, platform: str, untrusted: bool) -> str:
     if word := plain_word(value):
         return word
     if not 0 < len(value) <= _LONGEST_WORD or value[0] in " -" or "?" in value:

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from rocenv.data.load import load
-from rocenv.findings import quoting
+from rocenv.findings import quoted
 
 
 @pytest.mark.parametrize(
@@ -28,19 +28,19 @@ from rocenv.findings import quoting
 @pytest.mark.parametrize("strange", [True, False])
 def test_on_windows(value: str, word: str, strange: bool) -> None:
     """The word works in cmd and in PowerShell."""
-    assert quoting("windows", untrusted=strange)(value) == word
+    assert quoted(value, "windows", untrusted=strange) == word
 
 
 @pytest.mark.parametrize("value", ["my env", "it's", "$(reboot)", "a;b", "/data/a b"])
 def test_on_linux(value: str) -> None:
-    assert shlex.split(quoting("linux", untrusted=False)(value)) == [value]
-    from_others = quoting("linux", untrusted=True)(value)
+    assert shlex.split(quoted(value, "linux", untrusted=False)) == [value]
+    from_others = quoted(value, "linux", untrusted=True)
     assert from_others in ("", f"'{value}'")
     assert bool(from_others) == (value in ("my env", "/data/a b"))
 
 
 def test_a_home_folder_stays_one() -> None:
-    assert quoting("linux", untrusted=False)("~/my cache") == "~/'my cache'"
+    assert quoted("~/my cache", "linux", untrusted=False) == "~/'my cache'"
 
 
 def test_both_languages_of_each_row_have_the_same_placeholders() -> None:

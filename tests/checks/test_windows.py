@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
-from rocenv.checks import windows, windows_gpus
+from rocenv.checks import devices, windows
 from rocenv.checks.context import CheckContext, Env
 from rocenv.checks.run import render_in, run
 from rocenv.core.model import Artifact, Layout
@@ -47,7 +47,7 @@ SYSTEM32 = {
 SDK = r"C:\Program Files\AMD\ROCm\6.1"
 SDK_FILES = ["amdhip64_6.dll", "hiprtc0601.dll", "rocblas.dll"]
 FINE = "rocenv create a2 --rocm 6.2.4 --zluda"
-CHECKS = (*checks_of(windows_gpus), *checks_of(windows))
+CHECKS = checks_of(windows)
 ENVIRONMENT_KEY = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
 
 
@@ -184,7 +184,7 @@ def test_the_basic_display_driver(machine: Machine) -> None:
     name = "Microsoft Basic Display Adapter"
     machine.devices, machine.adapters = [], [{**ADAPTER, "Name": name, "RadeonSoftwareVersion": ""}]
     context = machine.context()
-    assert name in rendered(windows_gpus.display_driver_missing(context), context, "display_driver_missing")
+    assert name in rendered(windows.display_driver_missing(context), context, "display_driver_missing")
 
 
 def test_a_driver_without_hip(machine: Machine) -> None:
@@ -300,26 +300,26 @@ def test_an_incomplete_sdk(machine: Machine, tmp_path: Path, monkeypatch: pytest
 def test_the_integrated_gpu_first(machine: Machine) -> None:
     machine.devices = [IGPU, CARD]
     context = machine.context()
-    text = rendered(windows_gpus.igpu_first_on_windows(context), context, "igpu_first_on_windows")
+    text = rendered(devices.igpu_first(context), context, "igpu_first")
     assert "setx HIP_VISIBLE_DEVICES 1" in text
     machine.devices = [CARD, IGPU]
-    assert windows_gpus.igpu_first_on_windows(machine.context()) is None
+    assert devices.igpu_first(machine.context()) is None
     machine.devices = [IGPU]
     machine.adapters = []
-    assert windows_gpus.igpu_first_on_windows(machine.context()) is None, "it is all there is"
+    assert devices.igpu_first(machine.context()) is None, "it is all there is"
 
 
 def test_the_integrated_gpu_first_and_hidden(machine: Machine) -> None:
     """The exclusion counts, also in a copy."""
     machine.devices = [IGPU, CARD]
     machine.environ["HIP_VISIBLE_DEVICES"] = "1"
-    assert windows_gpus.igpu_first_on_windows(machine.context()) is None
+    assert devices.igpu_first(machine.context()) is None
     machine.environ["HIP_VISIBLE_DEVICES"] = "0"
     context = machine.context()
-    text = rendered(windows_gpus.igpu_first_on_windows(context), context, "igpu_first_on_windows")
+    text = rendered(devices.igpu_first(context), context, "igpu_first")
     assert "HIP_VISIBLE_DEVICES=0" in text
     machine.environ["HIP_VISIBLE_DEVICES"] = "GPU-1234567890abcdef"
-    assert windows_gpus.igpu_first_on_windows(machine.context()) is None, "it may be either"
+    assert devices.igpu_first(machine.context()) is None, "it may be either"
 
 
 @pytest.mark.parametrize(
@@ -335,10 +335,10 @@ def test_the_integrated_gpu_first_and_hidden(machine: Machine) -> None:
 def test_a_variable_that_hides_all(machine: Machine, name: str, value: str, hides: bool) -> None:
     machine.environ[name] = value
     context = machine.context()
-    seen = windows_gpus.gpus_hidden_on_windows(context)
-    assert windows_gpus.no_gpu_on_windows(context) is None, "it is told once"
+    seen = devices.gpus_hidden(context)
+    assert windows.no_gpu_on_windows(context) is None, "it is told once"
     if hides:
-        text = rendered(seen, context, "gpus_hidden_on_windows")
+        text = rendered(seen, context, "gpus_hidden")
         assert f"{name.upper()}={value}" in text
         assert f"set {name.upper()}=\n" in text
     else:
@@ -350,18 +350,18 @@ def test_a_gpu_unknown_to_hip(machine: Machine) -> None:
     context = machine.context()
     machine.root.windows(said='HIP error "hipErrorNoDevice"\n', controllers=[ADAPTER])
     context = replace(context, host=detect(machine.matrix))
-    text = rendered(windows_gpus.no_gpu_on_windows(context), context, "gpu_unlisted")
+    text = rendered(windows.no_gpu_on_windows(context), context, "gpu_unlisted")
     assert "RX 6750 XT" in text
     assert "24.12.1" in text
     assert "\nhipErrorNoDevice\n" in text
-    assert [each.severity for each in run(context, checks_of(windows_gpus), "en")] == ["error"]
+    assert [each.severity for each in run(context, checks_of(windows), "en")] == ["error"]
 
 
 def test_no_gpu_of_amd(machine: Machine) -> None:
     machine.devices = []
     machine.adapters = [{"Name": "NVIDIA GeForce RTX 3060", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2503\4"}]
     context = machine.context()
-    text = rendered(windows_gpus.no_gpu_on_windows(context), context, "no_gpu_on_windows")
+    text = rendered(windows.no_gpu_on_windows(context), context, "no_gpu_on_windows")
     assert "NVIDIA GeForce RTX 3060" in text
 
 

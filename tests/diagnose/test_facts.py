@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocenv.data.load import load
+from rocenv.data.remedies import hold
 from rocenv.diagnose import diagnose_bytes
-from rocenv.diagnose.facts import hold
 
 MATRIX = load()
 COMPARED = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.data.load import load
-from rocenv.diagnose.facts import compiled
+from rocenv.data.remedies import compiled
 
 if sys.version_info >= (3, 11):
     from re import _constants as codes

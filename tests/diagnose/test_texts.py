@@ -11,9 +11,8 @@ import pytest
 
 from rocenv.core.errors import DataError
 from rocenv.data.load import load
+from rocenv.data.remedies import filled, hold
 from rocenv.diagnose import diagnose_bytes
-from rocenv.diagnose.facts import hold
-from rocenv.diagnose.texts import filled
 from tests.data.data import example, loaded
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rocenv.data.remedies import filled, steps
 from rocenv.data.rules import Remedy, Text
-from rocenv.diagnose.texts import filled, steps
 
 
 def both(text: str) -> Text:
@@ -49,5 +49,5 @@ def test_only_applicable_steps_and_each_command_once() -> None:
     ]
     told = steps(rows, {"gfx": ("gfx900",)}, {}, "en")
     assert [(step.text, step.commands) for step in told] == [("a", ("x", "y")), ("b", ("z",))]
-    told = steps(rows, {}, {"create": "rocenv create demo --rocm 6.4"}, "en")
+    told = steps(rows, {}, {}, "en", commands={"create": "rocenv create demo --rocm 6.4"})
     assert [step.commands for step in told] == [("y", "z"), (), ("rocenv create demo --rocm 6.4",)]

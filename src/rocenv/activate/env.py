@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.activate import changes as rules
+from rocenv.core.template import fill_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 MARKER = (".rocenv", "record.json")
 EXECUTED_STATUS = 33
 RESOURCES = Path(__file__).parent / "shells" / "resources"
-_PLACEHOLDER = re.compile("__([A-Z]+(?:_[A-Z]+)*)__")
 _NOTE = re.compile(r"^\s*(?:@rem )?##.*\n", re.MULTILINE)
 _INDENTATION = re.compile(r"^ +", re.MULTILINE)
 _SHOWN_AS_IS = frozenset(" ._+-@,=")
@@ -114,8 +114,8 @@ class Shell:
 
 
 def fill(resource: str, words: Mapping[str, str]) -> str:
-    """Fill a resource file's placeholders in one pass, because values may look like placeholders."""
-    return fill_text(resource_text(resource), words)
+    """Fill a resource file's placeholders."""
+    return fill_script(resource_text(resource), words)
 
 
 def resource_text(resource: str) -> str:
@@ -125,11 +125,6 @@ def resource_text(resource: str) -> str:
     """
     text = _NOTE.sub("", (RESOURCES / resource).read_text(encoding="utf-8"))
     return _INDENTATION.sub("", text) if resource.endswith((".sh", ".fish")) else text
-
-
-def fill_text(text: str, words: Mapping[str, str]) -> str:
-    """Fill the placeholders of a text in one pass."""
-    return _PLACEHOLDER.sub(lambda found: words[found[1]], text)
 
 
 def label(name: str) -> str:

@@ -255,9 +255,7 @@ def _observed_there(
     rows = {row.name for row in context.matrix.advice if check in row.found_by}
     for each in [each for each in bundle.observed if each.check == check][:_MOST_OBSERVED]:
         if each.row in rows and each.severity in ("", *SEVERITIES):
-            # A command in a bundle could be anything, and the platform is known.
             values = {name: value[:_MOST_VALUE] for name, value in each.values.items()}
-            values = {name: value for name, value in values.items() if name not in ("create", "platform")}
             observation = Observation(each.row, values, each.evidence, each.severity)
             with contextlib.suppress(RocenvError):  # from another version of rocenv
                 yield render_in(context, check, observation, language)

@@ -80,6 +80,12 @@ class CheckContext:
         assert self.launch is not None
         return self.launch
 
+    def variable(self, name: str) -> str:
+        """An environment variable of the examined machine; "" if it is not set. Windows ignores case."""
+        alike = (value for key, value in self.environ.items() if key.upper() == name.upper())
+        default = next(alike, "") if self.platform == "windows" else ""
+        return self.environ.get(name) or default
+
     def limit(self, key: str) -> float:
         """A number that a check compares with."""
         return float(self.threshold(key)[0])

@@ -1,4 +1,4 @@
-"""Checks of Linux: whether a GPU is present, a driver uses it, this user may open it, and programs see it."""
+"""Checks of GPUs: on Linux whether one is present, has a driver and may be opened; anywhere what hides it."""
 
 from __future__ import annotations
 
@@ -158,15 +158,15 @@ def gpu_not_set_up(context: CheckContext) -> Observation | None:
 def igpu_first(context: CheckContext) -> Observation | None:
     """The first GPU, which programs use, is an integrated one although there is a card."""
     stages = _stages(context)
-    if not stages:
-        return None
-    listed, seen = stages[0].visible, stages[-1].visible
-    cards = [gpu for gpu in seen if gpu.integrated is False and gpu.usable]
-    if not cards or not seen[0].integrated:
+    if not stages or not stages[-1].visible:
         return None
     # HIP's variable numbers the GPUs that ROCr's leaves visible.
+    listed, first = stages[0].visible, stages[-1].visible[0]
+    cards = [gpu for gpu in listed if gpu.integrated is False and gpu.usable]
+    if not cards or not first.integrated:
+        return None
     wanted = ",".join(str(number) for number, gpu in enumerate(listed) if gpu in cards)
-    values = {"igpu": short_name(seen[0]), "card": short_name(cards[0]), "wanted": wanted}
+    values = {"igpu": short_name(first), "card": short_name(cards[0]), "wanted": wanted}
     evidence = [f"{stage.name}={stage.value}" for stage in stages if stage.value]
     evidence += [f"{number}: {called(gpu)}" for number, gpu in enumerate(listed)]
     return Observation("igpu_first", values, tuple(evidence))
@@ -183,7 +183,6 @@ def gpus_hidden(context: CheckContext) -> Observation | None:
 
 
 _ROCR_VARIABLE = "ROCR_VISIBLE_DEVICES"
-_HIP_VARIABLES = (VISIBLE, "CUDA_VISIBLE_DEVICES")  # HIP reads CUDA's if its own is not set
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,17 +197,26 @@ class _Stage:
 def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
     """What ROCr and then HIP leave visible; None if there are no GPUs, or a list cannot be interpreted.
 
+    Windows has no ROCr.
+
     Source: ROCm/rocm-systems:projects/rocr-runtime amd_filter_device.cpp, projects/clr rocdevice.cpp
     """
-    gpus = tuple(gpu for gpu in context.host.gpus if gpu.hip_index is not None)
-    rocr = context.environ.get(_ROCR_VARIABLE)
-    name = next((name for name in _HIP_VARIABLES if context.environ.get(name)), VISIBLE)
-    hip = context.environ.get(name) or None  # HIP, unlike ROCr, treats an empty value as unset
+    numbered = [(gpu.hip_index, gpu) for gpu in context.host.gpus if gpu.hip_index is not None]
+    gpus = tuple(gpu for _, gpu in sorted(numbered, key=lambda each: each[0]))
+    rocr = context.environ.get(_ROCR_VARIABLE) if context.platform == "linux" else None
+    name, hip = hip_selection(context)
     after_rocr = gpus if rocr is None else _selected(rocr, gpus)
-    after_hip = after_rocr if hip is None or not after_rocr else _selected(hip, after_rocr)
+    after_hip = after_rocr if not hip or not after_rocr else _selected(hip, after_rocr)
     if not gpus or after_rocr is None or after_hip is None:
         return None
-    return _Stage(_ROCR_VARIABLE, rocr, after_rocr), _Stage(name, hip, after_hip)
+    return _Stage(_ROCR_VARIABLE, rocr, after_rocr), _Stage(name, hip or None, after_hip)
+
+
+def hip_selection(context: CheckContext) -> tuple[str, str]:
+    """The variable that selects GPUs for HIP, and its value; HIP, unlike ROCr, treats "" as not set."""
+    names = (VISIBLE, "CUDA_VISIBLE_DEVICES")  # HIP reads CUDA's if its own is not set
+    found = ((name, context.variable(name).strip()) for name in names)
+    return next(((name, value) for name, value in found if value), (VISIBLE, ""))
 
 
 def _selected(text: str, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...] | None:

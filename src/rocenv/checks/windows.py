@@ -1,4 +1,4 @@
-"""Checks of Windows: the display driver, the HIP SDKs, and the variables that point to them."""
+"""Checks of Windows: GPUs and their display driver, the HIP SDKs, and the variables that point to them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rocenv.checks.devices import gpus_hidden, hip_selection
 from rocenv.core.model import Machine
 from rocenv.core.versions import allows, series
 from rocenv.findings import Observation
 from rocenv.host.hip_sdk import installed_sdks
 from rocenv.host.registry import values
 from rocenv.host.system32 import names_in, system_libraries
+from rocenv.host.windows import controllers_text, parse_controllers
 from rocenv.resolve.suggest import suggest_env
 from rocenv.resolve.verdicts import Facts, applies, known_broken
 
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
 
     from rocenv.checks.context import CheckContext, Env
     from rocenv.data.knowledge import Verdict
+    from rocenv.host import Gpu
 
 _ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
 _HIP_PATH = re.compile(r"HIP_PATH(_[0-9]+)?", re.IGNORECASE)
 _SHOWN = 10
+_HIP_ERROR = re.compile(r"\bhipError\w+")
 _HIP_RUNTIME = re.compile(r"amdhip64(_[0-9]+)?\.dll")
 
 
@@ -41,15 +45,8 @@ class Sdk:
 def path_folders(context: CheckContext) -> list[str]:
     """The folders on PATH, without those of rocenv's envs."""
     own = ntpath.normcase(str(context.home.path))
-    found = [each.strip().strip('"') for each in variable(context, "PATH").split(";")]
+    found = [each.strip().strip('"') for each in context.variable("PATH").split(";")]
     return [each for each in found if each and not ntpath.normcase(each).startswith(own)]
-
-
-def variable(context: CheckContext, name: str) -> str:
-    """An environment variable of Windows, which ignores case; "" if it is not set."""
-    wanted = name.upper()
-    alike = (value for key, value in context.environ.items() if key.upper() == wanted)
-    return context.environ.get(name) or next(alike, "")
 
 
 def _sdks(context: CheckContext) -> list[Sdk]:
@@ -82,6 +79,38 @@ def _release(folder: str, context: CheckContext) -> str:
     names = names_in(ntpath.join(folder, "bin")) or ()
     rows = [row for row in context.matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
     return rows[0].version if len(rows) == 1 else ""
+
+
+def display_driver_missing(context: CheckContext) -> Observation | None:
+    """An AMD GPU uses Windows' basic display driver, which has no HIP."""
+    plain = context.threshold("basic_display")[0].lower()
+    found = next((gpu for gpu in context.host.gpus if gpu.name.lower().startswith(plain)), None)
+    if found is None:
+        return None
+    return Observation("display_driver_missing", {"name": found.name}, (f"{found.name} ({found.pci_id})",))
+
+
+def no_gpu_on_windows(context: CheckContext) -> Observation | None:
+    """The machine has no AMD GPU, or none that HIP lists."""
+    gpus, driver = context.host.gpus, context.host.driver
+    if any(gpu.usable for gpu in gpus) or context.host.named:
+        return None
+    if display_driver_missing(context) or gpus_hidden(context):
+        return None  # they report the reason
+    adapters = [each.name for each in parse_controllers(controllers_text()) if each.name]
+    if not gpus:
+        return Observation("no_gpu_on_windows", {}, tuple(adapters)) if adapters else None
+    found = {"gpu": _label(gpus[0]), "driver": driver.release or driver.display}
+    name, value = hip_selection(context)
+    found["variable"] = name if value else ""
+    set_ = (f"{name}={value}",) if value else ()
+    error = _HIP_ERROR.search(gpus[0].why_not)
+    lines = [" ".join(filter(None, (_label(gpu), gpu.pci_id))) for gpu in gpus]
+    return Observation("gpu_unlisted", found, (*lines, *set_, *([error[0]] if error else [])))
+
+
+def _label(gpu: Gpu) -> str:
+    return f"{gpu.name} ({gpu.target})" if gpu.name and gpu.target else gpu.name or gpu.target
 
 
 def driver_breaks_env(context: CheckContext) -> tuple[Observation, ...]:
@@ -199,7 +228,7 @@ def hip_path_stale(context: CheckContext) -> Observation | None:
 
 def hip_path_unset(context: CheckContext) -> Observation | None:
     """A HIP SDK is installed, and HIP_PATH is not set, for all windows or only for this one."""
-    if variable(context, "HIP_PATH"):
+    if context.variable("HIP_PATH"):
         return None
     set_by = next((value for name, value in _machine_variables() if name.upper() == "HIP_PATH"), "")
     if set_by and _holds_hip(set_by.rstrip("\\")) is not False:

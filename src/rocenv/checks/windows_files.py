@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.checks.windows import path_folders, variable
+from rocenv.checks.windows import path_folders
 from rocenv.core.errors import PrefixError
 from rocenv.core.versions import allows
 from rocenv.findings import Observation
@@ -115,7 +115,7 @@ def home_in_cloud(context: CheckContext) -> Observation | None:
     home = _home(context)
     around = "" if context.elsewhere else cloud_folder(context.home.envs)
     for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
-        folder = variable(context, name)
+        folder = context.variable(name)
         if folder and _is_below(home + "\\", folder.rstrip("\\") + "\\"):
             around = around or folder
     around = around or _folder_named_like_a_cloud(home, context.threshold("cloud_folders"))
@@ -143,7 +143,7 @@ def other_zluda_on_path(context: CheckContext) -> Observation | None:
     }
     for folder in path_folders(context):
         found = sorted(wanted & (names_in(folder) or frozenset()))
-        if found and not is_system_folder(folder, variable(context, "SYSTEMROOT")):
+        if found and not is_system_folder(folder, context.variable("SYSTEMROOT")):
             return Observation("other_zluda_on_path", {"folder": folder, "library": found[0]}, tuple(found))
     return None
 
@@ -176,14 +176,14 @@ def other_hip_on_path(context: CheckContext) -> Observation | None:
         names = names_in(folder) or frozenset()
         found = sorted(name for name in names if name.startswith("amdhip64"))
         is_sdk = any(name.startswith("hiprtc") for name in names)
-        if found and not is_sdk and not is_system_folder(folder, variable(context, "SYSTEMROOT")):
+        if found and not is_sdk and not is_system_folder(folder, context.variable("SYSTEMROOT")):
             return Observation("other_hip_on_path", {"folder": folder, "library": found[0]}, tuple(found))
     return None
 
 
 def _home(context: CheckContext) -> str:
     """ROCENV_HOME on the examined machine."""
-    return (variable(context, "ROCENV_HOME") if context.elsewhere else "") or str(context.home.path)
+    return (context.variable("ROCENV_HOME") if context.elsewhere else "") or str(context.home.path)
 
 
 def _has_zluda(context: CheckContext) -> bool:

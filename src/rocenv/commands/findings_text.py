@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rocenv.core.language import Language
-    from rocenv.diagnose.texts import Step
+    from rocenv.data.remedies import Step
 
 _WIDTH = 100
 _INDENT = 3

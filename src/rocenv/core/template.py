@@ -1,4 +1,7 @@
-"""Templates with placeholders such as `{prefix}`, in rows, suggested commands and values of variables."""
+"""Fill placeholders: `{prefix}` and `{gfx|your GPU}` in rows and suggested commands, `__NAME__` in scripts.
+
+Values are inserted in one pass, because a value may look like a placeholder.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,40 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-_PLACE = re.compile(r"\{([a-z_0-9]+)\}")
+_PLACE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
+_PLACE_IN_SCRIPT = re.compile("__([A-Z]+(?:_[A-Z]+)*)__")
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """Replace each `{name}` with its value in one pass; other braces stay as they are."""
+    """Replace each `{name}` that has a value; other braces stay as they are."""
     return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), text)
 
 
-def places(text: str) -> set[str]:
-    """Collect the placeholder names in a text."""
-    return set(_PLACE.findall(text))
+def fill_all(text: str, values: Mapping[str, str]) -> str | None:
+    """Replace each `{name}` by its value, or by its fallback if that is unknown or empty.
+
+    Returns None if a placeholder has neither.
+    """
+    if any(not values.get(place[1]) and place[2] is None for place in _PLACE.finditer(text)):
+        return None
+    return _PLACE.sub(lambda place: values.get(place[1]) or place[2], text)
+
+
+def without_values(text: str, word: Callable[[str], str]) -> str:
+    """Replace each `{name}` by its fallback, or by `word` of its name."""
+    return _PLACE.sub(lambda place: place[2] or word(place[1]), text)
+
+
+def fill_script(text: str, values: Mapping[str, str]) -> str:
+    """Replace each `__NAME__` in a script, where braces mean something else; KeyError if one is unknown."""
+    return _PLACE_IN_SCRIPT.sub(lambda place: values[place[1]], text)
+
+
+def places(text: str) -> dict[str, bool]:
+    """Map the placeholder names in a text to whether each has a fallback wherever it occurs."""
+    found: dict[str, bool] = {}
+    for place in _PLACE.finditer(text):
+        found[place[1]] = found.get(place[1], True) and place[2] is not None
+    return found

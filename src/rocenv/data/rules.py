@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from rocenv.core.model import Value
+from rocenv.core.template import places
 from rocenv.data.known import Known, literal_faults, pattern_faults, range_faults
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ OPERATORS = ("<", ">", "=", "!", "~")
 # Values from rocenv instead of the log; `env` only for the log of an env.
 DERIVED = ("create", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel", "env")
 _ONLY_SOMETIMES = "env"
-_PLACE = re.compile(r"\{(\w+)(\|[^{}]*)?\}")
 
 
 class Text(Value, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Text(Value, frozen=True, kw_only=True):
 
     def faults(self) -> Iterator[str]:
         """Report placeholders that only one language has."""
-        if set(_places(self.en)) != set(_places(self.zh)):
+        if places(self.en).keys() != places(self.zh).keys():
             yield f"the languages have different placeholders: `{self.en}`"
 
 
@@ -120,10 +120,10 @@ class Rule(Known, frozen=True, kw_only=True):
         asked = dict.fromkeys(name for when in self._conditions() for name in when)
         yield from (f"`when`: no clue provides `{name}`" for name in asked if name not in known)
         for text, always in self._texts():
-            for name, words in _PLACE.findall(text):
+            for name, has_fallback in places(text).items():
                 if name not in known:
                     yield f"unknown placeholder `{{{name}}}`: `{text}`"
-                elif not words and (always or name == _ONLY_SOMETIMES):
+                elif not has_fallback and (always or name == _ONLY_SOMETIMES):
                     yield f"`{{{name}}}` needs a fallback for when it is unknown: `{text}`"
         for each in (self.title, *(why.text for why in self.why), *(remedy.text for remedy in self.remedy)):
             yield from each.faults()
@@ -207,7 +207,3 @@ def condition_faults(when: Mapping[str, str]) -> Iterator[str]:
     for value in when.values():
         check = range_faults if value.startswith(OPERATORS) else pattern_faults
         yield from check("when", "" if value == "*" else value)
-
-
-def _places(text: str) -> Iterator[str]:
-    return (name for name, _words in _PLACE.findall(text))

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from rocenv.core.template import fill
+from rocenv.data.remedies import Step, plain_word
 from rocenv.data.rules import Pattern
-from rocenv.diagnose.texts import Step, plain_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,15 +1,11 @@
-"""Facts about the machine and its programs from a log, and conditions on facts."""
+"""Facts about the machine and its programs from a log."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
-
-from rocenv.data.rules import OPERATORS
+from rocenv.data.remedies import compiled
 from rocenv.diagnose.decode import decoded
 
 if TYPE_CHECKING:
@@ -86,30 +82,3 @@ def joined(*facts: Facts) -> Facts:
         for name, values in each.items():
             found.setdefault(name, {}).update(dict.fromkeys(values))
     return {name: tuple(values)[:_MOST] for name, values in found.items()}
-
-
-def hold(when: Mapping[str, str], facts: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether all conditions hold; an unknown fact satisfies only the condition that it is unknown."""
-    return all(_holds(condition, facts.get(name, ())) for name, condition in when.items())
-
-
-def _holds(condition: str, values: tuple[str, ...]) -> bool:
-    if condition in ("", "*"):
-        return bool(values) == bool(condition)
-    if condition.startswith(OPERATORS):
-        return any(_allows(condition, value) for value in values)
-    return any(compiled(condition).fullmatch(value) for value in values)
-
-
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a regular expression of a row."""
-    return re.compile(pattern, re.IGNORECASE)
-
-
-def _allows(condition: str, value: str) -> bool:
-    number = re.match(r"[0-9]+(?:\.[0-9]+)*", value)
-    try:
-        return number is not None and SpecifierSet(condition).contains(Version(number[0]), prereleases=True)
-    except InvalidVersion:
-        return False

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rocenv.data.remedies import compiled, hold
 from rocenv.diagnose.decode import decoded
-from rocenv.diagnose.facts import Facts, compiled, hold, joined
+from rocenv.diagnose.facts import Facts, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.model import Machine, Request
 from rocenv.core.versions import series
+from rocenv.data.remedies import MOST_STEPS, Step, filled, hold, steps
 from rocenv.diagnose.apps import app_steps
-from rocenv.diagnose.facts import hold
-from rocenv.diagnose.texts import MOST_STEPS, Step, filled, steps
 from rocenv.host.gpu import printable
 from rocenv.resolve.suggest import resolved_command
 
@@ -54,14 +53,16 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     values = {name: printable(known[0]) for name, known in facts.items()}
     if rocm := values.get("rocm"):
         values["rocm_minor"] = series(rocm)
-    if command := suggest_env(facts, matrix):
-        values["create"] = command
+    command = suggest_env(facts, matrix)
+    commands = {"create": command} if command else {}
+    values |= commands
     causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
     first = app_steps(matrix, facts, rule.code, values, language)
+    then = steps(rule.remedy, facts, values, language, commands=commands)
     return Report(
         title=filled(rule.title, values, language) or rule.code,
         cause=next(filter(None, causes), ""),
-        steps=(*first, *steps(rule.remedy, facts, values, language)[: max(0, MOST_STEPS - len(first))]),
+        steps=(*first, *then[: max(0, MOST_STEPS - len(first))]),
         links=rule.links,
     )
 

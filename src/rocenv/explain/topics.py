@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.template import without_values
 from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import lowest, newest_first
-from rocenv.diagnose.texts import unfilled, with_metavars
+from rocenv.data.remedies import unfilled
 from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Step, sections
 from rocenv.explain.parts import release_names, torch_names
@@ -89,7 +90,7 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
     cures += [(each, row) for row in advice for each in row.remedy]
     links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
     commands = dict.fromkeys(
-        with_metavars(command)
+        without_values(command, str.upper)
         for each, _row in cures
         for command in each.commands
         if "{create}" not in command
@@ -99,12 +100,12 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
         return _HEADINGS[key][language == "zh"]
 
     def line(text: Text, row: Known, label: str = "") -> Line:
-        return Line(label=label, text=_in(text, language), rows=(row,))
+        return Line(label=label, text=unfilled(text, language), rows=(row,))
 
     return Explanation(
         thing=name,
         kind="cause",
-        title=f"{name}{'：' if language == 'zh' else ': '}{_in((rule or advice[0]).title, language)}",
+        title=f"{name}{'：' if language == 'zh' else ': '}{unfilled((rule or advice[0]).title, language)}",
         answer=(line(rule.why[-1].text, rule),) if rule else tuple(line(row.detail, row) for row in advice),
         sections=sections(
             (heading("cases"), [line(why.text, rule) for why in rule.why[:-1]] if rule else []),
@@ -119,10 +120,6 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
     )
 
 
-def _in(text: Text, language: Language) -> str:
-    return unfilled(text.zh if language == "zh" else text.en, language)
-
-
 def _literals(rule: Rule | None) -> list[Line]:
     texts = dict.fromkeys(text for pattern in rule.pattern for text in pattern.text[:2]) if rule else {}
     return [Line(text=f"`{text}`") for text in list(texts)[:_PATTERNS]]
@@ -131,7 +128,7 @@ def _literals(rule: Rule | None) -> list[Line]:
 def _background(rule: Rule | None, language: Language) -> list[Line]:
     if rule is None or rule.more is None:
         return []
-    paragraphs = re.split(r"\n\s*\n", _in(rule.more, language).strip())
+    paragraphs = re.split(r"\n\s*\n", unfilled(rule.more, language).strip())
     return [Line(text=" ".join(each.split()), rows=(rule,)) for each in paragraphs]
 
 

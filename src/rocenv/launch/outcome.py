@@ -236,10 +236,10 @@ def _why(
 
 
 def _rule_of(failure: Failure, matrix: Matrix, language: Language) -> Cause | None:
-    from rocenv.diagnose.texts import unfilled
+    from rocenv.data.remedies import unfilled
 
     rule = next((row for row in matrix.rule if row.code == failure.code), None)
-    return Cause(code=rule.code, title=unfilled(getattr(rule.title, language), language)) if rule else None
+    return Cause(code=rule.code, title=unfilled(rule.title, language)) if rule else None
 
 
 def _todo(

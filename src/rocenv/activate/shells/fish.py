@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import EXECUTED_STATUS, fill, fill_text, resource_text
+from rocenv.activate.env import EXECUTED_STATUS, fill, resource_text
+from rocenv.core.template import fill_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ def files(env: Env) -> dict[str, str]:
         "EXECUTED": quote(f"rocenv: source this file instead of running it:  {source(script)}"),
         "STATUS": str(EXECUTED_STATUS),
         "GONE": quote(f"rocenv: {env.gone}"),
-        "LIBRARY": quote(fill_text(library, {"FUNCTIONS": " ".join(functions), "WATCHED": watched})),
+        "LIBRARY": quote(fill_script(library, {"FUNCTIONS": " ".join(functions), "WATCHED": watched})),
         "OTHERS": " ".join(others),
         "ALL_UNSET": str(len(others) + 1),
         "ALL_LOCAL_UNSET": str(len(others) + 2),

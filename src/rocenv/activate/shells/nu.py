@@ -10,7 +10,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import fill, fill_text, resource_text
+from rocenv.activate.env import fill, resource_text
+from rocenv.core.template import fill_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,4 +95,4 @@ def hook(place: Place) -> str:
         code = re.sub(r"^@complete .*", "", code.replace("%", ""), flags=re.MULTILINE)
         code = code.replace("[...words]", "[...words: string]")
     words = {"PROGRAM": quote(place.program), "ENVS": quote(place.envs), "DATA": _DATA}
-    return f"module rocenv-hook {{\n{fill_text(code, words)}}}\nuse rocenv-hook [rocenv deactivate]\n"
+    return f"module rocenv-hook {{\n{fill_script(code, words)}}}\nuse rocenv-hook [rocenv deactivate]\n"

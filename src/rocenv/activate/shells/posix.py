@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import EXECUTED_STATUS, fill, fill_text, resource_text
+from rocenv.activate.env import EXECUTED_STATUS, fill, resource_text
+from rocenv.core.template import fill_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -60,7 +61,7 @@ def _library(env: Env, separator: str) -> str:
         "CLEAN": "\n".join(_clean(env, name) for name in env.lists if _is_taken_apart(name, separator)),
         "RESTORE": "\n".join(_restore(env, name) for name in env.changed),
     }
-    return fill_text(text, words)
+    return fill_script(text, words)
 
 
 def _script(env: Env, separator: str) -> str:

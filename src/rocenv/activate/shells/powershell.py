@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import fill, fill_text, resource_text
+from rocenv.activate.env import fill, resource_text
+from rocenv.core.template import fill_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,7 +101,7 @@ def library(platform: str) -> str:
         ", ".join(f"'{name}'" for name in dict.fromkeys(re.findall(pattern, code)))
         for pattern in (r"function global:(_Rocenv\w+)", r"\$global:(_Rocenv\w+)")
     )
-    return fill_text(code, {**_PLATFORMS[platform], "FUNCTIONS": functions, "VARIABLES": variables})
+    return fill_script(code, {**_PLATFORMS[platform], "FUNCTIONS": functions, "VARIABLES": variables})
 
 
 def _change(change: EnvChange) -> str:

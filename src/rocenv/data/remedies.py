@@ -1,0 +1,109 @@
+"""Choose the remedies of a row that apply, and fill its texts with what is known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from rocenv.core.template import fill_all, without_values
+from rocenv.data.rules import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rocenv.core.language import Language
+    from rocenv.data.rules import Remedy, Text
+
+# What a command may contain from a log, which anyone can have written.
+_WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
+MOST_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do."""
+
+    text: str
+    commands: tuple[str, ...]
+
+
+def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
+    """Fill a text; None if a value is unknown and the text has no words for that case."""
+    return fill_all(getattr(text, language), values)
+
+
+def unfilled(text: Text, language: Language) -> str:
+    """Render a text without any values: its words for unknown ones, else an ellipsis."""
+    gpu, gap = ("这块 GPU", "……") if language == "zh" else ("this GPU", "...")
+    return without_values(getattr(text, language), lambda name: gpu if name == "gfx" else gap)
+
+
+def plain_word(text: str) -> str:
+    """Return a text that every shell takes as one plain word; "" if it is none."""
+    return text if _WORD.fullmatch(text) else ""
+
+
+def steps(
+    rows: Sequence[Remedy],
+    facts: Mapping[str, tuple[str, ...]],
+    values: Mapping[str, str],
+    language: Language,
+    *,
+    commands: Mapping[str, str] | None = None,
+    quote: Callable[[str], str] = plain_word,
+) -> tuple[Step, ...]:
+    """Choose and fill the remedies that apply, best first; no command appears twice.
+
+    Args:
+        rows: The remedies.
+        facts: Decide which of them apply.
+        values: Fill the placeholders of texts and commands.
+        language: Of the texts.
+        commands: Whole commands that rocenv built; they fill placeholders as they are.
+        quote: Quotes a value for a command; "" if it must not stand in one.
+    """
+    found: list[Step] = []
+    seen: set[str] = set()
+    values = {**values, **(commands or {})}
+    words = {name: quote(value) for name, value in values.items()} | dict(commands or {})
+    for row in rows:
+        if len(found) == MOST_STEPS:
+            break
+        if not hold(row.when, facts) or (text := filled(row.text, values, language)) is None:
+            continue
+        complete = [each for each in (fill_all(command, words) for command in row.commands) if each]
+        found.append(Step(text=text, commands=tuple(each for each in complete if each not in seen)))
+        seen.update(complete)
+    return tuple(found)
+
+
+def hold(when: Mapping[str, str], facts: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether all conditions hold; an unknown fact satisfies only the condition that it is unknown."""
+    return all(_holds(condition, facts.get(name, ())) for name, condition in when.items())
+
+
+def _holds(condition: str, values: tuple[str, ...]) -> bool:
+    if condition in ("", "*"):
+        return bool(values) == bool(condition)
+    if condition.startswith(OPERATORS):
+        return any(_allows(condition, value) for value in values)
+    return any(compiled(condition).fullmatch(value) for value in values)
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a regular expression of a row."""
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def _allows(condition: str, value: str) -> bool:
+    number = re.match(r"[0-9]+(?:\.[0-9]+)*", value)
+    try:
+        return number is not None and SpecifierSet(condition).contains(Version(number[0]), prereleases=True)
+    except InvalidVersion:
+        return False
