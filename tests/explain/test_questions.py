@@ -25,22 +25,22 @@ class TestDoesMyCardWork:
         [
             (
                 "gfx1031",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0; the build for gfx1031 is "
-                "release-ready, but AMD does not list it as supported",
+                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (the build for gfx1031 is "
+                "release-ready, but AMD does not list it as supported)",
                 "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (the build for gfx1031 is "
                 "release-ready, but AMD does not list it as supported); or HIP SDK 6.4.2, ZLUDA 3.9.5",
             ),
             (
                 "gfx1201",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0; AMD supports gfx1201, and the "
-                "build is release-ready; or ROCm 7.2.4 (AMD's own packages), torch 2.14",
+                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (AMD supports gfx1201, and the "
+                "build is release-ready); or ROCm 7.2.4 (AMD's own packages), torch 2.14",
                 "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (AMD supports gfx1201, but does not "
                 "mark the build release-ready)",
             ),
             ("gfx942", "yes: ROCm 10.1.0", "no: neither a HIP SDK nor AMD's wheels support it"),
             (
                 "gfx906",
-                "yes: ROCm 6.3.3 (AMD's own packages), torch 2.9; AMD supported gfx906 up to ROCm 6.3",
+                "yes: ROCm 6.3.3 (AMD's own packages), torch 2.9 (AMD supported gfx906 up to ROCm 6.3)",
                 "",
             ),
             ("gfx906", "", "yes: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack, torch 2.2.1"),
@@ -52,9 +52,9 @@ class TestDoesMyCardWork:
             ("gfx803", "yes, but without PyTorch, whose wheels have no kernels for it: ROCm 5.7.1", "yes: "),
             (
                 "gfx1250",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0; built for gfx1250, which AMD "
-                "neither supports nor marks release-ready",
-                "no: neither a HIP SDK nor AMD's wheels support it, and no library pack is known",
+                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (built for gfx1250, which AMD "
+                "neither supports nor marks release-ready)",
+                "no: neither a HIP SDK nor AMD's wheels support it",
             ),
         ],
     )
@@ -114,7 +114,7 @@ class TestDoesMyCardWork:
 class TestWhichRelease:
     def test_of_wheels(self, read: Read) -> None:
         text = read("10.0")
-        assert "Linux wheels 10.0.0 (therock), with torch 2.13.0" in text
+        assert "Linux wheels 10.0.0 (therock); torch 2.13.0" in text
         assert "supported: gfx908, gfx90a" in text
         assert "release-ready: gfx942, gfx1010" in text
         assert "built: gfx1250" in text
@@ -137,7 +137,7 @@ class TestWhichRelease:
 class TestWhyNot61:
     def test_release(self, read: Read) -> None:
         text = read("6.1")
-        assert "Linux packages 6.1.0 to 6.1.5, with torch 2.4 to 2.6" in text
+        assert "Linux packages 6.1.0 to 6.1.5; torch 2.4 to 2.6" in text
         assert "Windows, ZLUDA: HIP SDK 6.1.2, ZLUDA 3.8.4 (rocm6), torch 2.3.1" in text
         assert "rocenv resolve --platform windows --rocm 6.1 --zluda --target gfx1030" in text
         assert "rocenv explain sdnext-3414" in text

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rocenv.data.known import Known, Platform
-    from rocenv.data.releases import RocmWheels
+    from rocenv.data.releases import RocmWheels, TorchSet
     from rocenv.data.rows import Matrix
 
 # The tables about what works together, in reading order.
@@ -79,11 +79,7 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
         return {}  # rows that leave a part open say nothing about an unknown one
     found: dict[str, list[Known]] = {}
     for table in TABLES:
-        rows = [
-            row
-            for row in _rows(matrix, table)
-            if _matches(table, row, filters, asked) and _has_wheels(table, row, matrix, filters.platform)
-        ]
+        rows = [row for row in _rows(matrix, table, filters.platform) if _matches(table, row, filters, asked)]
         if rows:
             found[table] = sorted(rows, key=lambda row: _order(table, row))
     return found
@@ -108,7 +104,21 @@ def _asked_versions(matrix: Matrix, option: str, text: str) -> set[str]:
     }
 
 
-def _rows(matrix: Matrix, table: str) -> Iterable[Any]:
+def torch_for(matrix: Matrix, platform: str) -> list[TorchSet]:
+    """List the PyTorch wheels for a platform; those for ROCm wheels exist where these do. "" = all."""
+    places = {(row.version, row.channel) for row in matrix.rocm_wheels if row.platform == platform}
+    own = {("linux", True), ("windows", False)}
+    return [
+        row
+        for row in matrix.torch
+        if not platform
+        or ((row.rocm, row.channel) in places if row.channel else (platform, bool(row.rocm)) in own)
+    ]
+
+
+def _rows(matrix: Matrix, table: str, platform: str = "") -> Iterable[Any]:
+    if table == "torch":
+        return torch_for(matrix, platform)
     return matrix.targets.values() if table == "target" else getattr(matrix, table)
 
 
@@ -129,17 +139,7 @@ def _on_platform(table: str, row: Any, platform: str) -> bool | None:
         return platform == "windows"
     if table in ("rocm", "kernels", "override", "driver_pair"):
         return platform == "linux"
-    if table == "torch":
-        return None if row.channel else platform == ("linux" if row.rocm else "windows")
     return platform == row.platform if hasattr(row, "platform") else None
-
-
-def _has_wheels(table: str, row: Any, matrix: Matrix, platform: str) -> bool:
-    """Whether the ROCm wheels that a PyTorch needs exist for a platform; true for every other row."""
-    if not platform or table != "torch" or not row.channel:
-        return True
-    wanted = (row.rocm, row.channel, platform)
-    return any((each.version, each.channel, each.platform) == wanted for each in matrix.rocm_wheels)
 
 
 def _on_target(table: str, row: Any, target: str) -> bool | None:

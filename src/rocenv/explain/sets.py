@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Request
 from rocenv.data.releases import HipSdk, ZludaBuild
@@ -15,6 +17,8 @@ from rocenv.resolve.request import create_command, resolve_command
 from rocenv.resolve.verdicts import Facts, applies, is_certain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate
 
@@ -79,6 +83,15 @@ def step(found: Found, matrix: Matrix, label: str) -> Step:
         gives=set_in_words(best, matrix, found.request.target) if best else "",
         label=label,
     )
+
+
+def first_step(matrix: Matrix, label: str, request: Request, targets: Iterable[str]) -> list[Step]:
+    """Describe the best set for the first of the targets that the request has one for; [] if none has."""
+    for target in targets:
+        found = find_sets(matrix, structs.replace(request, target=target))
+        if found.best is not None:
+            return [step(found, matrix, label)]
+    return []
 
 
 def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:

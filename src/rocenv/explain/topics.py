@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rocenv.core.model import Request
 from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import lowest, newest_first
 from rocenv.diagnose.texts import unfilled, with_metavars
 from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Step, sections
-from rocenv.explain.parts import release_names, torch_names
+from rocenv.explain.parts import release_names, torch_names, zluda_names
 from rocenv.explain.phrases import OUTCOMES, in_order, listed, target_key
-from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
+from rocenv.explain.selection import Filters, select
+from rocenv.explain.sets import find_sets, step
 from rocenv.system.exit_codes import describe_exit, meaning_of_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rocenv.core.language import Language
     from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from rocenv.data.rules import Remedy, Rule, Text
 
 _PATTERNS = 8  # literals of a cause that are shown
-_SHOWN = 12  # rows of a subject
+_SHOWN = 8  # rows of a subject
 _HEADINGS: Mapping[str, tuple[str, str]] = {
     "cases": ("In special cases", "特殊情况"),
     "log": ("What a log shows", "日志中的样子"),
@@ -43,14 +45,15 @@ _ALIASES = {
     "wsl2": "wsl",
     "wsl 2": "wsl",
 }
-_SUBJECTS: Mapping[str, str] = {
-    "torch": "PyTorch wheels",
-    "zluda": "ZLUDA: CUDA programs on AMD GPUs, on Windows",
-    "rocm": "ROCm releases",
-    "hip-sdk": "HIP SDK: AMD's ROCm for Windows",
-    "pack": "Library packs: third-party kernels for GPUs that a HIP SDK has none for",
-    "wsl": "WSL 2: ROCm in Linux on Windows",
-    "override": f"{OVERRIDE}: running as another GPU",
+# Subject -> its title, the table of its rows, and what can be asked about it.
+_SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] = {
+    "torch": ("PyTorch wheels", "torch", torch_names),
+    "zluda": ("ZLUDA: CUDA programs on AMD GPUs, on Windows", "zluda", zluda_names),
+    "rocm": ("ROCm releases", "rocm", release_names),
+    "hip-sdk": ("HIP SDK: AMD's ROCm for Windows", "hip_sdk", None),
+    "pack": ("Library packs: third-party kernels for GPUs that a HIP SDK has none for", "pack", None),
+    "wsl": ("WSL 2: ROCm in Linux on Windows", "wsl", None),
+    "override": (f"{OVERRIDE}: running as another GPU", "override", None),
 }
 _WSL_STEPS = (
     Step(command="rocenv gpus", gives="list the GPUs that Windows reports, and its display driver"),
@@ -206,8 +209,9 @@ def _pointer(row: Incident) -> Line:
 def _ways_out(verdicts: list[Verdict], matrix: Matrix) -> Iterator[Step]:
     for row in verdicts:
         for target in in_order(row.targets)[:1]:
-            find = wheel_sets if row.on_wheels else zluda_sets if row.platform == "windows" else linux_sets
-            found = find(matrix, target)
+            zluda = "*" if row.platform == "windows" and not row.on_wheels else ""
+            request = Request(platform=row.platform, target=target, zluda=zluda, torch="*")
+            found = find_sets(matrix, request)
             if found.best is not None:
                 yield step(found, matrix, f"{row.platform.capitalize()}, {target}")
 
@@ -318,46 +322,24 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
     """Explain a subject: its newest rows, and the facts about it."""
     # Facts without a key come first, so that none seems to belong to the key before it.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
-    lines = rows.lines("fact", facts[:_SHOWN])
-    if len(facts) > _SHOWN:
-        lines.append(Line(label="more", text=f"{len(facts) - _SHOWN} others: `rocenv matrix --json`"))
-    overview = "What each release needs" if name == "wsl" else "What there is"
+    title, table, names = _SUBJECTS.get(name, (f"About: {name}", "", None))
+    newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
+    if name == "wsl":
+        newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
+    releases = [Line(label="releases", text=listed(names(matrix)))] if names else []
+    heading = "What each release needs" if name == "wsl" else "What there is"
     return Explanation(
         thing=name,
         kind="topic",
-        title=_SUBJECTS.get(name, f"About: {name}"),
-        sections=sections((overview, _overview(name, matrix)), ("Good to know", lines)),
+        title=title,
+        sections=sections(
+            (heading, [*releases, *_shortened(rows.lines(table, newest))]),
+            ("Good to know", _shortened(rows.lines("fact", facts))),
+        ),
         steps=_WSL_STEPS if name == "wsl" else (),
     )
 
 
-def _overview(name: str, matrix: Matrix) -> list[Line]:
-    if name == "wsl":
-        return rows.lines("wsl", sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0")))
-    if name == "hip-sdk":
-        return rows.lines("hip_sdk", sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version)))
-    if name == "zluda":
-        builds = sorted(
-            matrix.zluda, key=lambda row: (not row.preferred, row.project, newest_first(row.version))
-        )
-        others = Line(label="others", text=listed(f"zluda-{row.version}" for row in builds[_SHOWN:]))
-        return [*rows.lines("zluda", builds[:_SHOWN]), others]
-    if name == "torch":
-        under_zluda = sorted((row for row in matrix.torch if row.cuda), key=lambda row: row.version)
-        releases = Line(label="releases", text=listed(torch_names(matrix)[::-1]))
-        return [releases, *rows.lines("torch", under_zluda)]
-    if name == "rocm":
-        return [Line(label="releases", text=listed(release_names(matrix)))]
-    packs = [row for row in matrix.pack if not row.absent] if name == "pack" else []
-    by_sdk: dict[str, list[str]] = {}
-    for row in packs:
-        for version in row.rocm:
-            by_sdk.setdefault(version, []).extend(each.partition(":")[0] for each in row.targets)
-    return [
-        Line(
-            label=f"HIP SDK {version}",
-            text=listed(in_order(by_sdk[version])),
-            rows=tuple(row for row in packs if version in row.rocm),
-        )
-        for version in sorted(by_sdk, key=newest_first)
-    ]
+def _shortened(lines: list[Line]) -> list[Line]:
+    more = Line(label="more", text=f"{len(lines) - _SHOWN} others: `rocenv matrix --json`")
+    return [*lines[:_SHOWN], more] if len(lines) > _SHOWN else lines
