@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rocenv.data.known import Known, Platform
-    from rocenv.data.releases import RocmWheels, TorchSet
+    from rocenv.data.releases import TorchSet
     from rocenv.data.rows import Matrix
 
 # The tables about what works together, in reading order.
@@ -184,9 +184,6 @@ def _order(table: str, row: Any) -> tuple[Any, ...]:
 # ----------------------------------------------------------------------------------------- the overview
 
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
-_PACK = "P"
-_NONE = "-"
-_READY = "*"
 LEGEND = (
     "O supported by AMD  D supported, but deprecated  L kernels in the libraries, not officially supported",
     "7.14+: AMD's wheels with a known support list; * release-ready for the target",
@@ -197,62 +194,47 @@ LEGEND = (
 
 def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, ...]]:
     """Build a table with two heading rows: a letter for each target and release, by platform."""
-    letters = _letters(matrix, platforms)
-    known = {
-        platform: [*series_known(matrix, platform), *_wheel_heads(matrix, platform)] for platform in platforms
-    }
+    columns = {platform: _columns(matrix, platform) for platform in platforms}
     runs_as = "linux" in platforms
     rows: list[tuple[str, ...]] = [
         ("", *(platform.upper() for platform in platforms), *([""] if runs_as else [])),
-        ("TARGET", *(" ".join(known[platform]) for platform in platforms), *(["RUNS AS"] if runs_as else [])),
+        ("TARGET", *(" ".join(letters) for letters in columns.values()), *(["RUNS AS"] if runs_as else [])),
     ]
     for target in in_order(matrix.targets):
         cells = [
-            " ".join(
-                letters.get((platform, release, target), _NONE).ljust(len(release)) for release in releases
-            )
-            for platform, releases in known.items()
+            " ".join(of_target.get(target, "-").ljust(len(head)) for head, of_target in letters.items())
+            for letters in columns.values()
         ]
         rows.append((target, *cells, *([_overrides(matrix, target)] if runs_as else [])))
     return rows
 
 
-def _letters(matrix: Matrix, platforms: Sequence[Platform]) -> dict[tuple[str, str, str], str]:
-    """Map platform, release and target to a letter."""
-    letters: dict[tuple[str, str, str], str] = {
-        (row.platform, row.rocm, target): _LETTERS[row.level]
-        for row in matrix.support
-        for target in row.targets
-    }
-    for target in matrix.targets if "windows" in platforms else ():
-        for release in {series(version) for row in packs_for(matrix, target) for version in row.rocm}:
-            if letters.get(("windows", release, target), "x") not in "ODL":
-                letters["windows", release, target] = _PACK
-    for platform in platforms:
-        for head, row in _wheel_heads(matrix, platform).items():
-            for target in row.targets:
-                letter = _LETTERS["official" if target in row.official else "libraries"]
-                mark = _READY if target in row.ready else ""
-                letters[platform, head, target] = f"{letter}{mark}"
-    return letters
+def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
+    """Map the heading of each column to the letters of targets.
 
-
-def _wheel_heads(matrix: Matrix, platform: Platform) -> dict[str, RocmWheels]:
-    """Choose the columns for wheels newer than packages: one for consecutive releases with the same lists.
-
-    Releases whose support list nobody has read get none.
+    Wheels newer than packages have one column for consecutive releases that say the same, and none if nobody
+    has read their support lists.
     """
     packages = series_known(matrix, platform)
-    every = wheels_of(matrix, platform)
-    rows = [row for row in every if row.has_lists and series(row.version) not in packages]
-    heads: dict[str, RocmWheels] = {}
-    last: tuple[object, ...] = ()
-    for row in rows:
-        does = tuple(map(frozenset, (row.targets, row.official, row.ready)))
-        if does != last:
-            heads[f"{series(row.version)}+"] = row
-        last = does
-    return heads
+    columns: dict[str, dict[str, str]] = {release: {} for release in packages}
+    for row in matrix.support:
+        if row.platform == platform:
+            columns[row.rocm].update(dict.fromkeys(row.targets, _LETTERS[row.level]))
+    for target in matrix.targets if platform == "windows" else ():
+        for release in {series(version) for pack in packs_for(matrix, target) for version in pack.rocm}:
+            if columns.setdefault(release, {}).get(target, "x") not in "ODL":
+                columns[release][target] = "P"
+    last: dict[str, str] = {}
+    for wheels in wheels_of(matrix, platform):
+        if wheels.has_lists and series(wheels.version) not in packages:
+            letters = {
+                target: f"{'O' if target in wheels.official else 'L'}{'*' if target in wheels.ready else ''}"
+                for target in wheels.targets
+            }
+            if letters != last:
+                columns[f"{series(wheels.version)}+"] = letters
+            last = letters
+    return columns
 
 
 def _overrides(matrix: Matrix, target: str) -> str:

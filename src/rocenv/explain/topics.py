@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rocenv.core.model import Request
 from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import lowest, newest_first
-from rocenv.diagnose.texts import unfilled, with_metavars
+from rocenv.diagnose.texts import unfilled
 from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Step, sections
 from rocenv.explain.parts import release_names, torch_names, zluda_names
@@ -18,13 +18,13 @@ from rocenv.explain.sets import find_sets, step
 from rocenv.system.exit_codes import describe_exit, meaning_of_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.core.language import Language
     from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
     from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
-    from rocenv.data.rules import Remedy, Rule, Text
+    from rocenv.data.rules import Advice, Remedy, Rule, Text
 
 _PATTERNS = 8  # literals of a cause that are shown
 _SHOWN = 8  # rows of a subject
@@ -62,6 +62,8 @@ _WSL_STEPS = (
 )
 _SIDES = {"rocm": "ROCm", "zluda": "ZLUDA"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a value without words for when it is unknown
+_CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
 _SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}
 _SET_BY_ROCENV = (
     "set only inside an env, if the set has no kernels for the GPU and a value below is known to work with it"
@@ -91,39 +93,45 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
     cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
     cures += [(each, row) for row in advice for each in row.remedy]
     links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
-    commands = dict.fromkeys(
-        with_metavars(command)
-        for each, _row in cures
-        for command in each.commands
-        if "{create}" not in command
-    )
+    about = next((row.about for row in advice if row.about), None)
 
     def heading(key: str) -> str:
         return _HEADINGS[key][language == "zh"]
 
-    def line(text: Text, row: Known, label: str = "") -> Line:
-        return Line(label=label, text=_in(text, language), rows=(row,))
+    def lines(texts: Iterable[tuple[Text, Known]]) -> list[Line]:
+        whole = ((text, row) for text, row in texts if not _UNKNOWN.search(text.en))
+        return [Line(text=_in(text, language), rows=(row,)) for text, row in whole]
 
+    def check(row: Advice) -> Line:
+        title = about if about and not row.about and _UNKNOWN.search(row.title.en) else row.about or row.title
+        return Line(label=row.name, text=_in(title, language), rows=(row,))
+
+    title = rule.title if rule else about or advice[0].title
+    templates = (command.replace("{env}", "demo") for each, _row in cures for command in each.commands)
+    commands = [each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each]
     return Explanation(
         thing=name,
         kind="cause",
-        title=f"{name}{'：' if language == 'zh' else ': '}{_in((rule or advice[0]).title, language)}",
-        answer=(line(rule.why[-1].text, rule),) if rule else tuple(line(row.detail, row) for row in advice),
+        title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
+        answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
-            (heading("cases"), [line(why.text, rule) for why in rule.why[:-1]] if rule else []),
+            (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
-            (heading("remedies"), [line(each.text, row) for each, row in cures]),
+            (heading("remedies"), lines((each.text, row) for each, row in cures)),
             (heading("more"), _background(rule, language)),
-            (heading("checks"), [line(row.title, row, row.name) for row in advice] if rule else []),
+            (heading("checks"), map(check, advice) if rule else []),
             (heading("links"), [Line(text=link) for link in links]),
         ),
-        steps=tuple(Step(command=command) for command in commands),
+        steps=tuple(Step(command=unfilled(command)) for command in dict.fromkeys(commands)),
         steps_title=heading("commands"),
     )
 
 
 def _in(text: Text, language: Language) -> str:
-    return unfilled(text.zh if language == "zh" else text.en, language)
+    if language == "en":
+        return unfilled(text.en)
+    # The space beside a value in Latin letters is wrong beside the Chinese words that stand for it.
+    return re.sub(rf"(?<={_CHINESE}) (?={_CHINESE})", "", unfilled(text.zh, "zh"))
 
 
 def _literals(rule: Rule | None) -> list[Line]:
