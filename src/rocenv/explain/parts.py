@@ -13,7 +13,7 @@ from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Section
 from rocenv.explain.phrases import asked_version, in_order, listed, oldest_first, range_in_words, spans
 from rocenv.explain.selection import Filters, select, torch_for
-from rocenv.explain.sets import alone, first_step, step, zluda_sets
+from rocenv.explain.sets import alone, first_step, sets_for, step
 from rocenv.explain.target import levels, packs_for
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def explain_zluda(name: str, matrix: Matrix) -> Explanation:
     version = name.removeprefix("zluda-")
     build = next(row for row in matrix.zluda if row.version == version)
     only = alone(matrix, "zluda", build)
-    found = {target: zluda_sets(only, target).candidates for target in matrix.targets}
+    found = {target: sets_for(only, target, "windows", zluda="*").candidates for target in matrix.targets}
     served = in_order(target for target, candidates in found.items() if candidates)
     sdks = {each.rocm.version for candidates in found.values() for each in candidates}
     request = Request(platform="windows", zluda=version, torch="*")
@@ -311,7 +311,7 @@ def explain_pack(name: str, matrix: Matrix) -> Explanation:
     target = name.removesuffix(_PACK)
     packs = [*packs_for(matrix, target), *packs_for(matrix, target, kind="hipblaslt")]
     absent = [row for row in matrix.pack if row.absent and (not row.targets or target in row.targets)]
-    found = zluda_sets(matrix, target)
+    found = sets_for(matrix, target, "windows", zluda="*")
     facts = sorted((row for row in matrix.fact if row.about == "pack"), key=lambda row: row.text)
     sections = (
         Section(title="Packs", lines=tuple(rows.lines("pack", packs))),

@@ -19,6 +19,7 @@ from rocenv.resolve.verdicts import Facts, applies, is_certain
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rocenv.data.known import Platform
     from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate
 
@@ -58,19 +59,9 @@ def find_sets(matrix: Matrix, request: Request) -> Found:
         return Found(request=request, refusal=refusal)
 
 
-def linux_sets(matrix: Matrix, target: str, *, torch: bool = True) -> Found:
-    """Resolve for Linux."""
-    return find_sets(matrix, Request(platform="linux", target=target, torch="*" if torch else ""))
-
-
-def zluda_sets(matrix: Matrix, target: str) -> Found:
-    """Resolve for Windows, with ZLUDA and torch."""
-    return find_sets(matrix, Request(platform="windows", target=target, zluda="*", torch="*"))
-
-
-def wheel_sets(matrix: Matrix, target: str) -> Found:
-    """Resolve for Windows, with ROCm's own wheels and torch."""
-    return find_sets(matrix, Request(platform="windows", target=target, torch="*"))
+def sets_for(matrix: Matrix, target: str, platform: Platform, *, zluda: str = "", torch: str = "*") -> Found:
+    """Resolve a request for a target, with torch and without ZLUDA unless told otherwise."""
+    return find_sets(matrix, Request(platform=platform, target=target, zluda=zluda, torch=torch))
 
 
 def step(found: Found, matrix: Matrix, label: str) -> Step:

@@ -26,11 +26,9 @@ from rocenv.explain.phrases import (
 from rocenv.explain.sets import (
     driver_limit,
     find_sets,
-    linux_sets,
     set_in_words,
+    sets_for,
     step,
-    wheel_sets,
-    zluda_sets,
 )
 from rocenv.resolve.wheels import BUILT, promise, promised
 
@@ -97,8 +95,9 @@ def _words(text: str) -> list[str]:
 def explain(name: str, matrix: Matrix) -> Explanation:
     """Explain a target."""
     row = matrix.targets[name]
-    linux, zluda, wheels = linux_sets(matrix, name), zluda_sets(matrix, name), wheel_sets(matrix, name)
-    bare = linux if linux.best else linux_sets(matrix, name, torch=False)
+    linux, wheels = sets_for(matrix, name, "linux"), sets_for(matrix, name, "windows")
+    zluda = sets_for(matrix, name, "windows", zluda="*")
+    bare = linux if linux.best else sets_for(matrix, name, "linux", torch="")
     ways = [("Linux", bare), ("Windows, wheels", wheels), ("Windows, ZLUDA", zluda)]
     native = wheels.best.row(RocmWheels) if wheels.best else None
     if zluda.best and (native is None or promise(native, (name,)) >= BUILT):
@@ -296,7 +295,7 @@ def _torch_spans(found: Iterable[TorchSet], every: Iterable[TorchSet]) -> str:
 
 
 def _windows(matrix: Matrix, target: str) -> list[Line]:
-    found = zluda_sets(matrix, target)
+    found = sets_for(matrix, target, "windows", zluda="*")
     sdks = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))
     entries = [_sdk_entry(matrix, sdk, target, found) for sdk in sdks]
     entries.sort(key=lambda each: _NO_SET in each.text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.model import Request
 from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import lowest, newest_first
 from rocenv.diagnose.texts import unfilled
@@ -14,7 +13,7 @@ from rocenv.explain.page import Explanation, Line, Step, sections
 from rocenv.explain.parts import release_names, torch_names, zluda_names
 from rocenv.explain.phrases import OUTCOMES, in_order, listed, target_key
 from rocenv.explain.selection import Filters, select
-from rocenv.explain.sets import find_sets, step
+from rocenv.explain.sets import sets_for, step
 from rocenv.system.exit_codes import describe_exit, meaning_of_exit
 
 if TYPE_CHECKING:
@@ -218,8 +217,7 @@ def _ways_out(verdicts: list[Verdict], matrix: Matrix) -> Iterator[Step]:
     for row in verdicts:
         for target in in_order(row.targets)[:1]:
             zluda = "*" if row.platform == "windows" and not row.on_wheels else ""
-            request = Request(platform=row.platform, target=target, zluda=zluda, torch="*")
-            found = find_sets(matrix, request)
+            found = sets_for(matrix, target, row.platform, zluda=zluda)
             if found.best is not None:
                 yield step(found, matrix, f"{row.platform.capitalize()}, {target}")
 
