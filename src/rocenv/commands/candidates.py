@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-    from rocenv.data.releases import TorchSet
-    from rocenv.data.rows import Matrix
-
 _HERE = "windows" if WINDOWS else "linux"
 
 
@@ -54,27 +51,19 @@ def zluda_versions(_context: click.Context, _parameter: click.Parameter, incompl
 
 def torch_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete a PyTorch release."""
-    matrix, platform = Context().matrix, _platform(context)
-    return _newest_first({row.version for row in _torch_rows(matrix, platform)}, incomplete)
+    from rocenv.explain.selection import torch_for
 
-
-def _torch_rows(matrix: Matrix, platform: str) -> list[TorchSet]:
-    """Select the PyTorch rows of a platform; a row for ROCm wheels has the platforms of those wheels."""
-    places = {(row.channel, row.platform) for row in matrix.rocm_wheels}
-    return [
-        row
-        for row in matrix.torch
-        if not platform
-        or (row.channel, platform) in places
-        or (not row.channel and platform == ("linux" if row.rocm else "windows"))
-    ]
+    found = torch_for(Context().matrix, _platform(context))
+    return _newest_first({row.version for row in found}, incomplete)
 
 
 def pythons(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete a Python version for which PyTorch has wheels."""
+    from rocenv.explain.selection import torch_for
+
     matrix, platform = Context().matrix, _platform(context)
     found = {each for row in matrix.rocm_wheels if platform in ("", row.platform) for each in row.python}
-    for row in _torch_rows(matrix, platform):
+    for row in torch_for(matrix, platform):
         found.update(row.python)
     return _newest_first(found, incomplete)
 

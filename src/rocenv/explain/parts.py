@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from rocenv.core.model import Request
 from rocenv.core.versions import newest_first, series, version_of
 from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Section
 from rocenv.explain.phrases import asked_version, in_order, listed, oldest_first, range_in_words, spans
-from rocenv.explain.selection import Filters, select
-from rocenv.explain.sets import alone, find_sets, step, zluda_sets
+from rocenv.explain.selection import Filters, select, torch_for
+from rocenv.explain.sets import alone, first_step, sets_for, step
 from rocenv.explain.target import levels, packs_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rocenv.data.known import Platform
     from rocenv.data.releases import Pack, RocmWheels, TorchSet, ZludaBuild
@@ -78,10 +76,7 @@ def explain_release(name: str, matrix: Matrix) -> Explanation:
     patches = listed((each for each in versions if each != release) if on_linux else sdks, "no exact release")
     tables = ["rocm_wheels", "support", "hip_sdk", "torch", "driver_pair", "verdict"]
     found = _tables(matrix, "rocm", release, *tables, platform="" if on_linux else "windows")
-    answer = (
-        *((_release_on_linux(matrix, release),) if on_linux else ()),
-        _release_on_windows(matrix, release),
-    )
+    platforms: tuple[Platform, ...] = ("linux", "windows") if on_linux else ("windows",)
     published = [row for row in matrix.release if series(row.version) == release and (row.parts or row.note)]
     parts = rows.lines("release", sorted(published, key=lambda row: version_of(row.version))[-1:])
     kernels = sorted((row for row in matrix.system_kernel if row.rocm == release), key=lambda row: row.os)
@@ -97,28 +92,29 @@ def explain_release(name: str, matrix: Matrix) -> Explanation:
         thing=name,
         kind="release",
         title=f"{'ROCm' if on_linux else 'HIP SDK'} {release}: {patches}",
-        answer=answer,
+        answer=tuple(_release_answer(matrix, release, platform) for platform in platforms),
         sections=(*((about,) if about.lines else ()), *found),
         steps=tuple(_release_steps(matrix, release, on_linux=on_linux)),
         steps_title="A set with it, for one of its GPUs",
     )
 
 
-def _release_on_linux(matrix: Matrix, release: str) -> Line:
-    packages = [row for row in matrix.rocm if series(row.version) == release]
-    wheels = _wheels(matrix, release, "linux")
-    torch = [row for row in matrix.torch if row.rocm and series(row.rocm) == release and row.released]
-    texts = []
-    if packages:
-        own = spans((row.version for row in torch if not row.channel), _own_torch(matrix))
-        with_torch = f"with torch {own}" if own else "no torch is built for them"
-        texts.append(f"packages {spans(row.version for row in packages)}, {with_torch}")
-    if wheels:
-        own = listed(oldest_first(row.version for row in torch if row.channel), "")
-        with_torch = f"with torch {own}" if own else "without torch"
-        texts.append(f"{_named(wheels)}, {with_torch}")
-    text = "; ".join(texts) or "no packages of it are known"
-    return Line(label="Linux", text=text, rows=(*torch[-1:], *packages[:1], *wheels[:1]))
+def _release_answer(matrix: Matrix, release: str, platform: Platform) -> Line:
+    """Say in what form a release exists on a platform, and with which PyTorch."""
+    wheels = _wheels(matrix, release, platform)
+    packages = [row for row in matrix.rocm if platform == "linux" and series(row.version) == release]
+    sdks = [row for row in matrix.hip_sdk if platform == "windows" and series(row.version) == release]
+    released = [row for row in torch_for(matrix, platform) if row.rocm and row.released]
+    torch = [row for row in released if series(row.rocm) == release]
+    forms = {
+        "packages": spans(row.version for row in packages),
+        "HIP SDK": listed((row.version for row in sdks), ""),
+        "wheels": listed((f"{row.version} ({row.channel})" for row in wheels), ""),
+        "torch": spans({row.version for row in torch}, {row.version for row in matrix.torch if row.rocm}),
+    }
+    text = "; ".join(f"{form} {versions}" for form, versions in forms.items() if versions)
+    based = (*torch[-1:], *packages[:1], *sdks, *wheels)
+    return Line(label=platform.capitalize(), text=text or "there is no build of it", rows=based)
 
 
 def _wheels(matrix: Matrix, release: str, platform: Platform) -> list[RocmWheels]:
@@ -126,24 +122,6 @@ def _wheels(matrix: Matrix, release: str, platform: Platform) -> list[RocmWheels
     found = [row for row in matrix.rocm_wheels if (series(row.version), row.platform) == (release, platform)]
     stable = [row for row in found if not matrix.channels[row.channel].only_named]
     return sorted(stable or found, key=lambda row: (version_of(row.version), row.channel))
-
-
-def _named(wheels: Sequence[RocmWheels]) -> str:
-    names = (f"{row.version} ({row.channel})" for row in wheels)
-    return f"wheels {listed(names)}"
-
-
-def _own_torch(matrix: Matrix) -> list[str]:
-    return [row.version for row in matrix.torch if row.rocm and not row.channel]
-
-
-def _release_on_windows(matrix: Matrix, release: str) -> Line:
-    sdks = [row for row in matrix.hip_sdk if series(row.version) == release]
-    wheels = _wheels(matrix, release, "windows")
-    texts = [f"HIP SDK {row.version}" for row in sdks]
-    texts += [_named(wheels)] if wheels else []
-    text = "; ".join(texts) or "there is no HIP SDK and no wheel of it"
-    return Line(label="Windows", text=text, rows=(*sdks, *wheels))
 
 
 def _release_steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[Step]:
@@ -163,9 +141,7 @@ def _release_steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[
             for target in row.official or row.targets
         ]
         # The last target is a card that people have; the first ones are in data centres.
-        found = find_sets(matrix, replace(request, target=served[-1])) if served else None
-        if found is not None and found.best is not None:
-            yield step(found, matrix, label)
+        yield from first_step(matrix, label, request, served[-1:])
 
 
 def _rocm_versions(matrix: Matrix) -> set[str]:
@@ -202,13 +178,10 @@ def explain_zluda(name: str, matrix: Matrix) -> Explanation:
     version = name.removeprefix("zluda-")
     build = next(row for row in matrix.zluda if row.version == version)
     only = alone(matrix, "zluda", build)
-    found = {target: zluda_sets(only, target).candidates for target in matrix.targets}
+    found = {target: sets_for(only, target, "windows", zluda="*").candidates for target in matrix.targets}
     served = in_order(target for target, candidates in found.items() if candidates)
     sdks = {each.rocm.version for candidates in found.values() for each in candidates}
-    steps = []
-    if served:
-        request = Request(platform="windows", target=served[-1], zluda=version, torch="*")
-        steps = [step(find_sets(matrix, request), matrix, f"For {served[-1]}")]
+    request = Request(platform="windows", zluda=version, torch="*")
     title = f"ZLUDA {build.title or build.version} by {build.project}"
     return Explanation(
         thing=name,
@@ -219,7 +192,7 @@ def explain_zluda(name: str, matrix: Matrix) -> Explanation:
             Section(title="The build", lines=tuple(_build_lines(matrix, build))),
             *_tables(matrix, "zluda", version, "torch", "good_set", "verdict"),
         ),
-        steps=tuple(steps),
+        steps=tuple(first_step(matrix, "Windows", request, served[-1:])),
         steps_title="A set with it",
     )
 
@@ -233,12 +206,8 @@ def _zluda_answer(matrix: Matrix, build: ZludaBuild, sdks: set[str], served: lis
     driver = range_in_words(build.driver) if build.driver else "any, as far as is known"
     yield Line(label="display driver", text=driver, rows=(build,))
     yield Line(label="targets", text=listed(served), rows=(build,))
-    preferred = next((row for row in matrix.zluda if row.preferred and row is not build), None)
     if build.preferred:
         yield Line(label="default", text="rocenv takes it unless you ask for another build", rows=(build,))
-    elif preferred:
-        text = f"rocenv takes {preferred.version}, as the apps do, if it has an archive for the HIP SDK"
-        yield Line(label="default", text=text, rows=(preferred,))
 
 
 def _build_lines(matrix: Matrix, build: ZludaBuild) -> Iterator[Line]:
@@ -287,19 +256,17 @@ def explain_torch(name: str, matrix: Matrix) -> Explanation:
     release = name.removeprefix("torch-")
     found = [row for row in matrix.torch if series(row.version) == release]
     found.sort(key=lambda row: (version_of(row.version), version_of(row.rocm or row.cuda)))
-    places = {(row.version, row.channel, row.platform) for row in matrix.rocm_wheels}
-    linux = [row for row in found if row.rocm and not row.channel]
-    linux += [row for row in found if (row.rocm, row.channel, "linux") in places]
-    windows = [row for row in found if row.cuda or (row.rocm, row.channel, "windows") in places]
+    on_linux, on_windows = torch_for(matrix, "linux"), torch_for(matrix, "windows")
+    linux = [row for row in found if row in on_linux]
+    windows = [row for row in found if row in on_windows]
     ways = (("Linux", linux, ""), ("Windows, wheels", windows, ""), ("Windows, ZLUDA", windows, "*"))
-    steps = (_torch_step(matrix, label, mine, zluda) for label, mine, zluda in ways)
     return Explanation(
         thing=name,
         kind="torch",
         title=f"PyTorch {release}",
         answer=(_torch_answer("Linux", linux), _torch_answer("Windows", windows)),
         sections=_tables(matrix, "torch", f"=={release}.*", "torch", "good_set", "verdict"),
-        steps=tuple(each for each in steps if each),
+        steps=tuple(each for way in ways for each in _torch_steps(matrix, *way)),
         steps_title="A set with it, for one of its GPUs",
     )
 
@@ -315,16 +282,14 @@ def _torch_answer(platform: str, found: Sequence[TorchSet]) -> Line:
     return Line(label=platform, text=text, rows=tuple(found))
 
 
-def _torch_step(matrix: Matrix, label: str, found: Sequence[TorchSet], zluda: str) -> Step | None:
+def _torch_steps(matrix: Matrix, label: str, found: Sequence[TorchSet], zluda: str) -> Iterable[Step]:
     """Describe a set with the newest wheel, for the newest target that it makes one for."""
     versions = [row.version for row in found if bool(row.cuda) == bool(zluda)]
-    for target in reversed(in_order(matrix.targets)) if versions else ():
-        platform = "linux" if label == "Linux" else "windows"
-        request = Request(platform=platform, zluda=zluda, torch=versions[-1], target=target)
-        sets = find_sets(matrix, request)
-        if sets.best is not None:
-            return step(sets, matrix, label)
-    return None
+    if not versions:
+        return ()
+    platform: Platform = "linux" if label == "Linux" else "windows"
+    request = Request(platform=platform, zluda=zluda, torch=versions[-1])
+    return first_step(matrix, label, request, in_order(matrix.targets)[::-1])
 
 
 # ---------------------------------------------------------------------------------------- library packs
@@ -346,7 +311,7 @@ def explain_pack(name: str, matrix: Matrix) -> Explanation:
     target = name.removesuffix(_PACK)
     packs = [*packs_for(matrix, target), *packs_for(matrix, target, kind="hipblaslt")]
     absent = [row for row in matrix.pack if row.absent and (not row.targets or target in row.targets)]
-    found = zluda_sets(matrix, target)
+    found = sets_for(matrix, target, "windows", zluda="*")
     facts = sorted((row for row in matrix.fact if row.about == "pack"), key=lambda row: row.text)
     sections = (
         Section(title="Packs", lines=tuple(rows.lines("pack", packs))),

@@ -56,19 +56,14 @@ def entry(table: str, row: Any, target: str = "") -> Entry:
     return Entry(subject, version, text, row)
 
 
-def merged(entries: Iterable[Entry], known: Iterable[str] = ()) -> list[Line]:
-    """Draw entries together that say the same of several versions, in the order of the first of them.
-
-    Args:
-        entries: In reading order.
-        known: Versions that no entry is about, and that must not disappear inside a range.
-    """
+def merged(entries: Iterable[Entry]) -> list[Line]:
+    """Draw entries together that say the same of several versions, in the order of the first of them."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for each in entries:
         groups.setdefault((each.subject, each.text), []).append(each)
     every: dict[str, set[str]] = {}
     for (subject, _text), group in groups.items():
-        every.setdefault(subject, set(known)).update(each.version for each in group if each.version)
+        every.setdefault(subject, set()).update(each.version for each in group if each.version)
     return [
         Line(
             label=f"{subject} {spans((e.version for e in group if e.version), every[subject])}".strip(),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rocenv.data.known import Known, Platform
-    from rocenv.data.releases import RocmWheels
+    from rocenv.data.releases import TorchSet
     from rocenv.data.rows import Matrix
 
 # The tables about what works together, in reading order.
@@ -79,11 +79,7 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
         return {}  # rows that leave a part open say nothing about an unknown one
     found: dict[str, list[Known]] = {}
     for table in TABLES:
-        rows = [
-            row
-            for row in _rows(matrix, table)
-            if _matches(table, row, filters, asked) and _has_wheels(table, row, matrix, filters.platform)
-        ]
+        rows = [row for row in _rows(matrix, table, filters.platform) if _matches(table, row, filters, asked)]
         if rows:
             found[table] = sorted(rows, key=lambda row: _order(table, row))
     return found
@@ -108,7 +104,21 @@ def _asked_versions(matrix: Matrix, option: str, text: str) -> set[str]:
     }
 
 
-def _rows(matrix: Matrix, table: str) -> Iterable[Any]:
+def torch_for(matrix: Matrix, platform: str) -> list[TorchSet]:
+    """List the PyTorch wheels for a platform; those for ROCm wheels exist where these do. "" = all."""
+    places = {(row.version, row.channel) for row in matrix.rocm_wheels if row.platform == platform}
+    own = {("linux", True), ("windows", False)}
+    return [
+        row
+        for row in matrix.torch
+        if not platform
+        or ((row.rocm, row.channel) in places if row.channel else (platform, bool(row.rocm)) in own)
+    ]
+
+
+def _rows(matrix: Matrix, table: str, platform: str = "") -> Iterable[Any]:
+    if table == "torch":
+        return torch_for(matrix, platform)
     return matrix.targets.values() if table == "target" else getattr(matrix, table)
 
 
@@ -129,17 +139,7 @@ def _on_platform(table: str, row: Any, platform: str) -> bool | None:
         return platform == "windows"
     if table in ("rocm", "kernels", "override", "driver_pair"):
         return platform == "linux"
-    if table == "torch":
-        return None if row.channel else platform == ("linux" if row.rocm else "windows")
     return platform == row.platform if hasattr(row, "platform") else None
-
-
-def _has_wheels(table: str, row: Any, matrix: Matrix, platform: str) -> bool:
-    """Whether the ROCm wheels that a PyTorch needs exist for a platform; true for every other row."""
-    if not platform or table != "torch" or not row.channel:
-        return True
-    wanted = (row.rocm, row.channel, platform)
-    return any((each.version, each.channel, each.platform) == wanted for each in matrix.rocm_wheels)
 
 
 def _on_target(table: str, row: Any, target: str) -> bool | None:
@@ -184,9 +184,6 @@ def _order(table: str, row: Any) -> tuple[Any, ...]:
 # ----------------------------------------------------------------------------------------- the overview
 
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
-_PACK = "P"
-_NONE = "-"
-_READY = "*"
 LEGEND = (
     "O supported by AMD  D supported, but deprecated  L kernels in the libraries, not officially supported",
     "7.14+: AMD's wheels with a known support list; * release-ready for the target",
@@ -197,62 +194,47 @@ LEGEND = (
 
 def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, ...]]:
     """Build a table with two heading rows: a letter for each target and release, by platform."""
-    letters = _letters(matrix, platforms)
-    known = {
-        platform: [*series_known(matrix, platform), *_wheel_heads(matrix, platform)] for platform in platforms
-    }
+    columns = {platform: _columns(matrix, platform) for platform in platforms}
     runs_as = "linux" in platforms
     rows: list[tuple[str, ...]] = [
         ("", *(platform.upper() for platform in platforms), *([""] if runs_as else [])),
-        ("TARGET", *(" ".join(known[platform]) for platform in platforms), *(["RUNS AS"] if runs_as else [])),
+        ("TARGET", *(" ".join(letters) for letters in columns.values()), *(["RUNS AS"] if runs_as else [])),
     ]
     for target in in_order(matrix.targets):
         cells = [
-            " ".join(
-                letters.get((platform, release, target), _NONE).ljust(len(release)) for release in releases
-            )
-            for platform, releases in known.items()
+            " ".join(of_target.get(target, "-").ljust(len(head)) for head, of_target in letters.items())
+            for letters in columns.values()
         ]
         rows.append((target, *cells, *([_overrides(matrix, target)] if runs_as else [])))
     return rows
 
 
-def _letters(matrix: Matrix, platforms: Sequence[Platform]) -> dict[tuple[str, str, str], str]:
-    """Map platform, release and target to a letter."""
-    letters: dict[tuple[str, str, str], str] = {
-        (row.platform, row.rocm, target): _LETTERS[row.level]
-        for row in matrix.support
-        for target in row.targets
-    }
-    for target in matrix.targets if "windows" in platforms else ():
-        for release in {series(version) for row in packs_for(matrix, target) for version in row.rocm}:
-            if letters.get(("windows", release, target), "x") not in "ODL":
-                letters["windows", release, target] = _PACK
-    for platform in platforms:
-        for head, row in _wheel_heads(matrix, platform).items():
-            for target in row.targets:
-                letter = _LETTERS["official" if target in row.official else "libraries"]
-                mark = _READY if target in row.ready else ""
-                letters[platform, head, target] = f"{letter}{mark}"
-    return letters
+def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
+    """Map the heading of each column to the letters of targets.
 
-
-def _wheel_heads(matrix: Matrix, platform: Platform) -> dict[str, RocmWheels]:
-    """Choose the columns for wheels newer than packages: one for consecutive releases with the same lists.
-
-    Releases whose support list nobody has read get none.
+    Wheels newer than packages have one column for consecutive releases that say the same, and none if nobody
+    has read their support lists.
     """
     packages = series_known(matrix, platform)
-    every = wheels_of(matrix, platform)
-    rows = [row for row in every if row.has_lists and series(row.version) not in packages]
-    heads: dict[str, RocmWheels] = {}
-    last: tuple[object, ...] = ()
-    for row in rows:
-        does = tuple(map(frozenset, (row.targets, row.official, row.ready)))
-        if does != last:
-            heads[f"{series(row.version)}+"] = row
-        last = does
-    return heads
+    columns: dict[str, dict[str, str]] = {release: {} for release in packages}
+    for row in matrix.support:
+        if row.platform == platform:
+            columns[row.rocm].update(dict.fromkeys(row.targets, _LETTERS[row.level]))
+    for target in matrix.targets if platform == "windows" else ():
+        for release in {series(version) for pack in packs_for(matrix, target) for version in pack.rocm}:
+            if columns.setdefault(release, {}).get(target, "x") not in "ODL":
+                columns[release][target] = "P"
+    last: dict[str, str] = {}
+    for wheels in wheels_of(matrix, platform):
+        if wheels.has_lists and series(wheels.version) not in packages:
+            letters = {
+                target: f"{'O' if target in wheels.official else 'L'}{'*' if target in wheels.ready else ''}"
+                for target in wheels.targets
+            }
+            if letters != last:
+                columns[f"{series(wheels.version)}+"] = letters
+            last = letters
+    return columns
 
 
 def _overrides(matrix: Matrix, target: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Request
 from rocenv.data.releases import HipSdk, ZludaBuild
@@ -15,6 +17,9 @@ from rocenv.resolve.request import create_command, resolve_command
 from rocenv.resolve.verdicts import Facts, applies, is_certain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rocenv.data.known import Platform
     from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate
 
@@ -54,19 +59,9 @@ def find_sets(matrix: Matrix, request: Request) -> Found:
         return Found(request=request, refusal=refusal)
 
 
-def linux_sets(matrix: Matrix, target: str, *, torch: bool = True) -> Found:
-    """Resolve for Linux."""
-    return find_sets(matrix, Request(platform="linux", target=target, torch="*" if torch else ""))
-
-
-def zluda_sets(matrix: Matrix, target: str) -> Found:
-    """Resolve for Windows, with ZLUDA and torch."""
-    return find_sets(matrix, Request(platform="windows", target=target, zluda="*", torch="*"))
-
-
-def wheel_sets(matrix: Matrix, target: str) -> Found:
-    """Resolve for Windows, with ROCm's own wheels and torch."""
-    return find_sets(matrix, Request(platform="windows", target=target, torch="*"))
+def sets_for(matrix: Matrix, target: str, platform: Platform, *, zluda: str = "", torch: str = "*") -> Found:
+    """Resolve a request for a target, with torch and without ZLUDA unless told otherwise."""
+    return find_sets(matrix, Request(platform=platform, target=target, zluda=zluda, torch=torch))
 
 
 def step(found: Found, matrix: Matrix, label: str) -> Step:
@@ -79,6 +74,15 @@ def step(found: Found, matrix: Matrix, label: str) -> Step:
         gives=set_in_words(best, matrix, found.request.target) if best else "",
         label=label,
     )
+
+
+def first_step(matrix: Matrix, label: str, request: Request, targets: Iterable[str]) -> list[Step]:
+    """Describe the best set for the first of the targets that the request has one for; [] if none has."""
+    for target in targets:
+        found = find_sets(matrix, structs.replace(request, target=target))
+        if found.best is not None:
+            return [step(found, matrix, label)]
+    return []
 
 
 def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:

@@ -26,11 +26,9 @@ from rocenv.explain.phrases import (
 from rocenv.explain.sets import (
     driver_limit,
     find_sets,
-    linux_sets,
     set_in_words,
+    sets_for,
     step,
-    wheel_sets,
-    zluda_sets,
 )
 from rocenv.resolve.wheels import BUILT, promise, promised
 
@@ -45,10 +43,13 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate
 
 _COMBINATIONS = 2  # shown on the page; `rocenv matrix` has the others
-_PRODUCTS = 4
 _SHORTEST = 3  # letters of a word that product names are searched for
 _MAKER = ("amd", "radeon")  # words of a product's name that tell nothing
 _NO_SET = "no set"
+_NOTHING = {
+    "linux": "no release, PyTorch wheel or override supports it",
+    "windows": "neither a HIP SDK nor AMD's wheels support it",
+}
 
 
 def names(matrix: Matrix) -> list[str]:
@@ -94,8 +95,9 @@ def _words(text: str) -> list[str]:
 def explain(name: str, matrix: Matrix) -> Explanation:
     """Explain a target."""
     row = matrix.targets[name]
-    linux, zluda, wheels = linux_sets(matrix, name), zluda_sets(matrix, name), wheel_sets(matrix, name)
-    bare = linux if linux.best else linux_sets(matrix, name, torch=False)
+    linux, wheels = sets_for(matrix, name, "linux"), sets_for(matrix, name, "windows")
+    zluda = sets_for(matrix, name, "windows", zluda="*")
+    bare = linux if linux.best else sets_for(matrix, name, "linux", torch="")
     ways = [("Linux", bare), ("Windows, wheels", wheels), ("Windows, ZLUDA", zluda)]
     native = wheels.best.row(RocmWheels) if wheels.best else None
     if zluda.best and (native is None or promise(native, (name,)) >= BUILT):
@@ -109,10 +111,8 @@ def explain(name: str, matrix: Matrix) -> Explanation:
         kind="target",
         title=f"{name}: {rows.products(row)}",
         answer=(
-            _linux_answer(matrix, name, linux, bare),
-            _windows_answer(
-                matrix, name, [found for label, found in ways if label != "Linux" and found.best]
-            ),
+            _answer(matrix, name, "linux", _with_other_way(bare.candidates)),
+            _answer(matrix, name, "windows", (found.best for _label, found in ways[1:] if found.best)),
         ),
         sections=sections(
             ("Linux", _linux(matrix, name, linux)),
@@ -160,35 +160,33 @@ def packs_for(matrix: Matrix, target: str, *, kind: str = "rocblas") -> list[Pac
 # ------------------------------------------------------------------------------------------------ answers
 
 
-def _linux_answer(matrix: Matrix, target: str, found: Found, bare: Found) -> Line:
-    best = found.best or bare.best
-    blocked = [row for row in matrix.override if row.target == target and row.verdict == "block"]
+def _answer(matrix: Matrix, target: str, platform: Platform, found: Iterable[Candidate]) -> Line:
+    """Say whether a target works on a platform, with which sets, and what AMD promises of each."""
+    sets = list(found)
+    label = platform.capitalize()
+    known = [row for row in matrix.override if row.target == target and row.verdict == "block"]
+    blocked = known if platform == "linux" and not (sets and sets[0].part("torch")) else []
     why = "".join(f"; {OVERRIDE}={row.value} is {OVERRIDES['block']}: {row.note}" for row in blocked)
-    if best is None:
-        text = f"no{why or ': no release, PyTorch wheel or override supports it'}"
-        newest = series_known(matrix, "linux")[-1:]
-        lists = (row for row in matrix.support if row.platform == "linux" and row.rocm in newest)
-        return Line(label="Linux", text=text, rows=(*blocked, *lists))
-    packages = best.row(RocmSet)
-    parts = set_in_words(best, matrix, target)
-    override = (best.override,) if best.override else ()
-    if packages is not None and not found.best and best.runs_as not in packages.blas:
-        text = f"barely: there are no libraries and no PyTorch for it; {parts} has a compiler for it{why}"
-    elif not found.best:
-        text = f"yes, but without PyTorch, whose wheels have no kernels for it: {parts}{why}"
-    else:
-        text = f"{_confidence(best)}: {parts}; {_promise(matrix, best, target)}"
-        other = next((each for each in found.candidates if _is_other_way(each, best)), None)
-        text += f"; or {set_in_words(other, matrix, target)}" if other else ""
-    said = levels(matrix, "linux", best.runs_as).get(series(best.rocm.version)) if packages else None
-    support = (said,) if said else ()
-    return Line(
-        label="Linux", text=text, rows=(*override, best.rocm.row, *support, *(blocked if why else ()))
-    )
+    if not sets:
+        newest = series_known(matrix, platform)[-1:]
+        lists = [row for row in matrix.support if row.platform == platform and row.rocm in newest]
+        text = f"no{why or f': {_NOTHING[platform]}'}"
+        return Line(label=label, text=text, rows=(*blocked, *lists))
+    texts = [f"{set_in_words(each, matrix, target)} ({_promise(matrix, each, target)})" for each in sets]
+    based: list[Known] = [row for row in (sets[0].override,) if row]
+    for each in sets:
+        said = levels(matrix, platform, each.runs_as).get(series(each.rocm.version))
+        based += [row for row in (each.rocm.row, each.row(ZludaBuild), said) if row]
+    text = f"{_confidence(sets[0])}: {'; or '.join(texts)}{why}"
+    return Line(label=label, text=text, rows=(*based, *blocked))
 
 
 def _confidence(best: Candidate) -> str:
-    override = best.override
+    packages, override = best.row(RocmSet), best.override
+    if not best.part("torch"):
+        if packages is not None and best.runs_as not in packages.blas:
+            return "barely, with a compiler, but without libraries and PyTorch"
+        return "yes, but without PyTorch, whose wheels have no kernels for it"
     if override is None:
         return "yes"
     only = f", only with ROCm {range_in_words(override.rocm)}" if override.rocm else ""
@@ -196,48 +194,31 @@ def _confidence(best: Candidate) -> str:
     return f"{sure}, as {best.runs_as} ({OVERRIDE}={override.value}{only})"
 
 
-def _promise(matrix: Matrix, best: Candidate, target: str) -> str:
-    wheels = best.row(RocmWheels)
+def _promise(matrix: Matrix, candidate: Candidate, target: str) -> str:
+    wheels = candidate.row(RocmWheels)
     if wheels is not None:
-        return promised(wheels, (best.runs_as,))
-    if best.override is not None:
+        return promised(wheels, (candidate.runs_as,))
+    if candidate.override is not None:
         return f"AMD does not support {target} this way"
-    supported = [
-        rocm
-        for rocm, row in levels(matrix, "linux", target).items()
-        if row.level in ("official", "deprecated")
-    ]
-    known = series_known(matrix, "linux")
+    platform: Platform = "windows" if candidate.row(ZludaBuild) else "linux"
+    found = levels(matrix, platform, target)
+    supported = [rocm for rocm, row in found.items() if row.level in ("official", "deprecated")]
+    known = series_known(matrix, platform)
+    name = "ROCm" if platform == "linux" else "HIP SDK"
+    if not supported:
+        return f"AMD does not list {target} as supported"
     if known[-1] in supported:
-        return f"AMD supports {target} in ROCm {spans(supported, known)}"
-    if supported:
-        return f"AMD supported {target} up to ROCm {oldest_first(supported)[-1]}"
-    return f"AMD does not list {target} as supported"
+        return f"AMD supports {target} in {name} {spans(supported, known)}"
+    return f"AMD supported {target} up to {name} {oldest_first(supported)[-1]}"
 
 
-def _is_other_way(each: Candidate, best: Candidate) -> bool:
-    """Whether a set has packages instead of the best one's wheels, or the reverse, and the same override."""
-    same_kind = (each.row(RocmWheels) is None) == (best.row(RocmWheels) is None)
-    return each.override == best.override and not same_kind
-
-
-def _windows_answer(matrix: Matrix, target: str, ways: list[Found]) -> Line:
-    if not ways:
-        packs = "" if packs_for(matrix, target) else ", and no library pack is known"
-        newest = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))[:1]
-        text = f"no: neither a HIP SDK nor AMD's wheels support it{packs}"
-        return Line(label="Windows", text=text, rows=tuple(newest))
-    texts: list[str] = []
-    based: list[Known] = []
-    for found in ways:
-        best = found.best
-        assert best is not None
-        wheels = best.row(RocmWheels)
-        promise_ = f" ({promised(wheels, (target,))})" if wheels else ""
-        texts.append(set_in_words(best, matrix, target) + promise_)
-        based += [row for row in (wheels, best.row(ZludaBuild)) if row is not None]
-    based += levels(matrix, "windows", target).values()
-    return Line(label="Windows", text=f"yes: {'; or '.join(texts)}", rows=tuple(based))
+def _with_other_way(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Take the best set, and the best with packages instead of its wheels, or the reverse."""
+    ways: dict[bool, Candidate] = {}
+    for each in candidates:
+        if not ways or each.override == next(iter(ways.values())).override:
+            ways.setdefault(each.row(RocmWheels) is None, each)
+    return list(ways.values())
 
 
 # ------------------------------------------------------------------------------------------------ sections
@@ -314,7 +295,7 @@ def _torch_spans(found: Iterable[TorchSet], every: Iterable[TorchSet]) -> str:
 
 
 def _windows(matrix: Matrix, target: str) -> list[Line]:
-    found = zluda_sets(matrix, target)
+    found = sets_for(matrix, target, "windows", zluda="*")
     sdks = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))
     entries = [_sdk_entry(matrix, sdk, target, found) for sdk in sdks]
     entries.sort(key=lambda each: _NO_SET in each.text)
@@ -359,17 +340,8 @@ def _incidents(name: str, matrix: Matrix, told: set[str]) -> list[Line]:
 
 
 def _gpu(matrix: Matrix, name: str) -> list[Line]:
-    devices = sorted(
-        (pci for pci in matrix.pci if pci.target == name and pci.products),
-        key=lambda pci: (pci.device, pci.revision),
-    )
-    found = list(dict.fromkeys(product for pci in devices for product in pci.products))
-    lines = []
-    if found:
-        more = f" and {len(found) - _PRODUCTS} more" if len(found) > _PRODUCTS else ""
-        lines.append(Line(label="sold as", text=listed(found[:_PRODUCTS]) + more, rows=tuple(devices[:1])))
-    for generic in matrix.generic_target:
-        if generic.name == matrix.targets[name].generic:
-            text = f"runs code built for {generic.name}; {generic.note}"
-            lines.append(Line(label="generic target", text=text, rows=(generic,)))
-    return lines
+    return [
+        Line(label="generic target", text=f"runs code built for {row.name}; {row.note}", rows=(row,))
+        for row in matrix.generic_target
+        if row.name == matrix.targets[name].generic
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rocenv.core.template import without_values
 from rocenv.core.variables import OVERRIDE
@@ -11,22 +11,23 @@ from rocenv.core.versions import lowest, newest_first
 from rocenv.data.remedies import unfilled
 from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Step, sections
-from rocenv.explain.parts import release_names, torch_names
+from rocenv.explain.parts import release_names, torch_names, zluda_names
 from rocenv.explain.phrases import OUTCOMES, in_order, listed, target_key
-from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
+from rocenv.explain.selection import Filters, select
+from rocenv.explain.sets import sets_for, step
 from rocenv.system.exit_codes import describe_exit, meaning_of_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.core.language import Language
     from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
     from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
-    from rocenv.data.rules import Remedy, Rule, Text
+    from rocenv.data.rules import Advice, Remedy, Rule, Text
 
 _PATTERNS = 8  # literals of a cause that are shown
-_SHOWN = 12  # rows of a subject
+_SHOWN = 8  # rows of a subject
 _HEADINGS: Mapping[str, tuple[str, str]] = {
     "cases": ("In special cases", "特殊情况"),
     "log": ("What a log shows", "日志中的样子"),
@@ -44,14 +45,15 @@ _ALIASES = {
     "wsl2": "wsl",
     "wsl 2": "wsl",
 }
-_SUBJECTS: Mapping[str, str] = {
-    "torch": "PyTorch wheels",
-    "zluda": "ZLUDA: CUDA programs on AMD GPUs, on Windows",
-    "rocm": "ROCm releases",
-    "hip-sdk": "HIP SDK: AMD's ROCm for Windows",
-    "pack": "Library packs: third-party kernels for GPUs that a HIP SDK has none for",
-    "wsl": "WSL 2: ROCm in Linux on Windows",
-    "override": f"{OVERRIDE}: running as another GPU",
+# Subject -> its title, the table of its rows, and what can be asked about it.
+_SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] = {
+    "torch": ("PyTorch wheels", "torch", torch_names),
+    "zluda": ("ZLUDA: CUDA programs on AMD GPUs, on Windows", "zluda", zluda_names),
+    "rocm": ("ROCm releases", "rocm", release_names),
+    "hip-sdk": ("HIP SDK: AMD's ROCm for Windows", "hip_sdk", None),
+    "pack": ("Library packs: third-party kernels for GPUs that a HIP SDK has none for", "pack", None),
+    "wsl": ("WSL 2: ROCm in Linux on Windows", "wsl", None),
+    "override": (f"{OVERRIDE}: running as another GPU", "override", None),
 }
 _WSL_STEPS = (
     Step(command="rocenv gpus", gives="list the GPUs that Windows reports, and its display driver"),
@@ -60,6 +62,8 @@ _WSL_STEPS = (
 )
 _SIDES = {"rocm": "ROCm", "zluda": "ZLUDA"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a value without words for when it is unknown
+_CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
 _SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}
 _SET_BY_ROCENV = (
     "set only inside an env, if the set has no kernels for the GPU and a value below is known to work with it"
@@ -89,35 +93,44 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
     cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
     cures += [(each, row) for row in advice for each in row.remedy]
     links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
-    commands = dict.fromkeys(
-        without_values(command, str.upper)
-        for each, _row in cures
-        for command in each.commands
-        if "{create}" not in command
-    )
+    about = next((row.about for row in advice if row.about), None)
 
     def heading(key: str) -> str:
         return _HEADINGS[key][language == "zh"]
 
-    def line(text: Text, row: Known, label: str = "") -> Line:
-        return Line(label=label, text=unfilled(text, language), rows=(row,))
+    def lines(texts: Iterable[tuple[Text, Known]]) -> list[Line]:
+        whole = ((text, row) for text, row in texts if not _UNKNOWN.search(text.en))
+        return [Line(text=_in(text, language), rows=(row,)) for text, row in whole]
 
+    def check(row: Advice) -> Line:
+        title = about if about and not row.about and _UNKNOWN.search(row.title.en) else row.about or row.title
+        return Line(label=row.name, text=_in(title, language), rows=(row,))
+
+    title = rule.title if rule else about or advice[0].title
+    templates = (command.replace("{env}", "demo") for each, _row in cures for command in each.commands)
+    commands = [each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each]
     return Explanation(
         thing=name,
         kind="cause",
-        title=f"{name}{'：' if language == 'zh' else ': '}{unfilled((rule or advice[0]).title, language)}",
-        answer=(line(rule.why[-1].text, rule),) if rule else tuple(line(row.detail, row) for row in advice),
+        title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
+        answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
-            (heading("cases"), [line(why.text, rule) for why in rule.why[:-1]] if rule else []),
+            (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
-            (heading("remedies"), [line(each.text, row) for each, row in cures]),
+            (heading("remedies"), lines((each.text, row) for each, row in cures)),
             (heading("more"), _background(rule, language)),
-            (heading("checks"), [line(row.title, row, row.name) for row in advice] if rule else []),
+            (heading("checks"), map(check, advice) if rule else []),
             (heading("links"), [Line(text=link) for link in links]),
         ),
-        steps=tuple(Step(command=command) for command in commands),
+        steps=tuple(Step(command=without_values(each, str.upper)) for each in dict.fromkeys(commands)),
         steps_title=heading("commands"),
     )
+
+
+def _in(text: Text, language: Language) -> str:
+    rendered = unfilled(text, language)
+    # The space beside a value in Latin letters is wrong beside the Chinese words that stand for it.
+    return re.sub(rf"(?<={_CHINESE}) (?={_CHINESE})", "", rendered) if language == "zh" else rendered
 
 
 def _literals(rule: Rule | None) -> list[Line]:
@@ -128,7 +141,7 @@ def _literals(rule: Rule | None) -> list[Line]:
 def _background(rule: Rule | None, language: Language) -> list[Line]:
     if rule is None or rule.more is None:
         return []
-    paragraphs = re.split(r"\n\s*\n", unfilled(rule.more, language).strip())
+    paragraphs = re.split(r"\n\s*\n", _in(rule.more, language).strip())
     return [Line(text=" ".join(each.split()), rows=(rule,)) for each in paragraphs]
 
 
@@ -203,8 +216,8 @@ def _pointer(row: Incident) -> Line:
 def _ways_out(verdicts: list[Verdict], matrix: Matrix) -> Iterator[Step]:
     for row in verdicts:
         for target in in_order(row.targets)[:1]:
-            find = wheel_sets if row.on_wheels else zluda_sets if row.platform == "windows" else linux_sets
-            found = find(matrix, target)
+            zluda = "*" if row.platform == "windows" and not row.on_wheels else ""
+            found = sets_for(matrix, target, row.platform, zluda=zluda)
             if found.best is not None:
                 yield step(found, matrix, f"{row.platform.capitalize()}, {target}")
 
@@ -315,46 +328,24 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
     """Explain a subject: its newest rows, and the facts about it."""
     # Facts without a key come first, so that none seems to belong to the key before it.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
-    lines = rows.lines("fact", facts[:_SHOWN])
-    if len(facts) > _SHOWN:
-        lines.append(Line(label="more", text=f"{len(facts) - _SHOWN} others: `rocenv matrix --json`"))
-    overview = "What each release needs" if name == "wsl" else "What there is"
+    title, table, names = _SUBJECTS.get(name, (f"About: {name}", "", None))
+    newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
+    if name == "wsl":
+        newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
+    releases = [Line(label="releases", text=listed(names(matrix)))] if names else []
+    heading = "What each release needs" if name == "wsl" else "What there is"
     return Explanation(
         thing=name,
         kind="topic",
-        title=_SUBJECTS.get(name, f"About: {name}"),
-        sections=sections((overview, _overview(name, matrix)), ("Good to know", lines)),
+        title=title,
+        sections=sections(
+            (heading, [*releases, *_shortened(rows.lines(table, newest))]),
+            ("Good to know", _shortened(rows.lines("fact", facts))),
+        ),
         steps=_WSL_STEPS if name == "wsl" else (),
     )
 
 
-def _overview(name: str, matrix: Matrix) -> list[Line]:
-    if name == "wsl":
-        return rows.lines("wsl", sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0")))
-    if name == "hip-sdk":
-        return rows.lines("hip_sdk", sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version)))
-    if name == "zluda":
-        builds = sorted(
-            matrix.zluda, key=lambda row: (not row.preferred, row.project, newest_first(row.version))
-        )
-        others = Line(label="others", text=listed(f"zluda-{row.version}" for row in builds[_SHOWN:]))
-        return [*rows.lines("zluda", builds[:_SHOWN]), others]
-    if name == "torch":
-        under_zluda = sorted((row for row in matrix.torch if row.cuda), key=lambda row: row.version)
-        releases = Line(label="releases", text=listed(torch_names(matrix)[::-1]))
-        return [releases, *rows.lines("torch", under_zluda)]
-    if name == "rocm":
-        return [Line(label="releases", text=listed(release_names(matrix)))]
-    packs = [row for row in matrix.pack if not row.absent] if name == "pack" else []
-    by_sdk: dict[str, list[str]] = {}
-    for row in packs:
-        for version in row.rocm:
-            by_sdk.setdefault(version, []).extend(each.partition(":")[0] for each in row.targets)
-    return [
-        Line(
-            label=f"HIP SDK {version}",
-            text=listed(in_order(by_sdk[version])),
-            rows=tuple(row for row in packs if version in row.rocm),
-        )
-        for version in sorted(by_sdk, key=newest_first)
-    ]
+def _shortened(lines: list[Line]) -> list[Line]:
+    more = Line(label="more", text=f"{len(lines) - _SHOWN} others: `rocenv matrix --json`")
+    return [*lines[:_SHOWN], more] if len(lines) > _SHOWN else lines
