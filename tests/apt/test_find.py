@@ -259,7 +259,7 @@ def test_an_archive_with_an_unavailable_key(amd: Amd) -> None:
     amd.inside.mini.server.always(amd.key_path, Fault(status=404))
     error = refused(amd.inside, "amd")
     assert error.code == "gone"
-    assert error.message.count(amd.key_path) == 1, "one cause is told once"
+    assert error.message.count(amd.key_path) == 1, "report one cause once"
 
 
 def test_a_mirror_of_amds_archive(amd: Amd) -> None:

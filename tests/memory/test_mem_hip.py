@@ -1,4 +1,4 @@
-"""`rocenv mem` with an env: HIP's figures from the stand-in beside the kernel's."""
+"""`rocenv mem` with an env: HIP's figures from the stand-in next to the kernel's."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_settings_for_an_env_name_it(mini: Mini, machine: Machine) -> None:
 
 
 def test_settings_for_an_env_suit_its_gpu(mini: Mini, machine: Machine) -> None:
-    """They do not suit the larger card beside it, which programs get without the env."""
+    """They do not suit the larger card next to it, which programs get without the env."""
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)
     machine.gpu(2, RX_7900, 110000, units=96, bus=4, memory=8 * GIB)

@@ -1,4 +1,4 @@
-"""What must come out of the shipped matrix in situations that people are in: `tests/cases/NAME.toml` each.
+"""Expected results of the shipped matrix in situations that users meet: `tests/cases/NAME.toml` each.
 
     why = "one sentence: what the case is about"
     source = "who says that this must come out: a link, or a row of a table"

@@ -103,7 +103,7 @@ def _holds(condition: str, values: tuple[str, ...]) -> bool:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a regular expression of a row."""
+    """Compile a row's regular expression."""
     return re.compile(pattern, re.IGNORECASE)
 
 
