@@ -208,7 +208,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         setattr(sys, f"__{name}__", stream)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     site = Path(os.environ.get("PYTHONPATH", ""), "sitecustomize.py")
-    if site.is_absolute() and site.exists():  # Python would run it at its start
+    if site.is_absolute() and site.exists():  # Python would run it at start-up
         runpy.run_path(str(site))
 
 

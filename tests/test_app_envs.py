@@ -356,7 +356,7 @@ def test_an_unsuitable_channel_is_not_suggested(world: Mini) -> None:
 
 
 def test_the_app_releases_of_a_set_are_noted(world: Mini) -> None:
-    """By default, the env suits the newest release; the note says what to request for older ones."""
+    """By default, the env works with the newest release; the note says what to request for older ones."""
     found = plan(world, "--app", "render")
     assert found["components"][0]["version"] == "6.4.3"
     newest = "Render 5 needs ROCm >=6.3, so only that is considered; `--rocm` overrides this"

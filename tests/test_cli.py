@@ -1,4 +1,4 @@
-"""The command line for people and scripts: usage, exit codes, JSON."""
+"""The command line for users and scripts: usage, exit codes, JSON."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def artifact(url: str, data: bytes = DATA, name: str = "demo") -> Artifact:
 def fetch(
     wanted: Artifact, cache: Path, network: Network | None = None, notes: io.StringIO | None = None
 ) -> Path:
-    """Fetch one artifact and return its file, after checking that nothing else remains beside it."""
+    """Fetch one artifact and return its file, after checking that nothing else remains next to it."""
     progress = Progress(stream=notes or io.StringIO())
     network = network or Network(pause_s=0.01, read_timeout_s=5)
     ((got, file),) = fetch_all([wanted], cache, network, progress)

@@ -430,7 +430,7 @@ def test_trust_requires_a_lock(mini: Mini) -> None:
     assert (done.returncode, "--trust-lock needs --from" in done.stderr) == (2, True)
 
 
-# ---------------------------------------------------------------- what is no file
+# ---------------------------------------------------------------- what is not a file
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")

@@ -359,7 +359,7 @@ class TestHomeOfAnotherUser:
         with pytest.raises(PrefixError, match="to user ID 54321, so others could change"):
             Home(theirs.home).require_own(env=env)
 
-    def test_that_cannot_be_read_is_no_defect(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_that_cannot_be_read_is_not_a_defect(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         (theirs.home / "envs").mkdir()
 
         def refused(path: object) -> list[str]:

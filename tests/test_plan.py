@@ -182,7 +182,7 @@ def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
     assert "`hip-runtime-amd`, needed by the set itself, is not available" in lock.notes[0]
 
 
-def test_a_mixed_set_is_never_taken_for_one_release_of_its_series(planner: Planner) -> None:
+def test_a_mixed_set_is_never_mistaken_for_one_release_of_its_series(planner: Planner) -> None:
     path = planner.mini.root / "profiles/mini.toml"
     path.write_text(path.read_text().replace('version = "5.7.1"\n', 'version = "5.7"\n'))
     assert planner.plan(rocm="5.7").components[0].version == "5.7", "whatever version its HIP has"

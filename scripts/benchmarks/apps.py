@@ -1,4 +1,4 @@
-"""What `rocenv kernels build` costs beside the compiler's own command, and the steps of `rocenv mem probe`.
+"""Time `rocenv kernels build` in addition to the compiler itself, and the steps of `rocenv mem probe`.
 
 This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernels in
 its cache. The steps are those of the search alone, on cards of several sizes, partly in use.

@@ -80,8 +80,8 @@ class Noise:
 
 # Title in the table -> function. Without --all, only the first USUAL ways are used.
 WAYS: dict[str, Callable[[Noise, str], bytes]] = {
-    "a block in telling noise": Noise.block,
-    "scattered in telling noise": Noise.scattered,
+    "a block in noise that names the system": Noise.block,
+    "scattered in noise that names the system": Noise.scattered,
     "with colours and bars": Noise.coloured,
     f"{TIMES:,} times, or {_MOST_BYTES // 1_000_000} MB": Noise.repeated,
     "in UTF-16": Noise.powershell,

@@ -287,7 +287,7 @@ def _line(template: str, chance: random.Random) -> str:
 
 
 def blocks(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of telling noise, never the same block twice."""
+    """Yield about `size` bytes of noise that names the system, never the same block twice."""
     while size > 0:
         data = "\n".join([*lines(10_000, seed, telling=True), ""]).encode()
         yield data

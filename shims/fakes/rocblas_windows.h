@@ -15,7 +15,7 @@ EXPORT void rocenv_standin_caller(const char *version) { snprintf(caller, sizeof
 
 static int is_called_by(const char *version) { return *version && !strcmp(caller, version); }
 
-/* The folder with the kernels, beside this DLL. */
+/* The folder with the kernels, next to this DLL. */
 static void library_folder(char *folder, size_t size) {
     const char *elsewhere = variable("ROCBLAS_TENSILE_LIBPATH");
     char own[MAX_PATH];

@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
 
 
 def _flush_output() -> bool:
-    """Write what was printed, and return whether that worked; a reader that has gone is not a failure."""
+    """Write what was printed, and return whether that worked; a closed pipe is not a failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -227,7 +227,7 @@ def _write_bug_report(error: BaseException, argv: list[str]) -> str:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to nowhere: its reader has gone, and Python would print an error at exit."""
+    """Redirect stdout to nowhere, because its pipe is closed and Python would print an error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

@@ -69,7 +69,7 @@ def _keep_private(path: Path) -> None:
 
 
 def shares_home(path: Path) -> bool:
-    """Whether the settings of this user or of root declare the home shared; raises as `load` does."""
+    """Whether the settings of this user or of root declare the home shared; same errors as `load`."""
     try:
         info = os.stat(path)
     except OSError:

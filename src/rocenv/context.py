@@ -68,11 +68,11 @@ class Context:
         return any(map(shares_home, {self.home.config_file, Home.settings_of_user()}))
 
     def require_home(self) -> None:
-        """Create the home or check that an env can be created in it; raises as `Home.require_usable`."""
+        """Create the home, or check that an env can be created in it."""
         self.home.require_usable(shared=lambda: self.shares_home, report=self.note)
 
     def require_own_home(self, *, env: Path | None = None, changes: bool = False) -> None:
-        """Make sure that nobody else can change files in the home; raises as `Home.require_own`."""
+        """Make sure that nobody else can change files in the home; same errors as `Home.require_own`."""
         self.home.require_own(env=env, changes=changes, shared=lambda: self.shares_home, report=self.note)
 
     @cached_property

@@ -160,7 +160,7 @@ def advice_row(matrix: Matrix, name: str) -> Advice:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings by severity, and keep the order of the checks otherwise."""
+    """Sort findings by severity, then in the order of the checks."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 

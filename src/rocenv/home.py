@@ -92,7 +92,7 @@ class Home:
 
     @property
     def own_profiles(self) -> Path:
-        """The user's own data rows: `profiles` beside `config.toml`."""
+        """The user's own data rows: `profiles` next to `config.toml`."""
         return self.config_file.parent / "profiles"
 
     @property

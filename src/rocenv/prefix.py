@@ -133,7 +133,7 @@ class Prefix:
         return record
 
     def record_wherever_made(self) -> Record:
-        """Read the record, even if the env's folder was renamed; raises as `record` does."""
+        """Read the record, even if the env's folder was renamed; raises the same errors as `record`."""
         self.require_complete()
         path = self.own / "record.json"
         try:
@@ -317,7 +317,7 @@ _OF_ACTIVE_ENV = ("VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH")
 
 
 def env_around(home: Home, path: str) -> str:
-    """Return the name of the env that a path lies in, "" if it lies in none; the env may be gone."""
+    """Return the name of the env that contains a path, "" if none does; the env may be gone."""
     path = os.path.normpath(path)
     for envs in (str(home.envs), os.path.realpath(home.envs)):
         root = os.path.join(os.path.normcase(envs), "")

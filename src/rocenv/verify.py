@@ -1,4 +1,4 @@
-"""Verify an env rung by rung and store the result beside its record."""
+"""Verify an env rung by rung and store the result next to its record."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def _advice(
 
 @contextlib.contextmanager
 def _note_when_slow(progress: Progress) -> Iterator[None]:
-    """After a minute, explain the delay: people kill a first run that seems to hang."""
+    """After a minute, explain the delay: users kill a first run that seems to hang."""
     text = "Compiling GPU kernels; the first run may take half an hour"
     timer = threading.Timer(_SLOW_S, progress.note, (text,))
     timer.daemon = True

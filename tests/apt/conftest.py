@@ -87,7 +87,7 @@ class Inside:
 
 @dataclass
 class Amd:
-    """An archive with AMD's layout: the key is beside it, and the release is part of the address."""
+    """An archive with AMD's layout: the key is next to it, and the release is part of the address."""
 
     inside: Inside
     repo: Repo

@@ -232,7 +232,7 @@ def test_it_is_used_if_it_is_pinned() -> None:
     assert "evil" not in checked(surrounded, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
 
 
-def test_it_is_not_used_otherwise() -> None:
+def test_a_key_without_that_is_not_used() -> None:
     refused(SHA1_KEY_SIGNED, SHA1_KEY)
 
 

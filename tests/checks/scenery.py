@@ -109,7 +109,7 @@ class Scenery:
             assert finding.title != finding.code and finding.detail
             told = (finding.title, finding.detail, *finding.instructions, *finding.commands)
             assert not any(PLACE.search(text) for text in told), told
-            assert finding.steps, "nobody is told what to do"
+            assert finding.steps, "no step says what to do"
         if not english:
             return None
         assert [step.commands for step in english[0].steps] == [step.commands for step in chinese[0].steps]

@@ -403,7 +403,7 @@ def collecting(matrix: Matrix) -> Callable[[dict[str, str]], str]:
 
 @pytest.fixture(scope="module")
 def of_nobody(matrix: Matrix) -> str:
-    """The bundle of the same machine, in other hands: what it has too is no secret."""
+    """The bundle of the same machine with another owner; what both bundles contain is not secret."""
     names = ["qqqqqa", "qqqqqb", "qqqqqc", "qqqqqd", "qqqqqe", "qqqqqf", "qqqqqg"]
     return collected(private(names, random.Random(1)), matrix)
 

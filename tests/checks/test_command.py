@@ -1,4 +1,4 @@
-"""`rocenv doctor` for people and scripts."""
+"""`rocenv doctor` for users and scripts."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class TestDatabase:
         assert empty.exists()
         assert text.exists()
 
-    def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_a_database(self, tmp_path: Path) -> None:
         path = tmp_path / "gfx906.ukdb"
         path.write_bytes(b"\0" * 4096)
         assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)

@@ -76,7 +76,7 @@ def test_an_apu_with_the_usual_share_or_enough(scenery: Scenery, vram: int, gtt:
     assert scenery.all() == []
 
 
-def test_a_card_is_no_apu(scenery: Scenery) -> None:
+def test_a_card_is_not_an_apu(scenery: Scenery) -> None:
     scenery.healthy().root.put("proc/meminfo", f"MemTotal: {512 * GIB // 1024} kB\n")
     assert scenery.sees("apu_memory_small") is None
 

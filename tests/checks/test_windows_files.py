@@ -94,7 +94,7 @@ def test_a_zluda_of_an_app_that_defender_took(machine: Machine) -> None:
     assert "setup.exe" not in text, "it is none of ZLUDA's"
 
 
-def test_a_restored_file_is_no_finding(machine: Machine, tmp_path: Path) -> None:
+def test_a_restored_file_is_not_a_finding(machine: Machine, tmp_path: Path) -> None:
     """On this machine: restored files, and folders that the user removed."""
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "nvcuda.dll"
@@ -150,7 +150,7 @@ def test_a_home_in_onedrive(machine: Machine) -> None:
     context = machine.context()
     assert "OneDrive" in rendered(windows_files.home_in_cloud(context), context, "home_in_cloud")
     machine.environ["ROCENV_HOME"] = r"C:\Users\user\OneDrive - old\rocenv"
-    assert windows_files.home_in_cloud(machine.context()) is None, "beside it, not in it"
+    assert windows_files.home_in_cloud(machine.context()) is None, "next to it, not in it"
 
 
 @pytest.mark.parametrize(

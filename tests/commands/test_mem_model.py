@@ -1,4 +1,4 @@
-"""`rocenv mem model` for people and scripts."""
+"""`rocenv mem model` for users and scripts."""
 
 from __future__ import annotations
 

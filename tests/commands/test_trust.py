@@ -326,7 +326,7 @@ class TestHostileFiles:
 
     def test_locale_without_the_characters(self, lab: Lab) -> None:
         there = folder_with(lab, "漢字".encode())
-        # In a new process, because Python reads these variables at its start.
+        # In a new process, because Python reads these variables when it starts.
         locale = ("LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
         done = lab.run("trust", "--check", str(there), before=["env", *locale])
         assert (done.returncode, done.stdout) == (1, b"")

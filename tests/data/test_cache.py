@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder with one row, beside a small matrix."""
+    """The user's folder with one row, next to a small matrix."""
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", BASE)))
     return write(tmp_path / "own", [("pci", example("pci", device="73df"))])
 

@@ -32,7 +32,7 @@ checked = "2026-11-22"
         ("devices = { arguments = [], pattern = '(?P<device>x)' }", "`devices.arguments` is empty"),
     ],
 )
-def test_slip_in_a_row_is_told(tmp_path: Path, what: str, says: str) -> None:
+def test_an_error_in_a_row_is_reported(tmp_path: Path, what: str, says: str) -> None:
     (tmp_path / "mine.toml").write_text(ROW.replace("{what}", what))
     with pytest.raises(DataError, match="mine") as raised:
         load(own=tmp_path)

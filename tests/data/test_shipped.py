@@ -36,7 +36,7 @@ PARTS: dict[type, tuple[str, ...]] = {
 }
 URL = re.compile(r"https?://[^\s\"',;)]+")
 
-# Hosts that rows may refer to: makers of products, and reporters.
+# Hosts that rows may refer to: vendors and people who report problems.
 _REPOSITORY = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 # Each entry may end with a comment.
 SOURCE = re.compile(

@@ -1,4 +1,4 @@
-"""Each pattern of the rules on lines that are made to be slow for it: of its own words, over and over.
+"""Time each rule pattern on lines that repeat its own words, which are the slowest for it.
 
 Logs come from anybody, and a pattern that goes back and forth in a line may take minutes for it. The lines
 are derived from the parsed pattern: what it begins with, repeated, so that it starts to match everywhere and

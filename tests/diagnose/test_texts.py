@@ -27,7 +27,7 @@ RULES = {rule.code: rule for rule in MATRIX.rule}
 REASONS = [(rule.code, index) for rule in MATRIX.rule for index in range(len(rule.why))]
 CHINESE = r"[\u3400-\u9fff]"
 
-# Reasons that no log of `tests/cases/diagnose` leads to: what has to be known, and which one is told then.
+# Reasons that no log of `tests/cases/diagnose` leads to: the facts that each needs, and its text.
 KNOWN: list[tuple[str, dict[str, str], int]] = [
     ("apu-memory-not-exposed", {"platform": "linux", "gfx": "gfx1151"}, 2),
     ("comgr-version-clash", {"option": "spp-all-backedges"}, 0),

@@ -214,7 +214,7 @@ def test_an_igpu_beside_an_nvidia_card_is_not_used(
     host = look()
     assert host.gpus[0].usable
     assert host.selected is None
-    assert "the NVIDIA GPU beside it" in host.why
+    assert "use the NVIDIA GPU instead" in host.why
     assert host.others == ("NVIDIA",)
 
 
@@ -458,4 +458,4 @@ def test_machine_texts_cannot_control_a_terminal(root: Root, look: Look) -> None
 
 def test_the_only_amd_gpu_is_described_as_such(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
-    assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD, beside NVIDIA"
+    assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD (also present: NVIDIA)"

@@ -66,7 +66,7 @@ def test_versions_come_from_the_files(tmp_path: Path) -> None:
 
 
 def test_a_folder_listing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a support bundle: its libraries, and no other names."""
+    """A support bundle lists the libraries in a folder and no other names."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     for name in ("nvcuda.dll", "letter.txt"):
         (tmp_path / name).touch()

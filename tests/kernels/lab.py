@@ -21,7 +21,7 @@ PLAIN = (b"lib/%s_%s.fatbin.zst",)
 UNCOMPRESSED = (b"lib/%s_%s.fatbin",)
 WITH_RT = (*PLAIN, b"lib/%s_rt_%s.hipfb.zst")
 
-# Answers like clang and records how it was called. A file beside it says what else it does.
+# Answers like clang and records how it was called. A file next to it says what else it does.
 _CLANG = """{start}import json, os, pathlib, sys, time
 sys.path.insert(0, {tests!r})
 from tests.kernels.code import kernels

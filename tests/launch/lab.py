@@ -85,7 +85,7 @@ def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") 
 
 @dataclass
 class Lab:
-    """A home in a folder of its own; `env` is the environment of processes that use it."""
+    """A home in its own folder; `env` is the environment of processes that use it."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class Lab:
         return self.logs(name)[-1].read_bytes()
 
     def terminal(self, *argv: str, rows: int = 40, columns: int = 133) -> Terminal:
-        """Start `rocenv` on a terminal of its own."""
+        """Start `rocenv` on its own terminal."""
         return Terminal.start([sys.executable, "-m", "rocenv", *argv], self.env, self.app, (rows, columns))
 
 

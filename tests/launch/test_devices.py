@@ -334,7 +334,7 @@ class TestVerify:
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
         assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "which program it was"
 
-    def test_the_app_rung_is_no_level_without_the_device_rung(self, bench: Bench) -> None:
+    def test_the_app_rung_is_not_a_level_without_the_device_rung(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         self.verify(bench)
         kept = json.loads((bench.prefix("llm").own / "verified.json").read_bytes())

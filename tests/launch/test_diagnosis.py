@@ -274,7 +274,7 @@ class TestScripts:
         said = lab.run("launch", "sd", "./webui.bat").stderr.decode()
         assert "ended with exit code 0, but a program that it started crashed" in said
 
-    def test_a_handled_fault_is_no_crash(self, lab: Lab) -> None:
+    def test_a_handled_fault_is_not_a_crash(self, lab: Lab) -> None:
         lab.make_zluda()
         (lab.app / "stack").write_text(STACK)
         self.script(lab, "cat stack; for n in 1 2 3 4 5 6; do echo step $n; done")

@@ -1,4 +1,4 @@
-"""What is found before an app is started: errors keep it from being started, the rest is told."""
+"""Pre-launch checks: errors prevent the start, other findings are only shown."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TestApps:
             (("main.py", "comfy/customzluda/zluda.py"), "comfyui-zluda"),
         ],
     )
-    def test_relatives_are_told_apart(self, lab: Lab, files: tuple[str, ...], app: str) -> None:
+    def test_related_apps_are_distinguished(self, lab: Lab, files: tuple[str, ...], app: str) -> None:
         put(lab.app, *files)
         good_env(lab)
         lab.run("launch", "sd")
@@ -124,7 +124,7 @@ class TestApps:
             done = lab.run("launch", *argv)
             assert (done.returncode, b"Traceback" in done.stderr) == (2, False), argv
 
-    def test_batch_files_are_told_to_take_this_python(self, lab: Lab) -> None:
+    def test_batch_files_use_this_python(self, lab: Lab) -> None:
         put(
             lab.app,
             *SDNEXT,
@@ -152,7 +152,7 @@ class TestApps:
 
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
     def test_profiles_of_the_data_are_sound(self, launcher) -> None:  # type: ignore[no-untyped-def]
-        assert not launcher.signs or launcher.command, "what lies in a folder can be started there"
+        assert not launcher.signs or launcher.command, "an app found in a folder can be started there"
         assert launcher.signs or launcher.programs or launcher.key == "generic", "it is recognised"
         generic = next(row for row in load().launcher if row.key == "generic")
         launcher = launcher.inheriting(generic)

@@ -128,10 +128,10 @@ class TestProof:
     def test_no_gpu_work_was_requested(self, render: Lab, argv: tuple[str, ...]) -> None:
         assert launch(render, "Saved: 0001.png", *argv) == (0, "")
 
-    def test_a_requested_cpu_is_no_failure(self, render: Lab) -> None:
+    def test_a_requested_cpu_is_not_a_failure(self, render: Lab) -> None:
         assert launch(render, "HIP is not usable", "--frame", "1", "--device", "cpu") == (0, "")
 
-    def test_a_requested_cpu_is_no_cause(self, render: Lab) -> None:
+    def test_a_requested_cpu_is_not_a_cause(self, render: Lab) -> None:
         """It has another error, which a missing GPU did not cause."""
         _, said = launch(
             render, "HIP is not usable\nscene: broken", "--frame", "1", "--device", "cpu", code=3

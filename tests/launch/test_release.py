@@ -149,7 +149,7 @@ class TestArguments:
         done = bench.launch("a scene.blend", "-P", "my.py", "--", "-b", "4")
         assert "ARGS a scene.blend -P my.py -- -b 4\n" in done.stdout, "a window"
 
-    def test_work_that_is_done_without_the_gpu_is_told_whatever_a_script_is_given(self, bench: Bench) -> None:
+    def test_work_without_the_gpu_is_reported_for_scripts_too(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         path = bench.app / "blender"
         path.write_text(path.read_text().replace("[HIP_", "[CPU_"))
@@ -326,7 +326,7 @@ class TestVersion:
             ('[ "$1" = --version ] && { echo Blender 5.2; while :; do echo endless endless; done; }', ""),
         ],
     )
-    def test_unknown_is_said(self, bench: Bench, more: str, why: str) -> None:
+    def test_unknown_is_reported(self, bench: Bench, more: str, why: str) -> None:
         bench.prepare(files=()).blender("5.2.2", more=more)
         done = bench.render()
         assert "Traceback" not in done.stderr

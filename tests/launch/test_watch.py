@@ -92,7 +92,7 @@ class TestSilence:
         (line,) = told
         assert "up to 30 minutes" in line
 
-    def test_the_repeated_message_is_no_progress(self, watch: Watch, told: list[str], clock: Clock) -> None:
+    def test_the_repeated_message_is_not_progress(self, watch: Watch, told: list[str], clock: Clock) -> None:
         for _ in range(4):
             watch.see(b"Compilation is in progress. Please wait...\n")
             clock.now += 30

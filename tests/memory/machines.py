@@ -76,7 +76,7 @@ def fdinfo(address: str, ident: int, vram: int, gtt: int = 0) -> str:
 
 
 def card(machine: Machine, *, used: int = 10 * GIB, total: int = 24 * GIB) -> Machine:
-    """Make it a machine with one card of 24 GiB at 0000:03:00.0."""
+    """Give the machine one 24 GiB card at 0000:03:00.0."""
     machine.kernel().cpu()
     machine.gpu(1, RX_7900, 110000, units=96, bus=3, memory=total, gtt=16 * GIB)
     return machine.pools("0000:03:00.0", vram_used=used, gtt_used=GIB // 4)

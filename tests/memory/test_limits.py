@@ -37,7 +37,7 @@ class TestBisection:
         assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
         assert len(tried) == len(set(tried)), "an amount is asked for once"
         assert tried[0] == bound * MIB
-        # Where not even one step works, that step is looked through once more.
+        # If not even one step works, the test examines that step again.
         parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
         assert len(tried) <= parts + (11 if not size or size < resolution else 0)
 

@@ -1,4 +1,4 @@
-"""`rocenv mem` for people and scripts: the report, the live view, and settings."""
+"""`rocenv mem` for users and scripts: the report, the live view, and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rocenv mem` with an env: HIP's figures from the stand-in beside the kernel's."""
+"""`rocenv mem` with an env: HIP's figures from the stand-in next to the kernel's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings suit what is known about the GPU, and never combine what must not meet."""
+"""Settings match the GPU and never combine options that conflict."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_sdnext_keeps_its_own_better_choice() -> None:
     assert "lowvram" not in states(advice("sdnext", 8))
 
 
-def test_one_of_several_alternatives_is_taken() -> None:
+def test_one_of_several_alternatives_is_used() -> None:
     assert {key: states(advice("llama.cpp"))[key] for key in ("fit", "layers")} == {
         "fit": "taken",
         "layers": "instead",
@@ -129,7 +129,7 @@ def test_collision_within_the_environment() -> None:
     assert any("your environment has" in conflict for conflict in found.conflicts)
 
 
-def test_same_setting_in_the_environment_is_no_conflict() -> None:
+def test_same_setting_in_the_environment_is_not_a_conflict() -> None:
     value = advice("pytorch").variables[NAMES[0]]
     found = advice("pytorch", environ={NAMES[1]: value})
     assert found.conflicts == ()
@@ -208,7 +208,7 @@ class TestData:
 
     def test_in_two_rows_that_are_no_alternatives(self, tmp_path: Path) -> None:
         rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
-        with pytest.raises(DataError, match="only one is taken"):
+        with pytest.raises(DataError, match="one is used"):
             loaded(tmp_path, self.RULE, *rows)
 
     def test_alternatives_are_allowed(self, tmp_path: Path) -> None:

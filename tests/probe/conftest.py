@@ -111,7 +111,7 @@ class Rig:
     def answers(self, faults: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Run a rung under each fault in forks of one process; return status and detail of each.
 
-        For faults that are return values of a library. Use `rung` for faults that affect the process.
+        Use this for faults that a library returns, and `rung` for faults that affect the process.
         """
         probe = self.probe()
         task = asdict(probe.task)

@@ -405,7 +405,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """Sets that app makers name for the target and an SDK, with a requested build."""
+    """Sets that app developers name for the target and an SDK, with a requested build."""
     return [
         row
         for row in world.matrix.good_set

@@ -65,7 +65,7 @@ checked = "2026-11-22"
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
-    """A home whose mirrors lead to everything in the shipped rows."""
+    """A home whose mirrors serve everything in the shipped rows."""
     root = tmp_path_factory.mktemp("creatable")
     shipped = load()
     # Nobody else can sign for AMD; the distributions' keyrings are files on the machine.
@@ -187,7 +187,7 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
 
 
 def what_is_missing(plan: Lock, best: Candidate) -> str:
-    """Describe what `create` would not find; "" = nothing that the user was not told to provide."""
+    """Describe files that `create` would not find; "" = only files that the user must provide."""
     try:
         require_installable(plan)
     except RocenvError as error:

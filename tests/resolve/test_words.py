@@ -170,7 +170,7 @@ def test_suggestions_drop_as_little_as_possible() -> None:
 
 
 def test_an_unnecessary_override_is_not_offered() -> None:
-    """If everything serves the target natively, the override is not even second."""
+    """If everything supports the target natively, the override does not come second either."""
     row = next(each for each in matrix().rocm if each.version == "6.2.4")
     torch = next(each for each in matrix().torch if (each.version, each.rocm) == ("2.7", "6.2.4"))
     only = replace(matrix(), rocm=(row,), torch=(torch,))

@@ -145,7 +145,7 @@ def test_with_direnv_and_venv_crossed(work: Work) -> None:
     env on loses the env's programs from PATH; activating the env again puts them back, and it can be left as
     ever.
 
-    In nushell a virtualenv is an overlay: leaving it takes back all that happened since, so an env that was
+    In nushell a virtualenv is an overlay: leaving it reverts everything since, so an env that was
     activated in it is left, and one that was left in it is on again, as a whole.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):

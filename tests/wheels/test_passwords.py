@@ -263,7 +263,7 @@ class TestWheels:
 
 @pytest.mark.parametrize("release", ["10.0", "7.14"])
 def test_wheels_of_amd(tmp_path: Path, release: str) -> None:
-    """10.0 is an index of pages, 7.14 a page of AMD's files beside the general index."""
+    """10.0 is an index of pages, 7.14 a page of AMD's files next to the general index."""
     with AmdIndex() as index:
         home = tmp_path / "home"
         write_settings(home, index)

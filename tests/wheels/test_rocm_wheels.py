@@ -64,7 +64,7 @@ checked = "2026-11-22"
 
 @dataclass
 class World:
-    """A home whose mirrors lead to AMD's indices on loopback."""
+    """A home whose mirrors are AMD's indices on loopback."""
 
     home: Path
     index: AmdIndex

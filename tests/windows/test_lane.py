@@ -373,7 +373,7 @@ class TestIncident:
         assert any("--rocm 5.7" in line for line in answer(verify)["advice"])
         assert any("sdnext-3414" in each["findings"] for each in rungs.values())
         assert launch.code & 0xFFFFFFFF == CRASH
-        # Only the part after the crash counts, not the warnings before the start.
+        # Only the part after the crash counts, not the warnings before the app started.
         explanation = launch.text.rpartition("SD.Next ended with ")[2]
         assert explanation.startswith("0xC0000005 (access violation)")
         assert "why: this set is known to fail" in explanation

@@ -148,7 +148,7 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
         if platform == "windows" and (found := against_cmd(text)):
             raise DataError(f"the value of `{change.name}` contains {found}, which cmd cannot represent")
         if change.action == "prepend" and (not change.value or SEPARATORS[platform] in change.value):
-            raise DataError(f"what is prepended to `{change.name}` must be one entry, not `{change.value}`")
+            raise DataError(f"cannot prepend `{change.value}` to `{change.name}`: it must be one entry")
 
 
 def against_cmd(text: str) -> str:

@@ -119,7 +119,7 @@ def fill(resource: str, words: Mapping[str, str]) -> str:
 
 
 def resource_text(resource: str) -> str:
-    """Read a resource file without the lines for maintainers.
+    """Read a resource file and drop its comments for maintainers.
 
     In bash and fish, reading a script takes most of the time to source it, so their indentation is removed.
     """

@@ -63,7 +63,7 @@ def loader_argv(
 
     A program that requests a loader of the same name, for the same machine, runs through `loader` under the
     path it was found at, because Python locates its venv that way. This includes a script's interpreter, even
-    through `#!/usr/bin/env`; a Python shim is asked for the Python that it stands for. Anything else (static,
+    through `#!/usr/bin/env`; rocenv asks a Python shim which Python it runs. Anything else (static,
     another C library, setuid) is unchanged.
 
     Args:

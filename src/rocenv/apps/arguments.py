@@ -143,7 +143,8 @@ def _add_arguments(context: LaunchContext, given: Given, used: tuple[Device, ...
     if tuning.own_arguments and choice.added:
         own = tuning.own_arguments
         start = replace(start, words=(*start.words, *own))
-        notes.insert(0, f"repeated the file's own arguments, which others would replace: {shell_join(*own)}")
+        why = "because new arguments would replace them"
+        notes.insert(0, f"repeated the file's own arguments, {why}: {shell_join(*own)}")
     adaptation = replace(context.adaptation, choice=choice, tuning=tuning)
     context = replace(context, start=with_added(start, choice.added), adaptation=adaptation)
     return _noting(context, *notes)
@@ -159,7 +160,7 @@ def choose_flags(
     """Choose what is added to the user's arguments. Pure.
 
     Args:
-        launcher: The app's profile, with flags of its own.
+        launcher: The app's profile with its own flags.
         given: What the user gives, and the arguments of this version.
         values: What replaces `{target}` and `{device}` in a flag.
         proposed: More flags, from the app's adapter.

@@ -76,7 +76,7 @@ def _brings_blas(program: Path, prefix: Prefix) -> bool:
 
 
 def another_env(context: LaunchContext) -> str:
-    """Word the command that creates an env whose rocBLAS has the target; "" if there is none."""
+    """Build the command that creates an env whose rocBLAS has the target; "" if there is none."""
     lock = context.start.record.lock
     if lock.platform != "linux":
         return context.another()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """Arguments that suit this machine, and what the adapter learned about it."""
+    """Arguments for this machine, and what the adapter learned about it."""
 
     flags: tuple[Flag, ...] = ()  # to add, if this version has them
     own_arguments: tuple[str, ...] = ()  # in the program's file, to repeat: added ones would replace them
@@ -103,7 +103,7 @@ class LaunchContext:
         return fill(text, values)
 
     def another(self, zluda: str = "") -> str:
-        """Word the command that creates a better env beside this one; "" if no set is better."""
+        """Return the command that creates a better env in addition to this one; "" if no set is better."""
         lock, name = self.start.record.lock, self.start.prefix.free_name()
         return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
 

@@ -49,7 +49,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """A program's answer when it is asked for the GPUs that it can use."""
+    """A program's list of the GPUs that it can use."""
 
     found: tuple[Device, ...]
     others: tuple[str, ...]  # lines of other devices, such as the CPU
@@ -70,7 +70,7 @@ class Devices:
         return None if is_unclear else used
 
     def named(self, names: Iterable[str]) -> Named:
-        """Sort names that the user gives by what they name, in any case."""
+        """Group the names that the user gives by what they name, ignoring case."""
         own = {each.name.casefold(): each for each in self.found}
         other = {line.partition(":")[0].strip().casefold() for line in self.others}
         found = [(name, own.get(name.casefold())) for name in names]

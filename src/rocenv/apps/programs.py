@@ -1,4 +1,4 @@
-"""Where an app's program is: in this env, on PATH, in another env, or in a build of its makers."""
+"""Where an app's program is: in this env, on PATH, in another env, or in the developers' build."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
 
 
 def env_for(app: str, lock: Lock, name: str) -> str:
-    """Word the command that creates an env for an app and the target of a set."""
+    """Build the command that creates an env for an app and the target of a set."""
     return create_command(name, Request(platform=lock.platform, target=lock.target, app=app), lock.platform)
 
 
 def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) -> str:
-    """Word the command that creates an env with an app's program for a set's target; "" if impossible."""
+    """Build the command that creates an env with an app's program for a set's target; "" if impossible."""
     channels = {each for row in matrix.app_packages if row.app == app for each in row.channels}
     if not lock.target or has_program(app, lock, matrix):
         return ""

@@ -79,7 +79,7 @@ def _runs_on(launcher: Launcher, platform: str) -> bool:
 def program_at(words: Sequence[str], starters: Sequence[Starter]) -> int:
     """Find the index of the program that a command is about, after words such as `env A=1 nice -n 5`.
 
-    The number of words, if there is no program after them.
+    Its length if no program follows.
     """
     return max((end for _starter, _begin, end in _started(words, starters)), default=0)
 

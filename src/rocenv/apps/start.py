@@ -120,7 +120,7 @@ class Start:
 
     @property
     def is_gpu_work(self) -> bool:
-        """Whether the app is asked to do what the GPU is for, and nobody asked for the CPU."""
+        """Whether the command makes the app do GPU work, and the user did not ask for the CPU."""
         launcher = self.launcher
         if not self.is_app or self.wants_cpu or any(map(self.gives, launcher.only_tells)):
             return False

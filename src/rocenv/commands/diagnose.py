@@ -103,7 +103,7 @@ def _notes(left_out: list[LeftOut], language: Language) -> Iterator[str]:
 
 
 def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
-    """Collect the facts that this machine adds; looks at nothing if there are no findings."""
+    """Collect the facts that this machine adds; does nothing if there are no findings."""
     if not diagnosis.findings:
         return {}
     from rocenv.core.errors import RocenvError

@@ -116,7 +116,7 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
 
 
 def _check(launch: LaunchContext, context: Context, language: Language) -> list[Finding]:
-    """Report what is wrong before the start; raise PrefixError if starting the app is useless or harmful."""
+    """Report pre-launch problems; raise PrefixError if starting the app would be useless or harmful."""
     from rocenv.checks.run import run_before_start
 
     findings = run_before_start(launch, context.home, language)
@@ -157,7 +157,7 @@ def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language)
     def report(text: str) -> None:
         try:
             note(text)
-        except OSError:  # nobody reads it, but the app goes on and its exit code counts
+        except OSError:  # nobody reads it, but the app continues and its exit code counts
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # otherwise Python complains when it exits
 
     last = launch.start.prefix.verification()

@@ -38,7 +38,7 @@ def print_json(document: Any) -> None:
     """Print a command's JSON document, on stdout."""
     import json
 
-    # Not flushed: `main` does that, where a reader that has gone is no error.
+    # Not flushed: `main` does that, and a closed pipe is not an error there.
     sys.stdout.write(json.dumps(document, indent=1) + "\n")
 
 

@@ -200,7 +200,7 @@ def _read(folder: str, home: Home) -> _FolderFile:
     """Read the file of a folder.
 
     Raises:
-        RocenvError: There is no such file, or it contains something else than the name of an env.
+        RocenvError: The file does not exist, or does not contain an env's name.
     """
     real = folder if "\0" in folder else os.path.realpath(folder)
     content = _content(real)

@@ -279,7 +279,7 @@ class Record(Value, frozen=True, kw_only=True):
     created: str  # ISO 8601, UTC
     rocenv_version: str
     lock: Lock
-    files_sha256: str = ""  # of the file list beside it; set when that list is written
+    files_sha256: str = ""  # of the file list next to it; set when that list is written
     loader: str = ""  # path of the prefix's own program loader; "" = use the system loader
     shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 class Failure(Value, frozen=True, kw_only=True):
     """A text that an app prints when something goes wrong, whatever its exit code is.
 
-    With a `code` it is also a sign of that rule, so `diagnose` and `launch` explain it with the rule's texts.
+    With a `code`, it also matches that rule, so `diagnose` and `launch` show the rule's explanation.
     """
 
     text: str  # as printed, a part of a line
     means: str = ""  # a sentence; "" = the rule explains it
     remedy: str = ""  # with places as in a fallback; "" = depends on the set
     code: str = ""  # the rule in `profiles/rules/`; "" = none
-    cpu: bool = False  # the app goes on and uses the CPU
+    cpu: bool = False  # the app continues on the CPU
 
 
 PLACES = ("device", "target")  # in the words of a flag
@@ -171,8 +171,8 @@ class Launcher(Known, frozen=True, kw_only=True):
     secret_options: tuple[str, ...] = ()
 
     # Arguments.
-    help: tuple[str, ...] = ()  # lists all arguments; () = the program is not asked
-    modes: tuple[str, ...] = ()  # arguments that decide which others there are, so `help` comes after them
+    help: tuple[str, ...] = ()  # lists all arguments; () = rocenv does not ask the program
+    modes: tuple[str, ...] = ()  # they determine which other arguments exist, so `help` follows them
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     devices: DeviceList | None = None
@@ -289,8 +289,8 @@ class Compiler(Known, frozen=True, kw_only=True):
     REFERS = (("channel", "channel"),)
     NOT_EMPTY = ("packages",)
 
-    name: str  # of its env, "clang-21"
-    version: str  # of LLVM; only the series if the channel updates it
+    name: str  # name of its env, "clang-21"
+    version: str  # LLVM version; only the series if the channel updates it
     channel: str
     packages: tuple[str, ...]  # the first has the compiler's version
     targets: tuple[str, ...]  # it compiles for these

@@ -153,7 +153,7 @@ class Verdict(Known, frozen=True, kw_only=True):
 
 
 class GoodSet(Known, frozen=True, kw_only=True):
-    """A set recommended by the makers of apps."""
+    """A set that app developers recommend."""
 
     IDENTITY = ("platform", "by", "rocm", "zluda", "targets")
     FRESH_DAYS = NEWS_DAYS

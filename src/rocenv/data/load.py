@@ -46,7 +46,7 @@ _Rows = dict[str, list[tuple[str, "Known"]]]
 
 
 def profiles_folder() -> Path:
-    """Find the data folder: beside the installed package, or in the checkout that rocenv runs from.
+    """Find the data folder: next to the installed package, or in the checkout that rocenv runs from.
 
     `ROCENV_PROFILES` overrides it, for tests and for users who maintain their own data.
     """

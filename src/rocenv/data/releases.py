@@ -105,7 +105,7 @@ class RocmSet(Known, frozen=True, kw_only=True):
     layout: Layout
     compiles: tuple[str, ...]  # targets that its runtime compiler supports
     blas: tuple[str, ...]  # targets that its rocBLAS has kernels for
-    official: tuple[str, ...] = ()  # targets that its maker supports
+    official: tuple[str, ...] = ()  # targets that its publisher supports
     glibc: str = ""  # oldest C library that it runs with, if its packages do not say so: "2.35"
     apt_dir: str = ""
     suite: str = ""
@@ -193,7 +193,7 @@ class TorchSet(Known, frozen=True, kw_only=True):
     companions: dict[str, str] = msgspec.field(default_factory=dict)
     # Project -> package with its kernels for `{target}`, provided by an extra of the project
     kernels: dict[str, str] = msgspec.field(default_factory=dict)
-    zluda: str = ""  # builds that makers of apps combine it with
+    zluda: str = ""  # builds that app developers combine it with
     triton: str = ""
     glibc: str = ""  # oldest C library that its wheels run with
     released: bool = True
@@ -342,7 +342,7 @@ class ZludaBuild(Known, frozen=True, kw_only=True):
     url: str = ""  # `{tag}` and `{asset}` are placeholders
     title: str = ""  # its own name, if that is not a version
     date: str = ""
-    preferred: bool = False  # the makers of apps use this build today
+    preferred: bool = False  # app developers use this build today
     driver: str = ""  # display drivers that it works with
     built_against: str = ""
     files: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ def unfilled(text: Text, language: Language) -> str:
 
 
 def plain_word(text: str) -> str:
-    """Return a text that every shell takes as one plain word; "" if it is none."""
+    """Return the text if every shell reads it as one plain word, else ""."""
     return text if _WORD.fullmatch(text) else ""
 
 

@@ -1,4 +1,4 @@
-"""Rows about GPU memory: settings of programs, what must not meet, and programs that release memory."""
+"""Rows about GPU memory: settings of programs, conflicts, and programs that release memory."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
@@ -28,7 +28,7 @@ class Setting(Known, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()  # environment variables, all set alike
     value: str = ""  # of the variables
     arguments: tuple[str, ...] = ()  # of the program
-    # Rows of one choice are alternatives: the one of lowest rank whose conditions hold is taken
+    # Rows with the same choice are alternatives: the one with the lowest rank whose conditions hold wins
     choice: str = ""  # "" = none
     rank: int = 1  # 0 = shown before everything else
     from_gib: float = 0  # only for GPUs with at least this much
@@ -50,7 +50,7 @@ class Setting(Known, frozen=True, kw_only=True):
                 row for row in matrix.setting if row.program == self.program and row.sets(rule.variables)
             ]
             if self in rivals and len(rivals) > 1 and {row.choice for row in rivals} != {self.choice or None}:
-                yield f"all settings of {', '.join(rule.variables)} need the same `choice`: only one is taken"
+                yield f"all settings of {', '.join(rule.variables)} need the same `choice`: one is used"
 
     def sets(self, variables: tuple[str, ...]) -> bool:
         """Return whether it sets one of these variables."""
@@ -58,22 +58,22 @@ class Setting(Known, frozen=True, kw_only=True):
 
 
 class NeverTogether(Known, frozen=True, kw_only=True):
-    """Words that must not meet in the values of variables."""
+    """Words that conflict in the values of variables."""
 
     IDENTITY = ("words",)
 
-    variables: tuple[str, ...]  # names of the same variable; a word in one counts for all
+    variables: tuple[str, ...]  # names of the same variable; a value in one counts for all
     words: tuple[str, ...]
     off: tuple[str, ...] = ()  # texts that contain a word only to switch it off
-    text: str  # what happens if they meet
+    text: str  # what happens if they occur together
 
     def violations(self, names: tuple[str, ...], value: str) -> Iterator[str]:
         """Yield a complaint if a value of one of these variables contains all the words."""
         if set(names) & set(self.variables) and self.contained(value) == self.words:
-            yield f"`{value}` combines {' and '.join(self.words)}, which must never meet in {names[0]}"
+            yield f"`{value}` combines {' and '.join(self.words)}, which conflict in {names[0]}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield a complaint unless there are words that can meet."""
+        """Yield a complaint unless there are words that can conflict."""
         if len(self.words) < 2 or not self.variables:
             yield "`words` needs two entries, and `variables` one"
 
@@ -88,7 +88,7 @@ class NeverTogether(Known, frozen=True, kw_only=True):
 class Reclaim(Known, frozen=True, kw_only=True):
     """A program that keeps GPU memory while it is idle, and the command that asks it to release some.
 
-    It is recognised by its process name, or as a script beside certain files. `{port}` in a command is the
+    It is recognised by its process name, or as a script next to certain files. `{port}` in a command is the
     port that its command line names, else the usual one.
     """
 
@@ -98,8 +98,8 @@ class Reclaim(Known, frozen=True, kw_only=True):
     title: str
     processes: tuple[str, ...] = ()  # patterns of process names
     scripts: tuple[str, ...] = ()  # names of scripts that an interpreter runs
-    beside: tuple[str, ...] = ()  # files that all lie beside the script
-    not_beside: tuple[str, ...] = ()  # files that lie beside the script of a related program
+    beside: tuple[str, ...] = ()  # files that are all next to the script
+    not_beside: tuple[str, ...] = ()  # files next to the script of a related program
     port_argument: str = ""
     port: int = 0
     text: str

@@ -83,7 +83,7 @@ def diagnose_bytes(data: bytes, matrix: Matrix) -> Diagnosis:
 
 
 def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
-    """Diagnose logs: each by itself, then the findings of all are ranked together.
+    """Diagnose each log separately, then rank all findings together.
 
     Accepts any content; raises only what reading the blocks raises.
     """

@@ -106,7 +106,7 @@ def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Choose the candidates that become findings: the best, and others that are independent of it.
 
     A cause hides its consequences. The rest is ordered by confidence; a further finding needs a high one, and
-    decisive lines of its own.
+    its own decisive lines.
     """
     likely = [each for each in candidates if each.confidence >= _LEAST]
     left = [each for each in likely if not any(_hides(other, each) for other in likely)]

@@ -44,7 +44,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
         finding: What was found.
         matrix: Decides which sets exist.
         language: Of the texts.
-        machine: Facts about the machine, for what the log does not say.
+        machine: Facts about the machine that the log lacks.
     """
     rule = finding.rule
     facts = {**(machine or {}), **finding.facts}

@@ -35,7 +35,7 @@ class Host:
     selected: int | None  # index of the GPU in use
     why: str  # why that one, or none: a sentence without a final period
     driver: Driver = field(default_factory=Driver)
-    others: tuple[str, ...] = ()  # makers of other cards: "NVIDIA"
+    others: tuple[str, ...] = ()  # vendors of other cards: "NVIDIA"
     notes: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()  # commands or advice for blocked GPUs
     named: bool = False  # the targets come from ROCENV_TARGET

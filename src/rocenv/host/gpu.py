@@ -67,7 +67,7 @@ class Found:
 
     gpus: tuple[Gpu, ...] = ()
     in_hip_order: bool = True  # GPUs that HIP lists are in its order
-    others: tuple[str, ...] = ()  # makers of other cards
+    others: tuple[str, ...] = ()  # vendors of other cards
     remedies: tuple[str, ...] = ()  # advice for blocked GPUs
     notes: tuple[str, ...] = ()
     unknown: str = ""  # why GPUs may exist although none was found, as a clause

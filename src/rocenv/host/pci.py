@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 AMD = 0x1002
-MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # other makers of compute cards
+MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # other vendors of compute cards
 DEVICES = "/sys/bus/pci/devices"
 _DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without display outputs have the latter
 _SHOWN = 3  # products to name if several share an ID
@@ -40,7 +40,7 @@ class Device:
 
 
 def devices() -> tuple[Device, ...]:
-    """List the graphics devices of all makers by address."""
+    """List the graphics devices of all vendors by address."""
     found = []
     for address in list_folder(DEVICES):
         folder = f"{DEVICES}/{address}"

@@ -12,7 +12,7 @@ libraries are built for them.
 6. The newer target wins.
 7. The GPU that HIP lists first wins.
 
-An iGPU beside another maker's card is not chosen, unless current releases support it officially and it has
+An iGPU is not chosen over another vendor's card, unless current releases support it officially and it has
 more compute units than a desktop needs: such a machine computes on the other card.
 """
 
@@ -93,7 +93,7 @@ def choose(
 
     Args:
         gpus: The GPUs, numbered.
-        others: The makers of other cards.
+        others: The vendors of other cards.
         support: See `supported_today`.
         libraries: See `libraries_on_windows`; None if missing libraries do not matter.
 
@@ -117,7 +117,7 @@ def choose(
     if others and best.integrated and not _worth_it(best, support):
         return (
             None,
-            f"{called(best)} is part of the CPU; the {other_cards} GPU beside it is the one to use",
+            f"{called(best)} is part of the CPU; use the {other_cards} GPU instead",
         )
     reason = f"{called(best)} is the only GPU"
     if len(ranked) > 1:
@@ -128,7 +128,7 @@ def choose(
     elif len(gpus) > 1:
         reason += " that can compute"
     elif others:
-        reason += f" from AMD, beside {other_cards}"
+        reason += f" from AMD (also present: {other_cards})"
     if not best.target:
         reason += "; its target is unknown"
     return best.index, reason if best.usable else f"{reason}, but {best.why_not}"

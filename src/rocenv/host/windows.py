@@ -283,7 +283,7 @@ def _adapters() -> list[dict[str, Any]]:
     with contextlib.suppress(OSError):
         winreg: Any = importlib.import_module("winreg")
         with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _ADAPTERS) as folder:
-            # "0000", "0001" …; "Configuration" and "Properties" beside them are not readable
+            # "0000", "0001" …; "Configuration" and "Properties" next to them are not readable
             names = [winreg.EnumKey(folder, number) for number in range(winreg.QueryInfoKey(folder)[0])]
             for name in filter(str.isdecimal, names):
                 with winreg.OpenKey(folder, name) as key:

@@ -160,7 +160,7 @@ def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> N
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive that must have an end marker, because `tarfile` takes any damage for the end."""
+    """A member of an archive that must have an end marker, because `tarfile` treats any damage as the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:

@@ -190,7 +190,7 @@ def _require_release(
         if found and expected and found != expected:
             raise ArchiveError(
                 f"the library pack of {pack.channel} is for another release: its `{name}` is "
-                f"{found}, but that of HIP SDK {sdk.version} is {expected}",
+                f"{found}, but HIP SDK {sdk.version} has {expected}",
                 hints=(f"`rocenv explain {target}` shows which releases have a pack",),
             )
         if not (found and expected):

@@ -60,7 +60,7 @@ def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> Non
             f"`{shown(artifact.url)}` now has the sha256 {artifact.sha256} in its index, but its first "
             f"download had {pin['sha256']}",
             hints=(
-                "the file was replaced, perhaps maliciously: wait, or ask its makers",
+                "the file was replaced, perhaps maliciously: wait, or ask its publisher",
                 f"if you trust the new file, remove its address from `{home.pins}`",
             ),
             code="hash-mismatch",
@@ -154,7 +154,7 @@ def why_pinned(artifact: Artifact, home: Home) -> str:
     if not pin or artifact.sha256 not in ("", pin["sha256"]):
         return ""
     return (
-        f"it was first downloaded on {str(pin.get('when', ''))[:10]}; if its makers have replaced it, "
+        f"it was first downloaded on {str(pin.get('when', ''))[:10]}; if its publisher has replaced it, "
         f"and you trust the new file, remove its address from `{home.pins}`"
     )
 

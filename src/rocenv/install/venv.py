@@ -62,7 +62,7 @@ def install_venv(
     The venv works after the prefix is renamed. `wheels` maps sha256 to a file of any name.
 
     Raises:
-        PrefixError: The venv cannot be created, components need different ones, or as from `install_wheels`.
+        PrefixError: The venv cannot be created, components need different ones, or `install_wheels` failed.
     """
     from rocenv.sources.interpreter import find_python
     from rocenv.sources.uv import Uv

@@ -78,7 +78,7 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
     (machine,) = struct.unpack_from("<H", code, 18)
     row = next((each for each in rows if target in each.numbers), None)
     if row is not None and machine != row.elf_machine:
-        raise _rejected(f"its ELF machine is {machine}, not that of AMD GPUs ({row.elf_machine})")
+        raise _rejected(f"its ELF machine is {machine}; AMD GPUs have {row.elf_machine}")
     if row is not None and flags & row.mask != row.numbers[target]:
         found = next((name for name, number in row.numbers.items() if number == flags & row.mask), hex(flags))
         raise _rejected(f"it is for {found}, not for {target}")

@@ -1,4 +1,4 @@
-"""Put a kernel where the app finds it, and take it away again.
+"""Put a kernel where the app finds it, and remove it again.
 
 The usual place is an overlay: a copy of the app's resources that consists of links, except for the folder
 with the kernels, and a script that starts the program with that copy. It works for builds that ship with
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PLACES: tuple[PlaceName, ...] = ("overlay", "in-place")
 _ZSTD_LEVEL = 19  # as in Blender's own build
-_START = "rocenv-start"  # the folder of the start script, beside the copy
+_START = "rocenv-start"  # the folder of the start script, next to the copy
 _MAX_HINTS = 5
 
 
@@ -63,7 +63,7 @@ def check_place(job: Job, place: PlaceName) -> None:
     elif not row.resources_variable or not is_at_least(job.version, row.resources_since):
         since = f" before {row.resources_since}" if row.resources_since else ""
         raise RocenvError(
-            f"{row.app}{since} finds its resources only beside its program, so {job.version} cannot use a "
+            f"{row.app}{since} finds its resources only next to its program, so {job.version} cannot use a "
             "linked copy of them",
             hints=("replace the file in the installation: `--place in-place`; `--undo` restores it",),
             code="kernels-no-overlay",
@@ -136,7 +136,7 @@ def undo(
         Each kernel, and a sentence that says what happened to it.
 
     Raises:
-        RocenvError: There is no such kernel, or one of them could not be removed; the others are.
+        RocenvError: There is no such kernel, or one of them could not be removed; the others were.
     """
     app = row.app
     done: list[tuple[Placed, str]] = []
@@ -331,7 +331,7 @@ def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
 def _start_script(installation: Installation, copy: Path) -> str:
     """Write the script that starts the program with the copy of its resources.
 
-    An env's own script sets that variable too, so its other lines are taken over instead of calling it.
+    An env's own script sets that variable too, so its other lines are copied instead of calling it.
     """
     variable, prefix, program = installation.row.resources_variable, installation.prefix, installation.program
     lines = [f'exec {" ".join(map(quote, start_command(installation)))} "$@"']

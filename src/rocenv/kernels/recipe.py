@@ -111,7 +111,7 @@ def job_for(
         flags=tuple(fill(flag, values) for flag in (*recipe.flags, *extra)),
         source_hash=content_hash(installation.source),
         include=headers,
-        # Only the headers' own folder: whatever else is beside it is not included.
+        # Only the headers' own folder: other files next to it are not included.
         headers_hash=content_hash(headers / Path(recipe.headers).parts[0]) if headers is not None else "",
         file_name=fill(recipe.precompiled, values) + (".zst" if compressed else ""),
         compressed=compressed,

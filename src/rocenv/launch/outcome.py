@@ -83,7 +83,7 @@ class Outcome:
     def is_unproved(self) -> bool:
         """Whether it had GPU work to do and printed none of the texts that show the use of the GPU."""
         start, ended = self.context.start, self.ended
-        # An error of its own before it did anything says more.
+        # The program's own error before it did any work is more informative.
         is_error = ended.code != 0 and not ended.interrupted and not self.crashed and not self.failures
         is_work = start.is_gpu_work or (self.watch.works and not start.wants_cpu)
         return bool(start.launcher.gpu_used) and not self.watch.on_gpu and is_work and not is_error

@@ -79,7 +79,7 @@ class Watch:
         self.works = self.works or any(text in recent for text in self._work_texts)
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         self._compiles = bool(self._compiling) and self._compiling in recent
-        # Repeating that it compiles is no progress.
+        # Another "compiling" message is not progress.
         if not (self._compiles and self._compiling in _plain(data)):
             self._last = self._clock()
 

@@ -42,7 +42,7 @@ def run(
 
     Args:
         context: The app and the machine.
-        findings: Lines about what checks found before the start, for the log.
+        findings: Lines with the findings of the pre-launch checks, for the log.
         level: The last rung that the env passed, for the log.
         report: Receives lines for the user, also while the app runs.
         language: Of the explanation.
@@ -96,7 +96,7 @@ def run(
 
 
 def _launchers(context: LaunchContext) -> tuple[Launcher, ...]:
-    """The app's profile, and the one with what is true of all apps."""
+    """The app's profile and the generic one, which applies to all apps."""
     own = context.start.launcher
     return (own, *(each for each in context.matrix.launcher if each.key == GENERIC != own.key))
 

@@ -66,7 +66,7 @@ class Body:
             require_range(url, response, len(self.content))
         else:
             self.content.clear()
-        # A date cannot distinguish two files of the same second, and nothing may check the hash.
+        # A date cannot distinguish two files written in the same second, and nothing may check the hash.
         self._etag = strong_etag(response.headers)
 
     def add(self, url: str, chunk: bytes) -> None:

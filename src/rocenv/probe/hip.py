@@ -153,7 +153,7 @@ class Device:
 
 
 def open_device(session: Session) -> str:
-    """Choose the first GPU of the right target and describe it; raises as `choose_device` does."""
+    """Choose the first GPU of the right target and describe it; raises the same errors as `choose_device`."""
     device = choose_device(session)
     return (
         f"{device.name or 'an unnamed GPU'}, {session.describe_target()}, "

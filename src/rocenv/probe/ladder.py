@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # By the API that programs use, in order; each rung needs those listed to pass. `torch` built for HIP needs no
 # rung of the set's own runtime, because its wheel bundles another one, and a wheel built without ROCm is
-# detected even without a GPU. Built for CUDA, it loads what `load` loads. ZLUDA compiles when it loads a
-# kernel.
+# detected even without a GPU. `torch` built for CUDA needs the libraries that `load` loads. ZLUDA compiles
+# when it loads a kernel.
 NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {
     "hip": {
         "files": (),

@@ -60,7 +60,7 @@ class Block:
         return ctypes.c_void_p(self.address + offset)
 
     def offsets(self) -> Iterator[int]:
-        """Yield where the marked pages begin; the first and the last page are among them."""
+        """Yield the offsets of the marked pages, including the first and the last page."""
         pages = self.size_bytes // _PAGE_BYTES
         count = min(self.marks, max(1, pages // 2))
         for place in range(count):

@@ -55,7 +55,7 @@ class Session:
         return cuda.open_device(self) if self._is_cuda else hip.open_device(self)
 
     def runtime(self) -> Runtime:
-        """Make a GPU current and return its runtime; raises as `open_device` does."""
+        """Make a GPU current and return its runtime; raises the same errors as `open_device`."""
         self.open_device()
         calls = cuda.RUNTIME if self._is_cuda else hip.RUNTIME
         return Runtime(self.library(calls.role), calls)

@@ -1,9 +1,9 @@
 """Find the sets in the matrix that fit a request, best first, or explain why none does.
 
-This is pure: no I/O, no clock. There are three kinds of sets: `linux`, `zluda` (Windows with ZLUDA) and
-`windows` (ROCm itself). Each module enumerates its combinations, documents its order of preference, and
-describes violated constraints. `combination` filters and sorts them and finds a minimal explanation. The
-order of rows in the files has no meaning.
+The resolver does no I/O and does not read the clock. There are three kinds of sets: `linux`, `zluda` (Windows
+with ZLUDA) and `windows` (ROCm itself). Each module enumerates its combinations, documents its order of
+preference, and describes violated constraints. `combination` filters and sorts them and finds a minimal
+explanation. The order of rows in the files has no meaning.
 
 The resolver does not know which channels are reachable: `plan` takes the first candidate that it can
 download, and reports those that it could not.

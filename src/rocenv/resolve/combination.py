@@ -77,7 +77,7 @@ NOTHING = Option(row=None, rank=())  # for sets without this component
 class Combination:
     """One choice for every component of a set; the lowest rank is best."""
 
-    root: object  # the ROCm component and how it serves the target; users see the best set for each
+    root: object  # the ROCm component and how it supports the target; users see the best set for each
     parts: Any  # of the kind's own type
     rank: tuple[Any, ...]
     broken: Constraints

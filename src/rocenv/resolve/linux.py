@@ -59,7 +59,7 @@ _WAYS = {"native": 0, "ok": 1, "caution": 2, "built": 3, "compile": 4, "block": 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Way:
-    """How a ROCm release serves a target."""
+    """How a ROCm release supports a target."""
 
     row: RocmSet | RocmWheels
     runs_as: str  # target that its kernels are built for
@@ -89,7 +89,7 @@ class Parts:
 
 
 def combinations(case: Case) -> Iterator[Combination]:
-    """Yield every combination of a release, a way to serve the target, and a PyTorch release."""
+    """Yield every combination of a release, a way to support the target, and a PyTorch release."""
     torches = [wheels.torch_option(row, case) for row in case.matrix.torch if row.rocm]
     rows = verdicts.certain(case)
     untested = _untested(case)
@@ -184,7 +184,7 @@ def _promise(way: Way, more: Sequence[str]) -> int:
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Rate the uncertainty that the release exists and serves the target; 0 = certain."""
+    """Rate how uncertain it is that the release exists and supports the target; 0 = certain."""
     of_release = STATUS_RANK[way.row.status]
     if isinstance(way.row, RocmWheels):
         return of_release
@@ -223,14 +223,14 @@ def _goes_with(torch: TorchSet, way: Way, case: Case) -> bool:
     target = case.request.target
     if isinstance(way.row, RocmWheels) or torch.channel:
         return wheels.goes_with(torch, way.row)
-    # An override makes no sense if every component serves the target natively.
+    # An override makes no sense if every component supports the target natively.
     is_native = way.override is not None and target in way.row.blas and target in torch.targets
     served = {way.runs_as, *case.request.more_targets} <= set(torch.targets)
     is_for = series(torch.rocm) == series(way.row.version) and served
     return is_for and not is_native
 
 
-# ---------------------------------------------------------------- the set that is taken
+# ---------------------------------------------------------------- the chosen set
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:

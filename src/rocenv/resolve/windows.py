@@ -115,7 +115,7 @@ def _targets(sdk: HipSdk, case: Case, *, supported: bool) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda target: (len(target), target)))
 
 
-# ---------------------------------------------------------------- the set that is taken
+# ---------------------------------------------------------------- the chosen set
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:

@@ -2,15 +2,15 @@
 
 The first difference decides:
 
-1. The SDK: one that app makers recommend for the target, with an accepted build; one whose rocBLAS has
+1. The SDK: one that app developers recommend for the target, with an accepted build; one whose rocBLAS has
 kernels for the target, else one with a downloadable library pack; AMD's support for the target; how reliable
 the data is; the newest.
 2. The archive: of the build that apps currently use; a stable one before a nightly, which needs unofficial
 libraries; of the fork that apps use; how reliable the data is; the newest build.
 3. The library pack, if the SDK's rocBLAS has no kernels for the target: one that can be downloaded; one that
 is reported to work; one with a known hash; one for this target alone; how reliable the data is; by name.
-4. PyTorch: one that app makers recommend for the target, the SDK and the build; one that they pair with the
-build; how reliable the data is; the newest.
+4. PyTorch: one that app developers recommend for the target, the SDK and the build; one that they pair with
+the build; how reliable the data is; the newest.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def has_kernels(sdk: HipSdk, case: Case) -> bool:
 
 
 def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
-    """List app makers' recommendations for the target with an SDK and an accepted build."""
+    """List app developers' recommendations for the target with an SDK and an accepted build."""
     request = case.request
     return [
         row
@@ -241,7 +241,7 @@ def _torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
-    """Rank PyTorch first by whether app makers recommend it in such a set or pair it with the build."""
+    """Rank PyTorch first by whether app developers recommend it in such a set or pair it with the build."""
     torch: TorchSet = option.row
     named = any(
         row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good
@@ -251,11 +251,11 @@ def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Optio
 
 
 def is_paired(torch: TorchSet, build: ZludaBuild) -> bool:
-    """Whether app makers pair a PyTorch release with a build."""
+    """Whether app developers pair a PyTorch release with a build."""
     return bool(torch.zluda) and allows(torch.zluda, build.version)
 
 
-# ---------------------------------------------------------------- the set that is taken
+# ---------------------------------------------------------------- the chosen set
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:
@@ -278,7 +278,7 @@ def candidate(parts: Parts, case: Case) -> Candidate:
         version = "/".join(pack.rocm)
         chosen.append(Choice(kind="libraries", row=pack, version=version, channel=pack.provider, why=why))
     if torch is not None:
-        pair = "app makers pair it with this build" if is_paired(torch, build) else "works with any build"
+        pair = "app developers pair it with this build" if is_paired(torch, build) else "works with any build"
         chosen.append(
             Choice(
                 kind="torch",
@@ -367,7 +367,7 @@ def _is_avoided(row: Verdict, parts: Parts) -> bool:
 
 
 def _recommending(parts: Parts, case: Case) -> list[GoodSet]:
-    """List app makers' recommendations for exactly this set on the target."""
+    """List app developers' recommendations for exactly this set on the target."""
     build, torch = parts.archive.build, parts.torch
     return [
         good

@@ -168,7 +168,7 @@ def known_places(matrix: Matrix) -> Iterator[Place]:
     """Yield the origins in the data: repositories, indices, releases, installers."""
     for repo in matrix.repo:
         yield from _place(repo.base.partition("{")[0])
-    # Pages of an index link to files beside its folder.
+    # Pages of an index link to files next to its folder.
     for index in (*(row.index for row in matrix.torch), *(row.index for row in matrix.rocm_wheels)):
         for origin, path in _place(index):
             yield origin, "/".join(path.split("/")[:2]).rstrip("/") + "/"

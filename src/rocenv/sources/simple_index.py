@@ -80,7 +80,7 @@ class SimpleIndex:
     _reading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def versions(self, project: str) -> set[str]:
-        """Return the versions of a project with a file for the interpreter; raises as `newest` does."""
+        """Return the versions of a project with a file for the interpreter; same errors as `newest`."""
         return {file.version for file in self._files(project) if self._fit(file) is not None}
 
     def newest(self, project: str, allowed: Callable[[str], bool]) -> Artifact:
@@ -117,7 +117,7 @@ class SimpleIndex:
         if known and file.sha256 and known != file.sha256:
             raise FetchError(
                 f"{shown(self.url)} has another sha256 for `{file.name}` than rocenv expects: {file.sha256}",
-                hints=("the file was replaced, perhaps maliciously: wait, or ask its makers",),
+                hints=("the file was replaced, perhaps maliciously: wait, or ask its publisher",),
                 code="hash-mismatch",
             )
         return file.sha256 or known

@@ -258,7 +258,7 @@ class Uv:
             offline: Open no connection.
             index_url: The only index to use; "" = uv's default. It may contain a password, so it is not on
                 the command line, which all users of the machine can read.
-            page: The address of a page with links to further files, likewise.
+            page: The address of a page with links to more files, also absent from the command line.
             plain_http: Also allow unencrypted connections.
         """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]

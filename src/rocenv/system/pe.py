@@ -70,7 +70,7 @@ def overlay(path: str | Path) -> int:
 
 
 def export_names(path: str | Path) -> frozenset[str]:
-    """Return the names that a library exports, including forwarded ones; raises as `read` does."""
+    """Return the names that a library exports, including forwarded ones; raises the same errors as `read`."""
     with _parsed(path, _EXPORTS) as pe:
         table = getattr(pe, "DIRECTORY_ENTRY_EXPORT", None)
         symbols = table.symbols if table else ()

@@ -51,7 +51,7 @@ def files(env: Env) -> dict[str, str]:
 
 
 def encode(script: str) -> bytes:
-    """Encode the script with CRLF line ends, because cmd misses labels otherwise."""
+    """Encode the script with CRLF line endings, without which cmd misses labels."""
     return script.replace("\n", "\r\n").encode("ascii")
 
 

@@ -1,4 +1,4 @@
-"""nushell: `activate.nu`, and the env's data beside it for the hook.
+"""nushell: `activate.nu`, and next to it the env's data for the hook.
 
 The hook reads the data because nushell cannot source a path that is known only at run time. Everything is
 data except the code that applies it, `nu-library.nu`.

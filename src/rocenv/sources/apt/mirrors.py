@@ -1,7 +1,7 @@
 """Read this machine's apt configuration: mirrors of its distribution, keyrings, and two settings.
 
-Distribution mirrors come only from here, so whatever works for apt works for rocenv. Both source list formats
-are supported: one-line `*.list` and deb822 `*.sources`.
+rocenv uses no other distribution mirrors, so a mirror that works for apt works for rocenv. Both source list
+formats are supported: one-line `*.list` and deb822 `*.sources`.
 
 Source: sources.list(5), apt.conf(5), apt-transport-mirror(1)
 """

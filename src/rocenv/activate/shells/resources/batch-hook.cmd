@@ -4,7 +4,7 @@
 @rem ## value of the registry, it makes `rocenv` a macro of doskey's, which only what is typed at a prompt can be. The
 @rem ## macro calls the file by a path with a dot in it, by which the file tells `rocenv` without arguments from that.
 @rem ##
-@rem ## Arguments are never read but as they came: they would be without the quotation marks around them otherwise.
+@rem ## Arguments are passed on exactly as typed, because cmd would strip their quotation marks.
 @if "%~0"=="%~dp0.\%~nx0" goto called
 @if not [%1]==[] goto called
 @rem ## Where cmd was started for one command (`/c`) there is no prompt, so no macro is needed. (Wine 8 has no

@@ -133,7 +133,7 @@ def --env carry-out [plan: record] {
       %load-env {($name): $value}
     } else if $name in $env {
       %hide-env $name
-      # Inherited values of a script lie below those that it has set; older versions hide only the upper one.
+      # A script's own values shadow the inherited ones; older versions hide only the upper one.
       if $name in $env { %load-env {($name): null} }
     }
   }
