@@ -103,7 +103,7 @@ def test_no_gpu_is_an_answer(root: Root) -> None:
     assert document(card_and_igpu(root), ROCENV_TARGET="")["gpus"] == []
     assert [gpu["target"] for gpu in document(root, ROCENV_TARGET="gfx90a:xnack-")["gpus"]] == ["gfx90a"]
     done = gpus(root, ROCENV_TARGET="")
-    assert done.stdout == "none is used: ROCENV_TARGET is empty, which means no GPU\n"
+    assert done.stdout == "no GPU is used: ROCENV_TARGET is empty, which means no GPU\n"
 
 
 def test_a_long_name_is_cut_in_the_table_only(root: Root) -> None:

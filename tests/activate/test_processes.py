@@ -52,7 +52,7 @@ def test_shell_exit_codes_for_signals(code: int, told: int) -> None:
 
 
 def test_meanings_of_exit_codes() -> None:
-    same = "it accessed memory outside its own"
+    same = "it accessed memory that is not its own"
     assert [meaning_of_exit(code) for code in (0xC0000005, -1073741819, -11)] == [same] * 3
     assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5
 

@@ -119,4 +119,4 @@ def test_rows_older_than_their_table_allows_are_listed(
     (folder / "rows.toml").write_text(
         "schema = 1\n" + C_LIBRARY + f'source = "x"\nchecked = "{date.today()}"\n'
     )
-    assert run("--age").stdout == "no row is older than its table allows\n"
+    assert run("--age").stdout == "no row is too old\n"

@@ -48,7 +48,7 @@ class TestIncident:
         assert done.returncode == 128 + signal.SIGSEGV
         assert "The set of env `sd` is known to fail." in before
         assert "  SD.Next of 2024-08-31" in before
-        assert "SD.Next ended with SIGSEGV: it read or wrote memory that is not its own" in after
+        assert "SD.Next ended with SIGSEGV: it accessed memory that is not its own" in after
         assert "while it loaded `C:\\sd\\rocm\\6.1\\bin\\rocblas.dll`" in after
         assert "Windows names the module C:\\sd\\rocm\\6.1\\bin\\rocblas.dll, exception 0xc0000005" in after
         assert "https://github.com/vladmandic/sdnext/issues/3414" in after

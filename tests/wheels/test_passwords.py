@@ -69,10 +69,8 @@ def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingPr
     for variable in ("ROCENV_SYSROOT", "ROCENV_TARGET", "ROCENV_PROFILES"):  # they belong to this machine
         del mini.env[variable]
     mini.env.update(env)
-    done = mini.run("doctor", "--collect", str(out / "pack.zip"))
-    assert (out / "pack.zip").exists(), done.stderr
-    shutil.unpack_archive(out / "pack.zip", out / "pack")
-    assert any((out / "pack").rglob("*")), done.stderr
+    done = mini.run("doctor", "--collect", str(out / "bundle.json"))
+    assert (out / "bundle.json").exists(), done.stderr
     done = mini.run("verify", name, "--report", str(out / "report.json"))
     assert (out / "report.json").exists(), done.stderr
 

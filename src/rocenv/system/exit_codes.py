@@ -6,7 +6,7 @@ import signal
 
 from rocenv.system import WINDOWS
 
-_ACCESS = "it accessed memory outside its own"
+_ACCESS = "it accessed memory that is not its own"
 _ABORT = "it called abort(), as rocBLAS does if it has no kernels for a GPU"
 _INSTRUCTION = "it used an instruction that this CPU does not support"
 # Name of each code, and its meaning if the name does not explain it. Source: MS-ERREF, "NTSTATUS Values";
