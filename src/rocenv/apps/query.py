@@ -97,8 +97,8 @@ def program_words(start: Start) -> tuple[str, ...]:
     """Find the words of the command up to the program that takes the app's arguments; () if none does.
 
     That is a program with one of the app's exact names. A program with a similar name counts too, and so does
-    any program if the user has named the app; but a script does not, since it may start working whatever it is
-    asked.
+    any program if the user has named the app; but a script does not, since it may start working
+    whatever it is asked.
     """
     launcher = start.launcher
     at = program_at(start.words, launcher.starters)

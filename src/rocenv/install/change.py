@@ -1,8 +1,8 @@
 """Change an existing env: remove it, rename it, repair it, move its shims.
 
 A change writes the record last. Until then the old one is valid, so `repair` undoes an interrupted change; a
-renamed folder counts as moved by the user. `remove` deletes the record first, so an interrupted removal leaves an
-incomplete env.
+renamed folder counts as moved by the user. `remove` deletes the record first, so an interrupted removal
+leaves an incomplete env.
 """
 
 from __future__ import annotations

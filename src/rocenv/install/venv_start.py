@@ -2,8 +2,8 @@
 
 Python runs this at start-up through the `.pth` file next to it. It does almost nothing then: if the env is
 not active, it sets the env's variables, and it waits for `import torch`. Just before that, it loads the
-libraries listed in the `.json` file by full path and in order, so that torch, which loads CUDA's libraries by name,
-gets these. Just after it, it applies torch's settings.
+libraries listed in the `.json` file by full path and in order, so that torch, which loads CUDA's libraries by
+name, gets these. Just after it, it applies torch's settings.
 
 Standard library only. If ROCENV_TRACE names a file, each step is logged there: in a crashed process, the last
 line names the library that was being loaded.
