@@ -293,7 +293,7 @@ def test_a_missing_app_is_noted_first(world: Mini) -> None:
     assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
     shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
     assert shown[1].strip("! ") == said
-    assert "!" not in world.run("resolve", "--app", "painter").stdout, "nothing of it is missing"
+    assert "!" not in world.run("resolve", "--app", "painter").stdout, "nothing is missing"
 
 
 OTHER_CHANNEL = f"""schema = 1

@@ -228,7 +228,7 @@ class TestJson:
             (suggestion, *_) = answer["suggestions"]
             assert suggestion["components"] == [{"kind": "rocm", "version": "6.4.3"}]
             done = mini.run(*shlex.split(suggestion["command"])[1:])
-            assert done.returncode == 0, "what is suggested works"
+            assert done.returncode == 0, "the suggested command works"
 
     def test_every_error_code_is_documented(self) -> None:
         root = Path(__file__).parents[1]

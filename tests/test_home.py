@@ -401,7 +401,7 @@ class TestHomeOfAnotherUser:
         monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
         assert Context(Home(theirs.home)).shares_home
         own.chmod(0o666)
-        assert not Context(Home(theirs.home)).shares_home, "anybody can have written that"
+        assert not Context(Home(theirs.home)).shares_home, "anyone may have written that"
 
 
 class TestPlantedLinks:

@@ -433,7 +433,7 @@ def test_an_unreadable_lock(tmp_path: Path, name: str) -> None:
         (
             ("components", 0, "layout", "links"),
             {"bin": "rocm/x"},
-            "`bin` in .* is not in the part's own folder",
+            "`bin` in .* is outside the component's folder",
         ),
         (
             ("components", 0, "layout", "names"),

@@ -222,7 +222,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     assert "unset ROCENV_SYSROOT ROCENV_TARGET" in refused.stderr
     del world.env["ROCENV_TARGET"], world.env["ROCENV_SYSROOT"]
     nowhere = world.run("verify", "sd-of-marie", "--report", str(world.root / "none" / "report.json"))
-    assert (nowhere.returncode, nowhere.stdout) == (2, ""), "said before the ladder is walked"
+    assert (nowhere.returncode, nowhere.stdout) == (2, ""), "reported before the ladder runs"
     done = world.run("verify", "sd-of-marie", "--report", str(file), USER="marie", HOSTNAME="maries-pc")
     assert done.returncode == 0, done.stderr
     assert f"wrote `{file}`" in done.stderr
@@ -232,7 +232,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     assert report["set"]["components"][0]["version"] == "6.4.3"
     assert (report["set"]["target"], report["level"]) == ("gfx1100", "blas")
     assert [rung["rung"] for rung in report["rungs"]] == LADDER
-    assert "STAND-IN" in text, "whoever reads it must see that this was no GPU"
+    assert "STAND-IN" in text, "readers must see that this was not a GPU"
     assert all("GFLOP/s" in rate for rate in report["figures"]["blas"])
     assert len(report["figures"]["blas"]) == 2, "float32 and float16"
     assert report["machine"]["driver"]["kernel"] == os.uname().release

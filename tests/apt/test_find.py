@@ -71,7 +71,7 @@ def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> N
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     change_sealed(answer, inside.home, version="5.7.9")
-    assert inside.find().version == "5.7.9", "it was not worked out again"
+    assert inside.find().version == "5.7.9", "it was not recomputed"
     answer.write_bytes(b"{")
     assert inside.find() == first
     inside.mini.repo.remove("mini5-blas")
@@ -133,7 +133,7 @@ def test_the_users_mirror_comes_before_apts(inside: Inside, tmp_path: Path) -> N
         inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
         assert inside.find().artifacts[0].url.startswith(other.url)
         other.always("*", Fault(status=404))
-        assert inside.find().artifacts[0].url.startswith(inside.mini.server.url), "apt's is the next one"
+        assert inside.find().artifacts[0].url.startswith(inside.mini.server.url), "apt's comes next"
 
 
 def test_a_new_mirror_takes_effect_at_once(inside: Inside) -> None:
@@ -244,7 +244,7 @@ def test_a_key_that_is_not_the_pinned_one(amd: Amd, content: bytes) -> None:
     error = refused(amd.inside, "amd")
     assert error.code == "signature"
     assert amd.repo.key.fingerprint in error.message
-    assert amd.find().artifacts, "what was wrong is not kept"
+    assert amd.find().artifacts, "a wrong key is not cached"
 
 
 def test_keys_beside_the_pinned_one_are_not_trusted(amd: Amd) -> None:
@@ -259,7 +259,7 @@ def test_an_archive_with_an_unavailable_key(amd: Amd) -> None:
     amd.inside.mini.server.always(amd.key_path, Fault(status=404))
     error = refused(amd.inside, "amd")
     assert error.code == "gone"
-    assert error.message.count(amd.key_path) == 1, "report one cause once"
+    assert error.message.count(amd.key_path) == 1, "each cause is reported once"
 
 
 def test_a_mirror_of_amds_archive(amd: Amd) -> None:

@@ -138,7 +138,7 @@ def test_without_by_hash_an_update_is_detected(world: World) -> None:
     world.server.fail(IN_RELEASE, Fault(body=signed))
     error = world.refused("hash-mismatch")
     assert "try again" in error.hints[0]
-    assert world.names(world.refresh()) == ["1", "2"], "nothing wrong was kept"
+    assert world.names(world.refresh()) == ["1", "2"], "no wrong list was cached"
 
 
 def test_a_mirror_that_lacks_promised_by_hash_files(world: World) -> None:
@@ -158,7 +158,7 @@ def test_a_list_with_the_wrong_hash(world: World, fault: Fault) -> None:
     world.server.always(world.list_path(), fault)
     error = world.refused("hash-mismatch")
     assert world.list_path() in error.message
-    assert {path.name for path in world.folder.iterdir()} == set(), "nothing of it is kept"
+    assert {path.name for path in world.folder.iterdir()} == set(), "none of it is cached"
 
 
 def test_a_truncated_list(world: World) -> None:
@@ -308,7 +308,7 @@ def test_the_index_of_another_suite(world: World, fields: dict[str, str], said: 
     assert said in error.message and "not of `mini`" in error.message
     assert IN_RELEASE in error.message
     assert any("rocenv config set mirrors." in hint for hint in error.hints)
-    assert world.names(world.refresh(max_age_s=60)) == ["1"], "what was kept is still there"
+    assert world.names(world.refresh(max_age_s=60)) == ["1"], "the cached index still exists"
 
 
 def test_a_suite_below_another_may_have_its_name(tmp_path: Path, world: World) -> None:
@@ -368,7 +368,7 @@ def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
         assert world.names(state) == ["2"]
         assert state.date_s == newer.date_s
         assert "older than the one from" in state.older
-    assert "older than the one from" in world.refresh(max_age_s=60).older, "and while it is fresh too"
+    assert "older than the one from" in world.refresh(max_age_s=60).older, "even while it is fresh"
     published(world, "3", -60)
     state = world.refresh()
     assert (world.names(state), state.older) == (["3"], "")

@@ -428,7 +428,9 @@ def test_a_foreign_gpgv_is_never_used(path: str, tmp_path: Path, monkeypatch: py
     refused(forged, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
     assert not (tmp_path / "asked").exists()
     monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path),))
-    assert "evil" in checked(forged, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,)), "it would have believed"
+    assert "evil" in checked(forged, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,)), (
+        "gpgv would have accepted it"
+    )
 
 
 # ---------------------------------------------------------------- keyrings

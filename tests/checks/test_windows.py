@@ -336,7 +336,7 @@ def test_a_variable_that_hides_all(machine: Machine, name: str, value: str, hide
     machine.environ[name] = value
     context = machine.context()
     seen = windows_gpus.gpus_hidden_on_windows(context)
-    assert windows_gpus.no_gpu_on_windows(context) is None, "report it once"
+    assert windows_gpus.no_gpu_on_windows(context) is None, "it is reported once"
     if hides:
         text = rendered(seen, context, "gpus_hidden_on_windows")
         assert f"{name.upper()}={value}" in text

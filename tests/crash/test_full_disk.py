@@ -116,13 +116,13 @@ def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
     assert "Traceback" not in done.stderr
     count = 'find "$ROCENV_HOME/store/.staging" "$ROCENV_HOME/envs" -type f | grep -c large || true'
     listed = disk.run("list", first=count)
-    assert (listed.returncode, listed.stdout.splitlines()[0]) == (0, "0"), "nothing half may stay"
+    assert (listed.returncode, listed.stdout.splitlines()[0]) == (0, "0"), "no partial files may remain"
     disk.resize("size=300m")
     done = disk.create("6.4", "--no-verify")
     assert done.returncode == 0, done.stderr
     assert "files    passed" in disk.run("verify", "demo", "--upto", "files").stdout
     packages = fetched(disk.mini)
-    assert len(packages) == len(set(packages)), "what was fetched is not fetched again"
+    assert len(packages) == len(set(packages)), "downloaded files are not downloaded again"
 
 
 @pytest.mark.parametrize("share", [0, 1])

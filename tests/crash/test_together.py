@@ -53,7 +53,7 @@ def packages(mini: Mini, version: str = "5.7.1-1") -> list[str]:
 
 
 def hold_back(mini: Mini) -> None:
-    """Delay the packages of 5.7 by a second, so that other processes see the download in progress."""
+    """Delay the packages of 5.7 by a second, so that other processes meet the download."""
     for path in packages(mini):
         mini.server.fail(path, Fault(status=503, headers={"Retry-After": "1"}))
 
@@ -143,7 +143,7 @@ class TestInterrupted:
         child.send_signal(signal.SIGINT)
         ((code, said),) = finish(children)
         assert (code, "interrupted" in said, "Traceback" in said) == (130, True, False), said
-        assert not any((mini.home / "store" / ".staging").iterdir()), "unfinished work is removed"
+        assert not any((mini.home / "store" / ".staging").iterdir()), "partial work is removed"
         assert Lab(mini).states() == {}
         Lab(mini).require_whole_store()
 
@@ -186,7 +186,7 @@ class TestUnwritableHome:
         assert json.loads(done.stdout)["error"] == "home-unwritable"
         assert f"cannot write to `{mini.home}`: Permission denied" in done.stderr
         assert "hint: set ROCENV_HOME" in done.stderr
-        assert mini.server.requests == [], "that is known before anything is asked"
+        assert mini.server.requests == [], "this is known before any request"
 
     @pytest.mark.parametrize("kind", ["file", "below a file"])
     def test_a_home_that_is_not_a_folder(self, mini: Mini, kind: str) -> None:

@@ -204,8 +204,8 @@ def name_of(row: RocmSet) -> str:
 def test_a_set_is_consistent(row: RocmSet) -> None:
     for targets in (row.compiles, row.blas, row.official):
         assert len(set(targets)) == len(targets)
-    assert set(row.official) <= set(row.compiles), "what is supported compiles"
-    assert set(row.blas) <= set(row.compiles), "so does what has kernels"
+    assert set(row.official) <= set(row.compiles), "supported targets compile"
+    assert set(row.blas) <= set(row.compiles), "targets with kernels compile"
     layout = row.layout
     assert set(layout.libraries) == {"hip", "hiprtc", "rocblas"}
     assert all(re.fullmatch(r"lib\w+\.so\.\d+", name) for name in layout.libraries.values())
@@ -306,7 +306,7 @@ def test_a_torch_for_rocm_wheels_is_in_their_index() -> None:
     for row in shipped().torch:
         if row.channel:
             assert row.index == indices[row.rocm, row.channel], row
-            assert not row.targets, "they are those of the release"
+            assert not row.targets, "they match the release"
 
 
 def test_instinct_wheels_are_for_linux_only() -> None:

@@ -73,9 +73,9 @@ def test_an_env_for_several_targets_sees_only_their_cards(root: Root, look: Look
     assert host.visible_devices("gfx1201", "gfx1100") == "3,1", "in the order of the targets"
     assert host.visible_devices("gfx1100", "gfx1201") == "1,3"
     assert host.visible_devices("gfx1036", "gfx1100") == "0,1", "the iGPU is one of them"
-    assert host.visible_devices("gfx1100", "gfx906") == "1", "as far as they are here"
+    assert host.visible_devices("gfx1100", "gfx906") == "1", "as far as this machine has them"
     assert host.visible_devices("gfx906", "gfx908") == ""
-    assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the one that is named"
+    assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the named one"
 
 
 def test_an_igpu_may_report_system_memory_as_its_own(root: Root, look: Look) -> None:
@@ -264,7 +264,7 @@ def test_a_container_without_the_devices(root: Root, look: Look) -> None:
     (root.path / "dev/kfd").unlink()
     host = look()
     assert [gpu.state for gpu in host.gpus] == ["barred", "barred"]
-    assert (host.selected, host.visible_devices()) == (1, "1"), "as it will be once it was given them"
+    assert (host.selected, host.visible_devices()) == (1, "1"), "as after granting access"
     assert "`/dev/kfd` does not exist" in host.why
     assert "--device /dev/kfd --device /dev/dri" in host.remedies[0]
 
@@ -395,7 +395,7 @@ def test_rocenv_target_replaces_detection(
     assert [gpu.target for gpu in host.gpus] == targets
     assert host.selected == selected
     assert "ROCENV_TARGET" in host.why
-    assert host.visible_devices() == "", "nothing is known about the numbers of GPUs that were only named"
+    assert host.visible_devices() == "", "the numbers of named GPUs are unknown"
 
 
 @pytest.mark.parametrize(

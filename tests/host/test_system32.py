@@ -54,7 +54,7 @@ def test_invalid_keys_are_unknown(root: Root) -> None:
 )
 def test_windows_own_folders(folder: str, is_own: bool) -> None:
     assert system32.is_system_folder(folder, r"C:\Windows") == is_own
-    assert system32.is_system_folder(folder, "") == is_own, "the machine that is examined did not say"
+    assert system32.is_system_folder(folder, "") == is_own, "the examined machine did not answer"
 
 
 @pytest.mark.skipif(shutil.which("x86_64-w64-mingw32-gcc") is None, reason="there is no mingw here")

@@ -157,7 +157,7 @@ def test_windows_is_asked_and_the_answer_recorded(powershell: Callable[[str], Pa
     assert [(gpu.target, gpu.pci_id) for gpu in host.gpus] == [("gfx1030", "1002:73bf")]
     assert host.driver.display == "32.0.31041.1004"
     assert log.read_text() == "asked\n", "once"
-    assert "1f3c9d7e" not in answers.files[wsl.ANSWER][0], "the place in this one machine stays here"
+    assert "1f3c9d7e" not in answers.files[wsl.ANSWER][0], "the location in this machine is not recorded"
     with machine.answering(answers):
         assert look() == host
     assert log.read_text() == "asked\n", "a recording starts nothing"

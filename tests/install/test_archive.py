@@ -260,7 +260,7 @@ class TestUnsafeNames:
     @pytest.mark.parametrize("name", UNSAFE)
     def test_zip(self, place: Place, name: str) -> None:
         place.refused(zipped({"good.dll": b"x", name: b"evil"}), UNSAFE[name])
-        assert place.contents == {}, "names are looked at before anything is written"
+        assert place.contents == {}, "names are checked before anything is written"
 
     @pytest.mark.parametrize("name", [name for name in UNSAFE if "\x00" not in name])
     def test_7z(self, place: Place, name: str) -> None:

@@ -133,7 +133,7 @@ def test_repair_after_damage_to_the_store_through_a_shared_file(mini: Mini) -> N
     assert HIP in differences(mini, "sibling")
     assert mini.run("repair", "sibling").returncode == 0
     assert differences(mini, "sibling") == ""
-    assert shared.stat().st_nlink == 3, "and now they share again"
+    assert shared.stat().st_nlink == 3, "now they share again"
 
 
 def test_repair_keeps_what_it_cannot_download_again(mini: Mini) -> None:

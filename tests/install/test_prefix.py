@@ -192,7 +192,7 @@ def test_a_home_in_which_no_env_would_work(tmp_path: Path, name: str) -> None:
         require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
     assert "set ROCENV_HOME to another folder" in caught.value.hints[0]
-    assert not home.path.exists(), "before anything is made or fetched"
+    assert not home.path.exists(), "before anything is created or downloaded"
 
 
 @pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])

@@ -78,7 +78,7 @@ def test_a_modified_cached_package_is_removed(cached_home: CachedHome) -> None:
     with pytest.raises(FetchError, match=r"x 1\.0") as caught:
         add(cached_home, artifact)
     assert caught.value.code == "hash-mismatch"
-    assert not cached_home.package(artifact).exists(), "or it would be met again by every later try"
+    assert not cached_home.package(artifact).exists(), "or every later attempt would find it"
     assert not store.holds(cached_home.home, artifact)
 
 

@@ -274,7 +274,7 @@ def test_unwritable_output_fails_before_compiling(lab: Lab) -> None:
 
 def test_endless_or_failed_answer_is_not_a_version(lab: Lab) -> None:
     app = make_app(lab.root / "b")
-    for text, says in (("exec yes", "prints without end"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
+    for text, says in (("exec yes", "printed too much"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
         (app / "blender").write_text(f"#!/bin/sh\n{text}\n")
         found = Installation(
             row=structs.replace(ROW, version_folder=""),

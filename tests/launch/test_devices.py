@@ -465,4 +465,4 @@ class TestVerify:
     def test_no_such_app(self, bench: Bench) -> None:
         code, rung, said = self.verify(bench, app="nope")
         assert (code, rung) == (2, {})
-        assert "unknown app `nope`" in said
+        assert "there is no app `nope`" in said

@@ -281,9 +281,9 @@ class TestData:
             (
                 'code = "vram-oom", means',
                 'code = "no-such-cause", means',
-                "unknown rule `no-such-cause`",
+                "there is no rule `no-such-cause`",
             ),
-            ('code = "vram-oom"\ntext', 'code = "of-nobody"\ntext', "unknown rule `of-nobody`"),
+            ('code = "vram-oom"\ntext', 'code = "of-nobody"\ntext', "there is no rule `of-nobody`"),
             ('code = "vram-oom", means = "the scene is large"', "code = ''", "neither `means` nor `code`"),
             ('text = "HIP is not usable"', 'text = "x"', "must be part of one line"),
             ('gpu_used = ["Rendering with HIP"]', 'gpu_used = [""]', "`gpu_used`"),

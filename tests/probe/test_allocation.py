@@ -238,5 +238,5 @@ def alive(process: int) -> bool:
 def wait(condition: Any, timeout_s: float = 15.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "it did not come to that"
+        assert time.monotonic() < end, "that was not reached"
         time.sleep(0.05)

@@ -120,7 +120,7 @@ def test_torch_that_misses_an_existing_gpu_fails(rig: Rig, venv: Path, devices: 
     passed = RungResult(rung="files", status="passed", elapsed_s=0.0, detail="")
     results = ladder.run_ladder(probe, ("load", "device", "torch"), files=lambda: passed)
     assert results[-1].status == status
-    assert results[-1].no_device == (status == "skipped"), "a GPU is there: its want is no excuse"
+    assert results[-1].no_device == (status == "skipped"), "a GPU exists, so its absence is no excuse"
     assert ("but `device` saw one" in results[-1].detail) == (status == "failed")
 
 

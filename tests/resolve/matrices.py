@@ -1,5 +1,7 @@
-"""Random small matrices and requests, for hypothesis: a few rows a table, versions and targets from small
-pools, so that parts fit each other often enough to be interesting."""
+"""Small random matrices and requests for hypothesis.
+
+Tables have a few rows, with versions and targets from small pools, so that components often fit each other.
+"""
 
 from __future__ import annotations
 

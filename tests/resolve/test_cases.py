@@ -1,30 +1,30 @@
-"""Expected results of the shipped matrix in situations that users meet: `tests/cases/NAME.toml` each.
+"""Expected results of the shipped matrix in real situations, one `tests/cases/NAME.toml` each.
 
     why = "one sentence: what the case is about"
-    source = "who says that this must come out: a link, or a row of a table"
+    source = "who says that this is right: a link, or a row of a table"
 
     [request]                # as on the command line; "*" = any
     platform = "windows"     # default: linux
     target = "gfx1031"
     rocm, zluda, torch, python, channel, driver = "…"
 
-    [machine]                # what is known of the machine, where the set is for it
+    [machine]                # what is known about the machine, if the set is for it
     glibc, kernel, driver = "…"
 
-    [expect]                 # of the best set; what is not named may be anything
+    [expect]                 # for the best set; unspecified fields may be anything
     rocm, channel, project, zluda, asset, torch, runs_as = "…"
     pack = "gfx1031"         # part of the file name, or of a target of the pack; "" = there must be none
     override = "10.3.0"      # "" = there must be none
     notes = ["part of a note that must be there"]
     absent_notes = ["part of a note that must not be there"]
 
-    [impossible]             # or this, where no set must fit
+    [impossible]             # or this, if no set may fit
     because = ["part of the text of a line"]
     sources = ["part of the source of a line"]
-    lines = 2                # exactly so many
+    lines = 2                # the exact number
     suggests = ["part of a suggested command"]
 
-The expectation is written from what the source says, not from what rocenv prints.
+Expectations are based on the source, not on rocenv's output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A pytest plugin: the checklist for activation as a table, line by shell. For `scripts/test-shells`.
+"""A pytest plugin for `scripts/test-shells` that prints the activation checklist as a table.
 
-A cell is `ok` or `FAIL` if tests of that line ran in that shell, `-` where the line means nothing in it (the
-reasons are printed below), `read` where code was only reviewed by hand, since no such shell can be had, and
-`?` where a test is missing or did not run, which is a failure too (but not with `-k`, which runs a part).
+A cell is `ok` or `FAIL` if tests of that line ran in that shell, `-` if the line does not apply to it (with
+reasons below the table), `read` if the code was only reviewed because the shell is not available, and `?` if
+a test is missing or did not run, which is also a failure (except with `-k`, which runs a part).
 """
 
 from __future__ import annotations

@@ -492,7 +492,7 @@ def test_terminals_are_independent(work: Work) -> None:
     one = work.run(
         work.hook(), work.enter(first), work.dump("active"), work.driver.leave(), work.dump("after")
     )
-    assert tree() == before, "what an activation writes, another terminal could read"
+    assert tree() == before, "another terminal could read files that activation writes"
     assert other.dumps["active"]["HIP_PATH"] == f"{second}/rocm"
     assert one.dumps["active"]["HIP_PATH"] == f"{first}/rocm"
     assert "second" not in one.dumps["after"]["PATH"]
@@ -529,7 +529,7 @@ def test_no_process_is_started(work: Work) -> None:
     nothing = started()
     assert nothing >= 1
     assert started(enter, enter, driver.put("HIP_PATH", "x"), leave) == nothing
-    assert started(driver.call("/bin/true")) > nothing, "this test would not notice"
+    assert started(driver.call("/bin/true")) > nothing, "this test would not detect it"
     hook = started(work.hook())
     assert (
         started(work.hook(), driver.call("rocenv", "activate", "demo"), driver.call("rocenv", "deactivate"))
@@ -648,7 +648,7 @@ def test_only_trusted_folders_activate(work: Work) -> None:
         ],
         first=work.hook(),
     )
-    assert "rocenv trust" in shown[0], "it says what to type"
+    assert "rocenv trust" in shown[0], "it explains the command"
     assert "rocenv trust" not in shown[1] + shown[2], "once"
     assert f"path={demo}/bin:" not in shown[1]
     for index in (4, 6, 10):

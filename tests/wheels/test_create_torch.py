@@ -123,7 +123,7 @@ def test_life_cycle_of_an_env_with_torch(
     assert mini.run("rename", "sd", "moved").returncode == 0
     code = "import torch; print(hasattr(torch, 'patched'))"
     assert mini.run("run", "moved", "--", "python", "-c", code).stdout == "True\n"
-    assert json.loads(mini.run("repair", "moved", "--json").stdout)["repaired"], "the patch was not seen"
+    assert json.loads(mini.run("repair", "moved", "--json").stdout)["repaired"], "the patch had no effect"
     assert mini.run("run", "moved", "--", "python", "-c", code).stdout == "False\n"
     rungs = {rung["rung"]: rung for rung in json.loads(mini.run("verify", "moved", "--json").stdout)["rungs"]}
     assert rungs["files"]["status"] == "passed"

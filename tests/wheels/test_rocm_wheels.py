@@ -191,7 +191,7 @@ def test_a_plan_resolves_device_packages_from_metadata(plans: World) -> None:
 
 def test_the_plan_names_the_files_whose_hash_nobody_publishes(plans: World) -> None:
     told = plans.run("resolve", *CREATE).stdout.decode()
-    assert "4 of 4 files" not in told, "there is nothing to say about those"
+    assert "4 of 4 files" not in told, "those need no note"
     assert "the first download records the rest: amd-torch-device-gfx1151" in told
     assert "compilers and headers are not included; `--dev` adds them" in told
 

@@ -146,10 +146,9 @@ def _read_lock(lock_file: Path, context: Context) -> tuple[Lock, Review]:
     from rocenv.data.environment import changes_on_wsl, machine_variables
     from rocenv.host import detect
     from rocenv.request import visible_gpus
-    from rocenv.sources.apt.mirrors import relocated
     from rocenv.sources.lock_review import review
 
-    lock, reviewed = review(relocated(read_lock(lock_file), context), context)
+    lock, reviewed = review(read_lock(lock_file), context)
     host = detect(context.matrix)
     is_here = host.platform == lock.platform
     changes = visible_gpus(host, lock.targets, note) if is_here else ()

@@ -23,7 +23,7 @@ from rocenv.core.model import EnvChange
 from rocenv.core.variables import OVERRIDE, VISIBLE, overridden_target
 from rocenv.core.versions import joined, series
 from rocenv.data.environment import machine_variables
-from rocenv.sources.apt.mirrors import addresses, is_symbolic
+from rocenv.sources.apt.mirrors import addresses, is_symbolic, relocated
 from rocenv.sources.general_index import from_first, general_indices
 from rocenv.sources.uv import Uv
 
@@ -75,11 +75,11 @@ class Review:
 
 
 def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
-    """Compare a lock with the data and with this machine's mirrors and package index.
+    """Adapt the addresses of a lock to this machine, and compare the lock with the data.
 
-    A lock names the mirror of the machine that wrote it. So a wheel from an unknown host gets the address
-    that this machine's index has for it, if the index lists the same name, version and hash. A wheel that is
-    already downloaded may come from anywhere.
+    A lock names the mirrors of the machine that wrote it. Debian's packages get the address of this machine's
+    mirror. A wheel from an unknown host gets the address that this machine's index has for it, if the index
+    lists the same name, version and hash. A wheel that is already downloaded may come from anywhere.
 
     Raises:
         DataError: The lock changes a variable that no lock may change.
@@ -87,7 +87,7 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     places = [*known_places(context.matrix), *_places_of_machine(context)]
     known: set[Artifact] = set()
     parts = []
-    for part in lock.components:
+    for part in relocated(lock, context).components:
         foreign = [
             each
             for each in part.artifacts
