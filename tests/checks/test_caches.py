@@ -58,7 +58,7 @@ def test_a_read_only_cache(scenery: Scenery, live: Path) -> None:
     finding = scenery.sees("cache_read_only")
     assert finding is not None and "/proc/nowhere" in finding.detail
     assert finding.commands == ("export MIOPEN_USER_DB_PATH=/var/tmp/$USER/rocm-cache",)
-    assert scenery.sees("cache_without_locks") is None, "report one problem once"
+    assert scenery.sees("cache_without_locks") is None, "each problem is reported once"
 
 
 def test_a_file_in_the_place_of_the_usual_cache(scenery: Scenery, live: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_quarantined_file(case: Case) -> None:
     text = rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
     assert "zluda/cublas64_11.dll: missing" in text
     assert "rocenv repair sd" in text
-    assert env_checks.env_files_missing(context) is None, "report it once"
+    assert env_checks.env_files_missing(context) is None, "it is reported once"
 
 
 def test_a_shim_of_the_same_size(case: Case) -> None:

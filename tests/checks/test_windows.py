@@ -336,7 +336,7 @@ def test_a_variable_that_hides_all(machine: Machine, name: str, value: str, hide
     machine.environ[name] = value
     context = machine.context()
     seen = devices.gpus_hidden(context)
-    assert windows.no_gpu_on_windows(context) is None, "it is told once"
+    assert windows.no_gpu_on_windows(context) is None, "it is reported once"
     if hides:
         text = rendered(seen, context, "gpus_hidden")
         assert f"{name.upper()}={value}" in text

@@ -53,7 +53,7 @@ def packages(mini: Mini, version: str = "5.7.1-1") -> list[str]:
 
 
 def hold_back(mini: Mini) -> None:
-    """Delay the packages of 5.7 by a second, so that other processes see the download in progress."""
+    """Delay the packages of 5.7 by a second, so that other processes meet the download."""
     for path in packages(mini):
         mini.server.fail(path, Fault(status=503, headers={"Retry-After": "1"}))
 

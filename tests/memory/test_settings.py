@@ -164,7 +164,7 @@ def test_word_that_is_switched_off_does_not_count() -> None:
         st.sampled_from(["", f"{SPLIT}:64", f"{GROW}:True", f"{SPLIT}:64,{GROW}:True", "backend:native"]),
     ),
 )
-def test_the_two_never_meet(
+def test_the_two_never_occur_together(
     program: str,
     size: int | None,
     platform: str,
@@ -193,17 +193,17 @@ class TestData:
         return "setting", example("setting", key=key, **values)
 
     def test_in_one_value(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="never meet"):
+        with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, self.setting("one", "split:1,grow:1"))
 
     def test_in_a_value_that_activation_sets(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
-        with pytest.raises(DataError, match="never meet"):
+        with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, ("environment", example("environment", change=change)))
 
     def test_in_a_value_that_launch_sets(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
-        with pytest.raises(DataError, match="never meet"):
+        with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, ("launcher", example("launcher", environment=[change])))
 
     def test_in_two_rows_that_are_no_alternatives(self, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def command(
 
 def _require_compatible(request: Request, lock_file: Path | None, *, trust_lock: bool) -> None:
     if lock_file and request != Request(platform=""):
-        raise click.UsageError("--from cannot be combined with options that choose a set")
+        raise click.UsageError("--from specifies the whole set; drop the options that choose another")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
 

@@ -56,7 +56,7 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
     metavar="LANG",
     type=click.Choice(LANGUAGES),
     default=None,
-    help="en or zh; without it, the language of your locale.",
+    help="en or zh. Default: the language of your locale.",
 )
 
 

@@ -92,7 +92,7 @@ def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Param
             default="",
             callback=short_enough,
             shell_complete=candidates.targets,
-            help="The GPU target. Default: the env's, with its override; else the GPU in use.",
+            help="The GPU target. Default: the env's target with its override, or that of the GPU in use.",
         ),
         *of_kinds,
         click.Option(
