@@ -30,6 +30,7 @@ from rocenv.findings import SEVERITIES, Observation, worst_first
 from rocenv.home import Home
 from rocenv.prefix import all_prefixes
 from rocenv.system.machine import Answers, answering, environment, recording
+from rocenv.system.private import open_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -274,7 +275,7 @@ def require_new(file: Path) -> None:
 def _write(file: Path, bundle: Bundle) -> None:
     text = json.dumps(to_plain(bundle), indent=1, ensure_ascii=False) + "\n"
     try:
-        with file.open("xb") as out:
+        with os.fdopen(open_own(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as out:
             out.write(text.encode("utf-8", "replace"))
     except FileExistsError:
         require_new(file)

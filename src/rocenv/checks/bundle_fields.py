@@ -92,6 +92,8 @@ def _controllers(text: str) -> str:
     return json.dumps(found, indent=1)
 
 
+# Other names of files may name people or projects.
+_VENDOR_CONF = r"(?:[0-9]+-)?(?:(?:rocm|amdgpu|hip)(?:-[a-z]+)?[-0-9.]*|libc|[a-z0-9_]+-linux-gnu)\.conf"
 # Which files a bundle has, and which part of each.
 FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (r"/proc/version", _matches(r"Linux version \S+")),
@@ -105,7 +107,7 @@ FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (rf"{_PCI}/[^/]+/uevent", _matches(r"^DRIVER=.*")),
     (r"/sys/module/amdgpu/version", _whole),
     (r"/(?:usr|opt/amdgpu)/share/libdrm/amdgpu\.ids", _whole),
-    (r"/etc/ld\.so\.conf(?:\.d/[\w.-]+)?", _vendor_lines),
+    (rf"/etc/ld\.so\.conf(?:\.d/{_VENDOR_CONF})?", _vendor_lines),
     (r"/var/lib/dpkg/status", _matches(r"^Package: (?:hsa|rocm|hip|amdgpu)[\w.+-]*$")),
     (r"/var/log/(?:dmesg|kern\.log)|/dev/kmsg", _log_lines),
     (r"/(?:windows|wsl)/video_controllers\.json", _controllers),
@@ -120,7 +122,7 @@ _FOLDERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (_PCI, "[0-9a-f:.]+"),
         (rf"{_PCI}/[^/]+/iommu_group|/sys/module/amdgpu", r"\w+"),
         (r"/proc/sys/fs/binfmt_misc", r"WSLInterop[\w-]*|status|register"),
-        (r"/etc/ld\.so\.conf\.d", r"[\w.-]+\.conf"),
+        (r"/etc/ld\.so\.conf\.d", _VENDOR_CONF),
         (r"/opt", _ROCM_FOLDER.pattern),
     )
 )

@@ -150,7 +150,8 @@ def _lines(number: int, finding: Finding, texts: Report, machine: Facts, languag
     for each in finding.evidence:
         where = f"{sanitized(each.file)}:{each.line}" if each.file else str(each.line)
         times = f"  ({label('times', language).format(count=each.count)})" if each.count > 1 else ""
-        yield f"   {label('line', language).format(where=where)}: {each.text}{times}"
+        colon = "：" if language == "zh" else ": "
+        yield f"   {label('line', language).format(where=where)}{colon}{each.text}{times}"
     yield from paragraphs(label("why", language), (texts.cause,))
     yield from step_lines(texts.steps, language)
     for heading, facts in (("facts", finding.facts), ("machine", machine)):

@@ -241,7 +241,8 @@ def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
 
 def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:
     severity = colour(label(finding.severity, language), _COLOURS[finding.severity])
-    yield f"{number}. {severity}: {finding.title}  [{finding.code}]"
+    colon = "：" if language == "zh" else ": "
+    yield f"{number}. {severity}{colon}{finding.title}  [{finding.code}]"
     for place, line in enumerate(finding.evidence):
         yield from paragraphs(_message("evidence", language) if not place else "", (line,))
     if finding.detail:

@@ -93,7 +93,8 @@ def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
 
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield texts under a heading, wrapped to the terminal."""
-    first = " " * _INDENT + (f"{heading}:" if heading else "")
+    colon = "：" if not heading.isascii() else ":" if heading else ""
+    first = " " * _INDENT + heading + colon
     then = " " * max(_INDENT + 7, columns_of(first) + 1)
     first += " " * (len(then) - columns_of(first))
     width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH

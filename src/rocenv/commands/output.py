@@ -50,6 +50,8 @@ def colour(text: str, name: str, *, err: bool = False) -> str:
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
     """Align rows in columns; on a terminal the last column is truncated to its width."""
+    if not rows:
+        return ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     room = shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 0
     lines = []

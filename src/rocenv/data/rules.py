@@ -169,7 +169,7 @@ class Advice(Known, frozen=True, kw_only=True):
     links: tuple[str, ...] = ()
     fix: str = ""  # the fix of `doctor --fix` for it; "" = none
     checks: tuple[str, ...] = ()  # the checks that find it; () = the one of its name
-    runs_in: tuple[Literal["doctor", "launch", "verify"], ...] = ("doctor",)  # the commands that check it
+    runs_in: tuple[Literal["doctor", "launch"], ...] = ("doctor",)  # the commands that check it
 
     @property
     def found_by(self) -> tuple[str, ...]:

@@ -83,7 +83,8 @@ def cause_meant(thing: str, matrix: Matrix) -> list[str]:
     code = re.sub(r"[\s_]+", "-", thing)
     if code in cause_names(matrix):
         return [code]
-    return list({row.code for row in matrix.advice if row.name.replace("_", "-") == code})
+    names = ((row.code, name) for row in matrix.advice for name in (row.name, *row.found_by))
+    return sorted({each for each, name in names if name.replace("_", "-") == code})
 
 
 def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Explanation:

@@ -166,8 +166,10 @@ def _join_parts(part: Model, count: int) -> Model:
             "gguf-part-missing",
             f"{path} is one of {count} parts of a model, and {len(missing)} are missing: {listed}",
         )
-    models = [_read_file(path.with_name(name)) for name in names]
-    for number, model in enumerate(models):
+    models: list[Model] = []
+    for number, name in enumerate(names):
+        model = _read_file(path.with_name(name))
+        models.append(model)
         if model.metadata.get("split.no") != number:
             raise _error(
                 "gguf-damaged",
