@@ -135,18 +135,18 @@ def test_with_direnv_and_venv_one_inside_the_other(work: Work, order: str) -> No
 
 @line(31)
 def test_with_direnv_and_venv_crossed(work: Work) -> None:
-    """Left after the env that was activated before them, they put back a PATH that has the env in it.
+    """If a user leaves the env first, direnv or venv later restores a PATH that contains the env.
 
-    venv keeps the old PATH and prompt in variables of the shell, out of which we take what is ours. If a
-    venv is left with an env on top, the env's programs go from PATH, as with direnv.
+    venv keeps the old PATH and prompt in shell variables, so rocenv removes the env from them. Leaving a venv
+    under an active env removes the env's programs from PATH, as with direnv.
 
-    direnv's is packed into DIRENV_DIFF, so nothing can be done about it: the env's programs are in PATH
-    again, and nothing else of it, until the shell ends. Who enters the folder first and leaves it with the
-    env on loses the env's programs from PATH; activating the env again puts them back, and it can be left as
-    ever.
+    direnv packs its PATH into DIRENV_DIFF, which rocenv cannot change: the env's programs are in PATH again,
+    without the env's other variables, until the shell ends. If the user enters the folder first and leaves it
+    while the env is active, PATH loses the env's programs; activating the env again restores them, and the
+    user can leave the env as usual.
 
-    In nushell a virtualenv is an overlay: leaving it reverts everything since, so an env that was
-    activated in it is left, and one that was left in it is on again, as a whole.
+    In nushell a virtualenv is an overlay: leaving it reverts everything since. It deactivates an env that was
+    activated in it, and completely reactivates an env that was deactivated in it.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if tool.name == "direnv":

@@ -118,7 +118,7 @@ def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
         for part, each in wheels
         if part.kind == "rocm" or "+" in each.version or "triton" in each.name
     ]
-    head = "# rocenv keeps the builds for this ROCm in place; `rocenv create --no-guard` omits this file.\n"
+    head = "# Keeps pip and uv from replacing these builds; `rocenv create --no-guard` omits this file.\n"
     write_atomic(place, (head + "".join(sorted(kept))).encode())
     return [place]
 

@@ -1,8 +1,8 @@
 """elvish: `activate.elv`, which is read and evaluated, because elvish cannot source a file.
 
 Definitions in evaluated code disappear when it ends, so the script passes `deactivate` to the prompt. A
-user's script has no prompt and is compiled before any of it runs, so it needs `fn deactivate { }` before the
-line that activates, which assigns to that name.
+user's script has no prompt, and elvish compiles all of it before running it. So it must define
+`fn deactivate { }` before the line that activates the env, which assigns to that name.
 """
 
 from __future__ import annotations
