@@ -210,6 +210,12 @@ def write_profiles(folder: Path) -> None:
     (folder / "mini.toml").write_text(PROFILES + sets)
 
 
+def add_row(folder: Path, suffix: str, version: str) -> None:
+    """Add the row of another set."""
+    row = _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
+    (folder / f"{suffix}-{version}.toml").write_text(f"schema = 1\n{row}")
+
+
 def c_library_files() -> list[Entry]:
     """Read the C library of this Python, as package entries."""
     maps = Path("/proc/self/maps").read_text()

@@ -45,6 +45,7 @@ COMMANDS = {
     "repair": ("envs.repair", "Restore changed or missing files of an env."),
     "remove": ("envs.remove", "Remove an env."),
     "rename": ("envs.rename", "Rename an env."),
+    "upgrade": ("upgrade.command", "Bring an env to the newest set for its request."),
     "clone": ("envs.clone", "Create another env with the same set."),
     "lock": ("envs.lock", "Print the lock of an env."),
     "matrix": ("matrix.command", "Show which releases work together: the rows of the data."),

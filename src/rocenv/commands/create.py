@@ -103,7 +103,7 @@ def command(
     with storage_errors(context.home.path):
         replan = None if lock_file else lambda: plan_for(complete, context.refreshing())
         record = build_env(name, lock, context, replan)
-    verdict = None if no_verify else _verify(prefix, context)
+    verdict = None if no_verify else verify_env(prefix, context)
     if as_json:
         print_json(
             {
@@ -213,7 +213,8 @@ def _confirm_trust(name: str, lock_file: Path, review: Review, *, yes: bool) -> 
     )
 
 
-def _verify(prefix: Prefix, context: Context) -> Verification:
+def verify_env(prefix: Prefix, context: Context) -> Verification:
+    """Verify an env, and report each rung and the result on stderr."""
     from rocenv.verify import verify
 
     note("")

@@ -85,14 +85,24 @@ def rename(home: Home, old: str, new: str) -> None:
     # Only on Windows, where `sd` and `SD` are the same folder.
     respelled = source.path == target.path and source.name != new
     with env_locked(home, old, new):
-        record = source.record()
-        files = source.files(record)
+        source.require_complete()
         if not respelled:
             require_free(target)
             if target.path.exists():
                 target.wipe()
-        move_unused(source.path, home.envs / new)
-        complete(prefix_of(home, new), record, files)
+        move(source, home, new)
+
+
+def move(prefix: Prefix, home: Home, name: str) -> None:
+    """Rename an env and rewrite its scripts; the caller holds the locks of both names.
+
+    Raises:
+        PrefixError: A program of the env is running.
+    """
+    record = prefix.record_wherever_made()
+    files = prefix.files(record)
+    move_unused(prefix.path, home.envs / name)
+    complete(prefix_of(home, name), record, files)
 
 
 def repair(name: str, context: Context) -> dict[str, str]:

@@ -1,0 +1,207 @@
+"""`rocenv upgrade`: build the newest set for an env's request beside it, verify it, and swap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace
+
+from rocenv.commands import candidates
+from rocenv.commands.build_env import build_env
+from rocenv.commands.create import require_installable, verify_env
+from rocenv.commands.output import can_ask, confirm, json_option, note, print_json
+from rocenv.commands.plan_view import plan_json
+from rocenv.commands.resolve import plan_for
+from rocenv.context import Context
+from rocenv.core.codec import verification_to_plain
+from rocenv.core.errors import RocenvError
+from rocenv.prefix import prefix_of
+from rocenv.system.files import storage_errors
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.core.model import Component, Lock, Request, Verification
+    from rocenv.prefix import Prefix
+
+_SHOWN = 8
+
+
+@click.command()
+@click.argument("name", shell_complete=candidates.env_names)
+@click.option("--rollback", is_flag=True, help="Return to the set before the last upgrade.")
+@click.option("--dry-run", is_flag=True, help="Stop after showing what would change.")
+@click.option("--offline", is_flag=True, help="Use only what was fetched before.")
+@click.option("--no-verify", is_flag=True, help="Swap without verifying the new set.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def command(
+    name: str, rollback: bool, dry_run: bool, offline: bool, no_verify: bool, yes: bool, as_json: bool
+) -> int:
+    """Bring the env NAME to the newest set that fits the request it was created with.
+
+    The new set is built beside the env and verified; only then does it take the env's place. The replaced set
+    is kept as `NAME~old` until the next upgrade, and --rollback returns to it.
+    """
+    from rocenv.install import upgrade
+    from rocenv.request import complete_request
+
+    if rollback and (dry_run or offline or no_verify):
+        raise click.UsageError("--rollback uses the kept set as it is; only -y and --json go with it")
+    context = Context(offline=offline)
+    name = prefix_of(context.home, name).name
+    with storage_errors(context.home.path):
+        upgrade.settle(context.home, name)
+    prefix = prefix_of(context.home, name)
+    record = prefix.record()
+    if rollback:
+        return _roll_back(context, prefix, as_json=as_json)
+    complete = complete_request(_request_again(record.lock), context, note)
+    with storage_errors(context.home.path):
+        lock = plan_for(complete, context)
+    changes = list(_changes(record.lock, lock))
+    result = {"env": name, "changed": False, "changes": changes, "plan": plan_json(lock)}
+    if changes:
+        click.echo(_text(name, changes, lock), err=not dry_run or as_json)
+        if added := upgrade.added_packages(prefix, record):
+            note(_about_added(name, added))
+    else:
+        note(f"env `{name}` already has the newest set for its request")
+    if changes and not dry_run:
+        require_installable(lock)
+        if not yes and can_ask() and not confirm("Continue?", default=True):
+            raise click.Abort
+        verdict = _swap(context, name, lock, verifies=not no_verify)
+        plain = verification_to_plain(verdict) if verdict else None
+        result = {**result, "changed": True, "verify": plain}
+        note(f"env `{name}` has the new set; to return: `rocenv upgrade {shell_join(name)} --rollback`")
+    if as_json:
+        print_json(result)
+    return 0
+
+
+def _swap(context: Context, name: str, lock: Lock, *, verifies: bool) -> Verification | None:
+    """Build the new set, verify it, and put it in the place of the old one.
+
+    Raises:
+        RocenvError: The new set does not work here; the env keeps its own.
+    """
+    from rocenv.install import upgrade
+
+    new = upgrade.newer(context.home, name)
+    with storage_errors(context.home.path):
+        _build_beside(new, lock, context)
+    verdict = verify_env(new, context) if verifies else None
+    if verdict is not None and verdict.broken:
+        raise RocenvError(
+            f"the new set does not work here, so env `{name}` keeps its own; the new one is env `{new.name}`",
+            hints=(
+                f"rocenv verify {shell_join(new.name)}",
+                f"to remove it: `rocenv remove {shell_join(new.name)}`",
+            ),
+            code="upgrade-broken",
+        )
+    with storage_errors(context.home.path):
+        upgrade.swap_in(context.home, name)
+    return verdict
+
+
+def _roll_back(context: Context, prefix: Prefix, *, as_json: bool) -> int:
+    from rocenv.install.upgrade import roll_back
+
+    before = prefix.record().lock
+    with storage_errors(context.home.path):
+        roll_back(context.home, prefix.name)
+    lock = prefix_of(context.home, prefix.name).record().lock
+    changes = list(_changes(before, lock))
+    if as_json:
+        print_json({"env": prefix.name, "changed": True, "changes": changes, "plan": plan_json(lock)})
+    note(_text(prefix.name, changes, None))
+    note(f"env `{prefix.name}` has its earlier set; check it: `rocenv verify {shell_join(prefix.name)}`")
+    return 0
+
+
+def _request_again(lock: Lock) -> Request:
+    """Spell the request of a lock as `create` was asked for it.
+
+    Raises:
+        RocenvError: The lock was not made from a request, as that of a compiler.
+    """
+    from rocenv.resolve.request import NO_TORCH
+
+    request = lock.request
+    if not request.target:
+        raise RocenvError(
+            "this env was not created from a request, so there is nothing to resolve again",
+            hints=("`rocenv list` shows the envs",),
+            code="not-upgradable",
+        )
+    torch = request.torch or (NO_TORCH if request.zluda else "")
+    return replace(request, target=",".join(lock.targets), more_targets=(), torch=torch)
+
+
+def _changes(old: Lock, new: Lock) -> Iterator[dict[str, str | None]]:
+    """Compare two sets, and yield an entry for each part that differs."""
+    before, after = _by_name(old), _by_name(new)
+    for key in dict.fromkeys((*after, *before)):
+        was, now = before.get(key), after.get(key)
+        if was is None or now is None or not _is_same(was, now):
+            yield {
+                "part": key,
+                "from": f"{was.version} from {was.channel}" if was else None,
+                "to": f"{now.version} from {now.channel}" if now else None,
+            }
+
+
+def _by_name(lock: Lock) -> dict[str, Component]:
+    return {
+        part.kind if part.name in (part.kind, part.channel) else f"{part.kind} {part.name}": part
+        for part in lock.components
+    }
+
+
+def _is_same(was: Component, now: Component) -> bool:
+    """Whether a planned part is the installed one.
+
+    A plan may lack hashes that the first download records, and names AMD's installer where the installed part
+    is a copy of an SDK. Then the version decides.
+    """
+    if (was.version, was.channel, was.python) != (now.version, now.channel, now.python):
+        return False
+    there, planned = ({each.sha256 for each in part.artifacts} for part in (was, now))
+    return "" in planned or there == planned
+
+
+def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) -> str:
+    lines = [f"Upgrade of env `{name}`"]
+    for each in changes:
+        was, now = each["from"] or "none", each["to"] or "removed"
+        same = " (the same version; some of its packages are newer)" if was == now else ""
+        lines.append(f"  {each['part']}: {was}" + (same or f" -> {now}"))
+    for text in lock.notes if lock else ():
+        lines.append(f"  - {text}")
+    return "\n".join(lines)
+
+
+def _about_added(name: str, added: list[str]) -> str:
+    """Say which packages of the user the new set will lack, and how to list them."""
+    from rocenv.core.versions import joined
+
+    old = shell_join(f"{name}~old")
+    return (
+        f"the new set lacks {len(added)} packages that you installed into this env: {joined(added, _SHOWN)}; "
+        f"after the upgrade, `rocenv run {old} -- python -m pip freeze` lists them"
+    )
+
+
+def _build_beside(new: Prefix, lock: Lock, context: Context) -> None:
+    """Build the new set, unless an earlier upgrade did that already."""
+    from rocenv.install.change import remove
+
+    if new.state == "complete":
+        if not list(_changes(new.record().lock, lock)):
+            return
+        remove(context.home, new.name)
+    build_env(new.name, lock, context, None)

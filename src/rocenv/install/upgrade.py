@@ -1,0 +1,137 @@
+"""Swap the set of an env for a newer one, and back.
+
+The newer set is a complete env of its own, `NAME~new`, until the swap renames it; the older one is then
+`NAME~old`. A swap that was killed leaves both, and `settle` ends it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import PrefixError
+from rocenv.install.build import env_locked
+from rocenv.install.change import move
+from rocenv.integrity import installed_packages
+from rocenv.prefix import prefix_of
+from rocenv.system.files import remove_path, require_unused
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.core.model import Record
+    from rocenv.home import Home
+    from rocenv.prefix import Prefix
+
+# Below `cache`: what was compiled for one set. The rest was downloaded, and the other set can use it.
+_COMPILED = ("miopen", "torch/kernels", "torch_extensions", "inductor", "triton", "comgr", "numba")
+_CACHE = "cache"
+_OF_VENV = frozenset({"pip", "setuptools", "wheel"})
+
+
+def newer(home: Home, name: str) -> Prefix:
+    """Locate the env that an upgrade builds."""
+    return prefix_of(home, f"{name}~new")
+
+
+def older(home: Home, name: str) -> Prefix:
+    """Locate the env that the last upgrade replaced."""
+    return prefix_of(home, f"{name}~old")
+
+
+def settle(home: Home, name: str) -> None:
+    """End a swap that was interrupted between its renames; otherwise change nothing."""
+    with env_locked(home, *_names(name)):
+        if prefix_of(home, name).state == "absent" and older(home, name).state == "complete":
+            if newer(home, name).state == "complete":
+                _put_in(home, newer(home, name), name)
+            else:
+                move(older(home, name), home, name)
+
+
+def swap_in(home: Home, name: str) -> None:
+    """Replace an env by `NAME~new`, and keep it as `NAME~old`; the one that was kept before is removed.
+
+    Downloads, logs and files that the user added to the env's folder move to the new env.
+
+    Raises:
+        PrefixError: A program of the env runs, or one of the envs is not complete.
+    """
+    with env_locked(home, *_names(name)):
+        current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
+        current.require_complete()
+        new.require_complete()
+        require_unused(current.path)
+        if old.state != "absent":
+            old.wipe()
+        move(current, home, old.name)
+        _put_in(home, new, name)
+
+
+def roll_back(home: Home, name: str) -> None:
+    """Exchange an env for the one that its last upgrade replaced.
+
+    Raises:
+        PrefixError: There is none, or a program of the env runs.
+    """
+    with env_locked(home, *_names(name)):
+        current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
+        if old.state != "complete":
+            raise PrefixError(
+                f"there is nothing to roll back: no upgrade of env `{name}` is kept",
+                hints=(f"rocenv show {shell_join(name)}",),
+                code="env-missing",
+            )
+        require_unused(current.path)
+        if new.state != "absent":
+            new.wipe()
+        current.require_complete()
+        move(current, home, new.name)
+        _carry(new, old)
+        move(old, home, name)
+        move(new, home, old.name)
+
+
+def added_packages(prefix: Prefix, record: Record) -> list[str]:
+    """List the Python packages that the user installed into the env, sorted by name."""
+    found: set[str] = set()
+    for part in record.lock.components:
+        if part.is_wheels and part.layout is not None:
+            found |= installed_packages(prefix.path / part.layout.site_packages).keys()
+    return sorted(found - {each.name for each in record.lock.artifacts} - _OF_VENV)
+
+
+def _names(name: str) -> tuple[str, ...]:
+    return name, f"{name}~new", f"{name}~old"
+
+
+def _put_in(home: Home, new: Prefix, name: str) -> None:
+    _carry(older(home, name), new)  # before NAME exists again, so that `settle` repeats it
+    move(new, home, name)
+
+
+def _carry(source: Prefix, target: Prefix) -> None:
+    """Move what no set consists of from one env to another: downloads, logs, and files of the user."""
+    record = source.record_wherever_made()
+    own = {path.partition("/")[0] for path in source.files(record)}
+    for path in list(source.path.iterdir()):
+        if path.name == _CACHE:
+            _merge(path, target.path / _CACHE, tuple(_COMPILED))
+        elif path.name == "logs":
+            _merge(path, target.path / "logs", ())
+        elif path.name not in own and not (target.path / path.name).exists():
+            path.rename(target.path / path.name)
+
+
+def _merge(source: Path, target: Path, left: tuple[str, ...]) -> None:
+    """Move the content of a folder into another, and replace what is there; leave the paths in `left`."""
+    if not source.is_dir() or source.is_symlink():
+        return
+    target.mkdir(exist_ok=True)
+    for path in list(source.iterdir()):
+        below = tuple(each.partition("/")[2] for each in left if each.startswith(f"{path.name}/"))
+        if below:
+            _merge(path, target / path.name, below)
+        elif path.name not in left:
+            remove_path(target / path.name)
+            path.rename(target / path.name)
