@@ -87,7 +87,7 @@ def test_the_newer_set_takes_the_place_and_gives_it_back(mini: Mini) -> None:
         assert (cache / "torch" / "kernels" / "old").exists() is back
         seen = mini.run("run", "demo", "--", "sh", "-c", "echo $ROCM_PATH")
         assert seen.stdout.startswith(str(mini.prefix("demo"))), seen.stderr
-        assert mini.run("repair", "demo").stderr.rstrip().endswith("nothing was to be done")
+        assert mini.run("repair", "demo").stderr.rstrip().endswith("there was nothing to repair")
 
 
 def test_a_new_build_of_the_same_release_is_an_upgrade(mini: Mini) -> None:
