@@ -313,10 +313,10 @@ class TestLog:
     def test_secret_options_of_profiles_are_masked(self, lab: Lab) -> None:
         """Also in variables that the env sets, and in errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
-        done = lab.run("launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "--port", "1")
+        done = lab.run("launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1")
         (log,) = lab.logs()
         text = log.read_text() + done.stdout.decode() + done.stderr.decode()
-        assert "true -p *** -p=*** --port 1" in text
+        assert "true -p *** -p=*** -p*** --port 1" in text
         assert "HF_TOKEN=***" in text
         for app, words in (
             ("llama.cpp", ("-hft", "hunter4", "-p", "hunter5")),

@@ -34,8 +34,11 @@ def without_secrets(words: Sequence[str], secret_options: Sequence[str]) -> list
     for word in words:
         option, equals, _ = word.partition("=")
         has_secret = is_secret(option) or option in secret_options
+        joined = next((each for each in secret_options if len(each) == 2 and word.startswith(each)), word)
         if is_value:
             masked.append("***")
+        elif not has_secret and joined != word:  # `-pVALUE`
+            masked.append(f"{joined}***")
         elif has_secret and equals:
             masked.append(f"{option}=***")
         else:
