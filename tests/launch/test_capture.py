@@ -313,7 +313,9 @@ class TestLog:
     def test_secret_options_of_profiles_are_masked(self, lab: Lab) -> None:
         """Also in variables that the env sets, and in errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
-        done = lab.run("launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1")
+        done = lab.run(
+            "launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1"
+        )
         (log,) = lab.logs()
         text = log.read_text() + done.stdout.decode() + done.stderr.decode()
         assert "true -p *** -p=*** -p*** --port 1" in text
