@@ -153,7 +153,7 @@ class TestHomeWritableByOthers:
         for _ in range(2):
             done = mini.run("run", "demo", "--", "true")
             assert done.returncode == 1
-            assert f"contains `{planted}` of another user" in done.stderr
+            assert f"contains `{planted}`, which another user owns" in done.stderr
             assert f"mv {mini.home} {mini.home}.old" in done.stderr
         assert not (mini.home / "key").exists()
         planted.unlink()

@@ -1,6 +1,6 @@
 """Ways to bury a log in noise, as in real logs: long, from several threads, from a terminal, re-encoded.
 
-Telling noise comes from other programs that name the system, themselves and their versions. Quiet noise
+Telling noise is output of other programs that contains versions and the name of the system. Quiet noise
 changes no fact of a log, so it shows whether those facts or only the length changed an answer.
 """
 

@@ -198,7 +198,7 @@ class Home:
             ) from error
         if planted:
             raise PrefixError(
-                f"`{self.path}` contains `{planted[0]}` of another user, who could write there",
+                f"`{self.path}` contains `{planted[0]}`, which another user owns and can change",
                 hints=(f"remove it, or start over with a new home: `mv {self.path} {self.path}.old`",),
                 code="home-not-yours",
             )

@@ -97,7 +97,7 @@ class Replaced(NamedTuple):
 
 
 def replaced_packages(prefix: Path, lock: Lock) -> list[Replaced]:
-    """List locked packages whose installed version differs, as after a `pip install` in the venv.
+    """List locked packages whose installed version differs, for example after a `pip install` in the venv.
 
     ROCm and PyTorch packages come first, because others depend on them.
     """
@@ -132,7 +132,7 @@ def _other_version(artifact: Artifact, there: Mapping[str, list[str]]) -> str | 
 
 
 def _is_same(found: str, locked: str) -> bool:
-    """Compare versions; an invalid one, as after an interrupted `pip install`, equals only itself."""
+    """Compare versions; an invalid one (after an interrupted `pip install`, say) equals only itself."""
     try:
         return version_of(found) == version_of(locked)
     except InvalidVersion:

@@ -161,7 +161,7 @@ def test_several_broken_envs(case: Case) -> None:
     ],
 )
 def test_the_env_in_question_is_broken(case: Case, state: str, code: str) -> None:
-    """The machine is checked all the same, and the state of the env in question is an error."""
+    """The checks of the machine still run, and the state of the requested env is an error."""
     envs = case.machine.home.envs
     case.machine.context()
     if state == "half":

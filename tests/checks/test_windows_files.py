@@ -118,7 +118,7 @@ def test_a_restored_file_is_not_a_finding(machine: Machine, tmp_path: Path) -> N
     ],
 )
 def test_defender_watches_the_envs(with_env: Machine, rows: dict[str, int] | None, is_told: bool) -> None:
-    """That the list is not readable, as by anybody but administrators, says nothing."""
+    """An unreadable list proves nothing; only administrators can read it."""
     with_env.environ["ROCENV_HOME"] = r"C:\rocenv"
     with_env.files["registry.json"][EXCLUSIONS] = rows
     context = with_env.context()

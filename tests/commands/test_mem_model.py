@@ -131,7 +131,7 @@ def test_unknown_free_memory(tmp_path: Path) -> None:
         next(root.glob(f"sys/bus/pci/devices/*/{name}")).unlink()
     done = mem(root, "model", str(model))
     assert done.returncode == 0
-    assert "it is unknown how much memory of GPU 0 is free" in done.stderr
+    assert "rocenv cannot tell how much memory of GPU 0 is free" in done.stderr
     assert "the whole model takes" in done.stdout
 
 

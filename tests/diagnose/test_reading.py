@@ -200,7 +200,7 @@ PIECES = pieces_of_logs()
 
 @pytest.mark.slow
 def test_no_bytes_raise() -> None:
-    """Nor do the texts of the findings in either language; and there are findings."""
+    """Random bytes raise neither in the scan nor in the texts of its findings, in both languages."""
     found: set[str] = set()
 
     @settings(max_examples=150, deadline=None)
@@ -237,7 +237,7 @@ def test_result_does_not_depend_on_block_size(pieces: list[str], size: int) -> N
     """The oracle: take escape sequences and NUL away, part at line ends, look in each line.
 
     NUL comes in pairs here: every other byte of a log that is NUL makes it one in UTF-16. The first block
-    tells the encoding, and is therefore not as small as it could be.
+    reveals the encoding, so it has a minimum size.
     """
     data = "".join(pieces).encode()
     with pytest.MonkeyPatch.context() as patch:

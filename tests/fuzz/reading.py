@@ -9,7 +9,7 @@ from pathlib import Path
 from rocenv.core.errors import RocenvError
 from tests.fuzz.targets import TARGETS
 
-MOST_MB = 300  # for one input; readers need at most a few dozen for small ones
+MOST_MB = 300  # limit per input; small inputs need at most a few dozen MB
 
 
 class TooMuch(Exception):

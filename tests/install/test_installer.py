@@ -154,7 +154,7 @@ def test_a_truncated_download(made: Path, into: Path, tmp_path: Path) -> None:
     ("answer", "why"),
     [
         ("exit 65", r"`msiexec /a` of ROCm_Libs_RT\.msi: exit code 65"),
-        ("exit 0", r"`msiexec /a` of ROCm_Libs_RT\.msi: it unpacked no files"),
+        ("exit 0", r"`msiexec /a` unpacked no files from ROCm_Libs_RT\.msi"),
     ],
 )
 def test_a_refusal_of_windows_installer_is_explained(

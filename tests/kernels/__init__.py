@@ -1,1 +1,1 @@
-"""Kernels of apps: found, compiled, checked, placed and removed, with a compiler that only pretends."""
+"""Kernels of apps: found, compiled, checked, placed and removed, with a fake compiler."""

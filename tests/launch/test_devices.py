@@ -450,7 +450,7 @@ class TestVerify:
         code, rung, _ = self.verify(bench, app="comfyui")
         assert (code, rung["status"]) == (1, "failed")
         assert (
-            "the env has none; create one that has: `rocenv create llm2 --target gfx1100 --app comfyui"
+            "the env has none; create one with torch: `rocenv create llm2 --target gfx1100 --app comfyui"
             in rung["detail"]
         )
         done = bench.run("verify", "llm", "--upto", "files", "--app", "comfyui")

@@ -360,7 +360,7 @@ class TestWarnings:
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
         )
         done = lab.run("launch", "sd", "--", "true")
-        assert "use another GPU than the gfx1031 first" in done.stderr.decode()
+        assert "use a different GPU before the gfx1031" in done.stderr.decode()
         assert "`set HIP_VISIBLE_DEVICES=1`" in done.stderr.decode()
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert "another GPU" not in done.stderr.decode()

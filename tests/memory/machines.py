@@ -1,4 +1,4 @@
-"""Machines below a folder: what the kernel says of the memory of their GPUs and of processes."""
+"""Machines below a folder: what the kernel reports about the memory of GPUs and processes."""
 
 from __future__ import annotations
 

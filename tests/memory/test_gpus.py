@@ -95,7 +95,7 @@ def test_free_memory_is_unknown_without_the_driver(machine: Machine, read_memory
     machine.card("0000:03:00.0", RX_7900, driver="")
     gpu = only(read_memory())
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes, gpu.source) == (None, None, None, "")
-    assert any("does not say" in note for note in gpu.notes)
+    assert any("does not report" in note for note in gpu.notes)
 
 
 def test_partitions_do_not_each_have_the_memory_of_the_board(

@@ -114,7 +114,7 @@ class TestReport:
         done = run(environ, before=tuple(unprivileged()))
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0o755)
-        assert "you may not look at 2 processes of other users" in done.stderr
+        assert "no permission to inspect 2 processes of other users" in done.stderr
         assert "ollama" not in done.stdout
 
     def test_one_hidden_process(self, machine: Machine, environ: dict[str, str]) -> None:
@@ -122,13 +122,13 @@ class TestReport:
         os.chmod(machine.path / "proc/80/fd", 0)
         done = run(environ, before=tuple(unprivileged()))
         os.chmod(machine.path / "proc/80/fd", 0o755)
-        assert "you may not look at 1 process of other users" in done.stderr
+        assert "no permission to inspect 1 process of other users" in done.stderr
 
     def test_note_about_many_gpus_appears_once(self, machine: Machine, environ: dict[str, str]) -> None:
         machine.process(1, "init").kernel().cpu()
         for node in range(1, 10):
             machine.gpu(node, RX_7900, 110000, bus=node, memory=24 * GIB)
-        assert "GPU 0-8: the kernel does not say" in run(environ).stderr
+        assert "GPU 0-8: the kernel does not report" in run(environ).stderr
 
     def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)

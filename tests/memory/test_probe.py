@@ -74,7 +74,7 @@ class Bench:
         return probe_memory(prefix, prefix.record(), context.matrix, limit=wanted, timeout_s=timeout_s)
 
     def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:
-        """Write what the kernel says of the card; by default no display is connected."""
+        """Write what the kernel reports about the card; by default no display is connected."""
         root = Root(self.machine)
         root.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=total)
         folder = f"sys/bus/pci/devices/{ADDRESS}"
@@ -447,7 +447,7 @@ class TestEnv:
 
 class TestHipMemory:
     def test_figures_go_to_the_right_gpus(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """HIP lists the GPUs in another order than the kernel."""
+        """HIP lists the GPUs in a different order than the kernel."""
         env = {
             "ROCENV_STANDIN_DEVICES": "2",
             "ROCENV_STANDIN_MEMORY": "24GiB,16GiB",

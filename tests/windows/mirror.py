@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HTML = {"Content-Type": "text/html"}
 GENERAL_FOLDER = "general/simple/"
-OTHER_NUMPY = "2.1.2"  # torch's own index has another version than the row
+OTHER_NUMPY = "2.1.2"  # torch's own index has a different version than the row
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Mirror:
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Render a `config.toml` with these mirrors and the lab's only Python, which no row prefers."""
+        """Render a `config.toml` with these mirrors and the lab's only Python, which is no row's default."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
         return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 

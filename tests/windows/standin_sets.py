@@ -44,7 +44,7 @@ _TRIVIAL = {
     "nvcudart_hybrid64": ("cudaGetDriverEntryPoint", ()),
     "nvapi64": ("nvapi_QueryInterface", ()),
 }
-_CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # functions in DLLs that have more than one
+_CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # for DLLs with several functions
 _NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # these are dummies in ZLUDA, too
 _NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driver"
     "cublasLt64_11.dll": ("cublasLtCreate", "1"),

@@ -85,7 +85,7 @@ class LaunchContext:
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether the start is useless without a GPU; some apps also open a window or run a script."""
+        """Whether the launch is pointless without a GPU; some apps also open a window or run a script."""
         return self.start.is_gpu_work or not self.start.launcher.gpu_work
 
     def filled(self, text: str) -> str:

@@ -112,7 +112,7 @@ def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
 
 
 def _sizes(given: Given) -> dict[str, Any] | str:
-    """Collect the sizes that the user gives or that are the default; or the argument that makes no sense."""
+    """Collect the sizes that the user gives or that are the default; or return the invalid argument."""
     sizes: dict[str, Any] = {}
     for key, name in _SIZES.items():
         option = given.options.by_name.get(name)
@@ -125,7 +125,7 @@ def _sizes(given: Given) -> dict[str, Any] | str:
 
 
 def _size(key: str, value: str) -> str | int | None:
-    """Read a size; 0 = the model's own, None = it makes no sense."""
+    """Read a size; 0 = the model's own, None = it is invalid."""
     if key in _NAMED_SIZES:
         return value.lower() if value.lower() in CACHE_TYPES else None
     if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MOST_CELLS:

@@ -156,7 +156,9 @@ def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[Ru
     if used:
         return _result("passed", f"{asked} lists {', '.join(map(described, used))}", code=code)
     if used is None:
-        text = f"the app starts, but which GPU that {asked} lists is the {target} is unclear: {listed}"
+        text = (
+            f"the app starts, but rocenv cannot tell which GPU that {asked} lists is the {target}: {listed}"
+        )
         return _result("skipped", text, code=code)
     device = next((each for each in ladder if each.rung == "device"), None)
     is_there = device.status == "passed" if device else has_gpu(context.host, target)
@@ -185,9 +187,8 @@ def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungRe
     torch = next((each for each in ladder if each.rung == "torch"), None)
     if lock.part("torch") is None:
         command = env_for(launcher.key, lock, context.start.prefix.free_name())
-        return _result(
-            "failed", f"{launcher.title} needs torch, but the env has none; create one that has: `{command}`"
-        )
+        text = f"{launcher.title} needs torch, but the env has none; create one with torch: `{command}`"
+        return _result("failed", text)
     if torch is None:
         return _result("skipped", f"{launcher.title} computes with torch, and the rung `torch` did not run")
     if torch.status == "passed":

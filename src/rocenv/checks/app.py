@@ -121,7 +121,7 @@ def app_settings_not_read(context: CheckContext) -> Observation | None:
 
 
 def app_shims_elsewhere(context: CheckContext) -> Observation | None:
-    """The app loads CUDA from another place than where the env has ZLUDA."""
+    """The app does not load CUDA from the env's ZLUDA folder."""
     start = context.the_launch.start
     wanted, in_torch = start.launcher.shims, start.record.shims_in_torch
     if start.zluda is None or wanted == "any" or in_torch == (wanted == "torch"):

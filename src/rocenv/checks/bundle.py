@@ -47,7 +47,7 @@ _MOST_NAMES = 20_000  # in all folders together
 _MOST_EVIDENCE = 50
 _MOST_OBSERVED = 10  # by one check
 _MOST_VALUE = 500  # characters
-_HINTS = ("rocenv doctor --collect FILE   # creates a new one, on the machine in question",)
+_HINTS = ("rocenv doctor --collect FILE   # creates a new one, on the affected machine",)
 
 
 class Attempt(Value, frozen=True, kw_only=True):

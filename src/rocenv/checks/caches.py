@@ -94,7 +94,7 @@ def _local_caches(context: CheckContext) -> Mapping[str, Path]:
 
 
 def _closed_folder(folder: Path) -> str:
-    """The folder, or the parent of it, that this user may not enter; "" if there is none."""
+    """The folder, or its parent, that this user cannot enter; "" if there is none."""
     existing = _existing(folder)
     try:
         os.listdir(existing)

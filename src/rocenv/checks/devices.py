@@ -113,7 +113,7 @@ def container_without_devices(context: CheckContext) -> Observation | None:
 
 def _lacks_render_node(gpu: Gpu) -> bool:
     if gpu.render_minor is None:
-        return True  # its node is unreadable, as those of GPUs that a container was not given
+        return True  # its node is unreadable, for example because the container has no access to the GPU
     return access_errno(f"/dev/dri/renderD{gpu.render_minor}") == errno.ENOENT
 
 

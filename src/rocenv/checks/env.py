@@ -64,7 +64,7 @@ def _row_of_state(prefix: Prefix) -> str:
 
 
 def env_moved_home(context: CheckContext) -> Observation | None:
-    """The env's scripts name another folder than its own, as after ROCENV_HOME was moved."""
+    """The env's scripts name a wrong folder, for example because ROCENV_HOME was moved."""
     env = context.the_env
     path = str(env.prefix.path)
     shells = [shell for shell in SHELLS.values() if env.record.lock.platform in shell.platforms]
@@ -93,7 +93,7 @@ def env_torch_replaced(context: CheckContext) -> Observation | None:
 
 
 def env_rocm_mixed(context: CheckContext) -> Observation | None:
-    """Some of ROCm's wheels are of another release than the lock's."""
+    """Some ROCm wheels are from a different release than the lock's."""
     return _replaced("env_rocm_mixed", context, lambda each: each.part.kind == "rocm")
 
 
@@ -188,7 +188,7 @@ def env_gpu_absent(context: CheckContext) -> Observation | None:
 
 
 def env_gpu_hidden(context: CheckContext) -> Observation | None:
-    """Programs in the env use another GPU first than the one the env is for."""
+    """Programs in the env use a different GPU first than the one the env is for."""
     env = context.the_env
     lock = env.record.lock
     own = next((each.value for each in lock.environment if each.name == VISIBLE), "")

@@ -85,7 +85,7 @@ def kernel_too_old_for_env(context: CheckContext) -> CheckResult:
         Observation(
             "kernel_too_old_for_env",
             {"kernel": driver.kernel, "oldest": oldest, "rocm": release, "env": env.name},
-            (f"Linux {driver.kernel}", f"{env.name}: ROCm {release}, from Linux {oldest} on"),
+            (f"Linux {driver.kernel}", f"{env.name}: ROCm {release} needs Linux {oldest} or newer"),
         )
         for env, release, oldest in older
     )

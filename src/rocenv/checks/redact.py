@@ -162,7 +162,7 @@ def _accounts() -> Iterator[tuple[str, str, int]]:
 def _short_path(found: re.Match[str]) -> str:
     name = found["name"]
     if found["vendor"] or not re.search(r"[^\\/\s]", found[0]):
-        return found[0]  # the latter is a lone slash
+        return found[0]  # a vendor's path, or a lone slash
     return f"…/{name}" if _FILE_NAME.fullmatch(name) else "…"
 
 

@@ -45,7 +45,7 @@ class _Release:
     def observe(
         self, row: str, severity: str = "", create: str = "", build: str = "", **values: str
     ) -> Observation:
-        """Make an observation; `severity` "" = an error if the start is useless without the GPU."""
+        """Make an observation; `severity` "" = an error if the launch is pointless without the GPU."""
         title = self.launch.start.launcher.title
         common = {"app": title, "release": f"{title} {self.version}", "env": self.launch.start.prefix.name}
         severity = severity or ("error" if self.launch.start.is_gpu_work else "warning")

@@ -1,4 +1,4 @@
-"""Runs checks and renders what they find; a check that crashes hides no other."""
+"""Runs checks and renders what they find; a crashing check does not hide the others."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     help="Print the script for this shell.",
 )
 def activate(name: str, shell: str | None) -> int:
-    """Say how to activate the env NAME in this shell, or print the script with --shell.
+    """Show how to activate the env NAME in this shell, or print the script with --shell.
 
     A command cannot change the shell that calls it, so the shell must run the script itself.
     """
@@ -52,7 +52,7 @@ def activate(name: str, shell: str | None) -> int:
     from rocenv.activate.scripts import activation_script
 
     script = activation_script(name, str(prefix.path), lock.environment, lock.watched, shell, lock.platform)
-    # The byte order mark is for PowerShell's files; in a script that is evaluated it would be a word.
+    # The byte order mark is for PowerShell's files; `eval` would read it as part of the first word.
     click.echo(SHELLS[shell].encode(script).removeprefix(codecs.BOM_UTF8), nl=False)
     return 0
 
@@ -70,8 +70,8 @@ def _print_lines(prefix: Prefix, platform: str) -> None:
     missing = [each for each in shells if not (prefix.path / SHELLS[each].file_name).is_file()]
     if missing:
         raise PrefixError(
-            f"env `{prefix.name}` has no script for {missing[0]}: the env is from an older rocenv, or "
-            "somebody removed the script",
+            f"env `{prefix.name}` has no script for {missing[0]}: an older rocenv created the env, or "
+            "someone removed the script",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="script-missing",
         )
@@ -89,7 +89,7 @@ def _line(prefix: Prefix, shell: str) -> str:
 
 @click.command()
 def deactivate() -> int:
-    """Say how to leave the active env in a shell without the hook."""
+    """Show how to deactivate the active env in a shell without the hook."""
     name = next(active_names(Context().home, os.environ), "")
     if not name:
         note("no env is active in this shell")

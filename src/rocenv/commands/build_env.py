@@ -26,8 +26,8 @@ _OUTDATED = ("gone", "hash-mismatch", "truncated")
 def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock] | None) -> Record:
     """Build the env `name` and return its record.
 
-    If AMD's installer cannot be unpacked, somebody at a terminal can run it and go on; a script gets the same
-    instructions as an error.
+    If AMD's installer cannot be unpacked, a user at a terminal can run it and continue; a script gets the
+    same instructions as an error.
 
     Args:
         name: The new env.

@@ -41,7 +41,7 @@ def calling_shell(platform: str) -> str:
 
 
 def hook_advice(command: str) -> str:
-    """Say how a command of rocenv can change the calling shell directly."""
+    """Show how a rocenv command can change the calling shell directly."""
     name = _detect(HOOKS)
     if not name:
         return f"to make `rocenv {command}` work directly, see `rocenv hook --help`"

@@ -45,7 +45,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     is_flag=True,
     help="Install a lock even if it uses unknown servers or settings.",
 )
-@click.option("--offline", is_flag=True, help="Use only files that are already here.")
+@click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
 @click.option("--no-verify", is_flag=True, help="Do not verify the new env.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -120,7 +120,7 @@ def command(
 
 def _require_compatible(request: Request, lock_file: Path | None, *, trust_lock: bool) -> None:
     if lock_file and request != Request(platform=""):
-        raise click.UsageError("--from specifies the whole set; drop the options that choose another")
+        raise click.UsageError("--from specifies the whole set; drop the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
 

@@ -117,7 +117,7 @@ def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Param
             callback=short_enough,
             help="The app's version, if the app cannot be asked.",
         ),
-        click.Option(["--offline"], is_flag=True, help="Use only files that are already here."),
+        click.Option(["--offline"], is_flag=True, help="Use only files that are already on this machine."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document on stdout."),
     ]
 

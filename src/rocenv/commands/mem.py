@@ -139,7 +139,7 @@ def model(file: Path, name: str, context: int | None, as_json: bool) -> int:
 def settings(program: str, name: str, memory: int | None, as_json: bool) -> int:
     """Show the settings of a program that save memory on this GPU.
 
-    If you name an env, or one is active, they suit the GPU and the PyTorch of that env.
+    If you name an env, or one is active, the settings match that env's GPU and PyTorch.
     """
     from rocenv.commands.mem_settings import show_settings
 

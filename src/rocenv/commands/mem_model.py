@@ -59,7 +59,7 @@ class _Report:
         if self.gpu is not None:
             if self.gpu.free_bytes is None:
                 index = self.gpu.gpu.index
-                yield f"it is unknown how much memory of GPU {index} is free; `rocenv mem` says why"
+                yield f"rocenv cannot tell how much memory of GPU {index} is free; `rocenv mem` says why"
             yield from self.gpu.notes
         trained = self.estimate.layout.context
         if trained and self.estimate.use.context > trained:

@@ -97,7 +97,7 @@ class _Report:
         hidden = self.usage.hidden
         if hidden and any(each.unexplained_bytes for each in self.usage.gpus):
             processes = "1 process" if hidden == 1 else f"{hidden} processes"
-            lines.append(f"you may not look at {processes} of other users; root may")
+            lines.append(f"no permission to inspect {processes} of other users; run this as root")
         return [*lines, *self.usage.notes, *self.hip.notes]
 
 

@@ -62,7 +62,7 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def can_ask() -> bool:
-    """Whether somebody at a terminal can answer a question."""
+    """Whether a user at a terminal can answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -140,7 +140,7 @@ def requirements(lock: Lock, complete: CompleteRequest, context: Context, comman
 
 @click.command()
 @request_options
-@click.option("--offline", is_flag=True, help="Use only files that are already here.")
+@click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
 @json_option
 def command(request: Request, offline: bool, as_json: bool) -> None:
     """Show the set that `create` would install with the same options, and why."""

@@ -124,10 +124,10 @@ def _roll_back(context: Context, prefix: Prefix, *, as_json: bool) -> int:
 
 
 def _request_again(lock: Lock) -> Request:
-    """Spell the request of a lock as `create` was asked for it.
+    """Spell the request of a lock as it was passed to `create`.
 
     Raises:
-        RocenvError: The lock was not made from a request, as that of a compiler.
+        RocenvError: The lock was not made from a request (a compiler's lock, for example).
     """
     from rocenv.resolve.request import NO_TORCH
 

@@ -21,7 +21,7 @@ class Setting(Known, frozen=True, kw_only=True):
     program: str  # as `mem settings` takes it
     key: str
     title: str  # "texture size"
-    where: Literal["setting", "argument", "variable", "note"]  # with a note there is nothing to set
+    where: Literal["setting", "argument", "variable", "note"]  # a note sets nothing
     set: str = ""  # the value as people type it; "" for variables, which have `variables` and `value`
     place: str = ""  # where the program shows the setting
     text: str  # what it saves, and what it costs

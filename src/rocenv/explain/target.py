@@ -1,4 +1,4 @@
-"""A gfx target, by its name, a product or a PCI id: does this GPU work now, and with what."""
+"""Explain a gfx target, a product or a PCI ID: whether the GPU works now, and with which releases."""
 
 from __future__ import annotations
 

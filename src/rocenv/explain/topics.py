@@ -224,7 +224,7 @@ def _ways_out(verdicts: list[Verdict], matrix: Matrix) -> Iterator[Step]:
 
 
 def _explain_exit_code(name: str, matrix: Matrix) -> Explanation:
-    """Explain an exit code of Windows, with the incidents and combinations that ended with it."""
+    """Explain a Windows exit code, with the incidents and combinations that ended with it."""
     meaning = meaning_of_exit(int(name, 16))
     incidents = [row for row in matrix.incident if name in f"{row.text} {row.facts}"]
     verdicts = [row for row in matrix.verdict if name in row.what and row.code]
@@ -232,7 +232,7 @@ def _explain_exit_code(name: str, matrix: Matrix) -> Explanation:
         thing=name,
         kind="code",
         title=describe_exit(int(name, 16)),
-        answer=(Line(text=f"The program ended because {meaning}" if meaning else "An exit code of Windows"),),
+        answer=(Line(text=f"The program ended because {meaning}" if meaning else "A Windows exit code"),),
         sections=sections(
             ("Known cases", [*map(_pointer, incidents), *rows.lines("verdict", verdicts)]),
         ),

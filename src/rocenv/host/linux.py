@@ -74,7 +74,7 @@ def _of_node(node: kfd.Node, card: pci.Device | None, ids: pci.Ids) -> Gpu:
     device, revision = (card.device, card.revision) if card else (node.device, "")
     said = node.value("gfx_target_version")
     target = target_name(said) if said else ids.target(device, revision)
-    # Processors whose KFD node is both CPU and GPU predate the split into two.
+    # Old APUs have one KFD node for CPU and GPU; newer ones have two.
     integrated = True if node.value("cpu_cores_count") else ids.integrated(target, device, revision)
     vram = card.vram_bytes if card and (integrated or not node.memory_bytes) else node.memory_bytes
     gpu = Gpu(
@@ -178,7 +178,7 @@ def kfd_barrier() -> Barrier | None:
         case errno.EACCES:
             return Barrier(f"no permission to open `{_KFD}`", _RIGHTS)
         case errno.EPERM:
-            return Barrier(f"the container may not access `{_KFD}`", _GRANT_ACCESS)
+            return Barrier(f"the container has no access to `{_KFD}`", _GRANT_ACCESS)
     name = errno.errorcode.get(error, str(error))
     return Barrier(
         f"cannot open `{_KFD}`: {name} ({os.strerror(error)}); this is not a permission problem",

@@ -151,7 +151,7 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
         reason = f"{failure} ({meaning})" if meaning else failure
         raise InstallerClosed(f"`msiexec /a` of {package.name}: {reason}")
     if not any(path.is_file() for path in target.rglob("*")):
-        raise InstallerClosed(f"`msiexec /a` of {package.name}: it unpacked no files")
+        raise InstallerClosed(f"`msiexec /a` unpacked no files from {package.name}")
 
 
 def _take_sdk(out: Path, tree: Tree) -> None:

@@ -146,7 +146,7 @@ def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home)
     """Check that the library packs match the set; return notes on what could not be checked.
 
     Raises:
-        ArchiveError: A pack has a library of another release than the SDK's, or no kernels for the target.
+        ArchiveError: A pack has a library of a different release than the SDK, or no kernels for the target.
     """
     notes: list[str] = []
     for pack in lock.components:

@@ -53,7 +53,7 @@ def with_pins(lock: Lock, context: Context) -> Lock:
 
 
 def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> None:
-    """Reject a wheel if its index now states another hash than its first download had."""
+    """Reject a wheel if its index now states a different hash than at the first download."""
     pin = pins.get(artifact.url) if artifact.kind in ("wheel", "sdist") else None
     if pin and artifact.sha256 not in ("", pin["sha256"]):
         raise FetchError(

@@ -79,7 +79,7 @@ class Starting:
 
     program: Path | None = None  # to run instead of the app's own; None = its own
     kernels: tuple[Placed, ...] = ()
-    outdated: tuple[Placed, ...] = ()  # built from another source than the app has now
+    outdated: tuple[Placed, ...] = ()  # built from a different source than the app has now
     gone: tuple[Placed, ...] = ()  # removed or overwritten
 
 

@@ -1,6 +1,6 @@
 """Put a kernel where the app finds it, and remove it again.
 
-The usual place is an overlay: a copy of the app's resources that consists of links, except for the folder
+The usual place is an overlay: a copy of the app's resources made of links, except for the folder
 with the kernels, and a script that starts the program with that copy. It works for builds that ship with
 kernels and for those that do not, and never changes the app. A kernel replaces a file of the installation
 only if the user asks for that (`--place in-place`); the original is backed up.

@@ -208,7 +208,7 @@ def _where(outcome: Outcome) -> Iterator[str]:
     elif trace.last and outcome.crashed:
         yield f"  after {'it imported torch' if trace.torch else 'it loaded ZLUDA'}"
     if fault is not None:
-        yield f"  Windows names the module {fault.path or fault.module}, exception {fault.exception}"
+        yield f"  Windows reports exception {fault.exception} in {fault.path or fault.module}"
     elif stack is not None and stack.frame and outcome.crashed:
         yield f"  Python was in {stack.frame}"
 

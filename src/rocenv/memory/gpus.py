@@ -228,7 +228,7 @@ def _of_gpu(gpu: Gpu, machine: MachineMemory) -> GpuMemory:
     notes: list[str] = []
     own, shared, source = _read_pool(gpu, "vram", notes), _read_pool(gpu, "gtt", notes), "sysfs"
     if own.used is None and not notes:
-        notes.append("the kernel does not say how much memory is in use, or you may not read it")
+        notes.append("the kernel does not report the memory in use, or you have no permission to read it")
     if own.total is None:
         own, source = Pool(gpu.vram_bytes), gpu.source.partition(",")[0] if gpu.vram_bytes else ""
     if shared.total is not None and machine.total is not None and shared.total > machine.total:

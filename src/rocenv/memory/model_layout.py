@@ -33,7 +33,7 @@ class Layer:
     weights_bytes: int
     largest_bytes: int  # of its tensors
     kv_heads: int = 0  # 0 = it caches no keys and values
-    state_bytes: int = 0  # of each conversation, however long
+    state_bytes: int = 0  # per conversation, whatever its length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def _key_and_value_length(model: Model) -> tuple[int, int]:
 
 
 def _state_bytes(model: Model) -> int:
-    """Return the size of what a recurrent layer (Mamba, RWKV, short convolution) keeps of a conversation."""
+    """Return the size of a recurrent layer's state (Mamba, RWKV, short convolution) for one conversation."""
     inner, size = model.number("ssm.inner_size"), model.number("ssm.state_size")
     if inner and size:
         groups = model.number("ssm.group_count")
@@ -210,4 +210,4 @@ def _notes(model: Model) -> Iterator[str]:
         )
     is_recurrent = any(part in tensor.name for tensor in model.tensors for part in (".ssm_", ".time_mix_"))
     if is_recurrent and not _state_bytes(model):
-        yield "what the recurrent layers keep of a conversation is not counted, because its size is unknown"
+        yield "the state of the recurrent layers is not counted, because its size is unknown"

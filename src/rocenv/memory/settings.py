@@ -53,8 +53,8 @@ class Advice:
     """All settings of a program that may suit a GPU."""
 
     settings: tuple[Advised, ...]
-    variables: Mapping[str, str]  # of the settings that are taken
-    arguments: tuple[str, ...]  # of the settings that are taken
+    variables: Mapping[str, str]  # of the selected settings
+    arguments: tuple[str, ...]  # of the selected settings
     conflicts: tuple[str, ...]  # with the environment; sentences
     unset: tuple[str, ...]  # variables that the user has to unset
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 20
 _MAX_OUTPUT = 16 << 20
 _MAX_COMMAND = 4096  # characters
-_BYTE_ORDER_MARK = "\ufeff"  # PowerShell begins files with it
+_BYTE_ORDER_MARK = "\ufeff"  # PowerShell writes it at the start of files
 # The names of these classes, unlike those of the counters, are the same in every language of Windows.
 _COUNTERS = """
 $ErrorActionPreference = 'SilentlyContinue'

@@ -118,7 +118,7 @@ if sys.platform == "win32":
         return name.value
 
     def watch_faults() -> None:
-        """Write the library in which a fault happens to stderr, before any handler runs."""
+        """When a fault happens, write the name of its library to stderr before any handler runs."""
         add = _kernel.AddVectoredExceptionHandler
         add.argtypes = [wintypes.ULONG, ctypes.c_void_p]
         add(1, ctypes.cast(_REPORT, ctypes.c_void_p))

@@ -223,7 +223,7 @@ def _goes_with(torch: TorchSet, way: Way, case: Case) -> bool:
     target = case.request.target
     if isinstance(way.row, RocmWheels) or torch.channel:
         return wheels.goes_with(torch, way.row)
-    # An override makes no sense if every component supports the target natively.
+    # An override is useless if every component supports the target natively.
     is_native = way.override is not None and target in way.row.blas and target in torch.targets
     served = {way.runs_as, *case.request.more_targets} <= set(torch.targets)
     is_for = series(torch.rocm) == series(way.row.version) and served

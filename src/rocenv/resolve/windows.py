@@ -141,7 +141,7 @@ def _why(row: Row, case: Case) -> str:
 
 def _notes(row: Row, case: Case) -> Iterator[str]:
     if isinstance(row, RocmWheels) and row.driver and not case.driver:
-        yield f"needs display driver {row.driver}; this machine's is unknown: specify it with `--driver`"
+        yield f"needs display driver {row.driver}; the installed version is unknown: pass it with `--driver`"
     if row.note:
         yield row.note
 

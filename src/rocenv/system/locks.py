@@ -131,7 +131,7 @@ def _sharing(descriptor: int) -> list[int]:
     fields = (line.split() for line in lines if "->" not in line)
     found = [(each[5], int(each[4])) for each in fields if each[1] == "FLOCK"]
     file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
-    if all(place != file for place, _ in found):  # btrfs lists another device than `stat`
+    if all(place != file for place, _ in found):  # btrfs lists a different device than `stat`
         file = next((place for place, _ in found if place.endswith(f":{info.st_ino}")), "")
     return [pid for place, pid in found if place == file]
 
