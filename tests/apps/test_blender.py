@@ -269,4 +269,7 @@ class TestEnv:
     ) -> None:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")
         assert done.returncode == 1
-        assert "Blender starts and lists no GPU here, so the CPU would do the work. It lists only: CPU: " in done.stderr
+        assert (
+            "Blender starts and lists no GPU here, so the CPU would do the work. It lists only: CPU: "
+            in done.stderr
+        )

@@ -82,13 +82,19 @@ def test_is_not_started_if_it_would_use_the_cpu(
 ) -> None:
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "llama.cpp starts and lists no GPU here, so the CPU would do the work. It lists only: CPU" in done.stderr
+    assert (
+        "llama.cpp starts and lists no GPU here, so the CPU would do the work. It lists only: CPU"
+        in done.stderr
+    )
 
 
 def test_gpu_options_are_added_behind_wrapper_programs(rocenv: Rocenv, llama_env: str, model: Path) -> None:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "llama.cpp starts and lists no GPU here, so the CPU would do the work. It lists only: CPU" in done.stderr
+    assert (
+        "llama.cpp starts and lists no GPU here, so the CPU would do the work. It lists only: CPU"
+        in done.stderr
+    )
 
 
 def test_runs_on_the_cpu_on_request(rocenv: Rocenv, llama_env: str, model: Path) -> None:

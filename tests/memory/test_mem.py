@@ -165,6 +165,23 @@ class TestReport:
         assert run(environ, *words).returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("--watch", "--json"), "rocenv mem watch --json"),
+        (("sd", "--probe", "--limit", "6GiB"), "rocenv mem probe sd --limit 6GiB"),
+        (("--model", "my model.gguf", "sd"), "rocenv mem model 'my model.gguf' sd"),
+        (("--for=cycles",), "rocenv mem settings cycles"),
+    ],
+)
+def test_options_of_older_versions_name_the_command(
+    environ: dict[str, str], words: tuple[str, ...], command: str
+) -> None:
+    done = run(environ, *words)
+    assert done.returncode == 2
+    assert f"Run `{command}`." in done.stderr
+
+
 class TestWatch:
     def test_pipe_gets_a_line_a_second(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)

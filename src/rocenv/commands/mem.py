@@ -9,11 +9,19 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.output import json_option, short_enough
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _DEFAULT = "show"
+# Options that became commands: the command, and whether the option took a value.
+_OLD_OPTIONS = {
+    "--watch": ("watch", False),
+    "--probe": ("probe", False),
+    "--model": ("model", True),
+    "--for": ("settings", True),
+}
 
 
 class _Mem(click.Group):
@@ -23,6 +31,7 @@ class _Mem(click.Group):
         if not args and ctx.resilient_parsing:  # the shell completes the first word
             return super().parse_args(ctx, args)
         if args[:1] not in (["-h"], ["--help"]) and not set(args[:1]) & set(self.commands):
+            _refuse_old_options(ctx, args)
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -34,6 +43,22 @@ class _Mem(click.Group):
         """Complete the commands, the envs, and the options of `show`."""
         name = show.params[0].shell_complete(ctx, incomplete)
         return [*super().shell_complete(ctx, incomplete), *name, *show.shell_complete(ctx, incomplete)]
+
+
+def _refuse_old_options(ctx: click.Context, args: list[str]) -> None:
+    """Raise UsageError for an option that is a command now; it shows the command with the other arguments."""
+    for place, word in enumerate(args):
+        option, equals, value = word.partition("=")
+        if word == "--":
+            return
+        if option not in _OLD_OPTIONS:
+            continue
+        name, takes_value = _OLD_OPTIONS[option]
+        rest = args[place + 1 :]
+        if takes_value and not equals:
+            value, rest = (rest or [""])[0], rest[1:]
+        words = ["rocenv", "mem", name, *([value] if value else []), *args[:place], *rest]
+        raise click.UsageError(f"`{option}` is now a command. Run `{shell_join(*words)}`.", ctx)
 
 
 _env_argument = click.argument("name", required=False, default="", shell_complete=candidates.env_names)
