@@ -293,7 +293,7 @@ frees = st.integers(0, 64 * GIB)
 
 
 def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
-    """Compute in another way what this many layers take."""
+    """Compute the memory of this many layers in a different way."""
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
     row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])

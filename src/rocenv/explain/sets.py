@@ -60,7 +60,7 @@ def find_sets(matrix: Matrix, request: Request) -> Found:
 
 
 def sets_for(matrix: Matrix, target: str, platform: Platform, *, zluda: str = "", torch: str = "*") -> Found:
-    """Resolve a request for a target, with torch and without ZLUDA unless told otherwise."""
+    """Resolve a request for a target; by default with torch and without ZLUDA."""
     return find_sets(matrix, Request(platform=platform, target=target, zluda=zluda, torch=torch))
 
 

@@ -103,8 +103,8 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     if zluda.best and (native is None or promise(native, (name,)) >= BUILT):
         ways = [ways[0], ways[2]]  # nobody vouches for those wheels
     windows = _windows(matrix, name)
-    told = {id(row) for line in windows for row in line.rows}
-    concerned = [each for each in matrix.verdict if name in each.targets and id(each) not in told]
+    shown = {id(row) for line in windows for row in line.rows}
+    concerned = [each for each in matrix.verdict if name in each.targets and id(each) not in shown]
     more = f"rocenv matrix --target {name}"
     return Explanation(
         thing=name,
@@ -329,12 +329,12 @@ def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.E
     return rows.Entry("HIP SDK", series(sdk.version), f"{text}, {limit}" if limit else text, said or sdk)
 
 
-def _incidents(name: str, matrix: Matrix, told: set[str]) -> list[Line]:
+def _incidents(name: str, matrix: Matrix, shown: set[str]) -> list[Line]:
     """Render the incidents on a target whose combination is not listed anyway."""
     return [
         Line(label="incident", text=f"{row.title} (`rocenv explain {row.code}`)", rows=(row,))
         for row in sorted(matrix.incident, key=lambda row: row.code)
-        if not any(row.code.startswith(code) for code in told)
+        if not any(row.code.startswith(code) for code in shown)
         and re.search(rf"\b{name}\b", row.facts.get("gpu", ""))
     ]
 

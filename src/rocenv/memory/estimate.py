@@ -74,7 +74,7 @@ class Estimate:
         return sum(self.caches)
 
     def needed(self, layers: int) -> int:
-        """Return what this many layers take, without a margin."""
+        """The memory that this many layers need, without a margin, in bytes."""
         return self._needs[layers]
 
     def graph(self, layers: int) -> int:

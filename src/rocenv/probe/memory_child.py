@@ -67,7 +67,7 @@ class Block:
             yield (place * (pages - 1) // max(1, count - 1)) * _PAGE_BYTES
 
     def mark(self, offset: int) -> bytes:
-        """Return what a marked page has to hold."""
+        """The content of a marked page."""
         return struct.pack("<QQ", self.number, offset) * (_PAGE_BYTES // 16)
 
 
@@ -211,7 +211,7 @@ def _describe(library: Library, device: Device, addresses: list[str]) -> HipGpu:
 
 
 def _free_bytes(runtime: Runtime) -> int:
-    """Return what hipMemGetInfo calls free, 0 if it does not answer."""
+    """The free memory that hipMemGetInfo reports; 0 if the call fails."""
     try:
         return runtime.memory_info()[0]
     except CallError:
