@@ -179,7 +179,7 @@ class TestJson:
         plan = document(mini, "resolve", "--rocm", "5.7")
         assert plan == created["plan"] == document(mini, "create", "x", "--rocm", "5.7", "--dry-run")
         assert list(plan) == [
-            *("request", "platform", "target", "runs_as", "components", "environment", "notes")
+            *("request", "platform", "target", "runs_as", "components", "environment", "warnings", "notes")
         ]
         (part,) = plan["components"]
         assert {key: part[key] for key in ("kind", "version", "channel", "own_glibc")} == {
@@ -386,7 +386,7 @@ class TestCreate:
 
     def test_damaged_file_in_the_cache_is_downloaded_again(self, mini: Mini) -> None:
         mini.create()
-        assert mini.run("remove", "demo").returncode == 0
+        assert mini.run("remove", "-y", "demo").returncode == 0
         assert mini.run("gc", "-y").returncode == 0
         for path in (mini.home / "cache" / "artifacts").iterdir():
             if not path.suffix:
@@ -597,7 +597,7 @@ class TestActivate:
 class TestHousekeeping:
     def test_gc_frees_only_what_no_env_needs(self, demo: Mini) -> None:
         demo.create("other", "--rocm", "6.4")
-        assert demo.run("remove", "demo").returncode == 0
+        assert demo.run("remove", "-y", "demo").returncode == 0
         answer = document(demo, "gc")
         assert (answer["freed"], len(answer["packages"])) == (False, 2)
         freed = document(demo, "gc", "-y")

@@ -142,7 +142,7 @@ def test_env_of_a_compiler_is_managed_like_any_other(context: Context, mini: Min
     assert mini.run("create", "copied", "--from", str(lock)).returncode == 0
     starter = str(context.home.envs / "copied" / "bin" / "clang")
     assert mini.run("run", "copied", "--", starter, "-cc1").stdout == "clang-21\n-cc1\n"
-    assert mini.run("remove", "copied").returncode == 0
+    assert mini.run("remove", "-y", "copied").returncode == 0
 
 
 def test_other_env_of_that_name_is_not_used(context: Context, mini: Mini) -> None:

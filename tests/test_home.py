@@ -289,7 +289,9 @@ class TestHomeOfAnotherUser:
             error = self.refused(Home(theirs.home), monkeypatch, user)
             assert f"everyone can write to `{theirs.home}`" in error.message
 
-    @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "demo")])
+    @pytest.mark.parametrize(
+        "argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "-y", "demo")]
+    )
     def test_that_everybody_can_write_to_runs_and_changes_nothing(
         self, theirs: Mini, argv: tuple[str, ...]
     ) -> None:

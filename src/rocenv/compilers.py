@@ -158,7 +158,7 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
         components=(part,),
         environment=changes_for((part,), context.matrix),
         watched=tuple(each.name for each in context.matrix.watched),
-        notes=found.notes,
+        local_notes=found.notes,
     )
 
 

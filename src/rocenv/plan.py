@@ -6,14 +6,15 @@ and says why, so nothing is replaced silently.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from rocenv.core.errors import FetchError, NotAvailable, ResolutionImpossible, RocenvError
+from rocenv.core.errors import FetchError, NotAvailable, OnlyFallback, ResolutionImpossible, RocenvError
 from rocenv.core.model import Component, EnvChange, Lock
 from rocenv.core.variables import OVERRIDE
-from rocenv.core.versions import joined
+from rocenv.core.versions import joined, series
 from rocenv.data.environment import changes_for, changes_on_wsl
 from rocenv.resolve import resolve
 from rocenv.sources import source_of
@@ -26,10 +27,19 @@ if TYPE_CHECKING:
     from rocenv.core.model import Machine, Request
     from rocenv.resolve import Candidate, Choice
 
-    Chosen = tuple[Candidate, tuple[Component, ...], tuple[str, ...]]  # set, its components, notes
 
 # After these errors, asking the same server again is pointless.
 _DOWN = ("unreachable", "no-mirror", "signature")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The chosen set with its components, and the better ones that cannot be downloaded."""
+
+    candidate: Candidate
+    parts: tuple[Component, ...]
+    missed: Sequence[Miss] = ()
+    notes: tuple[str, ...] = ()  # on the sources, and thus on this day
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ def make_plan(
     *,
     notes: Sequence[str] = (),
     unlisted: bool = False,
+    fallback: bool = True,
 ) -> Lock:
     """Choose the set for a request and list all its artifacts.
 
@@ -59,23 +70,27 @@ def make_plan(
         changes: Environment changes that this machine needs in addition to the set's.
         notes: Notes on the request; they come first.
         unlisted: If no set's files can be listed, return the best set without files and add a note.
+        fallback: Accept a set that is worse than the preferred one if that cannot be downloaded.
 
     Raises:
+        OnlyFallback: The best set that can be downloaded is worse, and `fallback` is off.
         ResolutionImpossible: No set in the matrix fits, or no channel carries a set that fits.
         FetchError: All channels with a fitting set are unreachable.
     """
     try:
-        candidate, parts, said = _chosen(request, context, machine, unlisted=unlisted)
+        chosen = _chosen(request, context, machine, unlisted=unlisted)
     except ResolutionImpossible as error:
         error.hints += tuple(notes)  # an app's requirements may be why nothing fits
         raise
+    candidate, parts = chosen.candidate, chosen.parts
     environment = changes_for(parts, context.matrix, request.platform, guarded=not request.no_guard)
     if candidate.override is not None:
         environment += (EnvChange(action="set", name=OVERRIDE, value=candidate.override.value),)
     of_wsl = changes_on_wsl(parts, context.matrix) if machine is not None and machine.wsl else ()
     environment += (*changes, *(row.change for row in of_wsl))
     own = {change.name for change in environment}
-    return Lock(
+    better = [f"{which} would fit better, but {why}" for which, why in _reasons(chosen.missed)]
+    lock = Lock(
         request=request,
         platform=request.platform,
         target=request.target,
@@ -83,7 +98,32 @@ def make_plan(
         components=parts,
         environment=environment,
         watched=tuple(row.name for row in context.matrix.watched if row.name not in own),
-        notes=(*notes, *said, *(row.note for row in of_wsl)),
+        warnings=candidate.warnings,
+        notes=(*notes, *candidate.notes),
+        local_notes=(*better, *candidate.local_notes, *chosen.notes, *(row.note for row in of_wsl)),
+    )
+    if not fallback and chosen.missed and _is_worse(candidate, chosen.missed[0].candidate):
+        raise _only_fallback(lock, candidate, chosen.missed[0])
+    return lock
+
+
+def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
+    """Whether a set lacks something that the preferred one has; the channel does not matter."""
+    versions, better = (
+        {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
+    )
+    return versions != better or (bool(candidate.warnings) and not preferred.warnings)
+
+
+def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback:
+    found, preferred = (
+        " with ".join(f"{'ROCm' if kind == 'rocm' else kind} {version}" for kind, version in each.versions)
+        for each in (candidate, miss.candidate)
+    )
+    return OnlyFallback(
+        f"{preferred} fits best, but cannot be downloaded now; only {found} can",
+        lock=lock,
+        hints=(_short(miss.error), *miss.error.hints, "to take it: add `--accept-fallback`"),
     )
 
 
@@ -92,7 +132,7 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
     if request.platform == "windows" and not WINDOWS:
         # The data lists all files of a Windows set except the wheels, which only Windows can list.
         best = next(candidates)
-        return best, _outlines(best, request, context), best.notes
+        return Chosen(best, _outlines(best, request, context))
     missed: list[Miss] = []
     for candidate in candidates:
         found = _parts(candidate, request, context, missed)
@@ -100,14 +140,14 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
             missed.append(found)
             continue
         parts, said = found
-        notes = [f"{which} would fit better, but {why}" for which, why in _reasons(missed)]
-        return candidate, parts, (*notes, *candidate.notes, *said)
+        return Chosen(candidate, parts, missed, said)
     error = _none_available(missed)
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
-    note = f"could not download the package lists, so `create` would fail now: {error.message}"
-    return best, _outlines(best, request, context), (note, *best.notes)
+    reasons = tuple(f"cannot list {which}: {why}" for which, why in _reasons(missed))
+    note = "`create` would fail now, because the package lists could not be downloaded"
+    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons))
 
 
 def _parts(
@@ -145,9 +185,14 @@ def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
         part = "" if miss.choice is miss.candidate.rocm else f"with {miss.choice.kind} "
-        versions = sets.setdefault((f"{part}from {_source_name(miss.choice)}", miss.error.message), [])
+        versions = sets.setdefault((f"{part}from {_source_name(miss.choice)}", _short(miss.error)), [])
         versions.append(miss.candidate.rocm.version)
-    return [(f"ROCm {joined(found, 3)} {part}", message) for (part, message), found in sets.items()]
+    return [(f"ROCm {joined(found, 1)} {part}", message) for (part, message), found in sets.items()]
+
+
+def _short(error: RocenvError) -> str:
+    """Shorten a message to one line: which file could not be downloaded does not matter in a plan."""
+    return re.sub(" while downloading `[^`]*`|: Request failed after [^:]*", "", error.message)
 
 
 def _none_available(missed: Sequence[Miss]) -> RocenvError:

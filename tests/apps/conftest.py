@@ -96,7 +96,7 @@ def llama_env(rocenv: Rocenv) -> str:
 @pytest.fixture(scope="session")
 def rocm72_env(rocenv: Rocenv) -> str:
     """The name of a new env with ROCm 7.2 from Debian experimental, created as a user would."""
-    rocenv("remove", "d72")
+    rocenv("remove", "-y", "d72")
     options = ["--rocm", "7.2", "--channel", "debian-experimental", "--target", "gfx1201"]
     done = rocenv("create", "d72", *options, "-y", timeout_s=1800)
     assert done.returncode == 0, done.stderr
@@ -119,7 +119,7 @@ def clang_toolchain(apps_home: Path) -> Toolchain:
 
 def _create(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:
     """Create an env for an app from the store, or from the mirror that apt uses."""
-    rocenv("remove", name)  # an earlier version of the code may have created it
+    rocenv("remove", "-y", name)  # an earlier version of the code may have created it
     options = ["--app", app, "--rocm", "6.4", "--channel", channel, "--target", target]
     done = rocenv("create", name, *options, "-y", "--no-verify", timeout_s=1800)
     assert done.returncode == 0, done.stderr

@@ -95,10 +95,10 @@ def test_the_env_of_a_compiler_is_a_normal_env(
 
     lock = tmp_path / "compiler.lock"
     assert rocenv("lock", name, "-o", lock).returncode == 0
-    rocenv("remove", "copied")
+    rocenv("remove", "-y", "copied")
     assert rocenv("create", "copied", "--from", lock, "-y").returncode == 0
     done = rocenv("run", "copied", "--", "clang", "--version")
-    assert rocenv("remove", "copied").returncode == 0
+    assert rocenv("remove", "-y", "copied").returncode == 0
     assert done.returncode == 0, done.stderr
     assert f"version {clang_toolchain.version}" in done.stdout
 

@@ -41,9 +41,9 @@ def test_a_program_in_the_env_uses_the_runtime_of_the_env(rocenv: Rocenv, rocm72
 def test_its_lock_recreates_the_same_set(rocenv: Rocenv, rocm72_env: str, tmp_path: Path) -> None:
     lock = tmp_path / "d72.lock"
     assert rocenv("lock", rocm72_env, "-o", lock).returncode == 0
-    rocenv("remove", "d72-again")
+    rocenv("remove", "-y", "d72-again")
     assert rocenv("create", "d72-again", "--from", lock, "-y", "--offline", "--no-verify").returncode == 0
     again = tmp_path / "again.lock"
     assert rocenv("lock", "d72-again", "-o", again).returncode == 0
-    assert rocenv("remove", "d72-again").returncode == 0
+    assert rocenv("remove", "-y", "d72-again").returncode == 0
     assert again.read_bytes() == lock.read_bytes()

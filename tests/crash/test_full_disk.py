@@ -100,10 +100,13 @@ def test_too_little_space_is_an_error_before_any_download(disk: Disk) -> None:
     assert fetched(disk.mini) == []
 
 
-def test_a_dry_run_needs_no_space(disk: Disk) -> None:
+def test_a_dry_run_fails_where_the_real_run_would(disk: Disk) -> None:
     add_large_set(disk.mini, megabytes=1, stated_kilobytes=3_000_000)
     disk.mount("size=2m")
-    assert disk.create("6.4", "--dry-run").returncode == 0
+    done = disk.create("6.4", "--dry-run")
+    assert done.returncode == 1
+    assert "Plan for" in done.stdout
+    assert "of disk space" in done.stderr
 
 
 def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:

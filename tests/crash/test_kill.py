@@ -64,15 +64,15 @@ def test_remove(lab: Lab) -> None:
     lab.mini.create("demo", "--rocm", "6.4")
     lab.mini.create("other", "--rocm", "6.4")
     lab.keep()
-    changes = lab.changes("remove", "demo")
+    changes = lab.changes("remove", "-y", "demo")
     for number in spread(len(changes), POINTS, 0, 1):
         lab.put_back()
-        assert lab.killed_at(number, "remove", "demo")
+        assert lab.killed_at(number, "remove", "-y", "demo")
         told = f"killed at {number} of {len(changes)}: {changes[number - 1]}"
         states = lab.states()
         assert states.pop("other") == "complete", told
         assert set(states.items()) <= {("demo", "complete"), ("demo", "incomplete")}, told
-        again = lab.run("remove", "demo")
+        again = lab.run("remove", "-y", "demo")
         if states:
             assert again.returncode == 0, f"{told}\n{again.stderr}"
         # An empty folder may remain, which is harmless.
@@ -126,7 +126,7 @@ def test_repair(lab: Lab) -> None:
 def test_gc(lab: Lab) -> None:
     lab.mini.create("kept", "--rocm", "6.4")
     lab.mini.create("gone", "--rocm", "5.7")
-    assert lab.run("remove", "gone").returncode == 0
+    assert lab.run("remove", "-y", "gone").returncode == 0
     lab.keep()
     changes = lab.changes("gc", "-y")
     left = sorted(path.name for path in (lab.mini.home / "store").iterdir() if path.name != ".staging")

@@ -109,7 +109,7 @@ class TestConcurrent:
     ) -> None:
         mini.create()
         for _ in range(3):
-            start(mini, children, "remove", "demo")
+            start(mini, children, "remove", "-y", "demo")
             start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
         for code, said in finish(children):
             assert code in (0, 1), said
@@ -152,7 +152,7 @@ class TestInterrupted:
         mini.server.always(stalled, Fault(stall_after=100))
         start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
         wait_until(lambda: mini.server.sent_bytes(stalled) >= 100)
-        waiting = start(mini, children, "remove", "demo")
+        waiting = start(mini, children, "remove", "-y", "demo")
         ended = waiting.communicate(timeout=30)
         assert waiting.returncode == 1, "there is no env yet: " + ended[1]
         waiting = start(mini, children, "gc")
@@ -193,7 +193,12 @@ class TestUnwritableHome:
         place = mini.root / "odd"
         place.write_text("x")
         home = str(place if kind == "file" else place / "home")
-        for argv in (("create", "demo", "--rocm", "5.7"), ("gc",), ("cache", "clear"), ("remove", "demo")):
+        for argv in (
+            ("create", "demo", "--rocm", "5.7"),
+            ("gc",),
+            ("cache", "clear"),
+            ("remove", "-y", "demo"),
+        ):
             done = mini.run(*argv, ROCENV_HOME=home)
             assert done.returncode == 1, (argv, done.stderr)
             assert "error: " in done.stderr
@@ -222,7 +227,7 @@ class TestUnwritableHome:
                 assert (done.returncode, expected in done.stdout) == (0, True), (argv, done.stderr)
             for argv in (
                 ("create", "new", "--rocm", "5.7"),
-                ("remove", "demo"),
+                ("remove", "-y", "demo"),
                 ("rename", "demo", "new"),
                 ("clone", "demo", "new"),
                 ("repair", "demo"),

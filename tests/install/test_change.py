@@ -186,7 +186,7 @@ def test_an_env_whose_record_is_damaged_says_what_to_do(mini: Mini, name: str) -
         assert done.returncode == 1
         assert name in done.stderr
         assert "hint: rocenv remove demo" in done.stderr
-    assert mini.run("remove", "demo").returncode == 0
+    assert mini.run("remove", "-y", "demo").returncode == 0
     assert not mini.prefix("demo").exists()
 
 
@@ -272,14 +272,14 @@ class TestRemove:
     def test_of_an_interrupted_attempt(self, mini: Mini) -> None:
         (mini.prefix("demo") / ".rocenv").mkdir(parents=True)
         (mini.prefix("demo") / "rocm" / "x").mkdir(parents=True)
-        assert mini.run("remove", "demo").returncode == 0
+        assert mini.run("remove", "-y", "demo").returncode == 0
         assert not mini.prefix("demo").exists()
 
     def test_keeps_the_files_of_other_envs(self, mini: Mini) -> None:
         mini.create()
         mini.create("sibling")
         before = content(mini.prefix("sibling"))
-        assert mini.run("remove", "demo").returncode == 0
+        assert mini.run("remove", "-y", "demo").returncode == 0
         assert content(mini.prefix("sibling")) == before
         assert differences(mini, "sibling") == ""
         assert store_is_whole(mini)

@@ -134,7 +134,7 @@ def check_set(found: Candidate, expect: Expect) -> None:
     if expect.pack is not None:
         assert (pack is None) == (not expect.pack)
         assert pack is None or expect.pack in " ".join((pack.asset, *pack.targets))
-    notes = "\n".join(found.notes)
+    notes = "\n".join((*found.warnings, *found.notes, *found.local_notes))
     for text in expect.notes:
         assert text in notes
     for text in expect.absent_notes:

@@ -125,7 +125,7 @@ def check_override(candidate: Candidate, request: Request) -> None:
     assert candidate.runs_as == override.runs_as
     own = torch and not torch.channel
     assert request.target not in row.blas or (own and torch and request.target not in torch.targets)
-    assert any(override.value in note for note in candidate.notes)
+    assert any(override.value in note for note in candidate.warnings)
 
 
 def check_lines(error: Impossible) -> None:

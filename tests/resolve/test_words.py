@@ -188,7 +188,7 @@ for path in CASES:
     case = read(path)
     try:
         found = resolve(case.request, matrix(), case.machine)
-        print([(each.parts, each.notes) for each in found])
+        print([(each.parts, each.warnings, each.notes) for each in found])
     except ResolutionImpossible as error:
         print(error.rejections, error.suggestions)
 """

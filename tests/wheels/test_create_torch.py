@@ -176,7 +176,7 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
         make_plan(wish, context)
     lock = make_plan(wish, context, unlisted=True)
     assert [part.kind for part in lock.components] == ["rocm", "torch"], "the set itself is known"
-    assert "could not download the package lists, so `create` would fail now" in lock.notes[0]
+    assert "`create` would fail now, because the package lists could not be downloaded" in lock.local_notes
     done = mini.run("resolve", "--rocm", "6.4")
     assert done.returncode == 0, done.stderr
 
@@ -207,7 +207,7 @@ class TestALockThatNamesAnotherIndex:
         shutil.rmtree(mini.home / "cache" / "uv")
 
     def review(self, mini: Mini, lock: Path, url: str, *more: str) -> tuple[dict[str, list[str]], str]:
-        argv = ("create", "two", "--from", str(lock), "--dry-run", "--json", *more)
+        argv = ("create", "three", "--from", str(lock), "--dry-run", "--json", *more)
         done = mini.run(*argv, NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0", UV_DEFAULT_INDEX=url)
         hosts = json.loads(done.stdout)["foreign_hosts"]
         return {each["host"]: sorted(each["files"]) for each in hosts}, done.stderr

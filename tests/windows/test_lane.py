@@ -218,7 +218,7 @@ class TestFailures:
 
     def test_a_file_that_changed_since_the_first_download(self, sd: Lane) -> None:
         """A later download must match the first one, even if no hash is published."""
-        first, removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "other"])
+        first, removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "-y", "other"])
         assert first.code == removed.code == 0, first.text
         pins = (sd.home / "pins.json").read_text()
         size = sd.mirror.place(sd.urls["zluda"]).stat().st_size
@@ -244,7 +244,7 @@ class TestFailures:
             [done] = sd.rocenv([*CREATE_OTHER])
         assert done.code == 1
         assert "is for another release: its `rocblas.dll` is" in done.err
-        assert sd.rocenv(["remove", "other"])[0].code == 0
+        assert sd.rocenv(["remove", "-y", "other"])[0].code == 0
 
     def test_a_dll_with_a_missing_dependency(self, sd: Lane) -> None:
         """The error names the missing DLL and the DLL that needs it."""
@@ -252,7 +252,7 @@ class TestFailures:
             sd.folder / "absent", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_dependency
         )
         with sd.serving(sd.urls["zluda"], archive.read_bytes()):
-            [done, _removed] = sd.rocenv([*CREATE_OTHER], ["remove", "other"])
+            [done, _removed] = sd.rocenv([*CREATE_OTHER], ["remove", "-y", "other"])
         assert done.code == 1
         assert "load     failed" in done.err
         assert "cublas64_11.dll needs" in done.err
@@ -264,7 +264,7 @@ class TestFailures:
             sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_export
         )
         with sd.serving(sd.urls["zluda"], archive.read_bytes()):
-            [done, _removed] = sd.rocenv([*CREATE_OTHER], ["remove", "other"])
+            [done, _removed] = sd.rocenv([*CREATE_OTHER], ["remove", "-y", "other"])
         assert done.code == 1
         assert "cublasSgemm_v2" in done.err
         assert "not exported by" in done.err
@@ -277,7 +277,7 @@ class TestFailures:
             [closed] = sd.rocenv([*CREATE_OTHER])
             hip_sdk(programs, "5.7.1", sd.mirror.workshop)
             before = {path: path.read_bytes() for path in programs.rglob("*") if path.is_file()}
-            copied, _removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "other"])
+            copied, _removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "-y", "other"])
         after = {path: path.read_bytes() for path in programs.rglob("*") if path.is_file()}
         remove_sdk(programs)
         assert closed.code == 1
@@ -325,7 +325,7 @@ class TestFailures:
         """Removing one env does not affect the other."""
         made, removed, proved = sd.rocenv(
             ["clone", "sd", "second one"],
-            ["remove", "second one"],
+            ["remove", "-y", "second one"],
             ["verify", "sd", "--upto", "blas", "--json"],
         )
         assert (made.code, removed.code) == (0, 0), made.text + removed.text
@@ -416,7 +416,7 @@ import subprocess, sys
 code = "import torch, sys; print('ready', flush=True); sys.stdin.read()"
 app = subprocess.Popen([r"{python}", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 app.stdout.readline()
-done = subprocess.run([r"{rocenv}", "remove", "sd"], capture_output=True, text=True)
+done = subprocess.run([r"{rocenv}", "remove", "-y", "sd"], capture_output=True, text=True)
 print("removal ended with", done.returncode)
 print(done.stderr)
 app.communicate()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
 
 _PARTS = ("artifacts", "indices", "wheels", "kernels")
+_FETCHED = _PARTS[:-1]  # compiling kernels again can take half an hour
 
 
 def _folders(home: Home) -> dict[str, Path]:
@@ -60,13 +61,16 @@ def cache(context: click.Context, as_json: bool) -> None:
 @cache.command()
 @click.argument("names", metavar="[PART]...", nargs=-1, type=click.Choice(_PARTS))
 def clear(names: tuple[str, ...]) -> None:
-    """Empty the cache, or only the named parts: artifacts, indices, wheels, kernels."""
+    """Empty the named parts of the cache: artifacts, indices, wheels, kernels.
+
+    Without PART, everything but compiled kernels, which take long to compile again.
+    """
     from rocenv.install.store import tree_bytes
 
     freed = 0
     with _exclusive("cache") as home:
         for name, folder in _folders(home).items():
-            if not names or name in names:
+            if name in (names or _FETCHED):
                 freed += tree_bytes(folder) if folder.exists() else 0
                 remove_tree(folder)
     note(f"freed {size_text(freed)}")

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.build_env import build_env
-from rocenv.commands.output import can_ask, confirm, json_option, note, print_json
+from rocenv.commands.output import can_ask, json_option, note, print_json, require_yes
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import plan_for, request_options, requirements
 from rocenv.commands.verify import print_rung, verdict_text
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import OnlyFallback, RocenvError
 from rocenv.core.model import VENV, Machine, Request
+from rocenv.install.fetch import bytes_to_come, require_room
 from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
@@ -25,13 +26,14 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from rocenv.core.model import Lock, Verification
     from rocenv.prefix import Prefix
+    from rocenv.request import CompleteRequest
     from rocenv.sources.lock_review import Review
 
 _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @request_options
 @click.option(
     "--from",
@@ -48,49 +50,64 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
 @click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
 @click.option("--no-verify", is_flag=True, help="Do not verify the new env.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@click.option(
+    "--accept-fallback",
+    is_flag=True,
+    help="Also install a worse set if the best one cannot be downloaded.",
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(
-    name: str,
+    name: str | None,
     request: Request,
     lock_file: Path | None,
     trust_lock: bool,
     offline: bool,
     no_verify: bool,
     dry_run: bool,
+    accept_fallback: bool,
     yes: bool,
     as_json: bool,
 ) -> int:
     """Create the env NAME with a set of matching releases, and verify as much as this machine can.
 
-    Without --rocm, rocenv chooses the best set for the target.
+    Without --rocm, rocenv chooses the best set for the GPU. Without NAME, the env is named after --app, or
+    `default`. Without any argument, on a terminal, rocenv offers what makes sense on this machine.
     """
     from rocenv.commands.activate import activation_line
     from rocenv.request import CompleteRequest, complete_request
 
     _require_compatible(request, lock_file, trust_lock=trust_lock)
     context = Context(offline=offline)
+    guided = name is None and request == Request(platform="") and lock_file is None and not yes and can_ask()
+    if guided:
+        from rocenv.commands.guide import choose_request
+
+        request = choose_request(context)
+    name = name or request.app or "default"
     prefix = prefix_of(context.home, name)
-    if not dry_run:
-        _check_place(prefix, context)
+    _check_place(prefix, context, changes=not dry_run)
     review: Review | None = None
+    accepted = False
     with storage_errors(context.home.path):
         if lock_file:
             complete = CompleteRequest(request=request, machine=Machine())
             lock, review = _read_lock(lock_file, context)
         else:
             complete = complete_request(request, context, note)
-            lock = plan_for(complete, context)
+            lock, accepted = _plan(complete, context, fallback=accept_fallback, asks=not (yes or dry_run))
     notes = (
         *(review.lines if review else ()),
         *requirements(lock, complete, context, f"rocenv create {shell_join(name)}"),
     )
-    if dry_run and as_json:
-        print_json(plan_json(lock, notes, review))
-        return 0
-    text = plan_text(lock, notes, of_lock=lock_file is not None)
+    text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=bytes_to_come(lock, context.home))
     if dry_run:
-        click.echo(text)
+        if not as_json:
+            click.echo(text)
+        require_installable(lock)
+        require_room(lock, context.home)
+        if as_json:
+            print_json(plan_json(lock, notes, review))
         return 0
     note(text)
     if lock_file is not None:
@@ -98,8 +115,8 @@ def command(
     require_installable(lock)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
-    elif not yes and can_ask():
-        _require_yes("Continue?", default=True)
+    elif not yes and can_ask() and not accepted and (lock.warnings or not guided):
+        require_yes("Continue?", default=not lock.warnings)
     with storage_errors(context.home.path):
         replan = None if lock_file else lambda: plan_for(complete, context.refreshing())
         record = build_env(name, lock, context, replan)
@@ -125,19 +142,30 @@ def _require_compatible(request: Request, lock_file: Path | None, *, trust_lock:
         raise click.UsageError("--trust-lock needs --from")
 
 
-def _check_place(prefix: Prefix, context: Context) -> None:
-    """Refuse a place where no env can be, and warn of one that OneDrive uploads."""
-    from rocenv.install.build import require_place
+def _plan(complete: CompleteRequest, context: Context, *, fallback: bool, asks: bool) -> tuple[Lock, bool]:
+    """Plan a request, and return whether the user was asked and accepted a fallback."""
+    try:
+        return plan_for(complete, context, fallback=fallback), False
+    except OnlyFallback as error:
+        if not asks or not can_ask():
+            raise
+        note("\n".join((f"warning: {error.message}", *(f"  - {hint}" for hint in error.hints[:-1]))))
+        note(plan_text(error.lock, to_come=bytes_to_come(error.lock, context.home)))
+        require_yes("Install this set instead?")
+        return error.lock, True
 
+
+def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
+    """Refuse a place where no env can be, and warn of one that OneDrive uploads."""
+    from rocenv.install.build import require_free, require_place
+
+    if not changes:
+        require_free(prefix)
+        return
     require_place(prefix, context)
     if cloud := cloud_folder(context.home.path):
         note(f"`{context.home.path}` is in `{cloud}`: OneDrive would upload gigabytes")
         note(r"better: `setx ROCENV_HOME C:\rocenv`, then open a new window")
-
-
-def _require_yes(question: str, *, default: bool = False) -> None:
-    if not confirm(question, default=default):
-        raise click.Abort
 
 
 def _read_lock(lock_file: Path, context: Context) -> tuple[Lock, Review]:
@@ -203,7 +231,7 @@ def _confirm_trust(name: str, lock_file: Path, review: Review, *, yes: bool) -> 
     more = f"; and {len(review.lines) - len(lines)} more" if len(review.lines) > len(lines) else ""
     if not yes and can_ask():
         note(f"This lock {'; it '.join(lines)}{more}.")  # again: the plan above may be long on purpose
-        _require_yes("Do you trust its author?")
+        require_yes("Do you trust its author?")
         return
     command = rebuild_command(name, str(lock_file))
     raise RocenvError(

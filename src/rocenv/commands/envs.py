@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import can_ask, columns, confirm, json_option, note, print_json
+from rocenv.commands.output import can_ask, columns, json_option, note, print_json, require_yes
 from rocenv.context import Context
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized, size_text
 from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.system.quoting import shell_join
@@ -52,7 +52,7 @@ def list_(as_json: bool) -> None:
         print_json({"envs": found})
         return
     if not found:
-        note("there are no envs yet; create one: `rocenv create NAME --rocm VERSION`")
+        note("there are no envs yet; create one: `rocenv create --torch`")
         return
     rows: list[tuple[str, ...]] = [("NAME", "TARGET", "COMPONENTS", "VERIFIED")]
     for env in found:
@@ -80,7 +80,7 @@ def show(name: str, as_json: bool) -> None:
         "app": lock.request.app or None,
         "own_loader": record.loader,
         "rocenv_version": record.rocenv_version,
-        "notes": list(lock.notes),
+        "notes": [*lock.warnings, *lock.local_notes, *lock.notes],
     }
     shims = shims_of(lock, in_torch=record.shims_in_torch)
     if as_json:
@@ -116,7 +116,8 @@ def show(name: str, as_json: bool) -> None:
         ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", _backup(each.original)))))
         for each in shims
     ]
-    rows += [("note", text) for text in lock.notes]
+    rows += [("warning", text) for text in lock.warnings]
+    rows += [("note", text) for text in (*lock.local_notes, *lock.notes)]
     click.echo(sanitized(columns(rows)))
 
 
@@ -133,23 +134,34 @@ def _app_title(key: str, context: Context) -> str:
 
 
 @click.command()
-@_name
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.env_names)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def remove(name: str, yes: bool) -> None:
-    """Remove the env NAME and everything in its folder. Files that other envs share stay."""
+def remove(names: tuple[str, ...], yes: bool) -> None:
+    """Remove envs and everything in their folders. Files that other envs share stay."""
     from rocenv.install import change
 
     home = Context().home
-    prefix = prefix_of(home, name)
-    what = f"the link `{prefix.path}`" if prefix.is_link else f"`{prefix.path}` and everything in it"
-    if not yes and prefix.state == "complete" and can_ask() and not confirm(f"Remove {what}?"):
-        raise click.Abort
-    linked_folder = prefix.path.resolve() if prefix.is_link else None
-    change.remove(home, name)
-    if linked_folder is not None:
-        note(f"removed the link `{prefix.path}`; `{linked_folder}` still exists")
-        return
-    note(f"removed env `{name}`; `rocenv gc` frees what no other env needs")
+    prefixes = [prefix_of(home, name) for name in dict.fromkeys(names)]
+    for prefix in prefixes:
+        if prefix.state == "absent":
+            prefix.require_complete()
+    whole = [prefix for prefix in prefixes if prefix.state == "complete"]
+    if whole and not yes:
+        if not can_ask():
+            raise WrongUsage(
+                "without a terminal, `remove` needs `-y`",
+                hints=(shell_join("rocenv", "remove", "-y", *names),),
+            )
+        links = [f"the link `{prefix.path}`" for prefix in whole if prefix.is_link]
+        folders = [f"`{prefix.path}` and everything in it" for prefix in whole if not prefix.is_link]
+        require_yes(f"Remove {', '.join((*links, *folders))}?")
+    for prefix in prefixes:
+        linked_folder = prefix.path.resolve() if prefix.is_link else None
+        change.remove(home, prefix.name)
+        if linked_folder is not None:
+            note(f"removed the link `{prefix.path}`; `{linked_folder}` still exists")
+        else:
+            note(f"removed env `{prefix.name}`; `rocenv gc` frees what no other env needs")
 
 
 @click.command()

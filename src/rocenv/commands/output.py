@@ -76,6 +76,13 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def require_yes(question: str, *, default: bool = False) -> None:
+    """Ask a question, and end the command with exit code 1 if the answer is no."""
+    if not confirm(question, default=default):
+        note("Nothing was changed.")
+        raise click.exceptions.Exit(1)
+
+
 def confirm(question: str, *, default: bool = False) -> bool:
     """Ask a question that is answered with yes or no."""
     return click.confirm(question, default=default, err=True)

@@ -36,7 +36,8 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
         "runs_as": lock.code_target,
         "components": [_part_json(part) for part in lock.components],
         "environment": apply(lock.environment, {}, lock.platform),
-        "notes": [*missing, *lock.notes],
+        "warnings": list(lock.warnings),
+        "notes": [*missing, *lock.warnings, *lock.local_notes, *lock.notes],
     }
     if review is not None:
         answer["foreign_hosts"] = [
@@ -72,23 +73,48 @@ def _part_json(part: Component) -> dict[str, Any]:
     }
 
 
-def plan_text(lock: Lock, missing: Sequence[str] = (), *, of_lock: bool = False) -> str:
-    """Return a plan for people; see `plan_json`. `of_lock` adds what a lock from elsewhere could abuse."""
+def plan_text(
+    lock: Lock,
+    missing: Sequence[str] = (),
+    *,
+    of_lock: bool = False,
+    to_come: tuple[int, int] | None = None,
+) -> str:
+    """Return a plan for people; see `plan_json`.
+
+    Args:
+        lock: The plan.
+        missing: What the user must provide or decide.
+        of_lock: Add what a lock from elsewhere could abuse.
+        to_come: Bytes to download and to unpack on this machine; None = this machine will not install it.
+    """
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     what = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"
-    lines = [f"Plan for {what} on {lock.platform}"]
+    lines = [line for text in lock.warnings for line in _item(text, "warning: ")]
+    lines += [f"Plan for {what} on {lock.platform.capitalize()}"]
     for text in missing:
         lines += _item(text, "  ! ")
     for part in lock.components:
         lines += _part_lines(part)
-    for text in lock.notes:
+    for text in (*lock.local_notes, *lock.notes):
         lines += _item(text, "  - ")
     if of_lock:
         names = dict.fromkeys(change.name for change in lock.environment)
         lines += _item(f"changes these variables in the env: {', '.join(names) or 'none'}", "  - ")
         wheels = sorted(each.name for part in lock.components if part.python for each in part.artifacts)
         lines += _item(f"installs these Python packages: {', '.join(wheels)}", "  - ") if wheels else []
+    if to_come is not None and lock.artifacts:
+        lines.append(_size_line(lock, *to_come))
     return sanitized("\n".join(lines))
+
+
+def _size_line(lock: Lock, download: int, unpacked: int) -> str:
+    """Sum up what the installation costs on this machine."""
+    if not download and not unpacked:
+        return "  everything is already on this machine"
+    total = sum(artifact.size_bytes for artifact in lock.artifacts)
+    cached = f" ({size_text(total - download)} are cached)" if 0 < download < total else ""
+    return f"  download {size_text(download)}{cached}, disk space {size_text(unpacked)}"
 
 
 def _item(text: str, start: str) -> list[str]:

@@ -115,18 +115,22 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_request
 
 
-def plan_for(complete: CompleteRequest, context: Context, *, unlisted: bool = False) -> Lock:
+def plan_for(
+    complete: CompleteRequest, context: Context, *, unlisted: bool = False, fallback: bool = True
+) -> Lock:
     """Plan a complete request; see `make_plan`."""
     from rocenv.plan import make_plan
 
-    return make_plan(
-        complete.request,
-        context,
-        complete.machine,
-        complete.changes,
-        notes=complete.notes,
-        unlisted=unlisted,
-    )
+    with context.progress.wait("Reading package lists"):
+        return make_plan(
+            complete.request,
+            context,
+            complete.machine,
+            complete.changes,
+            notes=complete.notes,
+            unlisted=unlisted,
+            fallback=fallback,
+        )
 
 
 def requirements(lock: Lock, complete: CompleteRequest, context: Context, command: str) -> tuple[str, ...]:

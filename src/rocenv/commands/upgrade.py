@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rocenv.commands import candidates
 from rocenv.commands.build_env import build_env
 from rocenv.commands.create import require_installable, verify_env
-from rocenv.commands.output import can_ask, confirm, json_option, note, print_json
+from rocenv.commands.output import can_ask, json_option, note, print_json, require_yes
 from rocenv.commands.plan_view import plan_json
 from rocenv.commands.resolve import plan_for
 from rocenv.context import Context
@@ -60,7 +60,7 @@ def command(
         return _roll_back(context, prefix, as_json=as_json)
     complete = complete_request(_request_again(record.lock), context, note)
     with storage_errors(context.home.path):
-        lock = plan_for(complete, context)
+        lock = plan_for(complete, context, fallback=False)
     changes = list(_changes(record.lock, lock))
     result = {"env": name, "changed": False, "changes": changes, "plan": plan_json(lock)}
     if changes:
@@ -71,8 +71,8 @@ def command(
         note(f"env `{name}` already has the newest set for its request")
     if changes and not dry_run:
         require_installable(lock)
-        if not yes and can_ask() and not confirm("Continue?", default=True):
-            raise click.Abort
+        if not yes and can_ask():
+            require_yes("Continue?", default=True)
         verdict = _swap(context, name, lock, verifies=not no_verify)
         plain = verification_to_plain(verdict) if verdict else None
         result = {**result, "changed": True, "verify": plain}
@@ -180,7 +180,7 @@ def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) ->
         was, now = each["from"] or "none", each["to"] or "removed"
         same = " (the same version; some of its packages are newer)" if was == now else ""
         lines.append(f"  {each['part']}: {was}" + (same or f" -> {now}"))
-    for text in lock.notes if lock else ():
+    for text in (*lock.warnings, *lock.local_notes, *lock.notes) if lock else ():
         lines.append(f"  - {text}")
     return "\n".join(lines)
 

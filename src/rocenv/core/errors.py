@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.logins import mask_logins
 
 if TYPE_CHECKING:
-    from rocenv.core.model import Rejection, Suggestion
+    from rocenv.core.model import Lock, Rejection, Suggestion
 
 
 class RocenvError(Exception):
@@ -81,6 +81,16 @@ class FetchError(RocenvError):
     """A download failed, or its content does not match the expected hash."""
 
     code = "fetch-failed"
+
+
+class OnlyFallback(RocenvError):
+    """Only a set that is worse than the preferred one can be downloaded; `lock` is its plan."""
+
+    code = "fallback"
+
+    def __init__(self, message: str, *, lock: Lock, hints: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hints=hints)
+        self.lock = lock
 
 
 class ArchiveError(RocenvError):

@@ -67,8 +67,8 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """Serialize a lock without passwords in addresses; equal locks give identical text."""
-    plain = to_plain(lock)
+    """Serialize a lock for any machine, without passwords in addresses; equal locks give identical text."""
+    plain = to_plain(replace(lock, local_notes=()))
     for part in plain["components"]:
         for artifact in part.get("artifacts", ()):
             artifact["url"] = shown(artifact["url"])
@@ -89,7 +89,7 @@ def from_schema_1(lock: Lock) -> Lock:
 
 
 def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collection[str]) -> Lock:
-    """Replace environment changes for the machine that made the lock with those for this machine.
+    """Replace what a lock contains for the machine that made it with what this machine needs.
 
     Args:
         lock: A lock from any machine.
@@ -100,8 +100,7 @@ def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collec
     dropped = [each.name for each in lock.environment if each not in kept]
     own = {change.name for change in changes}
     watched = tuple(name for name in dict.fromkeys((*lock.watched, *dropped)) if name not in own)
-    notes = tuple(each for each in lock.notes if not each.startswith(tuple(f"{name}=" for name in variables)))
-    return replace(lock, environment=(*kept, *changes), watched=watched, notes=notes)
+    return replace(lock, environment=(*kept, *changes), watched=watched, local_notes=())
 
 
 def why_no_name(name: str) -> str:

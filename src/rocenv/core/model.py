@@ -233,7 +233,9 @@ class Lock(Value, frozen=True, kw_only=True):
     environment: tuple[EnvChange, ...]
     runs_as: str = ""  # target that its code is built for, if an override makes it differ
     watched: tuple[str, ...] = ()  # variables that affect every set, reported if the machine sets them
+    warnings: tuple[str, ...] = ()  # what the GPU lacks with this set
     notes: tuple[str, ...] = ()
+    local_notes: tuple[str, ...] = ()  # only true of the machine that chose the set, and of that day
 
     def part(self, kind: ComponentKind) -> Component | None:
         """Return the component of this kind, if the set has one."""

@@ -35,7 +35,7 @@ _TRIES = 3  # a few damaged cached files are normal, more mean a failing disk
 
 def require_room(lock: Lock, home: Home) -> None:
     """Raise PrefixError before any download unless the disk has enough space."""
-    needed = sum(_bytes_to_come(artifact, home) for artifact in lock.artifacts)
+    needed = sum(bytes_to_come(lock, home))
     free = free_bytes(home.path)
     if needed and free < needed + _MARGIN_BYTES:
         raise PrefixError(
@@ -46,15 +46,19 @@ def require_room(lock: Lock, home: Home) -> None:
         )
 
 
-def _bytes_to_come(artifact: Artifact, home: Home) -> int:
-    if store.holds(home, artifact):
-        return 0
-    here = artifact.kind == "folder" or (artifact.sha256 and (home.artifacts / artifact.sha256).exists())
-    download = 0 if here else artifact.size_bytes
-    # The size of a wheel once installed is unknown; three times its own is a high estimate.
-    known = artifact.installed_bytes if store.unpacks(artifact) else 0
-    copy = artifact.size_bytes if store.copies(artifact) else 0
-    return download + copy + (known or 3 * artifact.size_bytes)
+def bytes_to_come(lock: Lock, home: Home) -> tuple[int, int]:
+    """Return how much a lock still has to download, and how much disk space the unpacked files need."""
+    download = unpacked = 0
+    for artifact in lock.artifacts:
+        if store.holds(home, artifact):
+            continue
+        here = artifact.kind == "folder" or (artifact.sha256 and (home.artifacts / artifact.sha256).exists())
+        download += 0 if here else artifact.size_bytes
+        # The size of a wheel once installed is unknown; three times its own is a high estimate.
+        known = artifact.installed_bytes if store.unpacks(artifact) else 0
+        copy = artifact.size_bytes if store.copies(artifact) else 0
+        unpacked += copy + (known or 3 * artifact.size_bytes)
+    return download, unpacked
 
 
 def ensure_available(

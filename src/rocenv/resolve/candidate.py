@@ -47,7 +47,9 @@ class Candidate:
     parts: tuple[Choice, ...]
     runs_as: str  # target that its code is built for
     override: Override | None = None  # makes the GPU pass for that target
+    warnings: tuple[str, ...] = ()  # what the GPU lacks with this set
     notes: tuple[str, ...] = ()
+    local_notes: tuple[str, ...] = ()  # on this machine
 
     @property
     def rocm(self) -> Choice:

@@ -242,8 +242,14 @@ def candidate(parts: Parts, case: Case) -> Candidate:
         kernels = ", ".join((way.runs_as, *case.request.more_targets))
         why = f"built for ROCm {torch.rocm}, with kernels for {kernels}"
         chosen.append(Choice(kind="torch", row=torch, version=torch.version, channel=torch.index, why=why))
-    notes = tuple(_notes(parts, case))
-    return Candidate(parts=tuple(chosen), notes=notes, runs_as=way.runs_as, override=way.override)
+    return Candidate(
+        parts=tuple(chosen),
+        runs_as=way.runs_as,
+        override=way.override,
+        warnings=tuple(_warnings(way, case.request.target)),
+        notes=tuple(_notes(parts, case)),
+        local_notes=tuple(_driver_notes(row, case)),
+    )
 
 
 def _why(way: Way, case: Case) -> str:
@@ -257,16 +263,18 @@ def _why(way: Way, case: Case) -> str:
 
 def _notes(parts: Parts, case: Case) -> Iterator[str]:
     way, torch = parts.way, parts.torch
-    yield from _target_notes(way, case.request.target)
-    yield from _driver_notes(way.row, case)
+    row, target = way.row, case.request.target
+    unlisted = isinstance(row, RocmSet) and row.official and target not in row.official
+    if unlisted and way.kind != "compile" and way.override is None:
+        yield f"its libraries have kernels for {target}, but its maker does not officially support it"
     if torch is not None and not torch.released and not torch.channel:
         yield f"torch {torch.version} is a release candidate and may not be in its index yet"
     yield from verdicts.notes(parts.facts, case)
-    if way.row.note:
-        yield f"{way.title}: {way.row.note}"
+    if row.note:
+        yield f"{way.title}: {row.note}"
 
 
-def _target_notes(way: Way, target: str) -> Iterator[str]:
+def _warnings(way: Way, target: str) -> Iterator[str]:
     if way.override is not None:
         advice = "works" if way.kind == "ok" else "be careful"
         yield (
@@ -275,8 +283,6 @@ def _target_notes(way: Way, target: str) -> Iterator[str]:
         )
     elif way.kind == "compile":
         yield f"its rocBLAS has no kernels for {target}, so `verify` can pass `gemm` but not `blas`"
-    elif isinstance(way.row, RocmSet) and way.row.official and target not in way.row.official:
-        yield f"this set's libraries have kernels for {target}, but its maker does not officially support it"
 
 
 def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:

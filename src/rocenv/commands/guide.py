@@ -1,0 +1,88 @@
+"""The choice that `rocenv create` offers on a terminal when it is called without arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rocenv.commands.output import note
+from rocenv.core.errors import ResolutionImpossible, RocenvError
+from rocenv.core.model import Request
+from rocenv.core.wrap import reading_width, wrapped
+
+if TYPE_CHECKING:
+    from rocenv.context import Context
+
+_EXPLANATION = (
+    "rocenv chooses versions that work together, downloads them, and checks each file against its signature "
+    "or hash.",
+    "Everything goes into one folder below `{envs}`; you do not need root, and your system stays as it is.",
+    "Afterwards rocenv tests the result on this machine, as far as it can.",
+    "To undo it: `rocenv remove NAME`. Other choices: `rocenv create --help`.",
+)
+
+
+def choose_request(context: Context) -> Request:
+    """Show the sets that make sense on this machine, and return the one that the user chooses.
+
+    Raises:
+        RocenvError: There is no usable GPU, or nothing works on it.
+    """
+    from rocenv.request import complete_request
+
+    offers: list[tuple[str, Request]] = []
+    refused: RocenvError | None = None
+    for title, request in _candidates(context):
+        try:
+            complete = complete_request(request, context, _silent if offers or refused else note)
+            set_ = _best_set(complete.request, context)
+        except ResolutionImpossible as error:
+            refused = refused or error
+            continue
+        offers.append((f"{title}: {set_}", request))
+    if not offers:
+        raise refused or RocenvError("there is nothing to create here", hints=("rocenv create --help",))
+    width = reading_width()
+    for text in _EXPLANATION:
+        note("\n".join(wrapped(text.format(envs=context.home.envs), width)))
+    note("")
+    for number, (title, _) in enumerate(offers, 1):
+        note("\n".join(wrapped(title, width, f"  {number}  ", "     ")))
+    numbers = [str(number) for number in range(1, len(offers) + 1)]
+    answer = click.prompt("Create which", type=click.Choice([*numbers, "q"]), default="1", err=True)
+    if answer == "q":
+        note("Nothing was changed.")
+        raise click.exceptions.Exit(1)
+    return offers[int(answer) - 1][1]
+
+
+def _candidates(context: Context) -> list[tuple[str, Request]]:
+    found = [("PyTorch", Request(torch="*", platform=""))]
+    if app := _app_here(context):
+        found.insert(0, (f"what {app[1]} in this folder needs", Request(app=app[0], platform="")))
+    return [*found, ("ROCm without PyTorch", Request(platform=""))]
+
+
+def _app_here(context: Context) -> tuple[str, str] | None:
+    """Recognise an app in the current folder; return its key and title."""
+    from rocenv.apps.recognition import GENERIC, choose
+    from rocenv.host import detect
+
+    platform = detect(context.matrix).platform
+    row, _ = choose(context.matrix.launcher, "", (), Path.cwd(), platform=platform)
+    return None if row.key == GENERIC else (row.key, row.title)
+
+
+def _best_set(request: Request, context: Context) -> str:
+    """Name the components of the best set, without asking a server whether it can be downloaded."""
+    from rocenv.resolve import resolve
+
+    best = next(resolve(request, context.matrix))
+    parts = (f"{'ROCm' if kind == 'rocm' else kind} {version}" for kind, version in best.versions)
+    return ", ".join(parts) + (f" (with limits: {best.warnings[0]})" if best.warnings else "")
+
+
+def _silent(text: str) -> None:
+    """The first offer has said it already."""

@@ -1,0 +1,188 @@
+"""What `create` and `remove` ask at a terminal, and what they do without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
+
+
+def ask(mini: Mini, *argv: str, answers: str, cwd: str | None = None) -> tuple[int, str]:
+    """Run rocenv at a terminal with typed answers; return the exit code and what the terminal shows."""
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+
+    def read() -> None:
+        while True:
+            try:
+                shown.extend(os.read(ours, 4096))
+            except OSError:  # the other side is closed
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    os.write(ours, answers.encode())
+    environ = {**mini.env, "TERM": "dumb", "COLUMNS": "100"}
+    try:
+        done = subprocess.run(
+            mini.command(*argv), env=environ, stdin=theirs, stdout=theirs, stderr=theirs, timeout=60, cwd=cwd
+        )
+    finally:
+        os.close(theirs)
+        reader.join(timeout=10)
+        os.close(ours)
+    return done.returncode, shown.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def without_64(mini: Mini) -> Mini:
+    """A machine for which the best set, 6.4, cannot be downloaded."""
+    path = mini.root / "profiles/mini.toml"
+    path.write_text(path.read_text().replace('"mini6-hip"', '"gone-hip"'))
+    return mini
+
+
+ROW = 'status = "tested"\nsource = "rocenv:tests/commands/test_create_dialog.py"\nchecked = "2026-11-23"\n'
+APPS = f"""schema = 1
+[[launcher]]
+key = "generic"
+title = "any app"
+{ROW}
+[[launcher]]
+key = "paint"
+title = "Paint"
+signs = ["paint.py"]
+{ROW}"""
+
+
+@pytest.fixture
+def with_apps(mini: Mini) -> Mini:
+    """A machine whose data has an app."""
+    (mini.root / "profiles/apps.toml").write_text(APPS)
+    return mini
+
+
+class TestName:
+    def test_without_a_name_the_env_is_called_default(self, mini: Mini) -> None:
+        done = mini.run("create", "--rocm", "5.7", "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert (mini.prefix("default") / ".rocenv/record.json").exists()
+        assert "rocenv run default -- COMMAND" in done.stderr
+
+    def test_with_an_app_it_is_called_like_the_app(self, with_apps: Mini) -> None:
+        done = with_apps.run("create", "--app", "paint", "--rocm", "5.7", "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
+
+    def test_a_name_in_use_is_refused_even_by_a_dry_run(self, mini: Mini) -> None:
+        assert mini.run("create", "--rocm", "5.7", "--no-verify").returncode == 0
+        done = mini.run("create", "--rocm", "5.7", "--dry-run")
+        assert done.returncode == 1
+        assert "env `default` already exists" in done.stderr
+
+
+class TestAnswers:
+    def test_no_changes_nothing(self, mini: Mini) -> None:
+        code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="n\n")
+        assert code == 1
+        assert "Continue? [Y/n]: " in shown
+        assert shown.endswith("Nothing was changed.\n")
+        assert not mini.prefix("demo").exists()
+
+    def test_ctrl_d_interrupts(self, mini: Mini) -> None:
+        code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="\x04")
+        assert (code, "interrupted" in shown) == (130, True)
+
+    def test_a_set_that_serves_the_card_badly_is_not_the_default(self, mini: Mini) -> None:
+        argv = ("create", "demo", "--rocm", "5.7", "--target", "gfx1030", "--no-verify")
+        code, shown = ask(mini, *argv, answers="\n")
+        assert code == 1
+        assert "warning: its rocBLAS has no kernels for gfx1030" in shown
+        assert shown.index("warning:") < shown.index("Plan for gfx1030")
+        assert "Continue? [y/N]: " in shown
+        assert ask(mini, *argv, answers="y\n")[0] == 0
+
+    def test_remove_asks_once_for_several_envs(self, mini: Mini) -> None:
+        for name in ("one", "two"):
+            assert mini.run("create", name, "--rocm", "5.7", "--no-verify").returncode == 0
+        done = mini.run("remove", "one", "two")
+        assert done.returncode == 2
+        assert "hint: rocenv remove -y one two" in done.stderr
+        assert ask(mini, "rm", "one", "two", answers="n\n")[0] == 1
+        assert mini.prefix("one").exists()
+        assert ask(mini, "rm", "one", "two", answers="y\n")[0] == 0
+        assert not mini.prefix("one").exists()
+        assert not mini.prefix("two").exists()
+
+    def test_remove_of_several_changes_nothing_if_one_does_not_exist(self, mini: Mini) -> None:
+        assert mini.run("create", "one", "--rocm", "5.7", "--no-verify").returncode == 0
+        done = mini.run("remove", "-y", "one", "onne")
+        assert done.returncode == 1
+        assert "did you mean `one`?" in done.stderr
+        assert mini.prefix("one").exists()
+
+
+class TestFallback:
+    def test_without_an_answer_a_worse_set_is_refused(self, without_64: Mini) -> None:
+        for more in ((), ("-y",), ("--dry-run",)):
+            done = without_64.run("create", "demo", "--no-verify", *more)
+            assert done.returncode == 1
+            assert (
+                "error: ROCm 6.4.3 fits best, but cannot be downloaded now; only ROCm 5.7.1 can"
+                in done.stderr
+            )
+            assert "`gone-hip`" in done.stderr, "what to fix"
+            assert "--accept-fallback" in done.stderr
+        answer = json.loads(without_64.run("create", "demo", "-y", "--json").stdout)
+        assert answer["error"] == "fallback"
+        assert not without_64.prefix("demo").exists()
+
+    def test_it_is_accepted_by_option_or_answer(self, without_64: Mini) -> None:
+        code, shown = ask(without_64, "create", "demo", "--no-verify", answers="\n")
+        assert (code, "Install this set instead? [y/N]: " in shown) == (1, True)
+        code, shown = ask(without_64, "create", "demo", "--no-verify", answers="y\n")
+        assert (code, shown.count("[y/N]")) == (0, 1), shown
+        assert without_64.run("create", "two", "-y", "--no-verify", "--accept-fallback").returncode == 0
+
+    def test_resolve_shows_it(self, without_64: Mini) -> None:
+        done = without_64.run("resolve")
+        assert done.returncode == 0
+        assert "ROCm 6.4.3 from mini would fit better" in done.stdout
+
+
+class TestGuide:
+    def test_it_offers_what_works_here(self, with_apps: Mini) -> None:
+        code, shown = ask(with_apps, "create", answers="q\n")
+        assert code == 1
+        assert "  1  ROCm without PyTorch: ROCm 6.4.3\n" in shown, "no PyTorch fits"
+        assert "To undo it: `rocenv remove NAME`" in shown
+        assert not with_apps.prefix("default").exists()
+
+    def test_an_app_in_this_folder_comes_first(self, with_apps: Mini, tmp_path: Path) -> None:
+        (tmp_path / "paint.py").touch()
+        _, shown = ask(with_apps, "create", answers="\n", cwd=str(tmp_path))
+        assert "  1  what Paint in this folder needs: ROCm 6.4.3\n" in shown
+        assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
+
+    def test_one_answer_creates_and_verifies(self, with_apps: Mini) -> None:
+        _, shown = ask(with_apps, "create", answers="1\n")
+        assert shown.count("]: ") == 1, "no second question"
+        assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
+        assert "rocenv run default -- COMMAND" in shown
+
+    def test_without_a_gpu_it_ends_with_the_next_step(self, with_apps: Mini) -> None:
+        with_apps.env["ROCENV_TARGET"] = ""
+        code, shown = ask(with_apps, "create", answers="")
+        assert code == 1
+        assert "there is no GPU here" in shown
+        assert "--target" in shown
