@@ -1,6 +1,6 @@
 """AMD's ROCm wheel indices on loopback: URLs, redirects, pages and responses.
 
-Each wheel is built on the first request for it, once per process. Pages with hashes need all wheels.
+Each wheel is built on the first request for it, once per process. A page with hashes needs all its wheels.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes
+    disable_nagle_algorithm = True  # head and body are separate writes
     loopback: Loopback
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -1,7 +1,7 @@
 """A small simulated world for the real `rocenv`: a machine, its mirror, and data with tiny sets.
 
-One channel has two sets: ROCm 5.7, which runs with any C library, and ROCm 6.4, which requires a C library
-newer than any machine's and includes one, a copy of this machine's.
+One channel has two sets. ROCm 5.7 runs with any C library. ROCm 6.4 claims to need a newer C library than any
+machine has, and includes a copy of this machine's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the slow tests: those that start programs, threads or servers, and those that try random cases.
 
-Maintaining a list by hand would fail with the next test. So a test is slow if it, or a fixture, function or
-class in `tests` that it uses, mentions one of `STARTERS`. Two marks override this: `slow` for tests that are
+A hand-written list would soon be outdated. So a test is slow if it, or a fixture, function or class in
+`tests` that it uses, mentions one of `STARTERS`. Two marks override this: `slow` for tests that are
 slow for another reason, and `quick` for tests that are worth their time.
 """
 

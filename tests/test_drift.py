@@ -279,7 +279,7 @@ def check(place: Mini, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
 
 
 def found(place: Mini, *options: str) -> set[tuple[str, str, str]]:
-    """Run the script; return (kind, place, what). Every page must have been reached."""
+    """Run the script; return (kind, place, what). Fail if a page was not reached."""
     code, document = check(place, *options)
     assert document["not_reached"] == []
     assert code == (1 if document["drift"] else 0)

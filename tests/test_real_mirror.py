@@ -28,7 +28,7 @@ def plan(request: Request, home: Home, *, repo: str) -> Lock:
     network = Network(mirrors=config.load(Home.default().config_file).mirrors)
     matrix = load(Path(__file__).parents[1] / "profiles")
     if not addresses(matrix.repos[repo], network):
-        require_network("neither this machine's apt nor `[mirrors]` knows a mirror of Debian")
+        require_network("neither this machine's apt nor `[mirrors]` has a Debian mirror")
     context = Context(matrix=matrix, home=home, network=network, progress=Progress(stream=io.StringIO()))
     try:
         return make_plan(request, context)
