@@ -107,7 +107,7 @@ LINES = {
 
 @dataclass
 class Session:
-    """One cmd: its input lines, and what it recorded."""
+    """A cmd session: its input lines, and its recorded results."""
 
     folder: Path
     lines: list[str] = field(default_factory=list)
