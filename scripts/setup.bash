@@ -1,4 +1,4 @@
-# Sourced by the other scripts: functions that work before rocenv is installed.
+# Functions for the other scripts, which source this file before rocenv is installed.
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
@@ -24,7 +24,7 @@ find_python() {
 
 can_install_packages() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# Install system packages. Download apt's package lists only if the packages are not in the present lists.
+# Install system packages. Update apt's package lists only if the current lists lack the packages.
 install_packages() {
     say "Installing $* with apt-get"
     local -a get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
@@ -64,13 +64,13 @@ nushell=build/shells/nu
 mise_version=2026.9.15
 mise=build/shells/mise
 
-# Put nushell from npm where the tests look for it.
+# Download nushell from npm to the path that the tests use.
 get_nushell() {
     if [ "$("$nushell" --version 2>/dev/null)" = "$nushell_version" ]; then return; fi
     get_from_npm "$nushell" "@nushell/linux-$(npm_machine)" "$nushell_version"
 }
 
-# The same for mise. The tests check that envs and mise work together.
+# Likewise mise. The tests check that envs and mise work together.
 get_mise() {
     case $("$mise" --version 2>/dev/null) in "$mise_version "*) return ;; esac
     get_from_npm "$mise" "@jdxcode/mise-linux-$(npm_machine)" "$mise_version"
@@ -98,7 +98,7 @@ need_for_windows() {
 
 wine_root=build/windows-lane/root
 
-# Make Wine 10 available to `scripts/wine`: this machine's own, otherwise that of a Debian 13 in $wine_root.
+# Make Wine 10 available to `scripts/wine`: this machine's, otherwise from a Debian 13 in $wine_root.
 get_wine() {
     if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
     can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'
@@ -135,8 +135,8 @@ make_wine_root() {
     mv "$made" "$wine_root"
 }
 
-# Create the venv $1 unless a working one exists. A venv that was moved here is created again, because its programs
-# start the Python at the old place.
+# Create the venv $1 unless a working one exists. Recreate a venv that was moved here, because its programs start the
+# Python at the old path.
 make_venv() {
     local venv=$1 python
     if [ -e "$venv/made-at" ] && [ "$(cat "$venv/made-at")" != "$venv" ]; then rm -rf "$venv"; fi
@@ -161,7 +161,7 @@ make_venv() {
 
 venv_package() { "$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'; }
 
-# Install rocenv and what the tests need into the venv $1.
+# Install rocenv and the test dependencies into the venv $1.
 install_tools() {
     if [ ! -e "$1/installed" ]; then
         say 'Installing rocenv and the tools'
@@ -171,8 +171,8 @@ install_tools() {
     pip_install "$1" --editable . --group test
 }
 
-# Install the fuzzer into the venv $1 if it is missing. It has no package for some Pythons, and rocenv does not need it.
-no_atheris='atheris cannot be installed for this Python, so there is no fuzzing'
+# Install the fuzzer into the venv $1 if it is missing. Some Pythons have no package of it, and rocenv does not need it.
+no_atheris='atheris cannot be installed for this Python, so fuzzing is skipped'
 install_atheris() {
     if "$1/bin/python" -c 'import atheris' 2>/dev/null; then return; fi
     "$1/bin/python" -m pip install -qq --no-input --disable-pip-version-check --only-binary :all: --group fuzz >&2

@@ -63,7 +63,7 @@ def libraries(release: Release, platform: str) -> dict[str, bytes]:
 
 
 def torch(release: Release, platform: str) -> dict[str, bytes]:
-    """Build torch's GPU library, which needs HIP and rocBLAS by name and has no path to them."""
+    """Build torch's GPU library, which needs HIP and rocBLAS by name and has no search path for them."""
     if platform == LINUX:
         needs = ("libamdhip64.so.7", "librocblas.so.5")
         return {"lib/libtorch_hip.so": library("libtorch_hip.so", "torch_hip.c", 0, needs, "$ORIGIN")}
@@ -82,7 +82,7 @@ def tools(platform: str) -> list[str]:
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Create a folder for compiled files, which is deleted when the process ends."""
+    """Create a folder for compiled files that is deleted when the process ends."""
     return tempfile.TemporaryDirectory(prefix="rocenv-amd-")
 
 
@@ -112,7 +112,7 @@ def _stub(soname: str) -> bytes:
 
 
 def _renamed(content: bytes, placeholder: str, name: str) -> bytes:
-    """Rename a compiled library, because compiling one for each name takes too long."""
+    """Rename a compiled library, because compiling one per name takes too long."""
     assert len(name) <= len(placeholder)
     return content.replace(placeholder.encode(), name.encode().ljust(len(placeholder), b"\0"))
 

@@ -1,6 +1,6 @@
-"""AMD's indices of ROCm wheels on loopback: addresses, redirects, pages and responses.
+"""AMD's ROCm wheel indices on loopback: URLs, redirects, pages and responses.
 
-Each wheel is built at its first request, once per process. Pages with hashes need all wheels.
+Each wheel is built on the first request for it, once per process. A page with hashes needs all its wheels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MIRRORS = {
 }
 
 
-_MAKING = threading.Lock()  # clients request several files at once, and these share compiled libraries
+_MAKING = threading.Lock()  # clients request several files at once, which share compiled libraries
 
 
 class AmdIndex(Loopback):
@@ -67,7 +67,9 @@ class AmdIndex(Loopback):
         self.hashes = hashes
         self.sidecars = frozenset(sidecars)
         self._makers: dict[str, Maker] = {}  # path on the server -> the file there
-        self._pages: dict[str, list[str]] = {}  # path of a page -> the paths of its files, or its projects
+        self._pages: dict[
+            str, list[str]
+        ] = {}  # path of a page -> paths of its files, or names of its projects
         self._false: set[str] = set()  # names of files with a wrong hash on the page
         pure = list(amd_wheels.pure_files())
         for base, releases in (
@@ -89,7 +91,7 @@ class AmdIndex(Loopback):
 
     @property
     def mirrors(self) -> dict[str, str]:
-        """The `[mirrors]` of config.toml that redirect AMD's addresses to this server."""
+        """The `[mirrors]` section of config.toml that redirects AMD's URLs to this server."""
         return {prefix: f"{self.url}/{base}/" for prefix, base in MIRRORS.items()}
 
     def write_mirrors(self, home: Path) -> None:
@@ -136,7 +138,7 @@ class AmdIndex(Loopback):
                 self._add(base + name, maker, page, base)
 
     def offer_shipped(self, matrix: Matrix) -> None:
-        """Add everything that the rows promise, as empty wheels."""
+        """Add everything that the rows list, as empty wheels."""
         for row in matrix.rocm_wheels:
             prefix = next(each for each in MIRRORS if row.index.startswith(each))
             release = (row.channel, row.version)
@@ -155,7 +157,7 @@ class AmdIndex(Loopback):
                 self.files[path] = content
 
     def remove(self, name: str) -> None:
-        """Remove a file, as happens to old nightly builds."""
+        """Remove a file, as AMD does with old nightly builds."""
         for path in [path for path in self._makers if path.endswith(f"/{name}")]:
             del self._makers[path]
             self.files.pop(path, None)

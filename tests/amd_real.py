@@ -80,7 +80,7 @@ def wheels(tree: Path, version: str, target: str) -> tuple[Wheel, ...]:
     Args:
         tree: The folder `usr` of an env with Debian's ROCm.
         version: The release.
-        target: The target; kernels of other targets are left out.
+        target: The target; kernels for other targets are omitted.
     """
     core: dict[str, bytes] = {}
     libraries: dict[str, bytes] = {}
@@ -108,7 +108,7 @@ def _wheel(name: str, version: str, files: dict[str, bytes], requires: tuple[str
 
 
 def _placed(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield each library with its place in the wheels, after setting its search path for that place."""
+    """Yield each library with its path in the wheels, after setting its search path accordingly."""
     c_library = load().c_library[0].files
     with tempfile.TemporaryDirectory(prefix="rocenv-real-") as scratch:
         for path in sorted(folder.iterdir()):
@@ -127,7 +127,7 @@ def _placed(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _soname(path: Path) -> str:
-    """Return the name that a library has for the loader; "" for any other file."""
+    """Return the name under which the loader knows a library; "" for other files."""
     done = subprocess.run(
         ["patchelf", "--print-soname", str(path)], capture_output=True, text=True, timeout=120
     )

@@ -41,7 +41,7 @@ class Release:
     families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
     libraries: str = "rocm-sdk-libraries"  # "" = torch contains all of ROCm
     local: str = ""  # local version of the torch builds; "" = as in AMD's indices
-    bare: bool = False  # empty wheels, which are enough for a plan
+    bare: bool = False  # build empty wheels, which are enough for a plan
 
     @property
     def build(self) -> str:
@@ -182,7 +182,7 @@ def libraries(release: Release, platform: str) -> Wheel:
 
 @cache
 def device(release: Release, target: str, platform: str) -> Wheel:
-    """Build the kernels for one target, which go into the folder of the libraries."""
+    """Build the kernels for one target, which are installed into the libraries' folder."""
     folder = "lib" if platform == LINUX else "bin"
     named = {
         **_kernels_of(release, target, folder),
@@ -267,7 +267,7 @@ def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     return out.getvalue()
 
 
-# Building the sdist runs code from the index, so a test must allow it explicitly.
+# Building the sdist runs code from the index, so tests must allow it explicitly.
 _SETUP = """import importlib.util
 import os
 import sys
@@ -297,7 +297,7 @@ _BUILD = b'[build-system]\nrequires = ["setuptools>=70.2.0"]\nbuild-backend = "s
 
 
 def _pkg_info(release: Release) -> bytes:
-    """Render the metadata of the sdist: only a hint, because its requirements are marked as dynamic."""
+    """Render the metadata of the sdist, whose requirements are marked as dynamic and so only a hint."""
     extras = ["libraries", "devel", *(f"device-{target}" for target in release.targets)]
     lines = [
         *("Metadata-Version: 2.4", "Name: rocm", f"Version: {release.rocm}"),
@@ -306,7 +306,7 @@ def _pkg_info(release: Release) -> bytes:
     for extra in extras:
         lines.append(f"Provides-Extra: {extra}")
         lines.append(f'Requires-Dist: rocm-sdk-{extra}=={release.rocm}; extra == "{extra}"')
-    # If the names were in lower case, as setuptools writes them, uv would build nothing (astral-sh/uv#18667).
+    # With lowercase names, as setuptools writes them, uv would build nothing (astral-sh/uv#18667).
     lines += ["Dynamic: Provides-Extra", "Dynamic: Requires-Dist", ""]
     return "\n".join(lines).encode()
 
@@ -319,7 +319,7 @@ def sdist(release: Release) -> Wheel:
     package = _python("rocm_sdk") | {"_dist_info.py": _dist_info(release)}
     files = {"PKG-INFO": metadata, "pyproject.toml": _BUILD, "setup.py": _SETUP.encode()}
     files |= _below("src/rocm_sdk", package)
-    # setuptools adds the metadata of the package to each sdist.
+    # setuptools adds the package metadata to every sdist.
     files["src/rocm.egg-info/entry_points.txt"] = b"[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n"
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=EPOCH_S) as packed:
@@ -367,7 +367,7 @@ def _torch_sources(release: Release, full: str) -> dict[str, bytes]:
 
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
-    """The kernel wheels that an extra selects: for the target and for its family."""
+    """The kernel wheels that an extra selects, for the target and its family."""
     families = [family for each, family in release.families if each == target]
     return [f"amd-{package}-device-{name}" for name in (target, *families)]
 
@@ -394,7 +394,7 @@ def kernels(release: Release, name: str, version: str, python: str, platform: st
 
 @cache
 def vision(release: Release, version: str, torch_version: str, python: str, platform: str) -> Wheel:
-    """Build a torchvision, which does not name its build of torch."""
+    """Build a torchvision, which does not pin its torch build."""
     full = f"{version}+{release.build}"
     extras = {f"device-{target}": [f"amd-torchvision-device-{target}=={full}"] for target in release.targets}
     requires = ["numpy", f"torch=={torch_version}", "pillow!=8.3.*,>=5.3.0"]
@@ -414,7 +414,7 @@ def plain(name: str, version: str, python: str, platform: str, requires: Sequenc
 def release_files(
     releases: Iterable[Release], platforms: Sequence[str], pythons: Sequence[str]
 ) -> Iterator[tuple[str, Maker]]:
-    """Yield the files of ROCm releases, and of torch for them."""
+    """Yield the files of ROCm releases and their torch builds."""
     for release in releases:
         yield from core_files(release, platforms)
         yield from torch_files(release, platforms, pythons)
@@ -486,7 +486,7 @@ def pypi_files() -> Iterator[tuple[str, Maker]]:
 
 
 def radeon_files(release: Release) -> Iterator[tuple[str, Maker]]:
-    """Yield the flat folder of a Windows release, which is older than the index and for one Python."""
+    """Yield the flat folder of a Windows release that predates the index, for one Python."""
     if release.libraries:
         yield from core_files(release, (WINDOWS,))
     yield from torch_files(release, (WINDOWS,), ("cp312",))

@@ -1,4 +1,4 @@
-"""A real apt repository in a folder, signed with a temporary key; tests can change it between requests."""
+"""A real apt repository in a folder, signed with a temporary key, which tests can change between requests."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Repo:
         fields: dict[str, str] | None = None,
         **relations: str,
     ) -> Built:
-        """Add a package to the pool and the next index; other versions stay.
+        """Add a package to the pool and the next index, in addition to other versions.
 
         Args:
             name: The name of the package.
@@ -94,7 +94,7 @@ class Repo:
             entries: Its file tree.
             compression: The compression of the file tree.
             content: The bytes of the package file, instead of a valid package of `entries`.
-            fields: Fields of its stanza, which override the right values (`Size`, `SHA256` ...).
+            fields: Fields of its stanza, which override the correct values (`Size`, `SHA256` ...).
             **relations: More fields, with names like `depends` and `pre_depends`.
         """
         more = {key.replace("_", "-").title(): value for key, value in relations.items()}
@@ -135,10 +135,10 @@ class Repo:
         """Write `Packages` and a signed `InRelease`; return the signed text.
 
         Args:
-            by_hash: Also offer the lists under their hashes; older lists stay.
+            by_hash: Also offer the lists under their hashes, and keep older ones.
             forms: Suffixes of the lists; "" = not compressed.
-            fields: Fields of the release file, which override the right values (`Valid-Until`, `Date` ...).
-            key: A key to sign with, instead of the repository's own.
+            fields: Fields of the release file, which override the correct values (`Valid-Until`, `Date` ...).
+            key: The key to sign with, instead of the repository's own.
         """
         packages = "\n".join(package.stanza for package in self.packages).encode()
         place = f"{self.component}/binary-amd64"
@@ -159,7 +159,7 @@ class Repo:
         return text
 
     def write(self, name: str, content: bytes) -> None:
-        """Write any content to a file of the suite: a tampered `InRelease`, a sign-in page."""
+        """Write arbitrary content to a file of the suite, such as a tampered `InRelease`."""
         path = self.folder / "dists" / self.suite / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

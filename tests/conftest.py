@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# An AMD user's settings and programs must not affect tests. Tests set what they need.
+# An AMD user's settings and programs must not affect tests, which set what they need.
 SETTINGS = re.compile(
     r"(ROCM|HIP|HSA|HCC|AMD|GPU|MIOPEN|ROCBLAS|HIPBLASLT|TENSILE|TORCH|PYTORCH|CUDA|ZLUDA|TRITON)(_.*|$)"
     r"|ROCENV_(?!WRITE_GOLDEN).*|LD_LIBRARY_PATH|LD_PRELOAD|(OCL|OPENCL)_.*"
@@ -46,7 +46,7 @@ def forget_the_machine() -> None:
 
 
 def without_gpu_programs(folder: str) -> str:
-    """Return the folder, or if it contains GPU programs, a folder of links to its other programs."""
+    """Return the folder or, if it contains GPU programs, a folder of links to its other programs."""
     if not any(os.path.lexists(os.path.join(folder, name)) for name in PROGRAMS):
         return folder
     links = tempfile.mkdtemp(prefix="programs-")
@@ -69,14 +69,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude loaded modules from garbage collection, because pefile runs a collection for every file."""
+    """Exclude loaded modules from garbage collection, because pefile collects garbage for every file."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def mini(tmp_path: Path) -> Iterator[Mini]:
-    """A simulated machine with a mirror and tiny sets; `mini.run("create", ...)` runs the real program."""
+    """A simulated machine with a mirror and tiny sets. `mini.run("create", ...)` runs the real program."""
     root = tmp_path / "mini"
     root.mkdir()
     with Loopback(folder=root / "www") as server:

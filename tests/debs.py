@@ -1,4 +1,4 @@
-"""Debian packages built byte by byte, because packaging tools do not write invalid ones."""
+"""Debian packages, built byte by byte because packaging tools write no invalid ones."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def compress(data: bytes, how: Compression, *, block_bytes: int = 1 << 16) -> by
         case "xz":
             return lzma.compress(data, preset=0)
         case "xz-blocks":
-            # Only the threaded encoder writes the sizes of the blocks into their headers.
+            # Only the threaded encoder writes sizes into block headers.
             command = ["xz", "-0", "-c", "-T2", f"--block-size={block_bytes}"]
             return subprocess.run(command, input=data, capture_output=True, check=True, timeout=60).stdout
         case "gz":

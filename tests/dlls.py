@@ -62,9 +62,9 @@ def dll(
         path: The file to write, in an existing folder.
         needs: The existing DLLs that it imports.
         exports: The names of its functions.
-        numbers: The version in numbers, `5,7,1,0`; if this and `text` are "", there is no version resource.
+        numbers: The numeric version, `5,7,1,0`; without it and `text`, there is no version resource.
         text: The version as text.
-        delayed: The name of a DLL that it loads only when needed.
+        delayed: The name of a DLL that it loads on demand.
     """
     build = path.with_name(f"{path.name}.build")
     build.mkdir()

@@ -1,8 +1,8 @@
 """Run the real program without starting Python, by forking a process that has already imported it.
 
 `run(["list"], env=env)` does the same as `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)`,
-but takes milliseconds. The process has its own environment, folder, streams and exit code. Tests of starting
-and ending (signals, terminals, encodings, closed streams, concurrency) start the program itself.
+but takes milliseconds. The process has its own environment, folder, streams and exit code. Tests of start-up
+and exit (signals, terminals, encodings, closed streams, concurrency) start the program itself.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def run(
     Args:
         argv: The arguments of `rocenv`.
         env: Its whole environment.
-        cwd: Its working folder; None = the present one.
+        cwd: Its working folder; None = the current one.
         stdin: Its input; None = empty.
-        timeout_s: The time after which it is killed, with all its children.
-        within: A command that runs its arguments elsewhere, such as in a namespace. Calls with the same
-            command share that place.
+        timeout_s: It is killed with all its children after this time.
+        within: A command that runs its arguments, for example in a namespace. Calls with the same command
+            share that environment.
         first: A shell script to run first.
     """
     request = {
@@ -104,14 +104,14 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def run_text(argv: Sequence[str | bytes], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run `run`, with the output as text."""
+    """Call `run`, and decode the output as text."""
     done = run(argv, **options)
     out, err = (output.decode().replace("\r\n", "\n") for output in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def parent_pid() -> int:
-    """Return the ID of the parent of the processes that `run` starts."""
+    """Return the process ID of the parent of all processes that `run` starts."""
     return _server(()).pid
 
 
@@ -124,7 +124,7 @@ class _Server:
         self._process = subprocess.Popen(
             [*within, sys.executable, "-m", "tests.forked", str(theirs.fileno())],
             cwd=Path(__file__).parents[1],
-            # Not the environment of the first test, which may set other data.
+            # The environment of the first test may name other data.
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
             pass_fds=[theirs.fileno()],
         )
@@ -180,7 +180,7 @@ def _serve(connection: socket.socket) -> None:
         files = array.array("i", ancillary[0][2])
         pid = os.fork()
         if pid == 0:
-            os.setsid()  # lets a timeout also kill the children of this child
+            os.setsid()  # so that a timeout also kills its children
             connection.close()
             _become(json.loads(body), files)
             return
@@ -208,7 +208,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         setattr(sys, f"__{name}__", stream)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     site = Path(os.environ.get("PYTHONPATH", ""), "sitecustomize.py")
-    if site.is_absolute() and site.exists():  # Python would run it at start-up
+    if site.is_absolute() and site.exists():  # Python would run this at start-up
         runpy.run_path(str(site))
 
 
@@ -230,7 +230,7 @@ def _main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End as Python does, but without destroying all objects, which takes longer than most commands."""
+    """Exit as Python does, but without destroying all objects, which takes longer than most commands."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

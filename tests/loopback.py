@@ -28,7 +28,7 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """How an answer differs from a correct one; without any field it is correct."""
+    """A deviation from a correct answer; by default there is none."""
 
     status: int = 0  # answer with this status and a short text
     headers: Mapping[str, str] = field(
@@ -36,14 +36,14 @@ class Fault:
     )  # added to the answer, e.g. Retry-After or Location
     body: bytes | None = None  # serve this instead, with 200
     cut_after: int | None = None  # close the connection after this many bytes of the body
-    reset_after: int | None = None  # the same, but with a reset, like a failing router
+    reset_after: int | None = None  # likewise, but with a reset, like a failing router
     stall_after: int | None = None  # stop sending after this many bytes, but keep the connection
-    bytes_per_s: float = 0
+    bytes_per_s: float = 0  # 0 = unlimited
     block_bytes: int = BLOCK_BYTES  # the size of each write
     ignores_range: bool = False
-    shifts_range: int = 0  # answer 206 with a range that starts this many bytes later
-    content_length: int | None = None  # claim this length
-    states_length: bool = True  # False: no Content-Length, closing the connection ends the body
+    shifts_range: int = 0  # answer 206, but start this many bytes too late
+    content_length: int | None = None  # send this wrong Content-Length
+    states_length: bool = True  # False: omit Content-Length, and end the body by closing the connection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +55,11 @@ class Request:
     headers: Mapping[str, str]
     status: int
     first_byte: int
-    proxied: bool  # has an absolute address, as requests to a proxy have
+    proxied: bool  # its URL is absolute, as in requests to a proxy
 
 
 class Loopback:
-    """Serves until the end of the `with` block.
+    """A server that runs until the end of the `with` block.
 
     Args:
         files: Path on the server -> content.
@@ -67,7 +67,7 @@ class Loopback:
         validators: Send ETag and Last-Modified.
         tls: Use HTTPS with this context.
         ranges: Support range requests; otherwise send whole files.
-        most_bytes: The longest part sent for a range request.
+        most_bytes: Send at most this much for a range request.
         missing: The status for missing files.
     """
 
@@ -88,7 +88,7 @@ class Loopback:
         self.ranges = ranges
         self.most_bytes = most_bytes
         self.missing = missing
-        self.login = ""  # NAME:PASSWORD that every request needs; "" = none
+        self.login = ""  # required NAME:PASSWORD; "" = none
         self.requests: list[Request] = []
         self._sent: dict[str, int] = {}
         self._faults: dict[str, list[Fault]] = {}
@@ -114,7 +114,7 @@ class Loopback:
         self._server.server_close()
 
     def fail(self, path: str, *faults: Fault) -> None:
-        """Answer the next requests for `path` with these faults, one each; later answers are correct."""
+        """Answer the next requests for `path` with one of these faults each; later answers are correct."""
         self._faults.setdefault(path, []).extend(faults)
 
     def always(self, path: str, fault: Fault) -> None:
@@ -154,7 +154,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing, because tests kill clients and let them give up."""
+        """Print nothing: in tests, clients are killed or give up."""
 
 
 def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
@@ -163,7 +163,7 @@ def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes
+    disable_nagle_algorithm = True  # head and body are separate writes
     loopback: Loopback
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -203,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._serve(path, content, slice(first, end), status, fault)
 
     def _status(self, content: bytes | None, fault: Fault) -> tuple[int, int, int]:
-        """Compute the first byte to send, the byte after the last, and the status."""
+        """Compute the first byte to send, the end (exclusive), and the status."""
         if fault.status:
             return 0, 0, fault.status
         if content is None:
@@ -257,7 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.stall_after is not None:
             self.loopback._closing.wait()
         if fault.reset_after is not None:
-            time.sleep(0.05)  # a reset discards data that is not sent yet
+            time.sleep(0.05)  # a reset discards unsent data
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
         if end < len(body):
@@ -269,7 +269,7 @@ def _is_allowed(header: str | None, login: str) -> bool:
 
 
 def _range(asked: str, size: int) -> tuple[int, int]:
-    """Parse `bytes=5-9`, `bytes=5-` or `bytes=-5` to the first byte and the byte after the last."""
+    """Parse `bytes=5-9`, `bytes=5-` or `bytes=-5` to the first byte and the end (exclusive)."""
     begin, _, last = asked.removeprefix("bytes=").partition("-")
     if not begin:
         return max(size - int(last), 0), size
@@ -278,7 +278,7 @@ def _range(asked: str, size: int) -> tuple[int, int]:
 
 def _validators(content: bytes) -> tuple[str, str]:
     digest = hashlib.sha256(content).hexdigest()
-    # The date depends on the content, so that it changes with the content.
+    # Derived from the content, so that it changes with it.
     return f'"{digest[:16]}"', formatdate(1_500_000_000 + int(digest[:6], 16), usegmt=True)
 
 

@@ -1,7 +1,7 @@
 """A small simulated world for the real `rocenv`: a machine, its mirror, and data with tiny sets.
 
-It has two sets in one channel: ROCm 5.7, which runs with any C library, and ROCm 6.4, which needs one that no
-machine has yet and includes a copy of this machine's own.
+One channel has two sets. ROCm 5.7 runs with any C library. ROCm 6.4 claims to need a newer C library than any
+machine has, and includes a copy of this machine's.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ reason = "the libraries of the env first"
 
 @dataclass
 class Mini:
-    """The world below one folder; `env` is the environment for processes in it."""
+    """A simulated world in one folder; `env` is the environment of its processes."""
 
     root: Path
     server: Loopback
@@ -96,7 +96,7 @@ class Mini:
 
     @classmethod
     def build(cls, root: Path, server: Loopback, libraries: Mapping[str, bytes] | None = None) -> Mini:
-        """Create the machine and publish both sets.
+        """Create the machine, and publish both sets.
 
         Args:
             root: An empty folder.

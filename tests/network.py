@@ -1,4 +1,4 @@
-"""Skipping tests that this machine cannot run: allowed on a developer's machine, never in CI."""
+"""Skip tests that this machine cannot run; in CI, they fail instead."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 
 def cannot_run(reason: str) -> NoReturn:
-    """Skip the test; in CI, which must have everything, fail it."""
+    """Skip the test; in CI, fail it."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
 
 
 def require_network(reason: str) -> NoReturn:
-    """Skip a test because of the network, as `cannot_run` does; `reason` says what did not answer."""
+    """Skip a test because of the network, as `cannot_run` does; `reason` names the server."""
     cannot_run(f"needs the network: {reason}")

@@ -1,4 +1,4 @@
-"""A lock with ZLUDA, for tests that need no Windows."""
+"""A lock with ZLUDA, for tests that run without Windows."""
 
 from __future__ import annotations
 

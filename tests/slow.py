@@ -1,8 +1,8 @@
 """Find the slow tests: those that start programs, threads or servers, and those that try random cases.
 
-A list would be out of date with the next test. So a test counts as slow if it mentions one of `STARTERS`, or
-if a fixture, function or class in `tests` that it uses does. Two marks override this: `slow` for a test that
-takes long for another reason, and `quick` for one that is worth its time.
+A hand-written list would soon be outdated. So a test is slow if it, or a fixture, function or class in
+`tests` that it uses, mentions one of `STARTERS`. Two marks override this: `slow` for tests that are
+slow for another reason, and `quick` for tests that are worth their time.
 """
 
 from __future__ import annotations

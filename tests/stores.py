@@ -1,4 +1,4 @@
-"""Reading and changing sealed files, such as store manifests, without rocenv's checks."""
+"""Read and change sealed files, such as store manifests, without rocenv's checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake of AMD's indices behaves like them, with the real uv and pip."""
+"""The fake of AMD's indices behaves like the real ones with uv and pip."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INSTALLED = (
         for part in ("core", "libraries", "devel", "device_gfx1100", "device_gfx1151")
     ),
 )
-# What a client must know about `rocm` if it does not build it.
+# Metadata of `rocm`, for clients that do not build it.
 _SAYS = """
 [[dependency-metadata]]
 name = "rocm"
@@ -94,7 +94,7 @@ def select(folder: Path, index_url: str, *requirements: str, rocm: str = "10.0.0
     return dict(line.split("==") for line in done.stdout.splitlines())
 
 
-def test_addresses_redirect_and_link_like_amds(index: AmdIndex) -> None:
+def test_urls_redirect_and_link_as_on_amds_servers(index: AmdIndex) -> None:
     stable, legacy = (index.mirrors[f"https://{name}.amd.com/"] for name in ("stable.repo", "repo"))
     nightly = index.mirrors["https://nightly.repo.amd.com/"]
     assert '<a href="torch/">torch</a>' in get(f"{stable}rocm/whl-next/")[2]
@@ -119,7 +119,7 @@ def test_addresses_redirect_and_link_like_amds(index: AmdIndex) -> None:
         assert get(unknown)[0] == 403
 
 
-def test_windows_has_the_libraries_that_rocm_sdk_looks_for() -> None:
+def test_windows_wheels_contain_the_libraries_of_rocm_sdk() -> None:
     with AmdIndex(platforms=(WINDOWS,)) as index:
         flat = get(index.mirrors["https://repo.radeon.com/rocm/windows/"] + "rocm-rel-7.2.1/")[2]
         files: dict[tuple[str, str], bytes] = {}
@@ -146,7 +146,7 @@ def test_windows_has_the_libraries_that_rocm_sdk_looks_for() -> None:
         ("2.12.0+rocm7.14.0", "https://repo.amd.com/|rocm/whl-multi-arch/", "gfx11"),
     ],
 )
-def test_the_extra_brings_the_kernels_of_target_and_family_without_a_build(
+def test_an_extra_selects_kernels_for_target_and_family_without_building(
     index: AmdIndex, tmp_path: Path, torch: str, base: str, family: str
 ) -> None:
     prefix, _, path = base.partition("|")
@@ -158,7 +158,7 @@ def test_the_extra_brings_the_kernels_of_target_and_family_without_a_build(
     assert not index.asked(f"rocm-{rocm}.tar.gz")
 
 
-def test_an_unpinned_torchvision_is_for_rocm_7(index: AmdIndex, tmp_path: Path) -> None:
+def test_an_unpinned_torchvision_resolves_to_rocm_7(index: AmdIndex, tmp_path: Path) -> None:
     url = index.mirrors["https://stable.repo.amd.com/"] + "rocm/whl-next/"
     found = select(tmp_path, url, "torch==2.13.0+rocm10.0.0", "torchvision")
     assert found["torchvision"] == "0.28.0+rocm7.14.0"
@@ -178,7 +178,7 @@ def test_an_unpinned_torchvision_is_for_rocm_7(index: AmdIndex, tmp_path: Path) 
     assert json.loads(done.stdout)["install"][0]["metadata"]["version"] == "0.28.0+rocm7.14.0"
 
 
-def test_ranges_avoid_downloads_and_a_wrong_hash_is_detected(tmp_path: Path) -> None:
+def test_range_requests_save_bytes_and_uv_detects_a_wrong_hash(tmp_path: Path) -> None:
     sent = {}
     for ranges in (True, False):
         with AmdIndex(ranges=ranges) as index:
@@ -198,7 +198,7 @@ def test_ranges_avoid_downloads_and_a_wrong_hash_is_detected(tmp_path: Path) -> 
         assert "Hash mismatch" in done.stderr
 
 
-def test_the_installed_set_loads_through_rocm_sdk_and_init_changes_it(
+def test_installed_wheels_load_through_rocm_sdk_and_init_unpacks_devel(
     index: AmdIndex, tmp_path: Path
 ) -> None:
     venv = tmp_path / "venv"
@@ -244,7 +244,7 @@ def test_the_installed_set_loads_through_rocm_sdk_and_init_changes_it(
     assert missing == ["rocm_sdk_devel/_devel.tar"]
 
 
-def test_building_the_sdist_is_reported_and_files_are_reproducible(index: AmdIndex, tmp_path: Path) -> None:
+def test_building_the_sdist_fails_and_files_are_reproducible(index: AmdIndex, tmp_path: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(index.wheel(SDIST).data)) as sdist:
         setup = sdist.extractfile("rocm-10.0.0/setup.py")
         assert setup is not None

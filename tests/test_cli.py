@@ -41,7 +41,7 @@ def pool_path(mini: Mini, name: str) -> str:
 
 
 def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
-    """Replace a package on the mirror by another version."""
+    """Replace a package on the mirror with another version."""
     mini.repo.remove(name)
     mini.repo.add(name, version, [file(f"./{LIBRARIES}/librocblas.so.5", f"of {version}")], **more)
     mini.repo.publish()
@@ -141,7 +141,7 @@ class TestUsage:
         assert message in done.stderr
         assert not mini.home.exists() or "abc" in argv
 
-    def test_no_arguments_show_the_help(self, mini: Mini) -> None:
+    def test_help_is_shown_without_arguments(self, mini: Mini) -> None:
         done = mini.run()
         assert done.returncode == 2
         assert "Usage: rocenv" in done.stderr
@@ -171,7 +171,7 @@ def document(mini: Mini, *argv: str, code: int = 0) -> dict[str, Any]:
 
 
 class TestJson:
-    def test_every_command_that_reports(self, mini: Mini) -> None:
+    def test_every_reporting_command_prints_json(self, mini: Mini) -> None:
         created = document(mini, "create", "demo", "--rocm", "5.7", "--no-verify")
         assert list(created) == ["env", "prefix", "plan", "verify"]
         assert created["prefix"] == str(mini.prefix("demo"))
@@ -261,7 +261,7 @@ class TestJson:
         assert len(codes) > 30
         assert codes - of_run <= documented
 
-    def test_explanation_of_why_nothing_fits_is_short(self, mini: Mini) -> None:
+    def test_conflict_explanation_is_short_and_has_sources(self, mini: Mini) -> None:
         other = mini.run("resolve", "--rocm", "9").stderr
         assert "rocenv knows no ROCm release that matches 9, only 6.4.3, 5.7.1" in other
         assert "[tests/mini.py]" in other, "each fact has its source"
@@ -269,7 +269,7 @@ class TestJson:
         expected = "ROCm 6.4.3 from channel mini is not built for gfx9999; it is built for gfx1030, gfx1100"
         assert expected in unknown
 
-    def test_no_gpu_and_no_target(self, mini: Mini) -> None:
+    def test_create_without_a_gpu_asks_for_a_target(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--json", ROCENV_TARGET="")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-gpu")
         assert "--target gfx1100" in done.stderr
@@ -354,7 +354,7 @@ class TestCreate:
         for name in (f"{LIBRARIES}/libamdhip64.so.5.7.1", "usr/bin/hipconfig"):
             assert os.path.samefile(*(mini.prefix(env) / "rocm" / name for env in ("demo", "second")))
 
-    def test_web_page_instead_of_a_package(self, mini: Mini) -> None:
+    def test_web_page_served_as_a_package_is_refused(self, mini: Mini) -> None:
         path = pool_path(mini, "mini5-blas")
         mini.server.always(path, Fault(body=HTML))
         done = mini.run("create", "demo", "--rocm", "5.7", "--json")
@@ -400,8 +400,8 @@ class TestCreate:
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
     @pytest.mark.parametrize("change", ["gone", "replaced"])
-    def test_changed_mirror_is_read_again_once(self, mini: Mini, change: str) -> None:
-        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # and keeps the index for some hours
+    def test_index_is_refreshed_once_if_the_mirror_changed(self, mini: Mini, change: str) -> None:
+        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # caches the index for some hours
         replace_in_pool(mini, "mini5-blas", "5.7.1-9" if change == "gone" else "5.7.1-1")
         done = mini.create()
         assert done.stderr.count("the mirror has changed") == 1
@@ -429,14 +429,14 @@ class TestLocks:
         assert mini.run("lock", "demo").stdout == lock.read_text()
         before = tree(mini.prefix("demo") / "rocm")
         shutil.rmtree(mini.home)
-        mini.repo.add("mini6-hip", "6.4.3-2", [])  # a newer one makes no difference
+        mini.repo.add("mini6-hip", "6.4.3-2", [])  # a newer package must not affect the result
         mini.repo.publish()
         done = mini.run("create", "demo", "--from", str(lock), "--no-verify")
         assert done.returncode == 0, done.stderr
         assert tree(mini.prefix("demo") / "rocm") == before
         assert (mini.prefix("demo") / "rocenv.lock").read_text() == lock.read_text()
 
-    def test_package_that_left_the_mirror(self, mini: Mini) -> None:
+    def test_removed_package_leads_to_the_closest_set(self, mini: Mini) -> None:
         mini.create()
         lock = mini.root / "demo.lock"
         assert mini.run("lock", "demo", "-o", str(lock)).returncode == 0
@@ -451,7 +451,7 @@ class TestLocks:
         assert command[:3] == ["rocenv", "create", "new"]
         assert mini.run(*command[1:], "--no-verify").returncode == 0
 
-    def test_package_that_left_the_mirror_but_is_cached(self, mini: Mini) -> None:
+    def test_removed_package_is_installed_from_the_cache(self, mini: Mini) -> None:
         mini.create()
         lock = mini.prefix("demo") / "rocenv.lock"
         replace_in_pool(mini, "mini5-blas", "5.7.1-9")
@@ -459,7 +459,7 @@ class TestLocks:
         assert mini.run("clone", "demo", "third").returncode == 0
 
     @pytest.mark.parametrize("where", ["pipe", "link", "folder"])
-    def test_lock_is_written_to_files_pipes_and_devices(self, mini: Mini, where: str) -> None:
+    def test_lock_output_may_be_a_pipe_or_link_but_no_folder(self, mini: Mini, where: str) -> None:
         mini.create()
         text = mini.run("lock", "demo").stdout
         place = mini.root / "place"
@@ -525,8 +525,8 @@ class TestRun:
         done = subprocess.run(command, env=demo.env, input=data, capture_output=True, timeout=30)
         assert (done.stdout, done.stderr) == (data, b"to stderr\n")
 
-    def test_signal_handlers_are_those_of_the_caller(self, demo: Mini) -> None:
-        # Python ignores SIGPIPE, and what is ignored stays so in the program that takes its place.
+    def test_ignored_signals_are_those_of_the_caller(self, demo: Mini) -> None:
+        # Python ignores SIGPIPE, and programs inherit ignored signals.
         mask = ["grep", "SigIgn", "/proc/self/status"]
         plain = subprocess.run(mask, capture_output=True, text=True, check=True, timeout=20).stdout
         assert demo.run("run", "demo", "--", *mask).stdout == plain
@@ -549,7 +549,7 @@ class TestRun:
         assert lines_of(run.stdout) == lines_of(shell.stdout)
         assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in lines_of(run.stdout)
 
-    def test_program_that_cannot_start(self, demo: Mini) -> None:
+    def test_program_that_cannot_start_returns_126_or_127(self, demo: Mini) -> None:
         (demo.root / "plain").write_text("echo hello")
         (demo.root / "odd").write_text("#!/no/such/interpreter\n")
         (demo.root / "odd").chmod(0o755)
@@ -580,7 +580,7 @@ class TestRun:
 
 
 class TestActivate:
-    def test_without_a_shell_it_says_what_to_type(self, demo: Mini) -> None:
+    def test_bare_activate_prints_the_command_to_type(self, demo: Mini) -> None:
         done = demo.run("activate", "demo")
         assert done.returncode == 1
         script = f"{done.stdout}\nhipconfig && deactivate && ! command -v hipconfig"
@@ -588,14 +588,14 @@ class TestActivate:
         assert (shell.returncode, shell.stdout) == (0, "hipconfig of the env\n"), shell.stderr
 
     @pytest.mark.quick
-    def test_with_a_shell_it_prints_the_script(self, demo: Mini) -> None:
+    def test_shell_option_prints_the_script(self, demo: Mini) -> None:
         done = demo.run("activate", "demo", "--shell", "sh")
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == (demo.prefix("demo") / "activate").read_text()
 
 
 class TestHousekeeping:
-    def test_gc_frees_only_what_no_env_needs(self, demo: Mini) -> None:
+    def test_gc_frees_only_unused_packages(self, demo: Mini) -> None:
         demo.create("other", "--rocm", "6.4")
         assert demo.run("remove", "-y", "demo").returncode == 0
         answer = document(demo, "gc")
@@ -618,7 +618,7 @@ class TestHousekeeping:
         assert document(demo, "cache")["size_bytes"] == 0
         assert demo.run("verify", "demo", "--upto", "files").returncode == 0
 
-    def test_clone_has_the_set_without_added_files(self, demo: Mini) -> None:
+    def test_clone_omits_added_files(self, demo: Mini) -> None:
         (demo.prefix("demo") / "mine.txt").write_text("x")
         assert demo.run("clone", "demo", "copy").returncode == 0
         assert not (demo.prefix("copy") / "mine.txt").exists()
@@ -656,7 +656,7 @@ class TestHousekeeping:
         assert "(incomplete)" in text
         assert "(damaged)" in text
 
-    def test_verify_without_permission_to_store_the_result(self, demo: Mini) -> None:
+    def test_verify_succeeds_if_its_result_cannot_be_saved(self, demo: Mini) -> None:
         with contextlib.suppress(FileNotFoundError):
             (demo.prefix("demo") / ".rocenv" / "verified.json").unlink()
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()

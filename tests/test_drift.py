@@ -1,4 +1,4 @@
-"""`scripts/check-matrix-drift` finds removed, new and changed items on pages in the real formats."""
+"""`scripts/check-matrix-drift` finds removed, new and changed items on realistic pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HASH = "b0c10342f64a34998ae8d5084aa1beae7e11defa46a4e05fe9aa6f09ffb0db37"
 OTHER = "0" * 64
 KNOWN = 'status = "tested"\nsource = "tests/test_drift.py"\nchecked = "2026-11-20"\n'
 
-# {server} replaces the hosts that rows may name.
+# `{server}` replaces the hosts in rows.
 PROFILES = """schema = 1
 [[torch]]
 version = "2.5"
@@ -179,7 +179,7 @@ url = "https://github.com/else/packs/raw/main/old%20one.7z"
 
 
 def listing(*names: str) -> bytes:
-    """Build a listing like those of Apache and wheel indices, with links to sort and to the parent folder."""
+    """Build a listing like Apache's and wheel indices', with links to the parent folder and for sorting."""
     rows = "".join(f'<a href="{name.replace("+", "%2B")}">{name}</a><br>\n' for name in names)
     return f'<html><body><a href="?C=N;O=D">Name</a><a href="../">Parent</a>\n{rows}</body></html>'.encode()
 
@@ -192,7 +192,7 @@ def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
 
 
 def world(hash_: str = HASH) -> dict[str, bytes]:
-    """Build pages that agree with all rows."""
+    """Build pages that match all rows."""
     zluda = {"zluda-3-windows.zip": hash_, "zluda-3-extra.zip": "", "zluda-3-linux.tar.gz": ""}
     old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # omitted on purpose
     packs = [
@@ -242,14 +242,14 @@ def world(hash_: str = HASH) -> dict[str, bytes]:
 
 @pytest.fixture
 def place(mini: Mini) -> Mini:
-    """The mini world; its server also stands in for every host in the rows."""
+    """The mini world, whose server also replaces every host in the rows."""
     key = Key.new("maker")
     text = PROFILES.format(server=mini.server.url, known=KNOWN, hash=HASH, fingerprint=key.fingerprint)
     (mini.root / "profiles" / "world.toml").write_text(text)
     mini.server.files |= {**world(), "/maker.key": key.armoured}
     mini.home.mkdir()
     (mini.home / "config.toml").write_text(f'[mirrors]\n"{GITHUB}" = "{mini.server.url}/github/"\n')
-    # rocenv would fetch what a mirror lacks from the original server. Tests must not connect to it.
+    # rocenv gets files that a mirror lacks from the original server, which tests must not contact.
     mini.env |= {"https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
     return mini
 
@@ -279,18 +279,18 @@ def check(place: Mini, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
 
 
 def found(place: Mini, *options: str) -> set[tuple[str, str, str]]:
-    """Run the script; return (kind, place, what). Every page must have been reached."""
+    """Run the script; return (kind, place, what). Fail if a page was not reached."""
     code, document = check(place, *options)
     assert document["not_reached"] == []
     assert code == (1 if document["drift"] else 0)
     return {(drift["kind"], drift["place"], drift["what"]) for drift in document["drift"]}
 
 
-def test_pages_that_agree_with_the_rows_have_no_drift(place: Mini) -> None:
+def test_matching_pages_have_no_drift(place: Mini) -> None:
     assert found(place) == set()
 
 
-def test_wheels_of_torch(place: Mini) -> None:
+def test_changes_of_torch_wheels_are_drift(place: Mini) -> None:
     place.server.files["/whl/rocm6.2/torch/"] = listing(
         f"/whl/rocm6.2/torch-2.5.1+rocm6.2-cp311-cp311-linux_x86_64.whl#sha256={OTHER}",
         "/whl/rocm6.2/torch-2.5.1+rocm6.2-cp313-cp313-linux_x86_64.whl",
@@ -318,7 +318,7 @@ def test_wheels_of_torch(place: Mini) -> None:
     }
 
 
-def test_releases_of_the_maker(place: Mini) -> None:
+def test_new_and_removed_amd_releases_are_drift(place: Mini) -> None:
     del place.server.files["/apt/6.1/dists/jammy/InRelease"]
     place.server.files |= {
         "/apt/": listing("5.7.1/", "6.2/", "6.2.4/", "7.0/"),
@@ -346,7 +346,7 @@ def test_a_changed_key_is_drift(place: Mini) -> None:
     assert what != other.fingerprint
 
 
-def test_packages_of_a_distribution(place: Mini) -> None:
+def test_changes_of_distribution_packages_are_drift(place: Mini) -> None:
     profile = place.root / "profiles" / "mini.toml"
     profile.write_text(
         profile.read_text().replace('source = "tests/mini.py"', 'source = "mini5-blas 5.7.1-1"')
@@ -366,7 +366,7 @@ def test_packages_of_a_distribution(place: Mini) -> None:
     assert any(kind == "gone" and "mini6-blas" in what for kind, _, what in drift)
 
 
-def test_releases_on_github(place: Mini) -> None:
+def test_changes_of_github_releases_are_drift(place: Mini) -> None:
     files = place.server.files
     changed = {"zluda-3-windows.zip": OTHER, "zluda-3-linux.tar.gz": "", "zluda-3-linux-arm.tar.gz": ""}
     later = release("v4", "2024-12-20T00:00:00Z", **{"zluda-4-windows.zip": ""})
@@ -392,7 +392,7 @@ def test_releases_on_github(place: Mini) -> None:
     }
 
 
-def test_wheels_of_rocm(place: Mini) -> None:
+def test_changes_of_rocm_wheels_are_drift(place: Mini) -> None:
     place.server.files["/wheels/torch/"] = listing("torch-2.9.1+rocm7.15.0-cp312-cp312-linux_x86_64.whl")
     place.server.files["/wheels/rocm/"] = listing("rocm-7.15.0.tar.gz")
     del place.server.files["/tarballs/"]
@@ -411,7 +411,7 @@ def reasons(document: dict[str, Any]) -> dict[str, str]:
     return {each["address"]: each["reason"] for each in document["not_reached"]}
 
 
-def test_a_page_with_the_wrong_content_counts_as_not_reached(place: Mini) -> None:
+def test_a_page_with_unexpected_content_is_not_reached(place: Mini) -> None:
     files, url = place.server.files, place.server.url
     files["/whl/rocm6.2/torch/"] = b"<html><body>Please sign in.</body></html>"
     files["/github/repos/vosen/ZLUDA/releases"] = b'{"message": "API rate limit exceeded"}'
@@ -427,7 +427,7 @@ def test_a_page_with_the_wrong_content_counts_as_not_reached(place: Mini) -> Non
     assert f"{url}/whl/cu118/torch/" in document["reached"]
 
 
-def test_drift_decides_the_exit_code_even_if_pages_were_not_reached(place: Mini) -> None:
+def test_drift_determines_the_exit_code_despite_unreached_pages(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     del place.server.files["/windows/rocm-rel-7.2.1/"]
     assert check(place, "--only", "radeon")[0] == 1
@@ -449,7 +449,7 @@ def test_a_page_that_never_ends_does_not_delay_the_others(place: Mini) -> None:
     assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no answer within 4 s"}
 
 
-def test_prints_a_table_on_stdout_and_progress_on_stderr(place: Mini) -> None:
+def test_table_goes_to_stdout_and_progress_to_stderr(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     place.server.always("/apt/6.1/dists/jammy/InRelease", Fault(status=403))
     place.server.files["/windows/"] = listing("rocm-rel-7.2.2/")

@@ -41,7 +41,7 @@ def card_and_igpu(root: Root) -> Root:
     return root.gpu(2, 0x73BF, 100300, memory=16 * GIB)
 
 
-def test_on_wsl_windows_names_the_gpu(root: Root) -> None:
+def test_wsl_gets_the_gpu_from_windows(root: Root) -> None:
     pnp = r"PCI\VEN_1002&DEV_744C&SUBSYS_0E3B1002&REV_C8"
     root.wsl({"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": pnp, "DriverVersion": "32.0.31041.1004"})
     told = document(root)
@@ -54,7 +54,7 @@ def test_on_wsl_windows_names_the_gpu(root: Root) -> None:
     assert "display driver 32.0.31041.1004 (26.8.1) of Windows" in text
 
 
-def test_the_document_for_scripts(root: Root) -> None:
+def test_json_lists_gpus_and_the_selection(root: Root) -> None:
     told = document(card_and_igpu(root))
     assert (told["selected"], told["hip_visible_devices"]) == (1, "1")
     card = told["gpus"][1]
@@ -72,7 +72,7 @@ def test_the_document_for_scripts(root: Root) -> None:
     assert "RX 6800 XT" in card["name"]
 
 
-def test_users_get_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
+def test_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
     done = gpus(card_and_igpu(root))
     header, igpu, card, why = done.stdout.splitlines()
     assert done.returncode == 0
@@ -84,7 +84,7 @@ def test_users_get_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
     assert "HIP_VISIBLE_DEVICES=1" in done.stderr
 
 
-def test_users_get_advice(root: Root) -> None:
+def test_text_has_hints_for_blocked_gpus(root: Root) -> None:
     card_and_igpu(root)
     (root.path / "dev/kfd").unlink()
     done = gpus(root)
@@ -98,7 +98,7 @@ def test_an_unknown_target_is_listed(root: Root) -> None:
     assert [(gpu["target"], gpu["integrated"]) for gpu in told["gpus"]] == [("gfx1527", None)]
 
 
-def test_no_gpu_is_an_answer(root: Root) -> None:
+def test_no_gpu_is_not_an_error(root: Root) -> None:
     assert document(root)["gpus"] == []
     assert document(card_and_igpu(root), ROCENV_TARGET="")["gpus"] == []
     assert [gpu["target"] for gpu in document(root, ROCENV_TARGET="gfx90a:xnack-")["gpus"]] == ["gfx90a"]
@@ -106,7 +106,7 @@ def test_no_gpu_is_an_answer(root: Root) -> None:
     assert done.stdout == "no GPU is used: ROCENV_TARGET is empty, which means no GPU\n"
 
 
-def test_a_long_name_is_cut_in_the_table_only(root: Root) -> None:
+def test_a_long_name_is_truncated_only_in_the_table(root: Root) -> None:
     root.kernel().gpu(1, 0x73BF, 100300)
     root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "Radeon Name " * 12)
     assert document(root)["gpus"][0]["name"] == ("Radeon Name " * 12).strip()

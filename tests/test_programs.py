@@ -26,7 +26,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("path", ["", ".", "bin", "./bin", "{0}/path", ":{0}/path", ".:{0}/path"])
-def test_trust_decisions_use_the_system_program(
+def test_trusted_programs_come_from_system_folders(
     folders: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path.format(folders))
@@ -54,12 +54,12 @@ def test_a_helper_is_found_only_through_absolute_folders(
     assert programs.program_on_path("tool") == (str(folders / found / "tool") if found else None)
 
 
-def test_without_a_path_the_system_folders_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_folders_are_searched_if_path_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATH")
     assert programs.program_on_path("sh") in ("/bin/sh", "/usr/bin/sh")
 
 
-def test_files_that_are_not_executable_are_skipped(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_executable_files_are_skipped(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chmod(folders / "path/tool", 0o644)
     monkeypatch.setenv("PATH", str(folders / "path"))
     assert programs.program_on_path("tool") is None

@@ -47,7 +47,7 @@ class Plain:
     ("size", "text"),
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (228 * MB, "228.0 MB"), (2.5e9, "2.5 GB")],
 )
-def test_sizes_read_well(size: float, text: str) -> None:
+def test_sizes_are_human_readable(size: float, text: str) -> None:
     assert size_text(size) == text
 
 
@@ -65,7 +65,7 @@ def test_longer_stage_ends_with_one_line() -> None:
     assert plain.lines == ["Fetching: 10.0 MB in 2.0 s (5.0 MB/s)"]
 
 
-def test_lines_come_at_most_every_five_seconds_with_rate_and_time_left() -> None:
+def test_lines_appear_at_most_every_five_seconds_with_rate_and_time_left() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         plain.spend(stage, 20, 80 * MB)
@@ -73,7 +73,7 @@ def test_lines_come_at_most_every_five_seconds_with_rate_and_time_left() -> None
         assert len(plain.lines) == 4
 
 
-def test_slow_stage_prints_each_tenth_or_each_minute() -> None:
+def test_slow_stage_prints_every_tenth_or_every_minute() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         plain.spend(stage, 100, 20 * MB)
@@ -85,14 +85,14 @@ def test_slow_stage_prints_each_tenth_or_each_minute() -> None:
         assert len(plain.lines) == 4
 
 
-def test_unknown_total_shows_what_is_known() -> None:
+def test_unknown_total_shows_size_and_rate() -> None:
     plain = Plain()
     with plain.progress.stage("Reading") as stage:
         plain.spend(stage, 6, 6 * MB)
         assert plain.lines == ["Reading: 5.0 MB, 1.0 MB/s"]
 
 
-def test_cached_bytes_do_not_count_as_speed() -> None:
+def test_cached_bytes_do_not_affect_the_rate() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         stage.skip(60 * MB)
@@ -103,7 +103,7 @@ def test_cached_bytes_do_not_count_as_speed() -> None:
         assert plain.lines[1] == "Fetching: 20.0 MB of 100.0 MB, 4.0 MB/s, 0:20 left"
 
 
-def test_the_rate_is_measured_since_the_last_line() -> None:
+def test_the_rate_covers_the_time_since_the_last_line() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 1000 * MB) as stage:
         plain.spend(stage, 60, 600 * MB)
@@ -165,7 +165,7 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
 
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    # Size variables come from the user running the tests, and would override the terminal's.
+    # Inherited size variables would override the terminal's size.
     not_ours = ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
     base = {name: value for name, value in os.environ.items() if name not in not_ours}
     child = subprocess.Popen(
@@ -198,7 +198,7 @@ class TestTerminal:
         assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is restored
         assert re.search(r"Fetching: 900\.0 kB in \d+\.\d s", shown.rpartition("\x1b[")[2])
 
-    def test_short_work_shows_nothing_but_the_note(self) -> None:
+    def test_short_work_shows_only_the_note(self) -> None:
         out, shown = on_terminal(0)
         assert (out, shown) == ("early\ndata\n", "a [note] of its own\r\n")
 
@@ -207,7 +207,7 @@ class TestTerminal:
         assert out == "early\n"
         assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
 
-    def test_no_color_shows_the_same_without_colours(self) -> None:
+    def test_no_color_removes_only_the_colours(self) -> None:
         _, colourful = on_terminal(0.8)
         _, plain = on_terminal(0.8, NO_COLOR="1")
         colours = re.compile(r"\x1b\[(?:3[0-9]|38;[0-9;]+)m")
@@ -216,13 +216,13 @@ class TestTerminal:
         assert "Fetching" in plain
 
     @pytest.mark.parametrize("environ", [{"CI": "true"}, {"TERM": "dumb"}])
-    def test_without_a_capable_terminal_there_are_plain_lines(self, environ: dict[str, str]) -> None:
+    def test_an_incapable_terminal_gets_plain_lines(self, environ: dict[str, str]) -> None:
         _, shown = on_terminal(1.2, **environ)
         assert "\x1b" not in shown
         assert "Fetching: 900.0 kB in" in shown
 
 
-def test_plain_lines_do_not_import_the_display() -> None:
+def test_plain_lines_do_not_import_rich() -> None:
     program = "import sys, time; sys.argv = ['x', '0.5']\n" + textwrap.dedent(PROGRAM)
     program += "assert 'rich' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=20)

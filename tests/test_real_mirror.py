@@ -28,7 +28,7 @@ def plan(request: Request, home: Home, *, repo: str) -> Lock:
     network = Network(mirrors=config.load(Home.default().config_file).mirrors)
     matrix = load(Path(__file__).parents[1] / "profiles")
     if not addresses(matrix.repos[repo], network):
-        require_network("neither this machine's apt nor `[mirrors]` knows a mirror of Debian")
+        require_network("neither this machine's apt nor `[mirrors]` has a Debian mirror")
     context = Context(matrix=matrix, home=home, network=network, progress=Progress(stream=io.StringIO()))
     try:
         return make_plan(request, context)
@@ -62,7 +62,7 @@ def plan(request: Request, home: Home, *, repo: str) -> Lock:
         ),
     ],
 )
-def test_a_real_set(
+def test_real_indices_yield_a_plan(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     channel: str,
@@ -87,8 +87,8 @@ def test_a_real_set(
 
 
 @pytest.mark.network
-def test_experimental_gives_only_what_sid_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A set for HIP 7 uses nothing else from experimental, least of all its C library."""
+def test_only_rocm_comes_from_experimental(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything else, above all the C library, comes from sid."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     request = Request(rocm="7.2", target="gfx1201", channel="debian-experimental")
     lock = plan(request, Home(tmp_path / "home"), repo="debian-experimental")

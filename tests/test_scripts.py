@@ -33,13 +33,13 @@ class TestEveryScript:
         assert "--" in done.stdout
         assert list(tmp_path.iterdir()) == []
 
-    def test_refuses_an_unknown_option_before_it_does_anything(self, script: Path, tmp_path: Path) -> None:
+    def test_an_unknown_option_fails_before_any_work(self, script: Path, tmp_path: Path) -> None:
         done = run(script, "--no-such-thing", cwd=tmp_path)
         assert done.returncode == 2
         assert "--no-such-thing" in done.stderr
 
 
-def test_bash_can_parse_every_script(tmp_path: Path) -> None:
+def test_every_script_parses_in_bash(tmp_path: Path) -> None:
     texts = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
     scripts = [path for path in texts if path.suffix == ".bash" or b"bash" in path.read_bytes()[:30]]
     found = {
@@ -63,8 +63,8 @@ class TestMakeVenv:
 
     def test_a_moved_or_incomplete_venv_is_replaced_and_a_working_one_kept(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
-        (venv / "bin").mkdir(parents=True)  # the leftovers of an interrupted attempt
-        # Installing pip takes seconds. A venv without pip is what a later interruption leaves behind.
+        (venv / "bin").mkdir(parents=True)  # left by an interrupted attempt
+        # A later interruption leaves a venv without pip. It also saves the seconds of installing pip.
         quick = tmp_path / "python"
         quick.write_text(
             f'#!/bin/sh\n[ "$2" = venv ] && set -- "$@" --without-pip\nexec {sys.executable} "$@"\n'

@@ -1,4 +1,4 @@
-"""Running as a user to whom file permissions apply."""
+"""Run commands as a user who is subject to file permissions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def missing(what: str) -> None:
 
 
 def unprivileged() -> list[str]:
-    """Build a command prefix that removes root's right to ignore file permissions."""
+    """Build a command prefix that drops root's right to ignore file permissions."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:

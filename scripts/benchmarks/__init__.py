@@ -1,1 +1,1 @@
-"""The benchmarks of `scripts/bench`: one module per subject, with a function `figures`."""
+"""Benchmarks of `scripts/bench`: one module per subject, each with a function `figures`."""

@@ -1,7 +1,7 @@
-"""Time `rocenv kernels build` in addition to the compiler itself, and the steps of `rocenv mem probe`.
+"""The overhead of `rocenv kernels build` over the compiler, and the number of steps of `rocenv mem probe`.
 
-This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernels in
-its cache. The steps are those of the search alone, on cards of several sizes, partly in use.
+This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears its kernel
+cache. The steps are those of the search alone, on partly used cards of several sizes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
     output = bench.folder / "by rocenv"
     target = ("--target", TARGET, "--output", str(output))
     build = (bench.rocenv, "kernels", "build", APP, "--env", ENV, *target, "--offline")
-    # A first run writes bytecode and finds the compiler. Clear its result, so that the second run compiles.
+    # The first run writes bytecode and finds the compiler. Clear its result, so that the second run compiles.
     run(build, environ)
     run((bench.rocenv, "cache", "clear", "kernels"), environ)
     plain = run(compiler_command(place, bench.folder / "by hand"), environ)
@@ -77,7 +77,7 @@ def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
 
 
 def steps() -> tuple[int, float]:
-    """Return the most allocations that the search needs, and the minimum for bisection: log2 of the sizes."""
+    """Return the largest number of allocations of a search, and the minimum for bisection (log2)."""
     chance = random.Random(0)
     most = 0
     for size in CARDS:

@@ -1,4 +1,4 @@
-"""The time of short commands, compared with the start of a minimal click program."""
+"""The duration of short commands, compared with the start of a minimal click program."""
 
 from __future__ import annotations
 

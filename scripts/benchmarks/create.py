@@ -26,7 +26,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def fetched(bench: Bench) -> list[Path]:
-    """Download missing packages of the set, and return all of them."""
+    """Download missing packages of the set; return all packages."""
     bench.run(bench.rocenv, "create", "fetch", *SET, "--yes", "--no-verify")
     lock = json.loads((bench.home / "envs" / "fetch" / "rocenv.lock").read_text())
     artifacts = [artifact for part in lock["components"] for artifact in part["artifacts"]]
@@ -117,7 +117,7 @@ def write_data_member(package: Path, target: Path) -> None:
 
 
 def new_bytes(tree: Path) -> tuple[int, int]:
-    """Return the disk space that a tree does not share: (files with a single name, folders)."""
+    """Return the unshared disk space of a tree: (files with a single name, folders)."""
     own = folders = 0
     for path in (tree, *tree.rglob("*")):
         info = path.lstat()

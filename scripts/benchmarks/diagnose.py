@@ -1,4 +1,4 @@
-"""The cost of `rocenv diagnose` as a command: on a large log, on a small one, and with more rules.
+"""The cost of the command `rocenv diagnose`: on a large log, on a small one, and with more rules.
 
 The noise comes from `diagnose_score` and contains literals of many extractors; one line matches a rule.
 """
@@ -40,7 +40,7 @@ def figures(bench: Bench) -> list[Figure]:
     literals = literals_of(read_rules())
     (folder / "literals").write_text("|".join(map(escaped, literals)))
     rules = copy_profiles(folder / "profiles")
-    output = folder / "output"  # not the null device: grep stops at the first match if it writes there
+    output = folder / "output"  # not the null device, for which grep stops at the first match
     more = {"ROCENV_HOME": str(folder / "home-more"), "ROCENV_PROFILES": str(folder / "profiles")}
 
     def runner(*argv: str, **changes: str) -> Callable[[], Run]:
@@ -83,7 +83,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def write_log(path: Path, size: int) -> None:
-    """Write noise with one line in the middle that a rule matches."""
+    """Write noise with one matching line in the middle."""
     written, has_line = 0, False
     with path.open("wb") as stream:
         for block in blocks(size, seed=1):
@@ -94,7 +94,7 @@ def write_log(path: Path, size: int) -> None:
 
 
 def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the files with rules, and their contents."""
+    """Yield the rule files and their contents."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -105,7 +105,7 @@ def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def literals_of(files: Iterable[tuple[Path, dict[str, Any]]]) -> list[str]:
-    """Return what the rules look for in a log, each once."""
+    """Return the distinct literals of all rules."""
     patterns = (each for _, plain in files for rule in plain.get("rule", ()) for each in rule["pattern"])
     return list(dict.fromkeys(text for pattern in patterns for text in pattern["text"]))
 
@@ -136,7 +136,7 @@ def copy_profiles(target: Path) -> int:
 
 
 def shifted(literal: str, step: int) -> str:
-    """Replace each letter, which gives a literal of the same length that no log contains."""
+    """Replace each letter, to get a literal of the same length that no log contains."""
     small, large = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     other = small[step:] + small[:step] + large[step:] + large[:step]
     return literal.translate(str.maketrans(small + large, other))

@@ -1,4 +1,4 @@
-"""Figures, and how to measure the time and memory of commands."""
+"""Figures, and the measurement of commands' time and memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Figure:
     what: str
     ours: float
     unit: str
-    reference: str = ""  # what it is compared with; "" = nothing
+    reference: str = ""  # the name of the reference; "" = none
     reference_value: float = 0
-    goal: str = ""  # as text; "" = none, the figure is only for information
+    goal: str = ""  # as text; "" = none
     limit: float = 0  # the goal as a value of `ours`
 
     def row(self) -> tuple[str, ...]:
-        """Return the line as the table shows it."""
+        """Format the line for the table."""
         value = f"{self.reference_value:.2f} {self.unit}" if self.reference else ""
         ratio = f"{self.ours / self.reference_value:.2f} x" if self.reference else ""
         met = ("yes" if self.ours <= self.limit else "NO") if self.goal else ""
@@ -39,7 +39,7 @@ class Figure:
 
 
 def ratio(what: str, ours: float, unit: str, reference: str, value: float, times: float = 0) -> Figure:
-    """Compare a figure with a reference; with `times`, the goal is at most that multiple."""
+    """Compare a figure with a reference; `times` sets the goal, a multiple of the reference."""
     goal = f"<= {times:g} x" if times else ""
     return Figure(
         what=what,
@@ -101,7 +101,7 @@ def by_turns(commands: Mapping[str, Callable[[], Run]], rounds: int, warm_up: in
     Args:
         commands: Name -> function that runs the command once.
         rounds: Number of measured runs of each command.
-        warm_up: Rounds before those, to write bytecode and fill caches.
+        warm_up: Rounds before those, which write bytecode and fill caches.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     for number in range(warm_up + rounds):
@@ -155,7 +155,7 @@ def remove(path: Path) -> None:
 
 
 def settle(files: Sequence[Path]) -> None:
-    """Write pending data to the disk and read these files into memory, so that no run pays for another."""
+    """Write pending data to disk and read the files into memory, so that runs do not affect each other."""
     os.sync()
     for path in files:
         with path.open("rb", buffering=0) as stream:

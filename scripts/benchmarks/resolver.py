@@ -1,4 +1,4 @@
-"""The time to read the data and to resolve, within one process."""
+"""The time to read the data and to resolve in one process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def figures(bench: Bench) -> list[Figure]:
             first_set(request)
         except ResolutionImpossible:
             return
-        raise NotMeasured(f"a set matches {request}, so there is no explanation to measure")
+        raise NotMeasured(f"a set matches {request}, so it has no explanation to measure")
 
     resolved = max(milliseconds(lambda each=each: first_set(each), 25) for each in POSSIBLE)  # type: ignore[misc]
     explained = max(milliseconds(lambda each=each: explanation(each), 15) for each in IMPOSSIBLE)  # type: ignore[misc]

@@ -34,7 +34,7 @@ SHELL_ARGV = {
     "fish": ("fish", "--no-config"),
     "tcsh": ("tcsh", "-f"),
 }
-# For comparison: shell -> activation script in the `bin` of a venv.
+# For comparison: shell -> activation script in a venv's `bin`.
 PEERS = {
     "bash": "activate",
     "zsh": "activate",
@@ -42,7 +42,7 @@ PEERS = {
     "fish": "activate.fish",
     "tcsh": "activate.csh",
 }
-# Code that makes a shell check for a `.rocenv` file many times, as it does before each prompt.
+# Code that repeats the hook's check for a `.rocenv` file, which runs before each prompt.
 LOOKS = {
     "bash": "for ((i = 0; i < {calls}; i++)); do _rocenv_look; done",
     "zsh": "for ((i = 0; i < {calls}; i++)); do _rocenv_look; done",
@@ -97,7 +97,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
 
 
 def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
-    """Return the time of a bare shell, and what our script, a venv's script, or setting PATH adds to it."""
+    """Return the time of a bare shell, and the time added by our script, a venv's script, or setting PATH."""
     scripts = {
         "bare": here / "empty",
         "ours": prefix / SHELLS[shell].file_name,
@@ -107,10 +107,10 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
     argvs = {}
     for name, script in scripts.items():
         file = here / f"{shell}.{name}"
-        first = "set prompt='> '\n" if shell == "tcsh" else ""  # the script of a venv needs it
+        first = "set prompt='> '\n" if shell == "tcsh" else ""  # required by a venv's script
         file.write_text(f"{first}{'source' if shell in ('fish', 'tcsh') else '.'} {script}\n")
         argvs[name] = (*SHELL_ARGV[shell], str(file))
-    if shell == "tcsh":  # on each change of PATH, tcsh reads all its folders
+    if shell == "tcsh":  # tcsh reads all folders on each change of PATH
         argvs["path"] = (*SHELL_ARGV[shell], str(here / "tcsh.path"))
         (here / "tcsh.path").write_text(f"{first}setenv PATH {prefix}/bin:${{PATH}}\n")
     times = by_turns(argvs, here)
@@ -118,7 +118,7 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
 
 
 def look(shell: str, here: Path) -> float:
-    """Return the time of one check for `.rocenv` if nothing has changed, five folders deep."""
+    """Return the time of one check for `.rocenv`, five folders deep, if nothing has changed."""
     deep = here.joinpath("a", "b", "c", "d")
     deep.mkdir(parents=True, exist_ok=True)
     hook = here / f"hook.{shell}"

@@ -1,4 +1,4 @@
-"""The cost of creating envs with ROCm wheels, compared with uv and one SHA-256 pass over the same files."""
+"""The cost of creating envs with ROCm wheels, compared with uv plus one SHA-256 pass over the same files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Compare a first and a second env of 12 wheels, 4 GB and 12,000 files with uv and a pass of SHA-256."""
+    """Compare a first and a second env (12 wheels, 4 GB, 12,000 files) with uv plus a SHA-256 pass."""
     wheels = [_wheel(bench.folder / "wheels", number) for number in range(WHEELS)]
     lock = _lock(bench, wheels)
     create = (bench.rocenv, "create", "--from", str(lock), "--offline", "--no-verify", "--yes")
@@ -72,7 +72,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def _plan(bench: Bench) -> int:
-    """Plan ROCm and PyTorch from an index without hashes and metadata; return the bytes that it sent.
+    """Plan ROCm and PyTorch from an index without hashes and metadata; return the number of bytes sent.
 
     rocenv reads only the list of files at the end of each wheel, so the test wheels can be small.
     """
@@ -106,7 +106,7 @@ def _with_more_files(wheel: bytes) -> bytes:
 
 
 def _wheel(folder: Path, number: int) -> Path:
-    """Write a wheel of libraries and small files; half of each file compresses to nothing."""
+    """Write a wheel of libraries and small files; half of each file compresses to almost nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     name, chance = f"rocm_bench_{number}", random.Random(number)
     path = folder / f"{name}-10.0.0-py3-none-any.whl"

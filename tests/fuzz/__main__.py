@@ -39,7 +39,7 @@ def fuzz(name: str, limit: list[str]) -> None:
     from tests.fuzz.reading import read
 
     folder = FOUND / name
-    # Readers that would start a program fail instead.
+    # Parsers that would start a program fail instead.
     os.environ["PATH"] = str(folder)
     options = [
         *(str(folder / "corpus"), *limit, f"-artifact_prefix={folder}/"),
@@ -80,7 +80,7 @@ def begin(name: str, limit: list[str], *, anew: bool) -> int:
 
 
 def outcomes(names: list[str], limit_of: Callable[[str], list[str]], *, anew: bool) -> Iterator[Outcome]:
-    """Fuzz some targets, as many at a time as there are cores."""
+    """Fuzz some targets, one per core at a time."""
     waiting = list(names)
     running: dict[int, tuple[str, float]] = {}
     while waiting or running:
@@ -94,7 +94,7 @@ def outcomes(names: list[str], limit_of: Callable[[str], list[str]], *, anew: bo
 
 
 def require_known(names: list[str], parser: argparse.ArgumentParser) -> None:
-    """Exit with an error if one of the names is not a target."""
+    """Exit with an error if any name is not a target."""
     from tests.fuzz.targets import TARGETS
 
     if unknown := set(names) - set(TARGETS):
@@ -102,14 +102,18 @@ def require_known(names: list[str], parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Run the named targets, or all; exit with 1 if one of them found something."""
+    """Run the named targets, or all; exit with 1 if any of them fails."""
     parser = argparse.ArgumentParser(
-        prog="scripts/fuzz", description="Feed broken input to all that reads foreign bytes."
+        prog="scripts/fuzz", description="Feed broken input to every parser of untrusted input."
     )
-    parser.add_argument("target", nargs="*", help="default: all of them")
+    parser.add_argument("target", nargs="*", help="default: all targets")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target (default: %(default)s)")
-    parser.add_argument("--short", action="store_true", help="at most 300 inputs for each, with a fixed seed")
-    parser.add_argument("--input", type=Path, help="give TARGET only this file, which an earlier run found")
+    parser.add_argument(
+        "--short", action="store_true", help="run at most 300 inputs per target, with a fixed seed"
+    )
+    parser.add_argument(
+        "--input", type=Path, help="run TARGET only on this file, for example from an earlier run"
+    )
     options = parser.parse_args()
     if options.input:
         if not options.target:
@@ -123,7 +127,7 @@ def main() -> int:
 
     import atheris
 
-    os.environ["RUST_BACKTRACE"] = "0"  # it takes a hundred times as long as the reader
+    os.environ["RUST_BACKTRACE"] = "0"  # a backtrace takes a hundred times as long as the parser
     with atheris.instrument_imports(include=INSTRUMENTED):
         import py7zr  # noqa: F401 -- readers import these three on demand
 

@@ -1,4 +1,4 @@
-"""Limits on what an input may do to a reader."""
+"""Resource limits for parsing one input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from rocenv.core.errors import RocenvError
 from tests.fuzz.targets import TARGETS
 
-MOST_MB = 300  # limit per input; small inputs need at most a few dozen MB
+MOST_MB = 300  # per input; small inputs need at most a few dozen MB
 
 
 class TooMuch(Exception):
@@ -17,10 +17,10 @@ class TooMuch(Exception):
 
 
 def read(name: str, data: bytes) -> str:
-    """Let a target read an input; return why it was rejected, "" if it was accepted.
+    """Run a target on an input; return why it was rejected, "" if it was accepted.
 
     Raises:
-        Exception: What no reader may raise; fuzzing looks for these.
+        Exception: Anything but RocenvError; fuzzing looks for these.
     """
     target = TARGETS[name]
     before = _peak_mb()

@@ -63,17 +63,17 @@ INDEX = "https://index.example/simple/"
 
 @dataclass(frozen=True)
 class Target:
-    """A reader.
+    """A parser of untrusted input.
 
     Attributes:
-        run: Reads the bytes; the folder is empty, and is emptied again afterwards.
-        seeds: Inputs that it accepts.
-        short_runs: How many inputs it gets in `scripts/test`: fewer if one takes long.
+        run: Parses the bytes; the folder is empty at the start of each run.
+        seeds: Valid inputs.
+        short_runs: Number of inputs in `scripts/test`; lower for slow parsers.
     """
 
     run: Callable[[bytes, Path], object]
     seeds: Callable[[], Sequence[bytes]]
-    short_runs: int = 300  # in `scripts/test`
+    short_runs: int = 300
 
 
 def put(folder: Path, data: bytes, name: str = "input") -> Path:
@@ -101,7 +101,7 @@ def tree_in(folder: Path, *, for_windows: bool) -> Tree:
 
 
 def require_inside(tree: Tree) -> None:
-    """Raise AssertionError if files are outside the tree, or a link in it points outside."""
+    """Raise AssertionError if a file is outside the tree or a link in it points outside."""
     assert [each.name for each in tree.folder.parent.iterdir()] == ["tree"]
     top = os.path.realpath(tree.folder)
     for here, folders, files in os.walk(top):
@@ -132,7 +132,7 @@ def read_archive(data: bytes, folder: Path) -> None:
 
 
 def read_7z(data: bytes, folder: Path) -> None:
-    """Read an archive with correct checksums, so that the checked data is reached."""
+    """Correct the checksums first, so that mutations reach the data behind them."""
     if len(data) >= 32 and int.from_bytes(data[12:20], "little") <= len(data):
         data = with_header_sums(data)
     read_archive(data, folder)
@@ -202,7 +202,7 @@ def read_wheel(data: bytes, folder: Path) -> None:
 
 
 def read_sdist(data: bytes, folder: Path) -> None:
-    """Read an sdist; mutations apply to the tar inside."""
+    """Parse an sdist whose inner tar is mutated."""
     path = put(folder, data if data.startswith(b"\x1f\x8b") else gzip.compress(data, 1))
     require_package(SDIST, path)
     wheel_of(path, SDIST, [])
@@ -264,7 +264,7 @@ def gguf_seeds() -> list[bytes]:
         small.keys.add_token_list(["a", "b"])
         small.keys.add_block_count(1)
         small.tensor("output_norm.weight", (32,)).close()
-        # The weights are holes: missing data is counted but not an error.
+        # The weights are holes in the file: missing data is counted, and is not an error.
         header = llama(Path(folder, "llama.gguf"), layers=1, embedding=64, heads=2, kv_heads=1).read_bytes()
         return [small.path.read_bytes(), header[:8192], zipped({"model.gguf": small.path.read_bytes()}, 0)]
 
@@ -307,7 +307,7 @@ def page_seeds() -> list[bytes]:
 
 
 class Answers(Network):
-    """A network with one file at every address."""
+    """A network that serves one file at every URL."""
 
     __slots__ = ()
 
@@ -320,7 +320,7 @@ FILES_OF_MIRROR: dict[str, bytes] = {}
 
 
 def read_release(data: bytes, folder: Path) -> None:
-    """Read an invalid text that the right key signed."""
+    """Parse an invalid text with a valid signature."""
     text = data.decode("utf-8", "replace")
     FILES_OF_MIRROR.update({"": b"", "InRelease": archive_key().clear_sign(text)})
     refresh(place(), folder, Answers(), Settings(), max_age_s=0, key_file=folder / "key")

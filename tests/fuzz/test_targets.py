@@ -1,4 +1,4 @@
-"""The targets without atheris; `scripts/fuzz` runs them with it."""
+"""Run the targets without atheris."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_accepts_its_seeds(name: str) -> None:
-    """Mutations of a rejected input would be rejected at once, too."""
+    """Mutations of a rejected seed would be rejected early, too."""
     seeds = TARGETS[name].seeds()
     assert seeds
     assert [why for seed in seeds if (why := read(name, seed))] == []
@@ -41,7 +41,7 @@ def test_a_target_reports_forbidden_exceptions(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("escape", ["file beside", "link out", "neither"])
 def test_a_target_reports_files_outside_the_tree(tmp_path: Path, escape: str) -> None:
-    """Even if the reader rejects the archive afterwards."""
+    """It does so even if the parser rejects the archive afterwards."""
 
     def unpack(tree: Tree) -> None:
         (tree.folder / "inside").write_bytes(b"")
@@ -63,7 +63,7 @@ def test_a_target_reports_files_outside_the_tree(tmp_path: Path, escape: str) ->
         (["--input", "FILE", "zap"], "no such target: zap; there are deb, "),
     ],
 )
-def test_a_target_that_is_missing_or_unknown(
+def test_a_missing_or_unknown_target_is_a_usage_error(
     argv: list[str], why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["scripts/fuzz", *argv])
@@ -73,7 +73,7 @@ def test_a_target_that_is_missing_or_unknown(
     assert why in capsys.readouterr().err
 
 
-def test_a_file_from_an_earlier_run(
+def test_input_option_replays_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "input"

@@ -41,7 +41,7 @@ class Lane:
             "ROCENV_HOME": r"C:\rocenv",
             "ROCENV_TARGET": "gfx1031",
             "ROCENV_STANDIN_TARGET": "gfx1031",
-            # Connections to other machines end at this server, which is not a proxy, and fail.
+            # This server is not a proxy, so connections to other machines fail.
             "https_proxy": self.server.url,
             "no_proxy": "127.0.0.1",
         }
@@ -60,7 +60,7 @@ class Lane:
         return found
 
     def forget(self, url: str) -> None:
-        """Make the machine forget a download and its recorded hash."""
+        """Delete a download and its recorded hash."""
         path = self.home / "pins.json"
         pins = json.loads(path.read_text())
         pin = pins["pins"].pop(url, None)
@@ -71,7 +71,7 @@ class Lane:
 
     @contextlib.contextmanager
     def serving(self, url: str, data: bytes) -> Iterator[None]:
-        """Serve other content at an address for a `with` block, and forget earlier downloads of it."""
+        """Serve other content at a URL during a `with` block, and delete earlier downloads of it."""
         place = self.mirror.place(url)
         good = place.read_bytes()
         self.forget(url)
@@ -83,7 +83,7 @@ class Lane:
             self.forget(url)
 
     def prefix(self, name: str) -> Path:
-        """Return the path of an env on the Linux side."""
+        """Return an env's Linux path."""
         return self.home / "envs" / name
 
     def python(self, name: str) -> str:

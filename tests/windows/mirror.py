@@ -1,4 +1,4 @@
-"""A mirror on loopback of all downloads of a ZLUDA set, with the paths of the real addresses.
+"""A loopback mirror of all downloads of a ZLUDA set, with the paths of the real URLs.
 
 with Loopback(folder=root) as server:
     mirror = Mirror(root, server, workshop)
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 HTML = {"Content-Type": "text/html"}
 GENERAL_FOLDER = "general/simple/"
-OTHER_NUMPY = "2.1.2"  # torch's own index has a different version than the row
+OTHER_NUMPY = "2.1.2"  # the version in torch's own index differs from the row's
 
 
 @dataclass
 class Mirror:
-    """The served files; the first part of a path is the real host.
+    """The served files; the first folder of a path is the real host.
 
     Args:
         root: The folder that the server serves.
@@ -126,7 +126,7 @@ class Mirror:
         self._serve_page(f"/{folder}", "".join(f'<a href="{each}/">{each}</a>\n' for each in projects))
 
     def place(self, url: str) -> Path:
-        """Return the local file for a real address, and mirror that address."""
+        """Mirror a real URL, and return the local file to serve."""
         return self.root / self._folder(url).rstrip("/")
 
     def served(self, url: str) -> str:
@@ -134,7 +134,7 @@ class Mirror:
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Render a `config.toml` with these mirrors and the lab's only Python, which is no row's default."""
+        """Render a `config.toml` with these mirrors and the lab's only Python, not any row's default."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
         return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 
@@ -153,7 +153,7 @@ class Mirror:
     def _serve_page(self, path: str, links: str) -> None:
         body = f"<!DOCTYPE html><html><body>\n{links}</body></html>\n".encode()
         for each in (path, path.rstrip("/")):
-            # Redirect to the path with a slash, as real servers do; otherwise relative links would be wrong.
+            # Like real servers, redirect to the path with a slash, so that relative links resolve.
             fault = Fault(headers=HTML) if each == path else Fault(status=301, headers={"Location": path})
             self.server.files[each] = body
             self.server.always(each, fault)

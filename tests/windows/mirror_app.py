@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Like SD.Next's: %PYTHON% creates the venv in %VENV_DIR%; the venv's own Python does the rest.
+# As in SD.Next: %PYTHON% creates the venv in %VENV_DIR%, and the venv's own Python does the rest.
 # Source: vladmandic/sdnext@058a7f0cf:webui.bat
 WEBUI = r"""@echo off
 setlocal

@@ -58,8 +58,8 @@ class Binary:
     Attributes:
         version: The version in its resource; "" = no resource.
         links: The DLLs that it imports by name.
-        without: Functions that it should export but does not.
-        needs_absent: It imports a DLL that does not exist.
+        without: Functions missing from its exports.
+        needs_absent: Import a DLL that does not exist.
     """
 
     name: str
@@ -82,7 +82,7 @@ def text(value: str) -> str:
 
 @dataclass
 class Workshop:
-    """Builds binaries into a folder that is indexed by content, so later runs reuse them."""
+    """Builds binaries into a content-addressed folder, so that later runs reuse them."""
 
     folder: Path
     _keys: dict[Binary, str] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Workshop:
             shutil.copyfile(self.path(binary), into / binary.name)
 
     def path(self, binary: Binary) -> Path:
-        """Build a binary if necessary; return the file, which has the right name."""
+        """Build a binary if necessary; return the file under its own name."""
         target = self.folder / self._key(binary) / binary.name
         if not target.exists():
             self._compile(binary, target)
@@ -132,7 +132,7 @@ class Workshop:
         return folder / ABSENT
 
     def _resource(self, version: str) -> Path:
-        """Compile a version resource, once for all files of a release."""
+        """Compile a version resource that all files of a release share."""
         target = self.folder / f"version-{re.sub('[^0-9A-Za-z.]', '_', version)}.o"
         if not target.exists():
             numbers = [int(part) for part in re.findall("[0-9]+", version)[:4]]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rocenv.data.releases import HipSdk
 
-EXIT_IF_RUN = 77  # exit code of the program, which must not be run
+EXIT_IF_RUN = 77  # exit code of the program, which rocenv must not run
 MSI_PATH = "Packages/Apps/ROCmSDKPackages/SDKCore/ROCm_SDK_Core.msi"
 _GUID = "{{4E1A7A7E-0000-4000-8000-{number:012d}}}"
 _WXS = """<?xml version="1.0" encoding="utf-8"?>
@@ -52,8 +52,8 @@ def installer(
 
     Args:
         version: The version or series of the SDK.
-        content: `opaque`: the program is followed by data in an unknown format. `empty`: the archive contains
-            only drivers, as in installers without the SDK.
+        content: `opaque` appends data in an unknown format. `empty` makes an archive with only drivers, as in
+            installers without the SDK.
     """
     sdk = sdk_row(version)
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 INCIDENT = "sdnext-3414"
-WRAPS_NVRTC_SINCE = Version("3.8.5")  # since then, the build's nvrtc calls NVIDIA's
+WRAPS_NVRTC_SINCE = Version("3.8.5")  # since this version, the build's nvrtc calls NVIDIA's
 SAYS_NIGHTLY_SINCE = Version("3.8.8")
 STOCK_TARGETS = ("gfx1030", "gfx1100", "gfx1101", "gfx1102")
 NO_DRIVER = text("there is no NVIDIA driver here")
-# DLLs with one function: name -> the function, and the DLLs that it calls.
+# DLLs with one function: name -> function, and the DLLs that it calls.
 _TRIVIAL = {
     "rocsolver": ("rocsolver_get_version_string_size", ("rocblas", "hip")),
     "rocsparse": ("rocsparse_create_handle", ("hip",)),
@@ -45,7 +45,7 @@ _TRIVIAL = {
     "nvapi64": ("nvapi_QueryInterface", ()),
 }
 _CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # for DLLs with several functions
-_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # these are dummies in ZLUDA, too
+_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # dummies in ZLUDA, too
 _NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driver"
     "cublasLt64_11.dll": ("cublasLtCreate", "1"),
     "cusparse64_11.dll": ("cusparseCreate", "1"),
@@ -83,7 +83,7 @@ def asset_of(build: ZludaBuild, flavour: str) -> Asset:
 
 
 def incident() -> Verdict:
-    """Return the verdict about sdnext#3414."""
+    """Return the verdict on sdnext#3414."""
     (row,) = (row for row in matrix().verdict if row.code == INCIDENT)
     return row
 
@@ -134,7 +134,7 @@ def zluda_binaries(build: ZludaBuild, asset: Asset, claims: str = "") -> tuple[B
     """Return all files of one archive of a ZLUDA build.
 
     Args:
-        claims: What the files say their version is, where that is not what it is.
+        claims: A wrong version that the files report; "" = the correct one.
     """
     rocm = asset.rocm[0] if "." in asset.rocm[0] else max(_series_of_major(asset.rocm[0]), key=Version)
     names = build.files + (build.nightly_files if asset.flavour == "nightly" else ())
@@ -173,7 +173,7 @@ def torch_dlls(version: str) -> tuple[Binary, ...]:
 
 def _zluda_file(name: str, build: ZludaBuild, asset: Asset, sdk: HipSdk, says: str) -> Binary:
     stem = name.partition(".")[0].lower()
-    role = stem.partition("64_")[0]  # vosen's files have the names of CUDA: cublas64_11.dll
+    role = stem.partition("64_")[0]  # vosen's files have CUDA's names: cublas64_11.dll
     if name.endswith(".exe"):
         program = (("STANDIN_SAYS", text(f"ZLUDA {says}")), ("STANDIN_EXIT", "1"))
         return Binary(name=name, source="program.c", version=says, defines=program)
@@ -203,7 +203,7 @@ def _nvcuda_defines(build: ZludaBuild, asset: Asset) -> tuple[tuple[str, str], .
 
 
 def _library(role: str, sdk: HipSdk, version: str, name: str) -> Binary:
-    """Describe a simple library that calls those of the SDK."""
+    """Describe a simple library that calls the SDK's libraries."""
     if role == "rocblas":
         return rocblas_dll(sdk)
     function, needs = _TRIVIAL[role]

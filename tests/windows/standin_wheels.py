@@ -38,7 +38,7 @@ def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = 
 
 
 def sibling_wheels(version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> tuple[Wheel, ...]:
-    """Build torchvision and torchaudio in the versions that the data lists for a torch."""
+    """Build the torchvision and torchaudio that the data pairs with a torch."""
     plain, _, local = version.partition("+")
     (row,) = (each for each in matrix().torch if (each.version, each.cuda) == (plain, CUDA))
     tag = f"{python}-{python}-win_amd64"
@@ -52,7 +52,7 @@ def sibling_wheels(version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> tu
 
 
 def dependency_wheels() -> tuple[Wheel, ...]:
-    """Build all dependencies of these except numpy."""
+    """Build all their dependencies except numpy."""
     return tuple(
         build_wheel(name, version, requires=requires)
         for name, (version, requires) in PURE.items()

@@ -70,7 +70,7 @@ def hip_sdk(
 
 
 def write_kernels(folder: Path, version: str, targets: tuple[str, ...]) -> None:
-    """Write the kernel files that the rocBLAS of an SDK looks for."""
+    """Write the kernel files that an SDK's rocBLAS loads."""
     folder.mkdir(parents=True, exist_ok=True)
     for target in targets:
         content = f"{KERNELS_MARK} {series(version)}\n{target}\n"
@@ -93,8 +93,8 @@ def zluda_archive(
     Args:
         version: The version of the build, as in the data: "3.9.5".
         flavour: plain, rocm5, rocm6 or nightly.
-        flat: Leave out the top folder `zluda/`; None = as in the real archives, where nightly ones are flat.
-        claims: A wrong version for its files to report.
+        flat: Omit the top folder `zluda/`; None = only in nightly archives, as in reality.
+        claims: A wrong version that its files report.
         change: Called for each file before it is built, to break one of them.
     """
     build = build_row("lshqqytiger", version)

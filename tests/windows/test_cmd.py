@@ -37,10 +37,10 @@ NOT_APPLICABLE: dict[int, str] = {
     33: "rocenv runs nothing at the prompt of cmd",
     34: "the prompt of cmd is an environment variable, which every child inherits",
     36: "batch files do not see doskey macros, and cmd's own commands cannot be redefined",
-    37: "the calling cmd itself runs a batch file, so there is no other way to call one",
+    37: "the calling cmd itself runs a batch file; no other kind of call exists",
     42: "about PowerShell",
-    44: "about bash on Windows; cmd ignores the case of names and entries",
-    48: "cmd runs nothing at the prompt or when you enter a folder, so it cannot follow a folder",
+    44: "concerns bash on Windows; cmd ignores the case of names and entries",
+    48: "cmd runs nothing at the prompt or on entering a folder, so it cannot activate an env there",
 }
 line = pytest.mark.checklist
 
@@ -92,7 +92,7 @@ FOLDERS = {
     "dash": "-n ~x $HOME $(echo canary)",
     "holder": "LONGEST WHERE IDENT NAME SHOWN LABEL",
 }
-# Folder -> the lines of the checklist about special characters that it covers.
+# Folder -> checklist lines on special characters that it covers.
 LINES = {
     "plain": (21, 22, 23, 25, 32),
     "space": (3,),
@@ -107,7 +107,7 @@ LINES = {
 
 @dataclass
 class Session:
-    """One cmd: its input lines, and what it recorded."""
+    """A cmd session: its input lines, and its recorded results."""
 
     folder: Path
     lines: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Session:
         prefix = self.folder / folder
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
-        # Write the scripts for Windows, with the Windows form of the path.
+        # Write the scripts for Windows, with the Windows path.
         write_activation(WindowsPath(prefix), name or folder, CHANGES, WATCHED, "windows")  # type: ignore[arg-type]
         self.variables[key] = windows(prefix)
         return prefix
@@ -168,7 +168,7 @@ class Session:
 
 
 class WindowsPath:
-    """A Linux folder whose text form is its Windows path."""
+    """A Linux folder that prints as its Windows path."""
 
     def __init__(self, path: Path) -> None:
         self.joinpath = path.joinpath
@@ -434,7 +434,7 @@ VENV = {
 
 
 def make_hook(session: Session) -> None:
-    """Save the hook as users do, with a program that records its arguments, and create its folders."""
+    """Save the hook as users do, with a fake rocenv that records its arguments, and create its folders."""
     folder = session.folder
     place = folder / "ho ok $x & (y)"
     place.mkdir()
@@ -448,7 +448,7 @@ def make_hook(session: Session) -> None:
     shutil.copy(folder / "record.exe", folder / "fake" / "System32" / "doskey.exe")
     (folder / "home").mkdir()
     (folder / "home" / "envs").symlink_to(folder)
-    for other in (folder, folder / "home"):  # the hook would run these if it accepted `.` and `..` as names
+    for other in (folder, folder / "home"):  # a hook that accepted `.` and `..` as names would run these
         (other / "activate.bat").write_bytes(b'@echo x >"%here%\\canary"\r\n')
     (folder / "Program Files (x86)").mkdir()
     (folder / "Program Files (x86)" / "signs").symlink_to(folder / FOLDERS["signs"])
@@ -544,12 +544,12 @@ def test_leaving_a_second_env_returns_to_the_first(session: Session) -> None:
 def test_deactivating_without_an_active_env_is_reported(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
     assert "no env is active in this window" in session.stderr
-    # Through the hook, the program reports it.
+    # With the hook, the program reports it.
     assert calls(session)[0] == "deactivate"
 
 
 @line(27, 29)
-def test_changes_made_while_active_stay_and_are_named(session: Session) -> None:
+def test_changes_made_while_active_are_kept_and_named(session: Session) -> None:
     start = session.dump("start")
     expected = {**start, "HIP_PATH": "mine", "ROCM_PATH": "C:\\new"}
     expected["PATH"] = f"C:\\in front;{start['PATH']};C:\\behind"
@@ -578,7 +578,7 @@ def test_replaced_values_are_reported_and_restored(session: Session) -> None:
 
 
 @line(26)
-def test_a_value_equal_to_that_of_the_env_is_restored(session: Session) -> None:
+def test_a_value_equal_to_the_envs_is_restored(session: Session) -> None:
     before = session.dump("equal.before")
     assert without_prompt(session.dump("equal.active")) == session.expected("plain", before)
     assert session.all("equal.after") == before
@@ -610,7 +610,7 @@ def test_works_in_a_folder_with_parentheses_and_in_a_block(session: Session) -> 
 def test_a_venv_inside_or_around_leaves_nothing_behind(session: Session, scene: str) -> None:
     assert session.dump("venv.inside")["PATH"].startswith(session.variables["plain"])
     after = session.all(f"venv.{scene}")
-    # The script of the venv sets the prompt even if it was unset.
+    # The venv's script sets the prompt even if it was unset.
     assert after.pop("PROMPT", "$P$G") == "$P$G"
     assert after == without_prompt(session.dump("venv.before"))
 
@@ -694,7 +694,7 @@ def test_a_value_that_batch_files_cannot_contain_is_refused(value: str, tmp_path
 
 
 @line(43, 45)
-def test_scripts_start_no_program_and_so_keep_the_code_page() -> None:
+def test_scripts_start_no_program_and_keep_the_code_page() -> None:
     """The scripts use only cmd's own commands."""
     script = activation_script("sd", "C:\\sd", CHANGES, WATCHED, "cmd", "windows")
     words = {text.lstrip("@").split(" ")[0] for text in script.splitlines() if not text.startswith(":")}

@@ -33,7 +33,7 @@ def findings(lab: Lab, *options: str, **env: str) -> tuple[int, Mapping[str, Any
 
 
 def test_no_check_crashes(lab: Lab) -> None:
-    """All checks handle a live Windows, and there is no finding about a normal home."""
+    """All checks handle a live Windows, and a normal home has no findings."""
     count, found = findings(lab)
     assert count > 15
     assert not [each for each in found.values() if each["code"] == "check-failed"], found
@@ -57,8 +57,8 @@ def test_finds_wrong_variables_and_folders(lab: Lab) -> None:
     assert home in found["home_in_cloud"]["detail"]
 
 
-def test_a_zluda_in_system32(lab: Lab) -> None:
-    """The check looks into System32, and its text exists in Chinese too."""
+def test_zluda_in_system32_is_found(lab: Lab) -> None:
+    """The check reads System32, and its text is available in Chinese."""
     library = lab.wine / "drive_c" / "windows" / "system32" / "nvcuda.dll"
     had = library.read_bytes() if library.exists() else None
     library.write_bytes(b"MZ of a ZLUDA")

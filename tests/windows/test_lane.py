@@ -1,4 +1,4 @@
-"""A ZLUDA set from the first command to the first image, in a real Windows Python under Wine.
+"""A ZLUDA set from the first command to the first image, with a real Windows Python under Wine.
 
 The libraries are fakes that compute on the CPU (`shims/fakes`). Everything else is real: CPython for Windows,
 pip, cmd, archives, wheels, the loader's rules. The tests depend on each other, because creating an env takes
@@ -54,7 +54,7 @@ def app(lane: Lane) -> Path:
 
 
 class TestFirstImage:
-    def test_the_set_is_what_was_planned(self, sd: Lane) -> None:
+    def test_the_env_matches_its_plan(self, sd: Lane) -> None:
         """`show`, `verify --json` and the files agree."""
         shown, proved = sd.rocenv(["show", "sd", "--json"], ["verify", "sd", "--json"])
         assert answer(proved)["level"] == "torch"
@@ -103,8 +103,8 @@ class TestFirstImage:
         ]
         assert after == before
 
-    def test_the_python_of_the_venv_works_without_activation(self, sd: Lane) -> None:
-        """An app that is started only with the venv's Python gets the same libraries."""
+    def test_the_venvs_python_works_without_activation(self, sd: Lane) -> None:
+        """An app started by the venv's Python alone gets the same libraries."""
         [done, looked] = sd.run(
             Step([sd.python("sd"), "-c", BARE], env={"HIP_PATH": r"C:\elsewhere"}),
             Step([sd.python("sd"), "-c", FIND_FIRST]),
@@ -129,7 +129,7 @@ class TestFirstImage:
 
 
 class TestShims:
-    def test_in_torch_and_back(self, sd: Lane) -> None:
+    def test_in_torch_is_reversible(self, sd: Lane) -> None:
         """`shim --in-torch` replaces torch's files for apps that load by path; `--undo` restores them."""
         lib = sd.prefix("sd") / "venv/Lib/site-packages/torch/lib"
         before = {path.name: path.read_bytes() for path in lib.iterdir()}
@@ -145,7 +145,7 @@ class TestShims:
         assert {path.name: path.read_bytes() for path in lib.iterdir()} == before
         assert answer(again)["level"] == "load"
 
-    def test_a_dll_that_an_antivirus_removed(self, sd: Lane) -> None:
+    def test_repair_restores_a_dll_removed_by_antivirus(self, sd: Lane) -> None:
         """`verify` names the missing DLL and what Defender reports; `repair` restores it."""
         taken = sd.prefix("sd") / "zluda/cublas64_11.dll"
         taken.unlink()
@@ -169,7 +169,7 @@ class TestShims:
         assert "restored zluda/cublas64_11.dll (was missing)" in mended.err
         assert answer(proved)["level"] == "gemm"
 
-    def test_a_replaced_file_of_torch(self, sd: Lane) -> None:
+    def test_repair_restores_a_torch_file_replaced_by_pip(self, sd: Lane) -> None:
         """`verify` detects a file that pip replaced, and `repair` restores it."""
         lib = sd.prefix("sd") / "venv/Lib/site-packages/torch/lib"
         changed = lib / "torch_cuda.dll"
@@ -185,7 +185,7 @@ class TestShims:
 
 
 class TestFailures:
-    """Each failure is named at its rung."""
+    """Each failure appears at its rung."""
 
     @pytest.mark.parametrize(
         ("failure", "rung", "status", "words"),
@@ -196,15 +196,17 @@ class TestFailures:
             ("cublassgemm=wrong1", "blas", "failed", "elements are wrong"),
         ],
     )
-    def test_a_failing_library(self, sd: Lane, failure: str, rung: str, status: str, words: str) -> None:
-        """A crash, a wrong version and a wrong value fail the right rung."""
+    def test_a_failing_library_fails_its_rung(
+        self, sd: Lane, failure: str, rung: str, status: str, words: str
+    ) -> None:
+        """A crash, a wrong version or a wrong value fails exactly the affected rung."""
         [done] = sd.rocenv(["verify", "sd", "--upto", rung, "--json"], ROCENV_STANDIN_FAIL=failure)
         assert done.code == 1
         found = {each["rung"]: each for each in answer(done)["rungs"]}[rung]
         assert found["status"] == status
         assert words in found["detail"]
 
-    def test_a_file_that_does_not_exist(self, sd: Lane) -> None:
+    def test_the_error_for_a_404_lists_existing_archives(self, sd: Lane) -> None:
         """The error for a 404 lists the existing archives."""
         path = sd.mirror.served(sd.urls["zluda"])
         sd.forget(sd.urls["zluda"])
@@ -216,8 +218,8 @@ class TestFailures:
         assert "known files of this release: `ZLUDA-windows-rocm5-amd64.zip`" in done.err
         assert not sd.prefix("other").exists()
 
-    def test_a_file_that_changed_since_the_first_download(self, sd: Lane) -> None:
-        """A later download must match the first one, even if no hash is published."""
+    def test_a_download_that_changed_is_refused(self, sd: Lane) -> None:
+        """Even without a published hash, a later download must match the first one."""
         first, removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "-y", "other"])
         assert first.code == removed.code == 0, first.text
         pins = (sd.home / "pins.json").read_text()
@@ -228,7 +230,7 @@ class TestFailures:
         assert done.code == 1
         assert "this is not the expected `ZLUDA-windows-rocm5-amd64.zip 3.9.5`" in done.err
 
-    def test_a_web_page_instead_of_an_archive(self, sd: Lane) -> None:
+    def test_a_web_page_served_as_an_archive_is_refused(self, sd: Lane) -> None:
         """A sign-in page is refused, and its hash is not recorded."""
         with sd.serving(sd.urls["zluda"], b"<!DOCTYPE html><html><body>Please sign in</body></html>"):
             [done] = sd.rocenv([*CREATE_OTHER])
@@ -236,8 +238,8 @@ class TestFailures:
         assert "the server sent a web page instead of the package" in done.err
         assert sd.urls["zluda"] not in (sd.home / "pins.json").read_text()
 
-    def test_a_library_pack_for_another_release(self, sd: Lane) -> None:
-        """The versions in its files count, not its name."""
+    def test_a_library_pack_for_another_release_is_refused(self, sd: Lane) -> None:
+        """rocenv reads the versions in its files, not its name."""
         pack = sd.mirror.place(sd.urls["pack"])
         other = library_pack(sd.folder / "packs", "6.1.2", "gfx1031", sd.mirror.workshop, name=pack.name)
         with sd.serving(sd.urls["pack"], other.read_bytes()):
@@ -246,7 +248,7 @@ class TestFailures:
         assert "is for another release: its `rocblas.dll` is" in done.err
         assert sd.rocenv(["remove", "-y", "other"])[0].code == 0
 
-    def test_a_dll_with_a_missing_dependency(self, sd: Lane) -> None:
+    def test_a_missing_dependency_is_named(self, sd: Lane) -> None:
         """The error names the missing DLL and the DLL that needs it."""
         archive = zluda_archive(
             sd.folder / "absent", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_dependency
@@ -258,7 +260,7 @@ class TestFailures:
         assert "cublas64_11.dll needs" in done.err
         assert "not found" in done.err
 
-    def test_a_dll_with_a_missing_export(self, sd: Lane) -> None:
+    def test_a_missing_export_is_named(self, sd: Lane) -> None:
         """The error names the missing export and the DLL that lacks it."""
         archive = zluda_archive(
             sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_export
@@ -269,8 +271,8 @@ class TestFailures:
         assert "cublasSgemm_v2" in done.err
         assert "not exported by" in done.err
 
-    def test_an_installer_that_cannot_be_unpacked(self, sd: Lane) -> None:
-        """The error says which installer to run, how, and what it changes; then rocenv copies the SDK."""
+    def test_create_explains_how_to_run_a_closed_installer(self, sd: Lane) -> None:
+        """The error names the installer, its options and its effects; then rocenv copies the SDK."""
         opaque = installer(sd.folder / "opaque", "5.7.1", sd.mirror.workshop, content="opaque")
         programs = sd.lab.wine / "drive_c" / "Program Files" / "AMD" / "ROCm" / "a name of its own"
         with sd.serving(sd.urls["sdk"], opaque.read_bytes()):
@@ -289,7 +291,7 @@ class TestFailures:
         assert r"ROCm\a name of its own` (Program Files) into the store" in copied.err
         assert after == before, "a library pack changed Program Files"
 
-    def test_a_path_that_is_too_long(self, sd: Lane) -> None:
+    def test_a_path_that_is_too_long_is_refused(self, sd: Lane) -> None:
         """`create` checks Windows' limit of 260 characters before it writes anything."""
         top = sd.lab.wine / "drive_c" / ("long " * 20).strip()
         home = top / ("longer " * 12).strip()
@@ -300,8 +302,8 @@ class TestFailures:
         assert "but Windows allows 259 for a whole path" in done.err
         assert "setx ROCENV_HOME" in done.err
 
-    def test_a_file_in_use(self, sd: Lane) -> None:
-        """`remove` refuses an env in use, and removes no part of it."""
+    def test_an_env_in_use_is_not_removed(self, sd: Lane) -> None:
+        """`remove` refuses an env in use, and leaves it intact."""
         script = sd.lab.wine / "drive_c" / "busy.py"
         script.write_text(BUSY.format(python=sd.python("sd"), rocenv=sd.lab.rocenv), encoding="utf-8")
         busy, proved = sd.run(
@@ -311,7 +313,7 @@ class TestFailures:
         assert "is in use by" in busy.text
         assert proved.code == 0, "files of the env are missing"
 
-    def test_another_zluda_on_path(self, sd: Lane) -> None:
+    def test_another_zluda_on_path_is_ignored(self, sd: Lane) -> None:
         """Another nvcuda.dll on PATH and another HIP_PATH do not affect the env."""
         other = sd.lab.wine / "drive_c" / "other zluda"
         other.mkdir(exist_ok=True)
@@ -333,9 +335,9 @@ class TestFailures:
 
 
 class TestIncident:
-    """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 ends with 0xC0000005 in rocblas.dll."""
+    """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 crashes with 0xC0000005 in rocblas.dll."""
 
-    def test_create_avoids_it(self, sd: Lane) -> None:
+    def test_create_avoids_the_broken_build(self, sd: Lane) -> None:
         """`create --rocm 6.1 --zluda` chooses another build, and refuses 3.8.3 with the reason."""
         planned, refused = sd.rocenv(
             ["create", "x", "--rocm", "6.1", "--zluda", "--dry-run", "--json"],
@@ -373,7 +375,7 @@ class TestIncident:
         assert any("--rocm 5.7" in line for line in answer(verify)["advice"])
         assert any("sdnext-3414" in each["findings"] for each in rungs.values())
         assert launch.code & 0xFFFFFFFF == CRASH
-        # Only the part after the crash counts, not the warnings before the app started.
+        # Ignore the warnings before the start; only the explanation after the crash matters.
         explanation = launch.text.rpartition("SD.Next ended with ")[2]
         assert explanation.startswith("0xC0000005 (access violation)")
         assert "why: this set is known to fail" in explanation
@@ -399,7 +401,7 @@ class TestIncident:
 CREATE_OTHER = ("create", "other", "--rocm", "5.7", "--zluda", "--no-torch", "-y")
 
 BARE = "import torch, os; print(torch.cuda.get_device_name(0)); print(os.environ['HIP_PATH'])"
-# transformers and diffusers first check whether torch exists, and import it later.
+# transformers and diffusers check for torch before they import it.
 FIND_FIRST = """
 import ctypes, importlib.util
 assert importlib.util.find_spec("torch") is not None
@@ -410,7 +412,7 @@ print(torch.cuda.get_device_name(0))
 print("cuDNN", torch.backends.cudnn.enabled)
 """
 
-# Imports torch in the env, and tries to remove the env at the same time.
+# Imports torch in the env, and meanwhile tries to remove the env.
 BUSY = """
 import subprocess, sys
 code = "import torch, sys; print('ready', flush=True); sys.stdin.read()"
@@ -460,7 +462,7 @@ def variables(path: Path) -> dict[str, str]:
 
 
 def incident_lock(lock: dict[str, Any], lane: Lane) -> dict[str, Any]:
-    """Put the build of the incident into a lock, as a user could by hand."""
+    """Put the faulty build into a lock, as a user could by hand."""
     [build] = [part for part in lock["components"] if part["kind"] == "zluda"]
     url = lane.urls["zluda 3.8.3"]
     served = lane.mirror.place(url).read_bytes()

@@ -29,8 +29,8 @@ CREATE = ["--rocm", "10.0", "--torch", "--target", "gfx1151"]
 ENV = {"ROCENV_HOME": HOME, "ROCENV_TARGET": "gfx1151", "ROCENV_STANDIN_TARGET": "gfx1151"}
 SITE = "venv/Lib/site-packages"
 RADEON = {"ROCENV_TARGET": "gfx1201", "ROCENV_STANDIN_TARGET": "gfx1201"}
-SDK = "C:\\Program Files\\AMD\\ROCm\\5.7\\"  # the HIP_PATH that an older HIP SDK left behind
-# Installs its own torch unless --skip-torch is given, and always installs the rest.
+SDK = "C:\\Program Files\\AMD\\ROCm\\5.7\\"  # the HIP_PATH of an older HIP SDK
+# Without --skip-torch, installs its own torch; always installs its requirements.
 INSTALLER = """
 import subprocess, sys
 pip = [sys.executable, "-m", "pip", "install", "--no-index", "--find-links", "."]
@@ -71,7 +71,7 @@ def sd(lane: Lane) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def radeon(sd: Machine) -> Machine:
-    """The same with an RX 9070 XT, and envs with ROCm 7.2 and 6.4 from AMD's wheels for Radeon."""
+    """A machine with an RX 9070 XT, and envs with ROCm 7.2 and 6.4 from AMD's wheels for Radeon."""
     for name, version in (("r72", "7.2"), ("r64", "6.4.4")):
         options = ("--rocm", version, "--torch", "--channel", "radeon-windows")
         created = sd.rocenv("create", name, *options, "--target", "gfx1201", "-y", **RADEON)
@@ -93,8 +93,8 @@ def test_the_plan_lists_every_file(sd: Machine) -> None:
     assert any("could not download the package lists" in note for note in alone["notes"])
 
 
-def test_verify_passes_with_the_libraries_of_the_env(sd: Machine) -> None:
-    """`verify` passes every rung with the env's own libraries instead of those of the driver."""
+def test_verify_passes_with_the_envs_own_libraries(sd: Machine) -> None:
+    """`verify` passes every rung with the env's libraries instead of the driver's."""
     report = answer(sd.rocenv("verify", "sd", "--json"))
     assert report["level"] == "torch"
     assert [rung["rung"] for rung in report["rungs"]] == [
@@ -107,7 +107,7 @@ def test_verify_passes_with_the_libraries_of_the_env(sd: Machine) -> None:
 
 
 def test_activation_points_to_the_wheels(sd: Machine) -> None:
-    """`activate.bat` sets ROCM_PATH, HIP_PATH and the constraints, whatever an older HIP SDK left behind."""
+    """`activate.bat` sets ROCM_PATH, HIP_PATH and the constraints, even if an older HIP SDK set HIP_PATH."""
     script = sd.home / "activation.bat"
     script.write_text(
         rf'@call "{HOME}\envs\sd\activate.bat"'
@@ -129,7 +129,7 @@ def test_activation_points_to_the_wheels(sd: Machine) -> None:
 
 
 def test_pip_cannot_replace_torch(sd: Machine) -> None:
-    """`pip install torch==2.14` fails, and pip names the build of the env."""
+    """`pip install torch==2.14` fails, and pip names the env's build."""
     done = sd.rocenv("run", "sd", "--", "python", "-m", "pip", "install", "--no-index", "torch==2.14.0")
     assert done.code == 1
     assert "2.13.0+rocm10.0.0" in done.text
@@ -153,7 +153,7 @@ def test_repair_and_rebuild_work_offline(sd: Machine) -> None:
         assert answer(sd.rocenv("verify", name, "--upto", "compile", "--json"))["level"] == "compile"
 
 
-def test_amds_wheels_for_radeon(radeon: Machine) -> None:
+def test_radeon_wheels_come_from_the_folder_of_their_release(radeon: Machine) -> None:
     """ROCm 7.2 comes from the folder of its release; pip cannot replace it, and HIP_PATH points to it."""
     prefix = radeon.prefix("r72")
     lock = json.loads((prefix / "rocenv.lock").read_text())
@@ -198,7 +198,7 @@ def test_compilers_leave_the_env_unchanged_and_can_be_repaired(sd: Machine) -> N
     assert answer(sd.rocenv("verify", "dev", "--upto", "files", "--json"))["level"] == "files"
 
 
-def test_an_app_runs_with_the_torch_of_the_env(sd: Machine) -> None:
+def test_an_app_runs_with_the_envs_torch(sd: Machine) -> None:
     """`rocenv launch sd -- webui.bat` keeps the app's installer and pip from replacing torch."""
     app = stand_in_app(sd.home / "an app")
     (app / "launch.py").write_text(f"import installer\n{LAUNCH}", encoding="utf-8")

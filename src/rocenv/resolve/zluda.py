@@ -340,7 +340,7 @@ def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
         yield (
             "the pack's file name is unknown, so `create` cannot download it. Look for it at "
             f"https://github.com/{pack.provider}/releases/tag/{pack.tag}, and add a `pack` row of your own "
-            "with its name and address (docs/data.md, Rows of your own)"
+            "with its name and address (docs/data.md, `Add your own rows`)"
         )
 
 
