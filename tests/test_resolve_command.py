@@ -132,7 +132,7 @@ def test_a_set_for_several_targets_names_them_all(tmp_path: Path) -> None:
 def test_zluda_is_for_one_target(tmp_path: Path) -> None:
     done = shipped(tmp_path, "--platform", "windows", "--zluda", "--target", "gfx1100,gfx1201")
     assert done.returncode == 2
-    assert "a set with ZLUDA is for one target" in done.stderr
+    assert "a set with ZLUDA supports only one target" in done.stderr
 
 
 def test_a_set_without_file_lists_is_shown_with_a_note(tmp_path: Path) -> None:

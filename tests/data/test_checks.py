@@ -188,8 +188,8 @@ def test_an_invalid_range(table: str, field: str, tmp_path: Path) -> None:
         ("rocm", {"packages": []}, "`packages` is empty"),
         ("torch", {"rocm": "6.2", "cuda": "11.8"}, "exactly one of `rocm` and `cuda` must be set"),
         ("torch", {"rocm": "", "cuda": ""}, "exactly one of `rocm` and `cuda` must be set"),
-        ("repo", {"keyrings": []}, "must name the keys to trust"),
-        ("repo", {"key_url": "https://example.org/key"}, "must name the keys to trust"),
+        ("repo", {"keyrings": []}, "to the keys to trust"),
+        ("repo", {"key_url": "https://example.org/key"}, "to the keys to trust"),
         ("repo", {"fingerprints": ["ca8b"]}, "`ca8b` must be 40 uppercase hexadecimal digits"),
     ],
 )

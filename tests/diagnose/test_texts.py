@@ -134,7 +134,7 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
             "`{gfx}` needs a fallback for when it is unknown",
         ),
         ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "unknown placeholder `{thing}`"),
-        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different placeholders"),
+        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "`en` and `zh` have different placeholders"),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "commands": ["rocenv verify {env}"]}]},
             "`{env}` needs a fallback for when it is unknown",

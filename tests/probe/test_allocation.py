@@ -60,10 +60,10 @@ class TestBlocks:
     @pytest.mark.parametrize(
         ("fail", "outcome", "words"),
         [
-            ("download.large=wrong1", "wrong", "does not hold what was written"),
-            ("upload.large=unwritten", "wrong", "does not hold what was written"),
-            ("memset.large=unwritten", "wrong", "does not hold what was written"),
-            ("memset.large=wrong", "wrong", "does not hold what was written"),
+            ("download.large=wrong1", "wrong", "does not contain what was written"),
+            ("upload.large=unwritten", "wrong", "does not contain what was written"),
+            ("memset.large=unwritten", "wrong", "does not contain what was written"),
+            ("memset.large=wrong", "wrong", "does not contain what was written"),
             (
                 "memset.large=error:719",
                 "failed",

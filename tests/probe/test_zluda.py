@@ -99,7 +99,7 @@ def test_another_first_gpu_is_named_with_the_remedy(cuda_rig: Rig, visible: str,
     result = cuda_rig.rung("device", **two, HIP_VISIBLE_DEVICES=visible)
     assert result.status == "failed"
     assert "(gfx1036), but the set is for gfx1100, which " in result.detail
-    assert f"with HIP_VISIBLE_DEVICES={number}, programs see that one" in result.detail
+    assert f"set HIP_VISIBLE_DEVICES={number} to use that one" in result.detail
 
 
 def test_both_versions_that_are_wrong_are_named(cuda_rig: Rig) -> None:

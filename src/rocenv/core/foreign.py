@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 _DEEPEST = 64
-# Matches a whole string, too, so that brackets inside strings do not count.
+# Also matches whole strings, to ignore the brackets in them.
 _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
 
 

@@ -1,8 +1,8 @@
 """The child process of one rung.
 
 It reads a Task from stdin and writes one Answer to stdout, each as one line of JSON. Whatever vendor
-libraries print goes to stderr. Exit code 0 means that there is an answer of any kind; otherwise the parent
-reports how this process ended.
+libraries print goes to stderr. Exit code 0 means that it answered, even if the rung failed; otherwise the
+parent reports how this process ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an app needs from an env: a narrower request, and notes about what users must provide."""
+"""An app's requirements: a narrower request, and notes about programs that users must provide."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
-    """Add an app's requirements to a request where the user left them open; also return notes.
+    """Add an app's requirements to a request, except where the user decided; also return notes.
 
-    The request must be as the user gave it: `NO_TORCH` is not the same as unspecified.
+    Pass the user's original request, because `NO_TORCH` differs from unspecified.
 
     Raises:
         RocenvError: The app is unknown or does not exist for the platform; exit code 2.
@@ -62,8 +62,8 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set without packages of its app, so users know to provide the program.
 
-    Apps that no channel carries and that are not installed programs get none, because everyone has a folder
-    of those. `again` is the command for another set, without its options.
+    Apps that run from their own folder and are in no channel get no notes, because users already have them.
+    `again` is the command for another set, without its options.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
     row = next((each for each in matrix.launcher if each.key == lock.request.app), None)
@@ -113,11 +113,11 @@ class Span:
 
     rocm: str  # PEP 440
     low: str  # the first release
-    high: str = ""  # the first release after them; "" = none
+    high: str = ""  # the first later release with other requirements; "" = none
 
     @property
     def label(self) -> str:
-        """The range of releases, to follow the app's name."""
+        """The range of releases, to append to the app's name."""
         return f"{self.low} or newer" + (f", before {self.high}" if self.high else "")
 
 

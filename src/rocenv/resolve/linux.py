@@ -7,10 +7,10 @@ The first difference decides:
 1. How the target is served: by its own kernels; by an override that works; by one that needs care; by wheels
 that are built for it but possibly never tested on it; or by a compiler that supports the target although
 rocBLAS has no kernels for it.
-2. A release tested with the machine's kernel driver, or on a kernel as old, if known.
+2. A release tested with the machine's kernel driver, or on an equally old kernel, if known.
 3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
 by their package names, but wheels have other names and no search path.
-4. The maker supports the target; the builders call it release-ready; it is only in the libraries.
+4. The maker supports the target; the builders mark it release-ready; only the libraries include it.
 5. The maker's own channel, before a distribution's.
 6. How reliable the data about the release and the target is: stated by the maker or tested, reported,
 inferred.
@@ -19,7 +19,7 @@ inferred.
 
 So PyTorch gets wheels of ROCm 10.0 rather than packages of 7.2 for a GPU that AMD supports in both, and
 packages of 6.3 rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this.
-Opt-in channels (`only_named`) count only if the request names them.
+Opt-in channels (`only_named`) are used only if the request names them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _ways(case: Case) -> Iterator[Way]:
         if has_kernels and (isinstance(row, RocmWheels) or not case.request.torch):
             continue  # no target here needs an override
         if case.request.more_targets:
-            continue  # it would apply to all of them
+            continue  # an override applies to all targets
         for override in overrides:
             yield Way(row=row, runs_as=override.runs_as, kind=override.verdict, override=override)
 

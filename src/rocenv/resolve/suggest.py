@@ -67,7 +67,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """List the newest driver of each group that the data distinguishes from the current driver."""
+    """Group the drivers by the ranges that include them, and list the newest of each other group."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rocenv.resolve.combination import Case, Constraints
 
 
-# AMD supports a target; its builders call it release-ready; neither, or unknown.
+# AMD supports a target; its builders mark it release-ready; neither, or unknown.
 SUPPORTED, READY, BUILT = range(3)
 
 
 def rows(case: Case) -> list[RocmWheels]:
-    """List the releases for the platform; opt-in channels only if the request names them."""
+    """List the releases for the platform; opt-in channels are included only if the request names them."""
     return [
         row
         for row in case.matrix.rocm_wheels
@@ -149,7 +149,7 @@ def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Re
     if not any(goes_with(each, row) for each in case.matrix.torch):
         text = f"no PyTorch is built for {name}, and {title(torch)} does not work with it"
     text += ": all wheels of an env must be for the same ROCm release"
-    if row.note and not row.floating:  # it warns of exactly this mix
+    if row.note and not row.floating:  # the note warns of this mix
         text += f"; {row.note}"
     return rejected(
         torch, title(torch), f"torch for ROCm {row.version}", f"built for ROCm {torch.rocm}", text

@@ -335,7 +335,7 @@ def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
     )
     featured = [each for each in pack.targets if each.startswith(target + ":")]
     if target not in pack.targets and featured:
-        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU that way"
+        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU with this name"
     if not pack.url:
         yield (
             "the pack's file name is unknown, so `create` cannot download it. Look for it at "

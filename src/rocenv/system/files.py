@@ -129,7 +129,8 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
 def require_unused(folder: Path) -> None:
     """Raise PrefixError if, on Windows, a program has a file open in a folder that will be removed.
 
-    The check renames the folder and back; `set_aside` recognises the name that an interruption leaves.
+    The check renames the folder and renames it back; `set_aside` recognises the temporary name after an
+    interruption.
     """
     if not WINDOWS:
         return
@@ -157,7 +158,7 @@ def break_link(path: Path) -> None:
         shutil.copy2(path, fresh)
         try:
             if WINDOWS:
-                _unlink(path)  # otherwise a read-only name could not be reassigned
+                _unlink(path)  # otherwise a read-only file could not be replaced
             move(fresh, path)
         except BaseException:
             _unlink(fresh)
@@ -196,7 +197,7 @@ def _open_folders(path: Path) -> None:
 
 
 def _remove_files(folder: Path) -> None:
-    """Remove all files below a folder, read-only or not, but leave folders that can be removed.
+    """Remove all files below a folder, even read-only ones, and make its subfolders removable.
 
     Used on Windows only, where `os.walk` of older Python versions follows junctions.
     """
@@ -212,7 +213,7 @@ def _remove_files(folder: Path) -> None:
 
 
 def is_link(info: os.stat_result) -> bool:
-    """Whether an `lstat` result describes a symbolic link or junction."""
+    """Whether an `lstat` result is for a symbolic link or junction."""
     return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
@@ -235,7 +236,7 @@ def remove_path(path: Path) -> None:
 
 
 def _remove_link(path: Path) -> None:
-    # Windows removes links to folders and junctions with the function for folders.
+    # On Windows, links to folders and junctions are removed with the function for folders.
     if WINDOWS and path.is_dir():
         path.rmdir()
     else:
@@ -283,8 +284,8 @@ _uncached_writes = [hasattr(os, "pwritev")]
 def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
-    For gigabytes that will not be read soon: they would evict everything else from the page cache, and
-    finding pages for them costs more than writing. Other kernels and filesystems write normally.
+    For gigabytes that will not be read soon: caching them would evict everything else and take longer than
+    writing. Other kernels and filesystems write normally.
     """
     while data and _uncached_writes[0]:
         try:

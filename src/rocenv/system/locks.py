@@ -1,6 +1,6 @@
 """Locks between processes.
 
-A lock needs only an open file, so only users who may write to its folder can take it.
+Anyone who can open a lock file can take the lock, so only users with write access to its folder can open it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
-    """Hold a lock between processes; the kernel releases it when the holder dies, even if killed.
+    """Hold a lock between processes; the kernel releases it when the process ends, even if killed.
 
     After one second of waiting, a message on stderr names the holders.
 
@@ -70,7 +70,7 @@ def _open(path: Path) -> int:
             f"`{path}` is not a regular file, so rocenv cannot lock it", hints=(f"remove `{path}`",)
         ) from error
     if not WINDOWS:
-        with contextlib.suppress(OSError):  # another group member owns it
+        with contextlib.suppress(OSError):  # it belongs to another member of the group
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
                 os.fchmod(descriptor, mode)
     return descriptor
@@ -100,7 +100,7 @@ def _record_holder(descriptor: int) -> None:
 
 
 def _holder(path: Path, descriptor: int) -> str:
-    """Name the exclusive holder according to the lock file, or the processes that share the lock."""
+    """Name the exclusive holder recorded in the lock file, or the processes that share the lock."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)
         found = _HOLDER.fullmatch(os.read(descriptor, 64))
