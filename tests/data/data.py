@@ -69,7 +69,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a row of a table that loads with `BASE`: its required fields, and `values`."""
+    """Return a row of a table that loads with `BASE`: the required fields, and `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 

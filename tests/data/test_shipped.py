@@ -129,7 +129,7 @@ class TestEveryRow:
                 assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
     def test_has_no_leftover_placeholders(self) -> None:
-        """Leftover placeholders: an empty meaning, a dash, a reference to another place."""
+        """No dash, `same` or `as above` in place of a text."""
         for row in every_row():
             for text in texts(row):
                 assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row
@@ -146,7 +146,7 @@ def test_every_sha256_is_valid() -> None:
     assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in named)
 
 
-def test_versions_of_python_look_like_versions() -> None:
+def test_python_versions_are_well_formed() -> None:
     for rows in tables().values():
         for row in rows:
             versions: tuple[str, ...] = getattr(row, "python", ())
@@ -155,7 +155,7 @@ def test_versions_of_python_look_like_versions() -> None:
             assert list(versions) == by_age, row
 
 
-def test_no_distribution_mirror_is_named() -> None:
+def test_distribution_mirrors_are_not_mentioned() -> None:
     for path in data_files(PROFILES):
         assert not re.search(r"\b(deb|ftp|security|archive|mirrors?)\.[a-z]+\.", path.read_text())
 
@@ -189,7 +189,7 @@ def test_device_ids_have_one_format() -> None:
         assert re.fullmatch("([0-9a-f]{2})?", row.revision), row
 
 
-def test_name_patterns_are_valid() -> None:
+def test_gpu_name_patterns_are_valid() -> None:
     assert all(re.compile(row.pattern, re.IGNORECASE) for row in shipped().gpu_name)
 
 
@@ -204,8 +204,8 @@ def name_of(row: RocmSet) -> str:
 def test_a_set_is_consistent(row: RocmSet) -> None:
     for targets in (row.compiles, row.blas, row.official):
         assert len(set(targets)) == len(targets)
-    assert set(row.official) <= set(row.compiles), "supported targets compile"
-    assert set(row.blas) <= set(row.compiles), "targets with kernels compile"
+    assert set(row.official) <= set(row.compiles), "the compiler must support all supported targets"
+    assert set(row.blas) <= set(row.compiles), "the compiler must support all targets with kernels"
     layout = row.layout
     assert set(layout.libraries) == {"hip", "hiprtc", "rocblas"}
     assert all(re.fullmatch(r"lib\w+\.so\.\d+", name) for name in layout.libraries.values())
@@ -215,7 +215,8 @@ def test_a_set_is_consistent(row: RocmSet) -> None:
     assert all(place.startswith(f"{layout.root}/") for place in inside)
 
 
-# `support` covers series; these targets came later in theirs. Source: ROCm docs system-requirements 6.4.1
+# `support` has one row per series; these targets were added or removed within a series. Source: ROCm docs
+# system-requirements 6.4.1
 LATER = {
     "6.4.0": {"gfx1101", "gfx1200", "gfx1201"},
     "7.0.0": {"gfx1150", "gfx1151"},
@@ -246,7 +247,7 @@ class TestAmdsSets:
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
-        # If a listing of the shipped files was read, some built targets are missing from it.
+        # Some built targets are missing from the shipped files, if these are known.
         lists = [
             set(each.targets)
             for each in shipped().kernels
@@ -394,7 +395,7 @@ def test_every_hip_sdk_has_support_rows() -> None:
 
 
 def test_recommended_sets_exist() -> None:
-    """Known-good sets refer to builds and releases that have rows."""
+    """Recommended sets refer to builds and releases that have rows."""
     from packaging.specifiers import SpecifierSet
 
     def any_in(specifier: str, versions: list[str]) -> bool:

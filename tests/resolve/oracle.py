@@ -1,7 +1,7 @@
-"""What `resolve` must find, by brute force: every combination of components, every rule checked.
+"""A brute-force model of `resolve`: tries every combination of components and checks every rule.
 
-Written from the documented order and rules of `rocenv.resolve`, without using its code. It is slow, and meant
-to be read.
+Written from the documented order and rules of `rocenv.resolve`, without using its code. It is slow but easy
+to read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class World:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """All targets that the set must serve."""
+        """All targets that the set must support."""
         return self.request.targets
 
     @property
@@ -101,12 +101,12 @@ def series(version: str) -> str:
 
 
 def in_range(text: str, version: str) -> bool:
-    """Whether a range from the data includes a version; an empty one includes all."""
+    """Whether a range from the data includes a version; an empty range includes all."""
     return SpecifierSet(text, prereleases=True).contains(version)
 
 
 def is_requested(spec: str, version: str, *, floating: bool = False, local: str = "") -> bool:
-    """Whether the user requested a version; for a rolling one, whether any of its releases could match."""
+    """Whether the user requested a version; a rolling version matches if any of its releases could."""
     if spec in ("", "*"):
         return True
     if re.fullmatch(r"[0-9.]+(\.\*)?", spec):
@@ -253,7 +253,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
     glibc, row = world.machine.glibc, parts.rocm
     served = (parts.override.runs_as,) if parts.override else world.targets
     if isinstance(row, RocmWheels):
-        # It uses the release's own libraries: another patch release of ROCm is a different ROCm.
+        # It uses the release's own libraries, so even the patch release must match.
         goes = (torch.channel, torch.rocm) == (row.channel, row.version)
     else:
         goes = not torch.channel and series(torch.rocm) == series(row.version)
@@ -267,7 +267,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
 
 
 def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
-    """A release before a candidate; for ROCm's own wheels, those that AMD lists; the newest."""
+    """Releases before candidates; for ROCm's own wheels, builds on AMD's lists first; then the newest."""
     if torch is None:
         return ()
     sure = SURE[torch.status] if torch.channel else 0
@@ -275,7 +275,7 @@ def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
 
 
 def promised(row: RocmSet | RocmWheels, targets: tuple[str, ...]) -> int:
-    """0 if AMD supports all of them, 1 if the wheels are ready for the rest, else 2."""
+    """0 if AMD supports all targets, 1 if the wheels are release-ready for the others, else 2."""
     if set(targets) <= set(row.official):
         return 0
     ready = set(row.ready) if isinstance(row, RocmWheels) else set()

@@ -1,4 +1,4 @@
-"""On random matrices, the resolver finds what brute force finds, and explains the rest."""
+"""On random matrices, the resolver agrees with brute force and explains impossible requests."""
 
 from __future__ import annotations
 
