@@ -88,7 +88,7 @@ def _value(kind: Any) -> Any:
     return {tuple: [], dict: {}, int: 0, bool: False}.get(origin or kind, "x")
 
 
-# Rows that others may refer to.
+# Rows that other rows may refer to.
 BASE: Rows = [
     ("c_library", example("c_library")),
     ("target", example("target", name="gfx1030", generic="gfx10-3-generic")),

@@ -14,7 +14,7 @@ from tests.data.data import BASE, example, loaded, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Every field that names targets, by table.
+# Every field with targets, by table.
 TARGET_FIELDS = [
     ("app_build", "targets"),
     ("app_release", "targets"),

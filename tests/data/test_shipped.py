@@ -390,7 +390,7 @@ def test_the_address_of_a_pack_ends_in_its_name() -> None:
 
 def test_every_hip_sdk_has_support_rows() -> None:
     said = {row.rocm for row in shipped().support if row.platform == "windows"}
-    # AMD's documentation of 5.5 was not read.
+    # AMD's documentation of 5.5 has not been evaluated.
     assert {series(row.version) for row in shipped().hip_sdk} - said == {"5.5"}
 
 

@@ -75,7 +75,7 @@ def test_an_env_for_several_targets_sees_only_their_cards(root: Root, look: Look
     assert host.visible_devices("gfx1036", "gfx1100") == "0,1", "the iGPU is one of them"
     assert host.visible_devices("gfx1100", "gfx906") == "1", "missing targets are skipped"
     assert host.visible_devices("gfx906", "gfx908") == ""
-    assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the named one"
+    assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the requested one"
 
 
 def test_an_igpu_may_report_system_memory_as_its_own(root: Root, look: Look) -> None:
@@ -397,7 +397,7 @@ def test_rocenv_target_replaces_detection(
     assert [gpu.target for gpu in host.gpus] == targets
     assert host.selected == selected
     assert "ROCENV_TARGET" in host.why
-    assert host.visible_devices() == "", "the numbers of named GPUs are unknown"
+    assert host.visible_devices() == "", "HIP's numbers are unknown for specified targets"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The whole ladder on the fakes, and every way in which a rung can end."""
+"""The complete ladder on the fakes, and every possible outcome of a rung."""
 
 from __future__ import annotations
 

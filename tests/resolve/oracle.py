@@ -158,7 +158,7 @@ def known_bad(parts: Parts, world: World) -> bool:
 
 
 def applies(row: Verdict, parts: Parts, world: World) -> bool:
-    """Whether a row calls a set broken: all its conditions must hold."""
+    """Whether a row marks a set as broken; all its conditions must hold."""
     if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
         return False
     if row.targets and not any(each in row.targets for each in world.targets):
@@ -405,7 +405,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """Sets that app developers name for the target and an SDK, with a requested build."""
+    """Sets that app developers recommend for the target and an SDK, with a requested build."""
     return [
         row
         for row in world.matrix.good_set

@@ -30,7 +30,7 @@ def open_regular(path: Path | str) -> BufferedReader:
         stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 -- the caller closes it
         if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             return stream
-        stream.close()  # replaced since the first check
+        stream.close()  # the file was replaced after the check
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 

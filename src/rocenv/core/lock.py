@@ -237,7 +237,7 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
 
 
 def _other_places(part: Component) -> tuple[str, ...]:
-    """List the file names, and the paths that are relative to other folders than the prefix."""
+    """List the file names and the paths that are not relative to the prefix."""
     libraries = part.layout.libraries.values() if part.layout else ()
     places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
     shims = part.shims

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
-# A `folder` was imported from this machine: `path` is where it was, `sha256` covers its file list. An
-# `installer` or an `archive` is unpacked, never run. An `sdist` is turned into a wheel without running its
-# code.
+# A `folder` was imported from this machine: `path` is its original location, and `sha256` the hash of its
+# file list. An `installer` or an `archive` is unpacked, never run. An `sdist` is turned into a wheel without
+# running its code.
 ArtifactKind = Literal["deb", "wheel", "sdist", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
@@ -32,7 +32,7 @@ class Artifact(Value, frozen=True, kw_only=True):
     size_bytes: int
     installed_bytes: int = 0  # size once unpacked; 0 = unknown
     repo: str = ""  # name of its repository in the matrix, for finding it on another mirror
-    path: str = ""  # below the repository's base address
+    path: str = ""  # path below the repository's base address
 
 
 class Program(Value, frozen=True, kw_only=True):
@@ -42,9 +42,9 @@ class Program(Value, frozen=True, kw_only=True):
     """
 
     path: str  # the last part may be a pattern: "usr/bin/llama-*"
-    environment: dict[str, str] = {}  # variables that tell it where its files are
+    environment: dict[str, str] = {}  # variables that locate its files
     arguments: tuple[str, ...] = ()  # arguments for the same purpose, inserted before the user's
-    not_before: str = ""  # add no arguments if the first one starts with this: the program is calling itself
+    not_before: str = ""  # omit `arguments` if the user's start with this: the program is calling itself
     names: tuple[str, ...] = ()  # command names, if `path` is one program; () = its file name
 
 
@@ -59,7 +59,7 @@ class Layout(Value, frozen=True, kw_only=True):
     libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file to load
     bin: str = ""  # folder of the programs; "" = no programs
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
-    runtime: dict[str, str] = {}  # role -> required prefix of the version that the library reports
+    runtime: dict[str, str] = {}  # role -> required prefix of the library's version
     programs: tuple[Program, ...] = ()
     # Folder where programs look for files -> pattern of those files. A program run through the env's own
     # loader mistakes the loader's folder for its own.
@@ -133,7 +133,7 @@ class Switch(Value, frozen=True, kw_only=True):
 
 
 class Shims(Value, frozen=True, kw_only=True):
-    """The files to load before torch for CUDA, in order, and the torch settings, so that it runs on ZLUDA."""
+    """The files to load before a CUDA build of torch, in order, and the torch settings for ZLUDA."""
 
     runtime: tuple[str, ...]  # the SDK's HIP runtime and its compiler, which other libraries load by name
     driver: tuple[str, ...]  # files of the build that keep their names: nvcuda.dll, nvml.dll
@@ -141,7 +141,7 @@ class Shims(Value, frozen=True, kw_only=True):
     files: tuple[ShimFile, ...]
     original: str = ""  # torch file that the build still calls, kept as `KEPT_ORIGINAL`; "" = none
     switches: tuple[Switch, ...] = ()
-    first_run_s: int = 0  # how long the first use may take while kernels compile
+    first_run_s: int = 0  # maximum time for compiling kernels on first use
 
 
 KEPT_ORIGINAL = "nvrtc_cuda.dll"  # Source: lshqqytiger/ZLUDA@5e71745:zluda_rtc/src/lib.rs
@@ -161,9 +161,9 @@ class Component(Value, frozen=True, kw_only=True):
     layout: Layout | None = None
     python: str = ""  # for wheels: Python version of the venv, "3.11"
     into: str = ""  # its folder in the prefix, "rocm/5.7"; "" = none
-    anchor: str = ""  # a file in every such archive: only its folder is unpacked
-    # Maps a file, or a folder such as `library/`, to a path below `into`. Such a component is an overlay and
-    # replaces files of another.
+    anchor: str = ""  # a file in the archive; only its folder is unpacked
+    # Maps a file, or a folder such as `library/`, to a path below `into`. The component is an overlay that
+    # replaces files of another component.
     places: dict[str, str] = {}
     shims: Shims | None = None
 
@@ -180,7 +180,7 @@ class Rejection(Value, frozen=True, kw_only=True):
     requirement: str
     found: str
     source: str
-    text: str = ""  # the same in a sentence
+    text: str = ""  # full sentence for users
 
 
 class Suggestion(Value, frozen=True, kw_only=True):
@@ -318,7 +318,7 @@ class Verification(Value, frozen=True, kw_only=True):
     def level(self) -> str:
         """The last rung that passed, if every earlier rung that could run passed too; "" if none did.
 
-        The app rung counts only if the GPU itself passed.
+        The app rung is included only if the GPU itself passed.
         """
         level, passed = "", [result.rung for result in self.results if result.status == "passed"]
         for result in self.results:

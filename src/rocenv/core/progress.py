@@ -91,7 +91,7 @@ class Progress:
                 self._out.flush()
 
     def update(self, stage: Stage, moved_bytes: int = 0) -> None:
-        """Redraw a stage. Only `moved_bytes` count towards its rate."""
+        """Redraw a stage. Only `moved_bytes` affect its rate."""
         if self._terminal:
             display, task = self._display, stage.task
             if display is not None and task is not None:
@@ -175,7 +175,7 @@ class Stage:
         self.title = title
         self.total_bytes = total_bytes
         self.done_bytes = 0
-        self.task: TaskID | None = None  # set while it is displayed
+        self.task: TaskID | None = None  # set while displayed
         self._moved_bytes = 0  # excludes skipped bytes
         self._progress = progress
         self._clock = clock

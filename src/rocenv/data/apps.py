@@ -45,7 +45,7 @@ class Flag(Value, frozen=True, kw_only=True):
     unless: tuple[str, ...] = ()  # skip the flag if the user passes any of these
     place: Literal["first", "last"] = "last"  # position relative to the user's arguments
     required: bool = False  # refuse to launch without it: the app might silently use the CPU
-    repeats: bool = False  # add it even if the user passes it, because the app accepts several
+    repeats: bool = False  # accepted repeatedly, so add it even if the user passes it
     always_known: bool = False  # add it even if the help does not list it
     why: str = ""  # reason shown to the user
 
@@ -167,12 +167,12 @@ class Launcher(Known, frozen=True, kw_only=True):
     wrapper: Wrapper = Wrapper()
     arguments_variable: str = ""  # variable with further arguments; "" = none
     environment: tuple[EnvChange, ...] = ()
-    # Arguments with secret values, except those with telling names (`--api-key`).
+    # Arguments with secret values, except those with obvious names (`--api-key`).
     secret_options: tuple[str, ...] = ()
 
     # Arguments.
     help: tuple[str, ...] = ()  # arguments that print the full help; () = never ask for it
-    modes: tuple[str, ...] = ()  # arguments that select a mode; each mode has its own `help`
+    modes: tuple[str, ...] = ()  # mode arguments such as `--server`, which have their own help
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     devices: DeviceList | None = None
@@ -195,7 +195,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     shims: Literal["any", "private", "torch"] = "any"  # where ZLUDA must be installed
 
     # Output.
-    gpu_used: tuple[str, ...] = ()  # output that proves GPU use; () = it prints nothing of the kind
+    gpu_used: tuple[str, ...] = ()  # output that proves GPU use; () = no such output
     gpu_work_shown: tuple[str, ...] = ()  # output that marks the start of GPU work
     failures: tuple[Failure, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
@@ -324,7 +324,7 @@ class AppBuild(Known, frozen=True, kw_only=True):
 
 
 class AppProgram(Known, frozen=True, kw_only=True):
-    """How to query the version of an app's program."""
+    """The version query of an app's program."""
 
     IDENTITY = ("app",)
 

@@ -118,7 +118,7 @@ class Verdict(Known, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ()
     rocm: str = ""  # versions of ROCm or the HIP SDK, a PEP 440 specifier
     zluda: str = ""  # versions of ZLUDA, a PEP 440 specifier
-    project: str = ""  # who builds that ZLUDA
+    project: str = ""  # project of the ZLUDA build
     flavour: tuple[str, ...] = ()  # flavours of the ZLUDA archive
     torch: str = ""
     # Display drivers, a PEP 440 specifier; the row becomes a note if the driver is unknown.

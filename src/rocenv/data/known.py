@@ -35,9 +35,9 @@ class Known(Value, frozen=True, kw_only=True):
     PATTERNS: ClassVar[tuple[str, ...]] = ()  # fields with a regular expression
     REFERS: ClassVar[tuple[tuple[str, str], ...]] = ()  # pairs of a field and the table that it refers to
     NOT_EMPTY: ClassVar[tuple[str, ...]] = ()  # fields that must not be empty
-    # Days until someone should recheck the source; None = the fact cannot change.
+    # Days until the source should be rechecked; None = the fact cannot change.
     FRESH_DAYS: ClassVar[int | None] = 365
-    provided_by: ClassVar[str] = ""  # key in `rocenv.sources.SOURCES` of the source of the files
+    provided_by: ClassVar[str] = ""  # key of `rocenv.sources.SOURCES`, if the row has files to download
 
     status: Status
     source: str

@@ -36,7 +36,7 @@ class BuiltWith(Value, frozen=True, kw_only=True):
 
 
 class KernelRecipe(Known, frozen=True, kw_only=True):
-    """How to compile one kind of kernel.
+    """The build recipe for one kind of kernel.
 
     `{source}` is the source folder, `{target}` the target, `{include}` the folder of additional headers.
     """
@@ -60,7 +60,7 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
 
 
 class CodeObjects(Known, frozen=True, kw_only=True):
-    """How GPU code is marked in ELF files."""
+    """Identification of GPU code in ELF files."""
 
     IDENTITY = ("elf_machine",)
 

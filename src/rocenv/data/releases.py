@@ -43,7 +43,7 @@ class Repo(Known, frozen=True, kw_only=True):
 
 
 class Channel(Known, frozen=True, kw_only=True):
-    """Who builds a set, and the repositories that provide it."""
+    """The maker of sets, and the repositories that provide them."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -118,7 +118,7 @@ class RocmSet(Known, frozen=True, kw_only=True):
 
 
 class Support(Known, frozen=True, kw_only=True):
-    """How well AMD's packages and SDKs support targets; wheels have their own fields (`RocmWheels`).
+    """The support level of targets in AMD's packages and SDKs; wheels have their own fields (`RocmWheels`).
 
     `official`: supported by the maker. `deprecated`: supported, but about to be dropped. `libraries`: not
     supported, but the libraries have kernels. `runtime`: programs run, but the libraries have no kernels.
@@ -234,7 +234,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     official: tuple[str, ...] = ()  # targets that AMD supports; unknown if `ready` is empty, too
     ready: tuple[str, ...] = ()  # targets that its builders mark as release-ready
     devel: tuple[str, ...] = ()  # projects with compilers and headers for `--dev`; () = always included
-    devel_root: str = ""  # ROCM_PATH with these projects
+    devel_root: str = ""  # ROCM_PATH if `devel` is installed
     flat: bool = False  # the index is a single page with all files
     floating: bool = False  # rolling channel; the index determines the exact version
     driver: str = ""  # required display drivers
@@ -375,7 +375,7 @@ class Pack(Known, frozen=True, kw_only=True):
     asset: str  # "" = unknown
     targets: tuple[str, ...]  # in the provider's spelling, with features such as :xnack-
     kind: Literal["rocblas", "hipblaslt"] = "rocblas"
-    absent: bool = False  # does not exist; kept to say so
+    absent: bool = False  # the pack is known not to exist
     proven: bool = False  # reported to work in a set
     tag: str = ""
     url: str = ""

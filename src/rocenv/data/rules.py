@@ -139,7 +139,7 @@ class Rule(Known, frozen=True, kw_only=True):
 
 
 class Extractor(Known, frozen=True, kw_only=True):
-    """How to extract a fact about the machine or its programs from a log line."""
+    """Extracts a fact about the machine or its programs from a log line."""
 
     IDENTITY = ("fact", "value", "text", "pattern")
     PATTERNS = ("pattern",)

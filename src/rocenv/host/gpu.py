@@ -9,8 +9,8 @@ from typing import Literal
 from rocenv.core.errors import RocenvError
 
 _LONGEST = 200  # maximum length of a name or other text from the machine
-# `usable`: programs can compute on it now. `barred`: programs can after the problem in `why_not` is fixed.
-# `unable`: no program can with the current driver.
+# `usable`: programs can compute on it now. `barred`: they can once the problem in `why_not` is fixed.
+# `unable`: no program can compute on it with the current driver.
 State = Literal["usable", "barred", "unable"]
 
 
@@ -32,7 +32,7 @@ class Gpu:
     why_not: str = ""
     node: int | None = None  # number in the kernel's KFD topology, including CPU nodes
     render_minor: int | None = None  # N of /dev/dri/renderDN
-    index: int = 0  # position in the list
+    index: int = 0  # position in the list of GPUs
     hip_index: int | None = None  # HIP's number for it; None = not listed, or unknown order
 
     @property

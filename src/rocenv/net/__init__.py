@@ -62,10 +62,10 @@ class Network:
     mirrors: Mirrors = ()
     logins: tuple[str, ...] = ()  # addresses whose credentials apply to the whole server
     offline: bool = False  # ROCENV_OFFLINE has the same effect
-    proxy: str = ""  # for http:// if the environment names none
-    pause_s: float = 0.5  # before the second attempt; doubles each time
+    proxy: str = ""  # used for http:// if the environment specifies none
+    pause_s: float = 0.5  # pause before the second attempt; doubles each time
     read_timeout_s: float = 30.0
-    least_bytes_per_s: float = 1024  # per connection, averaged over slow_after_s
+    least_bytes_per_s: float = 1024  # minimum per connection, averaged over slow_after_s
     slow_after_s: float = 30.0
     _local: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
@@ -259,7 +259,7 @@ class Network:
 
         Args:
             attempt: Called again after each pause.
-            position: Returns how many bytes have arrived. Bytes that arrive too slowly do not count.
+            position: Returns how many bytes have arrived. Bytes that arrive too slowly are not included.
             restart: Called to discard the bytes if a server refuses to resume.
             wait: Called with the seconds of each pause.
 
@@ -281,7 +281,7 @@ class Network:
                 advanced = reached > furthest and not is_slow
                 furthest = max(furthest, reached)
                 tries = 1 if advanced else tries + 1
-                if error.code != "range-refused" or failure is None:  # a refusal only follows an interruption
+                if error.code != "range-refused" or failure is None:  # refused only after a break
                     failure = error
                 if tries == TRIES:
                     raise failure from None
@@ -332,7 +332,7 @@ def _offline_by_environment() -> bool:
 
 
 def is_protected(url: str) -> bool:
-    """Whether the address is encrypted, so that nobody in between can read or change the content."""
+    """Whether the connection is encrypted, which protects the content from eavesdroppers and changes."""
     with contextlib.suppress(ValueError):  # such as `http://[::1/`
         return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
     return False

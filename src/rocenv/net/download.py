@@ -52,8 +52,8 @@ def fetch_all(
 
     Raises:
         FetchError: An artifact failed; the message names it and every address tried. The code is `gone` if
-            all of them answer 404, `hash-mismatch` if one served other bytes, `truncated` if one served too
-            few, `offline` ...
+            all of them returned 404, `hash-mismatch` if one served different bytes, `truncated` if one served
+            too few, `offline` ...
         PrefixError: The folder is not writable, or the disk is full.
     """
     with storage_errors(folder):
@@ -187,7 +187,7 @@ class _Download:
             raise error
 
     def _receive_all(self, url: str) -> None:
-        """Receive the whole file, over as many connections as needed while each makes progress."""
+        """Receive the whole file; reconnect as often as needed while each connection makes progress."""
         if self.part.size_bytes != self.artifact.size_bytes:
             self.network.persist(
                 lambda: self._receive(url),
@@ -252,7 +252,7 @@ class _Download:
 
 
 class PartialDownload:
-    """An open `.part` file; its opener holds the artifact's lock and closes the file.
+    """An open `.part` file; whoever opens it must hold the artifact's lock and close the file.
 
     Nothing is buffered, so written bytes survive the process. A companion file records what identifies it on
     the server (a strong ETag, else the date); without it, a file of unknown hash is not resumed.

@@ -67,8 +67,8 @@ class Answer:
     no_device: bool = False
 
 
-# Result of testing a block. `had`: it works. `refused`: the runtime reported a lack of memory. `wrong`: the
-# content was wrong. `failed`: any other error.
+# Result of testing a block. `had`: it works. `refused`: the runtime reported a lack of memory. `wrong`: it
+# lost its content. `failed`: any other error.
 Outcome = Literal["had", "refused", "wrong", "failed"]
 Kind = Literal["progress", "done", "failed", "no-device"]
 SMALLEST_BYTES = 1 << 20  # size of the smallest test block

@@ -86,11 +86,11 @@ def _elsewhere(channels: set[str], case: Case, again: str) -> str:
         request = structs.replace(case.request, channel=name)
         if fitting(replace(case, request=request)):
             return f". {known[name].title} has it: `{again} {options(request, case.machine.platform)}`"
-    return ". The channels that have it do not meet the rest of your request"
+    return ". The channels that have it do not meet your other requirements"
 
 
 def _release_notes(title: str, rocm: str, case: Case) -> Iterator[str]:
-    """Yield the app releases that a set supports, and what to request for others."""
+    """Yield the app releases that a set supports, and the options for other releases."""
     known = spans(known_releases(case.request.app, case.request.platform, case.matrix))
     if not known:
         return

@@ -1,4 +1,4 @@
-"""Search: enumerate combinations, filter them with reasons, and sort the rest.
+"""Search: enumerate combinations, filter them with reasons, and sort the remaining ones.
 
 A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations, which have one choice per component.
 Each combination lists its violated constraints and its rank; it fits if it violates none. There are at most a
@@ -42,7 +42,7 @@ class Case:
     request: Request
     matrix: Matrix
     machine: Machine = field(default_factory=Machine)
-    only_fitting: bool = False  # no explanation is needed, so combinations that do not fit may be skipped
+    only_fitting: bool = False  # skip combinations that do not fit: no explanation is needed
 
     @property
     def driver(self) -> str:

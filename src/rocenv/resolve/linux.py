@@ -4,9 +4,9 @@ A release comes as packages or as wheels (`RocmWheels`); both are ranked togethe
 
 The first difference decides:
 
-1. How the target is served: by its own kernels; by an override that works; by one that needs care; by wheels
-that are built for it but possibly never tested on it; or by a compiler that supports the target although
-rocBLAS has no kernels for it.
+1. How the target is supported: by its own kernels; by an override that works; by one that needs care; by
+wheels that are built for it but possibly never tested on it; or by a compiler that supports the target
+although rocBLAS has no kernels for it.
 2. A release tested with the machine's kernel driver, or on an equally old kernel, if known.
 3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
 by their package names, but wheels have other names and no search path.
@@ -59,7 +59,7 @@ _WAYS = {"native": 0, "ok": 1, "caution": 2, "built": 3, "compile": 4, "block": 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Way:
-    """How a ROCm release supports a target."""
+    """The way in which a ROCm release supports a target."""
 
     row: RocmSet | RocmWheels
     runs_as: str  # target that its kernels are built for

@@ -149,7 +149,7 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
 
     `resolve` never returns such a set. But an env may be older than a verdict or come from an untrusted lock,
     and the display driver may have changed. Verdicts on drivers are ignored if the driver is unknown. A ZLUDA
-    build that is incompatible with the driver counts as a verdict.
+    build that is incompatible with the driver is reported as a verdict.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)

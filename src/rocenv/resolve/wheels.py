@@ -1,6 +1,6 @@
 """ROCm as Python wheels, on every platform: requirements on a release, and the matching PyTorch.
 
-Everything in such an env is built for one ROCm release: libraries of 7.14.1 fail with a PyTorch for 7.14.0.
+Everything in the env is built for one ROCm release: libraries of 7.14.1 fail with a PyTorch for 7.14.0.
 """
 
 from __future__ import annotations

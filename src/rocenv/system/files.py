@@ -146,7 +146,7 @@ def set_aside(name: str) -> str:
 
 
 def break_link(path: Path) -> None:
-    """Give `path` its own writable data, so that changes do not affect the store or another env.
+    """Give `path` its own writable copy of the data, so that changes do not affect the store or another env.
 
     A file with a single link is only made writable.
     """
@@ -213,7 +213,7 @@ def _remove_files(folder: Path) -> None:
 
 
 def is_link(info: os.stat_result) -> bool:
-    """Whether an `lstat` result is for a symbolic link or junction."""
+    """Whether an `lstat` result indicates a symbolic link or junction."""
     return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 

@@ -32,12 +32,12 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
     """Hold a lock between processes; the kernel releases it when the process ends, even if killed.
 
-    After one second of waiting, a message on stderr names the holders.
+    After one second of waiting, the holders are reported on stderr.
 
     Args:
         path: The lock file; created if missing and never removed, because that would race.
         shared: Allow other shared holders (on Windows every lock is exclusive).
-        waiting: A message for stderr, printed once if another process holds the lock.
+        waiting: A message for stderr, printed once if the lock is taken.
 
     Raises:
         PrefixError: The lock file is a link, or the filesystem has no locks.
@@ -90,7 +90,7 @@ def _wait(path: Path, descriptor: int, shared: bool, waiting: str) -> None:
 
 
 def _record_holder(descriptor: int) -> None:
-    """Record who holds the lock. Skip the first byte: on Windows it is locked and unreadable for others."""
+    """Record the holder after the first byte, which is locked and unreadable for others on Windows."""
     found = _VERB.fullmatch(sys.argv[1]) if len(sys.argv) > 1 else None
     text = f" {os.getpid()} {time.time():.0f} {found[0] if found else '-'}\n"
     with contextlib.suppress(OSError):
