@@ -149,7 +149,7 @@ def test_broken_downloads_resume_where_they_broke(server: Loopback, cache: Path)
         (Fault(cut_after=10_000), 134),
     ],
 )
-def test_many_interruptions_with_progress_are_survived(
+def test_many_interruptions_with_progress_are_tolerated(
     server: Loopback, cache: Path, fault: Fault, most: int
 ) -> None:
     server.always("/demo.deb", fault)
@@ -174,7 +174,7 @@ def test_pauses_stay_short_over_thousands_of_short_connections() -> None:
 
 
 @given(parts=st.lists(st.integers(1, 5000), max_size=30))
-def test_any_interruptions_with_progress_are_survived(parts: list[int]) -> None:
+def test_any_interruptions_with_progress_are_tolerated(parts: list[int]) -> None:
     position, left = 0, [*parts, 0]
 
     def attempt() -> None:

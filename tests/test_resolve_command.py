@@ -83,7 +83,7 @@ def test_a_known_broken_set_is_not_planned(tmp_path: Path) -> None:
     assert "hint: rocenv resolve --platform windows --rocm 6.1 --zluda 3.8.4 --target gfx1031" in done.stderr
 
 
-def test_a_plan_for_windows_is_not_installed_here(mini: Mini) -> None:
+def test_a_plan_for_windows_cannot_be_installed_on_linux(mini: Mini) -> None:
     del mini.env["ROCENV_PROFILES"]
     wish = ("--platform", "windows", "--target", "gfx1100", "--zluda")
     done = mini.run("create", "sd", *wish, "--json")
@@ -166,7 +166,7 @@ def test_an_override_is_set_only_in_the_env(mini: Mini) -> None:
     assert native["runs_as"] == "gfx1100"
 
 
-def test_a_blocked_override_is_named_with_its_source(mini: Mini) -> None:
+def test_a_blocked_override_is_reported_with_its_source(mini: Mini) -> None:
     (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="block"))
     done = mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036", "--json")
     assert done.returncode == 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def children() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes started by a test; none outlives it."""
+    """Processes started by a test; they are killed at its end."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for child in started:
@@ -203,7 +203,7 @@ class TestUnwritableHome:
             assert "error: " in done.stderr
         assert mini.run("list", ROCENV_HOME=home).returncode == 0
 
-    def test_a_read_only_home(self, mini: Mini) -> None:
+    def test_a_read_only_home_is_an_error(self, mini: Mini) -> None:
         mini.create()
         folders = [
             path for path in (mini.home, *mini.home.rglob("*")) if path.is_dir() and not path.is_symlink()

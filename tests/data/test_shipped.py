@@ -36,7 +36,7 @@ PARTS: dict[type, tuple[str, ...]] = {
 }
 URL = re.compile(r"https?://[^\s\"',;)]+")
 
-# Hosts that rows may refer to: vendors and people who report problems.
+# Hosts that rows may refer to: vendors, projects and bug reports.
 _REPOSITORY = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 # Each entry may end with a comment.
 SOURCE = re.compile(
@@ -50,7 +50,7 @@ HOSTS = (
     "pytorch.org",
     "debian.org",
     "man7.org",
-    "pip.pypa.io",  # manuals of pip and uv, which envs of wheels configure
+    "pip.pypa.io",  # manuals of pip and uv, for variables set in envs with wheels
     "docs.astral.sh",
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
@@ -247,7 +247,7 @@ class TestAmdsSets:
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
-        # Some built targets are missing from the shipped files, if these are known.
+        # If the shipped files are known, they lack some of the built targets.
         lists = [
             set(each.targets)
             for each in shipped().kernels
@@ -302,7 +302,7 @@ def test_torch_kernels_match_its_rocblas() -> None:
 
 
 def test_a_torch_for_rocm_wheels_is_in_their_index() -> None:
-    """A release of wheels either has a PyTorch on both platforms or on none, because one row covers both."""
+    """A wheel release has PyTorch on both platforms or on neither, because one row covers both."""
     indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
     for row in shipped().torch:
         if row.channel:
@@ -344,7 +344,7 @@ def test_each_zluda_archive_has_an_address() -> None:
         for asset in row.assets:
             assert asset.platform == ("linux" if "linux" in asset.name else "windows"), row
             assert bool(asset.rocm) is (asset.platform == "windows"), row
-            # A commit in an archive's name is the commit of the build.
+            # Archive names may contain the build's commit.
             commit = re.search(r"-([0-9a-f]{7})\.", asset.name)
             assert commit is None or row.commit.startswith(commit[1]), row
 
@@ -405,7 +405,7 @@ def test_recommended_sets_exist() -> None:
     torches = [f"{row.version}.0" if row.rocm else row.version for row in shipped().torch]
     for row in shipped().good_set:
         assert not row.zluda or any_in(row.zluda, builds), row
-        # AMD's own index has a torch for the only Linux target that PyTorch's wheels fail on.
+        # PyTorch's wheels fail on one Linux target, for which AMD's own index has torch.
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 

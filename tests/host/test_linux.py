@@ -155,7 +155,7 @@ def test_names_come_from_the_machines_own_table_if_it_has_one(root: Root, look: 
         ("", "no driver"),
     ],
 )
-def test_a_card_that_kfd_left_out_is_shown_with_the_reason(
+def test_a_card_that_kfd_skipped_is_shown_with_the_reason(
     root: Root, look: Look, driver: str, why: str
 ) -> None:
     root.kernel().cpu().card("0000:01:00.0", RX_580, driver=driver)
@@ -295,7 +295,7 @@ def test_errors_other_than_permissions_are_reported(
     assert "usermod" not in host.remedies[0]
 
 
-def test_an_unreadable_node_is_still_a_gpu(root: Root, look: Look) -> None:
+def test_an_unreadable_node_is_listed_as_a_gpu(root: Root, look: Look) -> None:
     root.kernel().cpu().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     properties = root.path / NODES / "1/properties"
     properties.unlink()
@@ -345,7 +345,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("text", [*GARBAGE, "simd_count 192\n" * 100_000, "\x80" * 5000])
-def test_invalid_files_hide_no_other_gpu(root: Root, look: Look, text: str) -> None:
+def test_invalid_files_do_not_hide_other_gpus(root: Root, look: Look, text: str) -> None:
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     for name in ("properties", "gpu_id", "name", "mem_banks/0/properties"):
         (root.path / NODES / "1" / name).write_text(text, encoding="latin-1")

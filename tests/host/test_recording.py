@@ -1,4 +1,4 @@
-"""Recording a machine during detection, and using the recording instead."""
+"""Record a machine during detection, and replay the recording."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_machine_is_restored_after_an_error() -> None:
         assert not answers.files
 
 
-def test_limits_apply_to_recorded_texts() -> None:
+def test_size_limits_apply_to_recorded_files() -> None:
     answers = Answers()
     answers.keep_file("//proc/version", "Linux", 0)
     answers.keep_file("/proc/version", "Linux version 6.8", 0)
@@ -178,7 +178,7 @@ def test_a_pipe_instead_of_a_file_does_not_block(root: Root) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_whole_files_are_read(monkeypatch: pytest.MonkeyPatch, root: Root) -> None:
+def test_text_files_are_read_completely(monkeypatch: pytest.MonkeyPatch, root: Root) -> None:
     """/proc returns at most one page per read."""
     root.put("proc/long", "".join(f"line {number}\n" for number in range(9000)))
     read = os.read
@@ -199,7 +199,7 @@ def test_an_invalid_mount_point_is_skipped(root: Root, escape: str) -> None:
 
 
 class TestEnvironment:
-    def test_iteration_yields_gpu_variables_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_iteration_yields_only_gpu_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HIP_PATH_57", "C:\\hip")
         monkeypatch.setenv("DIARY", "dear diary")
         with machine.recording(lambda name: name.startswith("HIP")) as answers:

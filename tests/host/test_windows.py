@@ -129,7 +129,7 @@ def test_a_card_that_hip_does_not_list_is_shown_with_hips_error(root: Root, look
     assert host.selected == 0
 
 
-def test_equal_cards_stay_separate(root: Root, look: Look) -> None:
+def test_identical_cards_are_listed_separately(root: Root, look: Look) -> None:
     root.windows(CARD, CARD, controllers=[adapter("AMD Radeon RX 6800", "73BF")] * 2)
     assert [gpu.pci_id for gpu in look().gpus] == ["1002:73bf"] * 2
 
@@ -222,7 +222,7 @@ def test_unreadable_adapters_are_unknown_not_absent(root: Root, look: Look) -> N
     assert "video_controllers.json` is not readable" in look().why
 
 
-def test_files_from_powershell_have_a_byte_order_mark(root: Root, look: Look) -> None:
+def test_a_byte_order_mark_from_powershell_is_ignored(root: Root, look: Look) -> None:
     text = json.dumps([adapter("AMD Radeon RX 6800", "73BF")])
     root.windows().put("windows/video_controllers.json", f"\ufeff{text}")
     assert [gpu.target for gpu in look().gpus] == ["gfx1030"]

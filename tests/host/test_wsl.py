@@ -98,7 +98,7 @@ def test_a_specified_target_needs_no_answer(root: Root, look: Look, monkeypatch:
         ({"register": "", "WSLInterop-late": "enabled\ninterpreter /init\n"}, False),
     ],
 )
-def test_interop_is_off_if_the_kernel_says_so(root: Root, files: dict[str, str], off: bool) -> None:
+def test_the_kernel_reports_whether_interop_is_off(root: Root, files: dict[str, str], off: bool) -> None:
     root.wsl()
     for name, text in files.items():
         root.put(f"proc/sys/fs/binfmt_misc/{name}", text)

@@ -27,7 +27,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(venv: Path, torch: str) -> None:
-    """Make this text the venv's torch; "" = no torch."""
+    """Install this text as the venv's torch; "" = no torch."""
     module = next(venv.glob("lib/python*/site-packages")) / "torch.py"
     module.unlink(missing_ok=True)
     if torch:

@@ -225,7 +225,7 @@ wheels = build(
 
 
 def wheels_torch(dice: random.Random, *, rocm: str = "9.9", channel: str = "therock") -> TorchSet:
-    """Draw a PyTorch for one release of wheels."""
+    """Draw a PyTorch release for a wheel release."""
     make = build(
         TorchSet,
         version=pick(TORCH),

@@ -68,7 +68,7 @@ class World:
 
 
 def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
-    """Return the best set of each root that has one, in order; empty if nothing fits."""
+    """Return the best set of each root, in order; empty if nothing fits."""
     world = World(request=request, matrix=matrix, machine=machine)
     enumerate_all, fits, rank = KINDS[request.platform, bool(request.zluda)]
     fitting = sorted(
@@ -207,7 +207,7 @@ def linux_fits(parts: Parts, world: World) -> bool:
 
 
 def own_wheels(world: World) -> list[RocmWheels]:
-    """ROCm itself as wheels."""
+    """ROCm as wheels."""
     return [row for row in world.matrix.rocm_wheels if row.platform == world.request.platform]
 
 
@@ -505,7 +505,7 @@ def windows_fits(parts: Parts, world: World) -> bool:
 
 
 def alone(request: Request) -> list[Request]:
-    """The request for each of its targets."""
+    """One request per target."""
     return [structs.replace(request, target=target, more_targets=()) for target in request.targets]
 
 

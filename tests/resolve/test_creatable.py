@@ -169,7 +169,7 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
     def run_there(uv: Uv, *arguments: str, **options: Any) -> Any:
         assert arguments[:2] == ("pip", "compile")
         arguments += (f"--python-platform={platform}", f"--python-version={asked}")
-        # Many sets share a PyTorch.
+        # Many sets share a PyTorch release.
         same = (*(each for each in arguments if "/rocenv-" not in each), *map(str, options.items()))
         wanted = (Path(arguments[2]).read_text(), *same)
         if wanted not in answers:
@@ -195,7 +195,7 @@ def what_is_missing(plan: Lock, best: Candidate) -> str:
         if not pack_is_named(error, best.row(Pack)):
             return error.message
     for each in plan.artifacts:
-        # The first download of a file without a hash determines it, so it needs an encrypted address.
+        # A missing hash is taken from the first download, so the address must be encrypted.
         if not each.sha256 and not each.url.startswith("https://"):
             return f"{each.name} has neither a hash nor a trusted address: {each.url}"
     sdk = best.row(HipSdk)
@@ -226,7 +226,7 @@ def listed(best: Candidate, case: Situation, context: Context, answers: dict[tup
 
 
 def situations(matrix: Matrix) -> Iterator[tuple[str, Situation]]:
-    """The cases that resolve, and each wheel release with each matching PyTorch."""
+    """The cases that resolve, and each wheel release with each matching PyTorch release."""
     for path in CASES:
         case = read(path)
         if case.expect is not None:

@@ -153,7 +153,7 @@ def test_options_round_trip(request_: Request) -> None:
 
 
 def test_nothing_fits_in_an_empty_matrix() -> None:
-    """An empty matrix yields neither lines nor suggestions, and no crash."""
+    """An empty matrix yields no lines and no suggestions, and does not crash."""
     for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
         error = impossible(request, Matrix())
         assert error.message.startswith("No ")

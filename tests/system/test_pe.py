@@ -10,7 +10,7 @@ import pytest
 from rocenv.system import pe
 from tests.dlls import dll
 
-# Dependencies of every DLL from the compiler.
+# Dependencies of every compiled DLL.
 SYSTEM = ("KERNEL32.dll", "msvcrt.dll")
 
 

@@ -89,7 +89,7 @@ def from_schema_1(lock: Lock) -> Lock:
 
 
 def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collection[str]) -> Lock:
-    """Replace environment changes for the machine that made the lock with those for this machine.
+    """Replace the changes for the machine that made the lock with those for this machine.
 
     Args:
         lock: A lock from any machine.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Failure(Value, frozen=True, kw_only=True):
-    """A text that an app prints when something goes wrong, whatever its exit code is.
+    """An error message of an app, whatever its exit code.
 
     With a `code`, it also matches that rule, so `diagnose` and `launch` show the rule's explanation.
     """
@@ -35,7 +35,7 @@ INHERITED = ("compiling", "first_run", "starters")
 
 
 class Flag(Value, frozen=True, kw_only=True):
-    """Arguments that rocenv adds if this version of the app has them and the user does not give them.
+    """Arguments that rocenv adds if this version of the app supports them and the user did not pass them.
 
     In `words` and `why`, `{device}` is the GPU as the app lists it, and `{target}` its target.
     """

@@ -85,7 +85,7 @@ class Override(Known, frozen=True, kw_only=True):
 
 
 class Alternative(Value, frozen=True, kw_only=True):
-    """A release, a build or both that work where a combination fails; "" = any."""
+    """A ROCm release, a ZLUDA build, or both, that avoid a failing combination; "" = any."""
 
     rocm: str = ""  # ROCm release or HIP SDK: "6.2.4"
     zluda: str = ""  # ZLUDA build: "3.9.5"

@@ -109,7 +109,7 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 
 
 def newest_day(folder: Path | None = None) -> date | None:
-    """Return the date of the most recent check of a source of rocenv's rows; None without rows.
+    """Return the latest `checked` date of rocenv's rows; None without rows.
 
     The user's rows, which are part of a loaded matrix, are ignored.
 

@@ -97,7 +97,7 @@ def target_age(target: str) -> tuple[int, int, int]:
 
 
 def is_target(text: str) -> bool:
-    """Whether a text looks like a target without features, known or not."""
+    """Whether a text has the form of a target without features."""
     return re.fullmatch(r"gfx[0-9a-f]{3,8}", text) is not None
 
 

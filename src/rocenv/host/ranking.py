@@ -51,9 +51,9 @@ _KINDS = {True: "part of the CPU", None: "possibly not a card", False: "a card"}
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """Return how well the newest packages, and the newest wheels of each channel, support each target.
+    """Return the support for each target in the newest packages and the newest wheels of each channel.
 
-    Wheels count only if AMD's lists of supported targets are known.
+    Wheels are considered only if AMD's lists of supported targets are known.
     """
     from packaging.version import Version
 
@@ -75,7 +75,7 @@ def supported_today(matrix: Matrix) -> Mapping[str, Support]:
 
 
 def libraries_on_windows(matrix: Matrix) -> frozenset[str]:
-    """Return targets with libraries in a HIP SDK, or with wheels that AMD supports or calls ready."""
+    """Return the targets with libraries in a HIP SDK, or with supported or release-ready wheels."""
     sdks = (row for row in matrix.support if row.platform == "windows" and row.level in _LEVELS)
     wheels = (row for row in matrix.rocm_wheels if row.platform == "windows")
     return frozenset(target for row in sdks for target in row.targets) | frozenset(

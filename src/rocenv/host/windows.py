@@ -202,7 +202,7 @@ def _plain(name: str) -> str:
 
 
 def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
-    """Find the display adapter of a HIP device, by name, else by target."""
+    """Find the display adapter of a HIP device by name, or else by target."""
     same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
     same = same or [each for each in spare if each.target and each.target == gpu.target]
     return same[0] if same else None

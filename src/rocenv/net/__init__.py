@@ -78,7 +78,7 @@ class Network:
         """List the addresses to try for `url`, in order.
 
         A prefix ends at a `/` or at its own last `/` or `:`, so `…/whl` does not match `…/whl-old`. Symbolic
-        addresses (`debian:pool/x.deb`) work through mirrors only.
+        addresses (`debian:pool/x.deb`) require a mirror.
         """
         matching = [(prefix, bases) for prefix, bases in self.mirrors if _is_below(url, prefix)]
         matching.sort(key=lambda mirror: -len(mirror[0]))
@@ -123,7 +123,7 @@ class Network:
     def get(
         self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False
     ) -> Response:
-        """Fetch a small file, such as an index or a key, unless it still has this ETag.
+        """Fetch a small file, such as an index or a key, unless `etag` is still current.
 
         If the caller checks a hash (`hashed`), an interrupted download is resumed even if the server cannot
         guarantee that the file is unchanged.
@@ -236,7 +236,7 @@ class Network:
             raise connection_error(url, error, *timeout) from error
 
     def pause_before(self, attempt: int, error: TransientError, *, advanced: bool = False) -> float:
-        """Return how many seconds to wait before attempt number `attempt` (2 is the first retry).
+        """Return the pause in seconds before attempt number `attempt` (2 is the first retry).
 
         The pause does not grow after an attempt that `advanced`, because there may be thousands of such
         attempts.

@@ -35,7 +35,7 @@ def strong_etag(headers: Mapping[str, str]) -> str:
 
 
 def require_range(url: str, response: requests.Response, first_byte: int) -> None:
-    """Raise TransientError if a server sends a range other than the one from `first_byte`."""
+    """Raise TransientError if the range in a response does not start at `first_byte`."""
     stated = response.headers.get("Content-Range", "")
     if not stated.lower().startswith(f"bytes {first_byte}-"):
         raise TransientError(

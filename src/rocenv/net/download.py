@@ -45,7 +45,7 @@ _HEAD_BYTES = 512
 def fetch_all(
     artifacts: Sequence[Artifact], folder: Path, network: Network, progress: Progress
 ) -> Generator[tuple[Artifact, Path], None, None]:
-    """Yield each artifact with its verified file on completion, in any order.
+    """Yield each artifact and its verified file on completion, in any order.
 
     A file with the right name and size is not hashed again, because it is hashed when unpacked. Ctrl-C, or
     closing the generator, stops the downloads and keeps the partial files.
@@ -254,8 +254,8 @@ class _Download:
 class PartialDownload:
     """An open `.part` file; whoever opens it must hold the artifact's lock and close the file.
 
-    Nothing is buffered, so written bytes survive the process. A companion file records what identifies it on
-    the server (a strong ETag, else the date); without it, a file of unknown hash is not resumed.
+    Nothing is buffered, so written bytes survive the process. A companion file records the server's validator
+    (a strong ETag, else the date); without it, a file with unknown hash is not resumed.
 
     Attributes:
         size_bytes: The bytes so far.
@@ -312,7 +312,7 @@ class PartialDownload:
         return headers
 
     def begin(self, url: str, headers: Mapping[str, str]) -> None:
-        """Start over with a body from its first byte, and record what identifies it on the server."""
+        """Start over from the first byte, and record the server's validator."""
         self.restart()
         validator = strong_etag(headers) or headers.get("Last-Modified", "")
         self._validator_file.unlink(missing_ok=True)

@@ -83,7 +83,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
 def connection_error(
     url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
 ) -> FetchError:
-    """Explain an exception of requests or urllib3: which server failed, and how."""
+    """Convert an exception of requests or urllib3 to an error that names the server and the cause."""
     import socket
     import ssl
 

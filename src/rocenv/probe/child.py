@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def answer(rung: str, task: Task) -> Answer:
-    """Run a rung, then check where every library that it used came from."""
+    """Run a rung, then check the origin of every library that it used."""
     session = Session(task)
     found = _attempt(RUNGS[rung], session)
     leaks = session.leaks()

@@ -171,7 +171,7 @@ class Buffer:
         return self
 
     def __exit__(self, kind: object, *_error: object) -> None:
-        if kind is None:  # after an error, a second one would hide it
+        if kind is None:  # otherwise, a second error would hide the first
             self._runtime.free(self.address)
 
     def write(self, data: bytes) -> None:

@@ -171,7 +171,7 @@ def _fault_library(exit_code: int, stderr: str) -> str:
 
 
 def last_call(stderr: str) -> str:
-    """Describe what a child that never answered was doing, and its last output."""
+    """Describe the last call and the last output of a child that never answered."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(FAULT)]
     calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
     text = f" in {calls[-1]}" if calls else ""

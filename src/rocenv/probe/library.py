@@ -108,7 +108,7 @@ class Library:
 
 
 def named_by(function: str) -> Namer:
-    """Return the namer for libraries with a `const char* FUNCTION(status)`."""
+    """Return a namer that calls the library's `const char* FUNCTION(status)`."""
 
     def status_name(library: Library, status: int) -> str:
         if not library.has(function):

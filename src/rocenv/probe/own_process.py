@@ -34,7 +34,7 @@ def keep_stdout() -> int:
 
 
 def flush_c_streams() -> None:
-    """Flush what vendor libraries printed through C's stdio."""
+    """Flush the output of vendor libraries in C's stdio buffers."""
     for name in _C_LIBRARIES if sys.platform == "win32" else (None,):
         ctypes.CDLL(name).fflush(None)
 

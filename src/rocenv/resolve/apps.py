@@ -109,7 +109,7 @@ def _release_notes(title: str, rocm: str, case: Case) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Consecutive releases of an app that work with the same ROCm."""
+    """Consecutive app releases that work with the same ROCm versions."""
 
     rocm: str  # PEP 440
     low: str  # the first release
@@ -122,7 +122,7 @@ class Span:
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
-    """List the releases of an app with known ROCm requirements, newest first, each up to the next one."""
+    """List an app's releases with known ROCm requirements, newest first; each ends at the next."""
     rows = [
         (low, row.rocm)
         for row in matrix.app_release
@@ -134,7 +134,7 @@ def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
 
 
 def spans(releases: Sequence[Span]) -> list[Span]:
-    """Merge adjacent spans with the same ROCm, newest first."""
+    """Merge adjacent spans with the same ROCm versions, newest first."""
     merged: list[Span] = []
     for each in releases:
         if merged and merged[-1].rocm == each.rocm:
@@ -144,7 +144,7 @@ def spans(releases: Sequence[Span]) -> list[Span]:
 
 
 def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str]:
-    """Find the ROCm that an app needs, and the app's name; if releases differ, use the newest."""
+    """Find the ROCm versions that an app's newest release needs, and the app's name."""
     newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
     if newest is None:
         return row.needs.rocm, row.title

@@ -12,14 +12,14 @@ although rocBLAS has no kernels for it.
 by their package names, but wheels have other names and no search path.
 4. The maker supports the target; the builders mark it release-ready; only the libraries include it.
 5. The maker's own channel, before a distribution's.
-6. How reliable the data about the release and the target is: stated by the maker or tested, reported,
+6. The reliability of the data about the release and the target: stated by the maker or tested, reported,
 inferred.
 7. The newest release.
 8. A released PyTorch before a release candidate, for wheels one that AMD lists, then the newest.
 
-So PyTorch gets wheels of ROCm 10.0 rather than packages of 7.2 for a GPU that AMD supports in both, and
-packages of 6.3 rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this.
-Opt-in channels (`only_named`) are used only if the request names them.
+So PyTorch gets ROCm 10.0 wheels rather than 7.2 packages for a GPU that AMD supports in both, and 6.3
+packages rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this. Opt-in
+channels (`only_named`) are used only if the request names them.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _promise(way: Way, more: Sequence[str]) -> int:
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Rate how uncertain it is that the release exists and supports the target; 0 = certain."""
+    """Rate the uncertainty of the data about the release and its target support; 0 = certain."""
     of_release = STATUS_RANK[way.row.status]
     if isinstance(way.row, RocmWheels):
         return of_release
@@ -388,7 +388,7 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
 
 
 def _not_this_torch(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
-    """Describe why a PyTorch release does not match a ROCm release that others match."""
+    """Describe why a PyTorch release does not match a ROCm release, although others do."""
     way, name = parts.way, wheels.title(torch)
     release, target = series(way.row.version), way.runs_as
     missing = [each for each in (target, *case.request.more_targets) if each not in torch.targets]

@@ -1,4 +1,4 @@
-"""Format a request as command-line options, as a command, and in words."""
+"""Format a request as command-line options, as a command, and as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def options(request: Request, here: str = "linux") -> str:
 
 
 def _torch_option(request: Request) -> str:
-    """Return the value of `--torch`; with ZLUDA, any release is the default and needs none."""
+    """Return the value of `--torch`; "" for the default, which is any release with ZLUDA."""
     if not request.zluda:
         return request.torch
     return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)

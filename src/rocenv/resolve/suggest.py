@@ -50,7 +50,7 @@ def without_zluda(case: Case) -> tuple[Suggestion, ...]:
 
 
 def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
-    """Yield the best set without some requirements, each replaced by that set's value."""
+    """Yield the best set without some requirements; the command replaces these with the set's values."""
     request = case.request
     wildcard = {name: "*" for name in ("zluda", "torch") if getattr(request, name)}
     relaxed = structs.replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})

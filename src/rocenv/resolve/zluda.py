@@ -144,7 +144,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
-    """Find the best source for AMD's support of the target on an SDK."""
+    """Find the most reliable row about AMD's support for the target on an SDK."""
     wanted = ("windows", series(sdk.version))
     rows = [
         row
@@ -241,7 +241,7 @@ def _torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
-    """Rank PyTorch first by whether app developers recommend it in such a set or pair it with the build."""
+    """Rank PyTorch releases that app developers recommend in such a set or pair with the build first."""
     torch: TorchSet = option.row
     named = any(
         row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good

@@ -51,10 +51,10 @@ def sha256_of(path: Path) -> str:
 
 
 def clone_file(source: Path, destination: Path) -> str:
-    """Make `destination`, which must not exist, a copy of `source` without duplicating data if possible.
+    """Copy `source` to `destination`, which must not exist, without duplicating data if possible.
 
     Returns the method used: `hardlink`, `reflink` or `copy`. Filesystems without hard links (some cloud
-    folders, exFAT), different devices and link limits fall through to the next method.
+    folders, exFAT), different devices and link limits require the next method.
     """
     try:
         os.link(source, destination)
@@ -167,7 +167,7 @@ def break_link(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that rocenv made, including locked subfolders; a missing one is fine.
+    """Remove a folder that rocenv made, if it exists, including locked subfolders.
 
     If a link took its place, remove only the link. File modes are never changed, because the store and other
     envs may share the files.
@@ -226,7 +226,7 @@ def leads_elsewhere(path: Path) -> bool:
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, a link (not its target) or a folder that rocenv made; a missing one is fine."""
+    """Remove a file, a link (not its target) or a folder that rocenv made, if it exists."""
     if leads_elsewhere(path):
         _remove_link(path)
     elif path.is_dir():
@@ -343,5 +343,5 @@ def storage_errors(place: Path) -> Iterator[None]:
 
 
 def is_device(name: str) -> bool:
-    """Whether Windows reserves the file name for a device, in every folder."""
+    """Whether Windows reserves the file name for a device."""
     return _DEVICE.fullmatch(name) is not None

@@ -141,7 +141,7 @@ def machine_path(path: str) -> Path:
 
 
 def examined_elsewhere() -> bool:
-    """Whether the examined machine is not this one."""
+    """Whether another machine than this one is examined."""
     return _given is not None or bool(os.environ.get("ROCENV_SYSROOT"))
 
 
@@ -207,7 +207,7 @@ def read_text(path: str) -> str | None:
 
 
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """Return the output that `ask` gets from a program of this machine; None = none.
+    """Return the output of a program on this machine, as returned by `ask`; None = none.
 
     For an examined machine, return the text of the file `copy`, such as `/windows/hipinfo.txt`.
     """
@@ -221,7 +221,7 @@ def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 
 
 
 def keep_row(copy: str, key: str, row: object) -> None:
-    """Record an answer as a row of a copy that is a JSON object, such as `/windows/registry.json`."""
+    """Record an answer under a key of a JSON file such as `/windows/registry.json`."""
     if _kept is not None:
         _kept.rows.setdefault(copy, {})[key] = row
 
@@ -392,7 +392,7 @@ def cloud_folder(path: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """Return how many bytes an ordinary user may still write at `path`, which need not exist yet."""
+    """Return the free space for ordinary users at `path`, which need not exist yet, in bytes."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free

@@ -24,7 +24,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def find_windows_program(name: str, environ: Mapping[str, str]) -> str | None:
     """Find a command as cmd does in `environ`; None if it is missing.
 
-    A name may lack its extension: those of `PATHEXT` are tried in order, in each folder of `PATH`. The
+    For a name without extension, those in `PATHEXT` are tried in order, in each folder of `PATH`. The
     current folder is not searched, because a file there must not run in place of a program.
     """
     values = {key.upper(): value for key, value in environ.items()}
@@ -51,7 +51,7 @@ def _searched(name: str, path: str) -> Iterator[str]:
 def command_line(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return a command line for `argv`, whose first word is a path, that preserves every word.
 
-    A batch file runs through cmd, which parses the line before the file does.
+    Batch files run through cmd, which parses the line first.
 
     Raises:
         RocenvError: A word for a batch file contains a line break, which cmd cannot quote.

@@ -147,7 +147,7 @@ if sys.platform == "win32":
 else:
 
     def unlink_read_only(path: Path) -> None:
-        """Remove a name of a file; its mode does not matter here."""
+        """Remove a name of a file; its mode is irrelevant on this system."""
         path.unlink()
 
     def users_of(path: str) -> tuple[str, ...]:
