@@ -141,11 +141,11 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
         ),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "when": {"thing": "*"}}]},
-            "`when`: no clue provides `thing`",
+            "`when`: no extractor or pattern provides `thing`",
         ),
         (
             {"pattern": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a pattern: no extractor finds `thing`",
+            "`when` of a pattern: no extractor provides `thing`",
         ),
     ],
 )

@@ -62,7 +62,7 @@ class Pattern(Value, frozen=True, kw_only=True):
             yield f"`within` is {self.within}; it must be between 0 and {FARTHEST}"
         yield from condition_faults(self.when)
         yield from (
-            f"`when` of a pattern: no extractor finds `{name}`" for name in self.when if name not in facts
+            f"`when` of a pattern: no extractor provides `{name}`" for name in self.when if name not in facts
         )
 
 
@@ -118,7 +118,9 @@ class Rule(Known, frozen=True, kw_only=True):
 
     def _place_faults(self, known: set[str]) -> Iterator[str]:
         asked = dict.fromkeys(name for when in self._conditions() for name in when)
-        yield from (f"`when`: no clue provides `{name}`" for name in asked if name not in known)
+        yield from (
+            f"`when`: no extractor or pattern provides `{name}`" for name in asked if name not in known
+        )
         for text, always in self._texts():
             for name, has_fallback in places(text).items():
                 if name not in known:
