@@ -351,7 +351,7 @@ def test_a_set_from_a_lock_says_so_too(world: Mini) -> None:
 def test_an_unsuitable_channel_is_not_suggested(world: Mini) -> None:
     add_channel(world)
     notes = plan(world, "--rocm", "6.4", "--app", "painter")["notes"]
-    assert "The channels that have it do not meet the rest of your request" in notes[0]
+    assert "The channels that have it do not meet your other requirements" in notes[0]
     assert not any("--channel" in text for text in notes)
 
 

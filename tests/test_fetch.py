@@ -68,7 +68,7 @@ def artifact(url: str, data: bytes = DATA, name: str = "demo") -> Artifact:
 def fetch(
     wanted: Artifact, cache: Path, network: Network | None = None, notes: io.StringIO | None = None
 ) -> Path:
-    """Fetch one artifact and return its file, after checking that nothing else remains next to it."""
+    """Fetch one artifact and return its file; check that no other files remain next to it."""
     progress = Progress(stream=notes or io.StringIO())
     network = network or Network(pause_s=0.01, read_timeout_s=5)
     ((got, file),) = fetch_all([wanted], cache, network, progress)
@@ -89,7 +89,7 @@ def failure(wanted: Artifact, cache: Path, network: Network | None = None) -> Fe
 # ---------------------------------------------------------------- whole downloads
 
 
-def test_many_at_once_arrive_whole_in_order_of_completion(tmp_path: Path) -> None:
+def test_parallel_downloads_arrive_complete_in_order_of_completion(tmp_path: Path) -> None:
     bodies = {f"/{number}.deb": os.urandom(number * 40_000) for number in range(12)}
     with Loopback(bodies) as server:
         server.always("/11.deb", Fault(bytes_per_s=2_000_000))
@@ -108,21 +108,21 @@ def test_cached_files_need_no_connection(server: Loopback, cache: Path) -> None:
 
 
 @pytest.mark.quick
-def test_file_of_the_wrong_size_is_fetched_again(server: Loopback, cache: Path) -> None:
+def test_a_cached_file_of_the_wrong_size_is_fetched_again(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     cache.mkdir(parents=True)
     (cache / wanted.sha256).write_bytes(DATA[:-1])
     fetch(wanted, cache)
 
 
-def test_the_same_artifact_twice_is_fetched_once(server: Loopback, cache: Path) -> None:
+def test_a_repeated_artifact_is_fetched_once(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     found = list(fetch_all([wanted, wanted], cache, Network(), Progress(stream=io.StringIO())))
     assert found == [(wanted, cache / wanted.sha256)] * 2
     assert server.sent_bytes("/demo.deb") == len(DATA)
 
 
-def test_offline_names_what_is_missing(server: Loopback, cache: Path) -> None:
+def test_offline_mode_names_the_missing_artifacts(server: Loopback, cache: Path) -> None:
     error = failure(artifact(f"{server.url}/demo.deb"), cache, Network(offline=True))
     assert error.code == "offline"
     assert "demo 1.0" in error.message
@@ -132,7 +132,7 @@ def test_offline_names_what_is_missing(server: Loopback, cache: Path) -> None:
 # ---------------------------------------------------------------- resuming
 
 
-def test_broken_connections_resume_where_they_broke(server: Loopback, cache: Path) -> None:
+def test_broken_downloads_resume_where_they_broke(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000), Fault(cut_after=300_000))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.first_byte for request in server.requests] == [0, 400_000, 700_000]
@@ -149,7 +149,7 @@ def test_broken_connections_resume_where_they_broke(server: Loopback, cache: Pat
         (Fault(cut_after=10_000), 134),
     ],
 )
-def test_many_interruptions_with_progress_are_survived(
+def test_many_interruptions_with_progress_are_tolerated(
     server: Loopback, cache: Path, fault: Fault, most: int
 ) -> None:
     server.always("/demo.deb", fault)
@@ -158,13 +158,13 @@ def test_many_interruptions_with_progress_are_survived(
     assert server.sent_bytes("/demo.deb") <= 2 * len(DATA)  # bytes lost by a reset are sent again
 
 
-def test_what_arrived_before_a_reset_is_kept(server: Loopback, cache: Path) -> None:
+def test_bytes_received_before_a_reset_are_kept(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(reset_after=100_000))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.first_byte for request in server.requests] == [0, 100_000]
 
 
-def test_thousands_of_short_connections_do_not_add_up_to_hours_of_pauses() -> None:
+def test_pauses_stay_short_over_thousands_of_short_connections() -> None:
     network = Network()
     broke = TransientError("x", code="x")
     pauses = [network.pause_before(2, broke, advanced=True) for _ in range(10_000)]
@@ -174,7 +174,7 @@ def test_thousands_of_short_connections_do_not_add_up_to_hours_of_pauses() -> No
 
 
 @given(parts=st.lists(st.integers(1, 5000), max_size=30))
-def test_any_interruptions_with_progress_are_survived(parts: list[int]) -> None:
+def test_any_interruptions_with_progress_are_tolerated(parts: list[int]) -> None:
     position, left = 0, [*parts, 0]
 
     def attempt() -> None:
@@ -188,7 +188,7 @@ def test_any_interruptions_with_progress_are_survived(parts: list[int]) -> None:
     assert position == sum(parts)
 
 
-def test_a_slow_download_ends_but_keeps_its_bytes(server: Loopback, cache: Path) -> None:
+def test_a_slow_download_fails_but_keeps_its_bytes(server: Loopback, cache: Path) -> None:
     server.always("/demo.deb", Fault(bytes_per_s=20, block_bytes=1))
     wanted = artifact(f"{server.url}/demo.deb")
     begin = time.monotonic()
@@ -199,34 +199,34 @@ def test_a_slow_download_ends_but_keeps_its_bytes(server: Loopback, cache: Path)
     assert (cache / f"{wanted.sha256}.part").stat().st_size >= TRIES
 
 
-def test_connections_without_progress_end_after_the_last_attempt(server: Loopback, cache: Path) -> None:
+def test_connections_without_progress_fail_after_the_last_attempt(server: Loopback, cache: Path) -> None:
     server.always("/demo.deb", Fault(cut_after=0))
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert "broke" in error.message
     assert len(server.requests) == TRIES
 
 
-def test_an_end_without_a_stated_length_is_a_broken_connection(server: Loopback, cache: Path) -> None:
+def test_a_short_body_without_content_length_is_resumed(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=100_000, states_length=False))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.first_byte for request in server.requests] == [0, 100_000]
 
 
-def test_server_that_ignores_ranges_is_read_from_the_start(server: Loopback, cache: Path) -> None:
+def test_a_server_that_ignores_ranges_is_read_from_the_start(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000))
     server.always("/demo.deb", Fault(ignores_range=True))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert server.sent_bytes("/demo.deb") == 400_000 + len(DATA)
 
 
-def test_server_that_sends_another_range_is_read_from_the_start(server: Loopback, cache: Path) -> None:
+def test_a_server_that_sends_another_range_is_read_from_the_start(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000), Fault(shifts_range=1000))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.status for request in server.requests] == [200, 206, 200]
 
 
 @pytest.mark.parametrize("validators", [True, False])
-def test_file_that_changed_in_between_is_read_from_the_start(cache: Path, validators: bool) -> None:
+def test_a_file_that_changed_in_between_is_read_from_the_start(cache: Path, validators: bool) -> None:
     old = bytes(len(DATA))
     with Loopback({"/demo.deb": old}, validators=validators) as server:
         wanted = artifact(f"{server.url}/demo.deb")
@@ -236,12 +236,12 @@ def test_file_that_changed_in_between_is_read_from_the_start(cache: Path, valida
         notes = io.StringIO()
         fetch(wanted, cache, notes=notes)
         statuses = [request.status for request in server.requests[TRIES:]]
-    # With a validator the server reports the change at once; without it, only the hash does.
+    # With a validator, the server reports the change at once; without one, only the hash reveals it.
     assert statuses == ([200] if validators else [206, 200])
     assert ("do not match" in notes.getvalue()) is not validators
 
 
-def test_weak_validator_is_not_used_for_a_range(cache: Path) -> None:
+def test_a_weak_validator_is_not_used_for_a_range(cache: Path) -> None:
     with Loopback({"/demo.deb": DATA}, validators=False) as server:
         weak = {"ETag": 'W/"1"', "Last-Modified": "Sat, 01 Jan 2022 00:00:00 GMT"}
         server.fail("/demo.deb", Fault(cut_after=400_000, headers=weak))
@@ -250,7 +250,7 @@ def test_weak_validator_is_not_used_for_a_range(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("note", [b"", b"not json", b"[]", b'{"url": 1}', None])
-def test_lost_validator_costs_nothing(server: Loopback, cache: Path, note: bytes | None) -> None:
+def test_a_lost_validator_does_not_discard_bytes(server: Loopback, cache: Path, note: bytes | None) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     cache.mkdir(parents=True)
     (cache / f"{wanted.sha256}.part").write_bytes(DATA[:400_000])
@@ -269,7 +269,7 @@ def test_lost_validator_costs_nothing(server: Loopback, cache: Path, note: bytes
         (b"x" * 1000, len(DATA) - 1000 + len(DATA)),
     ],
 )
-def test_any_remains_of_an_earlier_process_are_handled(
+def test_leftovers_of_an_earlier_process_are_handled(
     server: Loopback, cache: Path, left: bytes, fetched: int
 ) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
@@ -314,7 +314,7 @@ def test_wrong_bytes_are_reported_and_discarded(server: Loopback, cache: Path) -
     assert len(server.requests) == 1
 
 
-def test_too_many_bytes_are_reported(server: Loopback, cache: Path) -> None:
+def test_an_oversized_file_is_reported(server: Loopback, cache: Path) -> None:
     server.files["/demo.deb"] = DATA * 3
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert error.code == "hash-mismatch"
@@ -322,7 +322,7 @@ def test_too_many_bytes_are_reported(server: Loopback, cache: Path) -> None:
     assert len(server.requests) == 1
 
 
-def test_a_file_shorter_than_expected_is_truncated(server: Loopback, cache: Path) -> None:
+def test_a_file_shorter_than_expected_is_reported_as_truncated(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     server.files["/demo.deb"] = DATA[:-1]
     error = failure(wanted, cache)
@@ -335,7 +335,7 @@ def test_a_file_shorter_than_expected_is_truncated(server: Loopback, cache: Path
 
 
 @pytest.mark.parametrize("left", [0, 1000])
-def test_a_body_that_is_shorter_than_its_stated_length_is_truncated(
+def test_a_body_shorter_than_its_content_length_is_reported_as_truncated(
     server: Loopback, cache: Path, left: int
 ) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
@@ -348,14 +348,16 @@ def test_a_body_that_is_shorter_than_its_stated_length_is_truncated(
     assert "sha256" not in error.message
 
 
-def test_an_end_without_a_stated_length_is_truncated_in_the_end(server: Loopback, cache: Path) -> None:
+def test_a_short_body_without_content_length_is_finally_reported_as_truncated(
+    server: Loopback, cache: Path
+) -> None:
     server.always("/demo.deb", Fault(cut_after=100_000, states_length=False, ignores_range=True))
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert error.code == "truncated"
     assert f"it ends after 100000 of {len(DATA)} bytes" in error.message
 
 
-def test_a_server_may_send_a_smaller_part_than_asked_for(cache: Path) -> None:
+def test_a_server_may_send_a_smaller_range_than_requested(cache: Path) -> None:
     with Loopback({"/demo.deb": DATA}, most_bytes=300_000) as server:
         server.fail("/demo.deb", Fault(cut_after=100_000))
         fetch(artifact(f"{server.url}/demo.deb"), cache)
@@ -365,20 +367,20 @@ def test_a_server_may_send_a_smaller_part_than_asked_for(cache: Path) -> None:
 @pytest.mark.parametrize(
     "fault", [Fault(body=HTML), Fault(body=HTML, states_length=False), Fault(body=b"\xef\xbb\xbf \n<HTML>")]
 )
-def test_web_page_instead_of_a_package_is_recognised(server: Loopback, cache: Path, fault: Fault) -> None:
+def test_a_web_page_instead_of_a_package_is_recognised(server: Loopback, cache: Path, fault: Fault) -> None:
     server.always("/demo.deb", fault)
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert error.code == "hash-mismatch"
     assert "a web page instead of the package (a login page or a mirror's error page)" in error.message
 
 
-def test_endless_body_is_cut_off(server: Loopback, cache: Path) -> None:
+def test_an_endless_body_is_aborted(server: Loopback, cache: Path) -> None:
     server.files["/demo.deb"] = bytes(60_000_000)
     failure(artifact(f"{server.url}/demo.deb"), cache)
     assert server.sent_bytes("/demo.deb") < 30_000_000
 
 
-def test_after_a_bad_mirror_comes_the_original_and_a_note(server: Loopback, cache: Path) -> None:
+def test_a_bad_mirror_is_noted_and_the_original_is_used(server: Loopback, cache: Path) -> None:
     with Loopback() as mirror:
         mirror.always("*", Fault(body=HTML))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/",)),), pause_s=0.01)
@@ -399,7 +401,7 @@ def test_wrong_bytes_outrank_an_unreachable_mirror(server: Loopback, cache: Path
         assert failure(artifact(f"{server.url}/demo.deb", b"other"), cache, network).code == "hash-mismatch"
 
 
-def test_a_package_removed_from_the_mirror_is_gone(server: Loopback, cache: Path) -> None:
+def test_a_package_removed_from_the_server_is_gone(server: Loopback, cache: Path) -> None:
     error = failure(artifact(f"{server.url}/left.deb"), cache)
     assert error.code == "gone"
     assert len(server.requests) == 1
@@ -408,7 +410,7 @@ def test_a_package_removed_from_the_mirror_is_gone(server: Loopback, cache: Path
 # ---------------------------------------------------------------- stopping
 
 
-def test_one_failure_stops_the_others_at_once_and_keeps_what_they_have(tmp_path: Path) -> None:
+def test_one_failure_stops_the_others_at_once_and_keeps_their_bytes(tmp_path: Path) -> None:
     big = os.urandom(8_000_000)
     with Loopback({"/slow.deb": big}) as server:
         server.always("/slow.deb", Fault(bytes_per_s=800_000))
@@ -427,7 +429,7 @@ def fetching_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "rocenv-download"]
 
 
-def test_failure_stops_the_others_while_the_caller_is_busy(server: Loopback, cache: Path) -> None:
+def test_a_failure_stops_the_others_while_the_caller_is_busy(server: Loopback, cache: Path) -> None:
     there = artifact(f"{server.url}/demo.deb")
     fetch(there, cache)
     big = os.urandom(8_000_000)
@@ -441,7 +443,7 @@ def test_failure_stops_the_others_while_the_caller_is_busy(server: Loopback, cac
         next(results)
 
 
-def test_closing_the_generator_stops_the_rest(tmp_path: Path) -> None:
+def test_closing_the_generator_stops_all_downloads(tmp_path: Path) -> None:
     big = os.urandom(4_000_000)
     with Loopback({"/slow.deb": big, "/demo.deb": DATA}) as server:
         server.always("/slow.deb", Fault(bytes_per_s=1_000_000))
@@ -505,7 +507,7 @@ def test_a_killed_download_resumes_without_repeating_bytes(
         assert "If-Range" in server.requests[1].headers
 
 
-def test_two_processes_fetch_the_same_file_once(server: Loopback, cache: Path) -> None:
+def test_two_processes_share_one_download(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     server.always("/demo.deb", Fault(bytes_per_s=1_500_000))
     children = [start(wanted, cache) for _ in range(2)]
@@ -520,7 +522,9 @@ def test_two_processes_fetch_the_same_file_once(server: Loopback, cache: Path) -
 
 
 @pytest.mark.parametrize("room", [600 * KIB, 1300 * KIB - 10])
-def test_a_full_disk_has_hints_and_the_download_resumes(server: Loopback, cache: Path, room: int) -> None:
+def test_a_full_disk_is_reported_with_hints_and_the_download_resumes(
+    server: Loopback, cache: Path, room: int
+) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     limit = f"""
         import resource, signal
@@ -550,7 +554,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", folder], check=True)
 
 
-def test_really_full_disk(server: Loopback, small_disk: Path) -> None:
+def test_a_real_full_disk_is_reported(server: Loopback, small_disk: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     with pytest.raises(PrefixError) as caught:
         fetch(wanted, small_disk)
@@ -559,7 +563,7 @@ def test_really_full_disk(server: Loopback, small_disk: Path) -> None:
     assert any("ROCENV_HOME" in hint for hint in caught.value.hints)
 
 
-def test_read_only_disk(server: Loopback, small_disk: Path) -> None:
+def test_a_read_only_disk_is_reported(server: Loopback, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     with pytest.raises(PrefixError) as caught:
         fetch(artifact(f"{server.url}/demo.deb"), small_disk / "artifacts")

@@ -21,13 +21,13 @@ _VALUES: Any = st.recursive(
 
 
 @given(st.lists(_VALUES, max_size=200), st.booleans())
-def test_brackets_in_strings_do_not_count(value: Any, is_ascii: bool) -> None:
+def test_brackets_in_strings_are_ignored(value: Any, is_ascii: bool) -> None:
     text = json.dumps(["[" * 100, value, "{" * 100], ensure_ascii=is_ascii)
     assert parse_json(text, "x") == json.loads(text)
 
 
 @pytest.mark.parametrize("around", [("[", "]"), ('{"a": ', "}"), ('["]]]]\\"]", ', "]")])
-def test_nesting_has_a_limit(around: tuple[str, str]) -> None:
+def test_nesting_is_limited(around: tuple[str, str]) -> None:
     opening, closing = around
     assert parse_json(opening * 64 + "0" + closing * 64, "x")
     with pytest.raises(DataError, match="`x` is not valid JSON: it is nested too deeply"):
@@ -42,7 +42,7 @@ def test_invalid_json(text: str | bytes) -> None:
         parse_json(text, "x")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
     os.mkfifo(pipe)

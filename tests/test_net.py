@@ -87,7 +87,7 @@ A_AND_B = {"https://a/": ("https://m/",), "https://a/b/": ("https://n/",)}
         ({"https://a/": ("https://a/", "https://m/")}, "https://a/x", ["https://a/x", "https://m/x"]),
     ],
 )
-def test_mirrors_come_first_longest_prefix_first_original_last(
+def test_mirrors_are_tried_before_the_original_longest_prefix_first(
     mirrors: dict[str, tuple[str, ...]], url: str, expected: list[str]
 ) -> None:
     assert list(Network(mirrors=tuple(mirrors.items())).candidates(url)) == expected
@@ -106,7 +106,7 @@ BASES = st.lists(st.sampled_from(["https://m", "https://n/x/"]), min_size=1, max
     mirrors=st.lists(st.tuples(PREFIX, BASES), max_size=4).map(tuple),
     path=st.lists(SEGMENT, min_size=1, max_size=5),
 )
-def test_every_rewriting_keeps_what_follows_the_prefix(
+def test_rewriting_keeps_the_path_after_the_prefix(
     mirrors: tuple[tuple[str, tuple[str, ...]], ...], path: list[str]
 ) -> None:
     url = "https://h/" + "/".join(path)
@@ -122,7 +122,7 @@ def test_every_rewriting_keeps_what_follows_the_prefix(
     assert set(found) == wanted
 
 
-def test_the_next_mirror_is_used_and_the_dead_one_reported(server: Loopback, network: Network) -> None:
+def test_a_dead_mirror_is_reported_and_the_next_one_is_used(server: Loopback, network: Network) -> None:
     dead = f"http://127.0.0.1:{unused_port()}/"
     mirrored = Network(mirrors=(("http://name.invalid/d/", (dead, f"{server.url}/")),), pause_s=0.01)
     response = mirrored.get("http://name.invalid/d/index")
@@ -131,7 +131,7 @@ def test_the_next_mirror_is_used_and_the_dead_one_reported(server: Loopback, net
     assert "refused the connection" in response.passed_over[0]
 
 
-def test_symbolic_address_without_mirror_says_what_to_set(network: Network) -> None:
+def test_a_symbolic_address_without_a_mirror_has_a_hint(network: Network) -> None:
     with pytest.raises(FetchError) as caught:
         network.get("debian:dists/InRelease")
     assert caught.value.code == "no-mirror"
@@ -141,7 +141,7 @@ def test_symbolic_address_without_mirror_says_what_to_set(network: Network) -> N
 # ---------------------------------------------------------------- requests
 
 
-def test_request_says_who_asks_and_takes_bytes_as_stored(server: Loopback, network: Network) -> None:
+def test_requests_identify_rocenv_and_refuse_compression(server: Loopback, network: Network) -> None:
     server.fail("/index", Fault(headers={"Content-Encoding": "gzip"}))
     assert body_of(network, f"{server.url}/index") == BODY
     headers = server.seen("/index")[0].headers
@@ -149,7 +149,7 @@ def test_request_says_who_asks_and_takes_bytes_as_stored(server: Loopback, netwo
     assert headers["Accept-Encoding"] == "identity"
 
 
-def test_etag_saves_the_body_until_it_changes(server: Loopback, network: Network) -> None:
+def test_an_etag_saves_the_body_until_it_changes(server: Loopback, network: Network) -> None:
     url = f"{server.url}/index"
     first = network.get(url)
     again = network.get(url, etag=first.etag)
@@ -160,12 +160,12 @@ def test_etag_saves_the_body_until_it_changes(server: Loopback, network: Network
     assert (second.unchanged, second.body, second.etag == first.etag) == (False, b"new", False)
 
 
-def test_redirect_is_followed(server: Loopback, network: Network) -> None:
+def test_a_redirect_is_followed(server: Loopback, network: Network) -> None:
     server.fail("/old", Fault(status=302, headers={"Location": "/index"}))
     assert body_of(network, f"{server.url}/old") == BODY
 
 
-def test_too_much_is_cut_off(server: Loopback, network: Network) -> None:
+def test_an_oversized_body_is_refused(server: Loopback, network: Network) -> None:
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index", limit_bytes=100)
     assert caught.value.code == "too-large"
@@ -192,7 +192,7 @@ def test_transient_failures_are_retried(server: Loopback, network: Network, faul
 
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=1000), Fault(reset_after=1000)])
-def test_each_connection_with_progress_counts(server: Loopback, network: Network, fault: Fault) -> None:
+def test_progress_allows_any_number_of_connections(server: Loopback, network: Network, fault: Fault) -> None:
     server.always("/index", fault)
     assert body_of(network, f"{server.url}/index") == BODY
     assert [request.first_byte for request in server.requests] == list(range(0, len(BODY), 1000))
@@ -215,15 +215,15 @@ def test_only_verifiably_unchanged_files_are_resumed(server: Loopback, network: 
     thread.join()
 
 
-def test_what_has_a_hash_is_continued_wherever_it_is(network: Network) -> None:
-    """Package lists have tens of MB, and some mirrors send no ETag."""
+def test_a_file_with_a_hash_is_resumed_without_an_etag(network: Network) -> None:
+    """Package lists can exceed 10 MB, and some mirrors send no ETag."""
     with Loopback({"/list": BODY}, validators=False) as server:
         server.always("/list", Fault(reset_after=1000))
         assert network.get(f"{server.url}/list", hashed=True).body == BODY
         assert [request.first_byte for request in server.requests] == list(range(0, len(BODY), 1000))
 
 
-def test_another_part_than_asked_for_is_not_appended(server: Loopback, network: Network) -> None:
+def test_an_unexpected_range_is_not_appended(server: Loopback, network: Network) -> None:
     server.fail("/index", Fault(cut_after=1000), Fault(shifts_range=500))
     assert body_of(network, f"{server.url}/index") == BODY
     assert [request.status for request in server.requests] == [200, 206, 200]
@@ -238,7 +238,7 @@ def test_a_truncated_body_is_reported(server: Loopback, network: Network) -> Non
 # ---------------------------------------------------------------- the minimum speed
 
 
-def test_a_slow_server_is_named(server: Loopback) -> None:
+def test_a_slow_server_is_reported(server: Loopback) -> None:
     server.always("/index", Fault(bytes_per_s=20, block_bytes=1))
     network = Network(pause_s=0.001, slow_after_s=0.3)
     begin = time.monotonic()
@@ -251,7 +251,7 @@ def test_a_slow_server_is_named(server: Loopback) -> None:
     assert any("rocenv config set mirrors." in hint for hint in caught.value.hints)
 
 
-def test_slow_headers_end_as_well() -> None:
+def test_slow_headers_time_out_too() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=trickle_headers, args=(listener,), daemon=True).start()
         network = Network(pause_s=0.001, slow_after_s=0.2, read_timeout_s=2)
@@ -276,7 +276,7 @@ def send_slowly(connection: socket.socket) -> None:
             time.sleep(0.05)
 
 
-def test_slow_but_honest_is_fast_enough(server: Loopback) -> None:
+def test_a_speed_above_the_minimum_is_accepted(server: Loopback) -> None:
     body = BODY[:4096]
     server.always("/index", Fault(body=body, bytes_per_s=8 * 1024, block_bytes=1024))
     network = Network(slow_after_s=0.3)
@@ -293,7 +293,7 @@ def test_a_slow_mirror_is_skipped(server: Loopback) -> None:
     assert "is too slow" in response.passed_over[0]
 
 
-def test_little_per_connection_counts_only_at_the_minimum_speed(server: Loopback) -> None:
+def test_progress_below_the_minimum_speed_does_not_reset_the_attempts(server: Loopback) -> None:
     server.always("/index", Fault(stall_after=10))
     network = Network(pause_s=0.001, read_timeout_s=0.1, slow_after_s=0.3)
     with pytest.raises(FetchError):
@@ -301,7 +301,7 @@ def test_little_per_connection_counts_only_at_the_minimum_speed(server: Loopback
     assert len(server.requests) <= TRIES + 3
 
 
-def test_neither_the_clock_of_the_day_nor_sleep_makes_a_server_slow(
+def test_clock_changes_and_sleep_do_not_make_a_server_slow(
     server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.always("/index", Fault(bytes_per_s=40_000, block_bytes=1000))
@@ -311,7 +311,7 @@ def test_neither_the_clock_of_the_day_nor_sleep_makes_a_server_slow(
     assert body_of(Network(slow_after_s=0.05), f"{server.url}/index") == BODY
 
 
-def test_lasting_failures_end_after_the_last_try(server: Loopback, network: Network) -> None:
+def test_persistent_failures_are_reported_after_the_last_attempt(server: Loopback, network: Network) -> None:
     server.always("/index", Fault(status=503))
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index")
@@ -323,7 +323,9 @@ def test_lasting_failures_end_after_the_last_try(server: Loopback, network: Netw
     ("status", "code"),
     [(404, "gone"), (410, "gone"), (403, "forbidden"), (400, "fetch-failed"), (304, "fetch-failed")],
 )
-def test_final_answers_are_not_retried(server: Loopback, network: Network, status: int, code: str) -> None:
+def test_permanent_failures_are_not_retried(
+    server: Loopback, network: Network, status: int, code: str
+) -> None:
     server.always("/index", Fault(status=status))
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index")
@@ -332,7 +334,7 @@ def test_final_answers_are_not_retried(server: Loopback, network: Network, statu
     assert len(server.seen("/index")) == 1
 
 
-def test_gone_requires_all_addresses_to_say_so(server: Loopback) -> None:
+def test_gone_requires_a_404_from_every_address(server: Loopback) -> None:
     dead = f"http://127.0.0.1:{unused_port()}/"
     for original, mirror, code in (
         (f"{server.url}/lost/", f"{server.url}/other/", "gone"),
@@ -347,7 +349,7 @@ def test_gone_requires_all_addresses_to_say_so(server: Loopback) -> None:
         assert f"`{original}index`" in caught.value.message
 
 
-def test_pauses_grow_and_obey_the_server_within_bounds() -> None:
+def test_pauses_grow_and_follow_the_server_up_to_a_limit() -> None:
     network = Network(pause_s=1.0)
     plain = TransientError("x", code="x")
     for attempt, middle in ((2, 1.0), (3, 2.0), (4, 4.0)):
@@ -357,7 +359,7 @@ def test_pauses_grow_and_obey_the_server_within_bounds() -> None:
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_retry_after_is_waited_for(server: Loopback, network: Network, form: str) -> None:
+def test_retry_after_is_respected(server: Loopback, network: Network, form: str) -> None:
     value = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)
     server.fail("/index", Fault(status=429, headers={"Retry-After": value}))
     begin = time.monotonic()
@@ -398,7 +400,7 @@ def test_silent_server(server: Loopback) -> None:
         network.get(f"{server.url}/index")
 
 
-def test_unknown_certificate_is_not_tried_again(tmp_path: Path, network: Network) -> None:
+def test_an_unknown_certificate_is_not_retried(tmp_path: Path, network: Network) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     extra = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
@@ -419,13 +421,13 @@ def test_unknown_certificate_is_not_tried_again(tmp_path: Path, network: Network
 
 
 @pytest.mark.parametrize("url", ["http://", "http://a b/", "http://[::1/x", "https://127.0.0.1:99999/"])
-def test_an_invalid_address_is_an_error_that_names_it(network: Network, url: str) -> None:
+def test_the_error_for_an_invalid_address_names_it(network: Network, url: str) -> None:
     with pytest.raises(FetchError) as caught:
         network.get(url)
     assert url in caught.value.message
 
 
-def test_redirect_loop_ends(server: Loopback, network: Network) -> None:
+def test_a_redirect_loop_is_an_error(server: Loopback, network: Network) -> None:
     server.always("/loop", Fault(status=302, headers={"Location": "/loop"}))
     with pytest.raises(FetchError, match="is not a usable address"):
         network.get(f"{server.url}/loop")
@@ -441,7 +443,7 @@ def test_passwords_in_addresses_are_not_shown() -> None:
 # ---------------------------------------------------------------- offline, proxies
 
 
-def test_offline_opens_no_connection(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode_opens_no_connection(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"{server.url}/index"
     with pytest.raises(FetchError) as by_flag:
         Network(offline=True).get(url)
@@ -457,7 +459,7 @@ def test_offline_opens_no_connection(server: Loopback, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("way", ["environment", "argument"])
-def test_proxy_is_used(server: Loopback, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_a_proxy_is_used(server: Loopback, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if way == "environment":
         monkeypatch.setenv("http_proxy", server.url)
     network = Network(pause_s=0.001, proxy=server.url if way == "argument" else "")
@@ -465,7 +467,7 @@ def test_proxy_is_used(server: Loopback, monkeypatch: pytest.MonkeyPatch, way: s
     assert server.requests[0].proxied
 
 
-def test_environment_goes_before_the_given_proxy_and_exceptions_hold(
+def test_proxy_variables_override_the_given_proxy_and_no_proxy_applies(
     server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network = Network(pause_s=0.001, proxy=f"http://127.0.0.1:{unused_port()}")
@@ -477,7 +479,7 @@ def test_environment_goes_before_the_given_proxy_and_exceptions_hold(
     assert [request.proxied for request in server.requests] == [True, False]
 
 
-def test_dead_proxy_is_named_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_proxy_is_named_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port()}")
     with pytest.raises(FetchError) as caught:
         Network(pause_s=0.001).get("http://name.invalid/index")

@@ -58,21 +58,21 @@ def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
     (archive,) = parts["zluda"]["artifacts"]
     assert archive["url"].startswith("https://github.com/lshqqytiger/ZLUDA/releases/download/rel.5e717459")
     assert archive["url"].endswith("/ZLUDA-windows-rocm5-amd64.zip")
-    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "nobody publishes them"
+    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "they are not published"
     assert parts["torch"]["version"] == "2.7.1+cu118"
-    assert parts["torch"]["python"] == "3.11", "what the apps' makers name with HIP SDK 5.7"
+    assert parts["torch"]["python"] == "3.11", "app developers recommend it with HIP SDK 5.7"
     environment = found["environment"]
     assert environment["DISABLE_ADDMM_CUDA_LT"] == "1"
     assert environment["TORCH_HOME"] == "{prefix}\\cache\\torch"
     assert environment["HIP_PATH"] == environment["HIP_PATH_57"] == "{prefix}\\rocm\\5.7\\"
     assert environment["PATH"].split(";")[1] == "{prefix}\\venv\\Scripts"
-    assert not {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"} & set(environment), "those are Linux's"
+    assert not {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"} & set(environment), "they are for Linux only"
     assert "torch" not in {
         part["kind"] for part in plan(shipped(tmp_path, *wish, "--no-torch", "--json"))["components"]
     }
 
 
-def test_the_incident_is_not_planned(tmp_path: Path) -> None:
+def test_a_known_broken_set_is_not_planned(tmp_path: Path) -> None:
     wish = ("--platform", "windows", "--target", "gfx1031", "--rocm", "6.1", "--zluda")
     found = plan(shipped(tmp_path, *wish, "--json"))
     assert [part["version"] for part in found["components"] if part["kind"] == "zluda"] == ["3.8.4"]
@@ -83,7 +83,7 @@ def test_the_incident_is_not_planned(tmp_path: Path) -> None:
     assert "hint: rocenv resolve --platform windows --rocm 6.1 --zluda 3.8.4 --target gfx1031" in done.stderr
 
 
-def test_a_plan_for_windows_is_not_installed_here(mini: Mini) -> None:
+def test_a_plan_for_windows_cannot_be_installed_on_linux(mini: Mini) -> None:
     del mini.env["ROCENV_PROFILES"]
     wish = ("--platform", "windows", "--target", "gfx1100", "--zluda")
     done = mini.run("create", "sd", *wish, "--json")
@@ -91,11 +91,11 @@ def test_a_plan_for_windows_is_not_installed_here(mini: Mini) -> None:
     assert not mini.prefix("sd").exists()
     done = mini.run("create", "sd", "--platform", "windows", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-gpu"), (
-        "this machine's GPU is not meant"
+        "a plan for Windows must not use this machine's GPU"
     )
 
 
-def test_zluda_is_for_windows(tmp_path: Path) -> None:
+def test_zluda_requires_windows(tmp_path: Path) -> None:
     done = shipped(tmp_path, "--platform", "linux", "--target", "gfx1100", "--zluda")
     assert done.returncode == 1
     assert "ZLUDA is for Windows" in done.stderr
@@ -103,13 +103,13 @@ def test_zluda_is_for_windows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("driver", ["new", "25.5.1; rm", ""])
-def test_an_invalid_driver_version(tmp_path: Path, driver: str) -> None:
+def test_an_invalid_driver_version_is_a_usage_error(tmp_path: Path, driver: str) -> None:
     done = shipped(tmp_path, "--platform", "windows", "--target", "gfx1100", "--zluda", "--driver", driver)
     assert done.returncode == (2 if driver else 0)
     assert ("is not a valid version for `--driver`" in done.stderr) is bool(driver)
 
 
-def test_on_windows_the_commands_are_for_windows(mini: Mini) -> None:
+def test_suggested_commands_on_windows_are_for_windows(mini: Mini) -> None:
     del mini.env["ROCENV_PROFILES"], mini.env["ROCENV_TARGET"]
     Root(mini.sysroot).windows({"device": 0, "name": "AMD Radeon RX 6750 XT", "gcnArchName": "gfx1031"})
     found = plan(mini.run("resolve", "--rocm", "6.1", "--zluda", "--json"))
@@ -120,7 +120,7 @@ def test_on_windows_the_commands_are_for_windows(mini: Mini) -> None:
     assert "hint: rocenv resolve --platform linux --rocm 7.2.4 --target gfx1201" in done.stderr
 
 
-def test_a_set_for_several_targets_names_them_all(tmp_path: Path) -> None:
+def test_a_plan_for_several_targets_lists_all_of_them(tmp_path: Path) -> None:
     wish = ("--channel", "amd", "--target", "gfx1100, gfx1201,gfx1100")
     found = plan(shipped(tmp_path, *wish, "--json"))
     assert (found["target"], found["targets"]) == ("gfx1100", ["gfx1100", "gfx1201"])
@@ -129,10 +129,10 @@ def test_a_set_for_several_targets_names_them_all(tmp_path: Path) -> None:
     assert "targets" not in alone
 
 
-def test_zluda_is_for_one_target(tmp_path: Path) -> None:
+def test_a_zluda_set_supports_one_target(tmp_path: Path) -> None:
     done = shipped(tmp_path, "--platform", "windows", "--zluda", "--target", "gfx1100,gfx1201")
     assert done.returncode == 2
-    assert "a set with ZLUDA is for one target" in done.stderr
+    assert "a set with ZLUDA supports only one target" in done.stderr
 
 
 def test_a_set_without_file_lists_is_shown_with_a_note(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_set_without_file_lists_is_shown_with_a_note(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- an override
 
 
-def test_an_override_is_set_in_the_env_and_nowhere_else(mini: Mini) -> None:
+def test_an_override_is_set_only_in_the_env(mini: Mini) -> None:
     (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="ok"))
     found = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036", "--json"))
     assert (found["target"], found["runs_as"]) == ("gfx1036", "gfx1100")
@@ -164,7 +164,7 @@ def test_an_override_is_set_in_the_env_and_nowhere_else(mini: Mini) -> None:
     assert native["runs_as"] == "gfx1100"
 
 
-def test_a_blocked_override_is_named_with_its_source(mini: Mini) -> None:
+def test_a_blocked_override_is_reported_with_its_source(mini: Mini) -> None:
     (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="block"))
     done = mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036", "--json")
     assert done.returncode == 1
@@ -182,11 +182,11 @@ def test_the_igpu_beside_the_card_is_hidden_in_the_env(mini: Mini) -> None:
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
     done = mini.run("resolve", "--rocm", "5.7", "--json")
     found = plan(done)
-    assert found["target"] == "gfx1100", "the card, though the kernel lists the iGPU first"
+    assert found["target"] == "gfx1100", "the card, although the kernel lists the iGPU first"
     assert found["environment"]["HIP_VISIBLE_DEVICES"] == "1"
     assert "HIP_VISIBLE_DEVICES=1 in the env hides the iGPU" in done.stderr
     other = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
-    assert "HIP_VISIBLE_DEVICES" not in other["environment"], "that env is not for this machine's card"
+    assert "HIP_VISIBLE_DEVICES" not in other["environment"], "the env is not for this machine's card"
 
 
 def test_the_igpu_is_also_hidden_for_another_card(mini: Mini) -> None:
@@ -195,13 +195,13 @@ def test_the_igpu_is_also_hidden_for_another_card(mini: Mini) -> None:
     root.gpu(2, 0x744C, 110000, units=96).gpu(3, 0x73BF, 100300, memory=8 << 30)
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
     found = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
-    assert found["environment"]["HIP_VISIBLE_DEVICES"] == "2,1", "its own card first: programs take the first"
+    assert found["environment"]["HIP_VISIBLE_DEVICES"] == "2,1", "programs use the first GPU"
     both = mini.run("resolve", "--rocm", "5.7", "--target", "gfx1100,gfx1030", "--json")
     assert plan(both)["environment"]["HIP_VISIBLE_DEVICES"] == "1,2"
     assert "HIP_VISIBLE_DEVICES=1,2 in the env hides the iGPU" in both.stderr
 
 
-def test_gpu_numbers_are_those_of_the_building_machine(mini: Mini) -> None:
+def test_gpu_numbers_are_those_of_the_machine_that_creates_the_env(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     here = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6).gpu(2, 0x744C, 110000, units=96)
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
@@ -231,7 +231,7 @@ def test_a_lock_cannot_control_the_terminal(mini: Mini) -> None:
     assert "\x1b" not in dry.stdout + dry.stderr + done.stdout + done.stderr
 
 
-def test_the_original_target_can_be_named_under_an_override(mini: Mini) -> None:
+def test_the_original_target_can_be_requested_under_an_override(mini: Mini) -> None:
     (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="ok"))
     argv = ("create", "demo", "--rocm", "5.7", "--target", "gfx1036", "--no-verify")
     assert mini.run(*argv).returncode == 0
@@ -287,17 +287,17 @@ def test_an_env_on_wsl_enables_gpu_access(mini: Mini) -> None:
     assert (found["target"], found["environment"][_SWITCH]) == ("gfx1100", "1")
     assert f"{_SWITCH}=1 in the env: ROCm looks for the GPU there" in found["notes"]
     assert "on WSL, ROCm 6.4.3 needs a library of its own (`rocenv explain wsl`)" in found["notes"]
-    assert not any("display driver" in note for note in found["notes"]), "it is new enough"
+    assert not any("display driver" in note for note in found["notes"]), "the driver is new enough"
     assert _SWITCH not in plan(mini.run("resolve", "--rocm", "5.7", "--json"))["environment"], "it knows none"
 
 
-def test_the_driver_of_windows_is_too_old_for_a_set(mini: Mini) -> None:
+def test_an_old_windows_driver_is_reported_on_wsl(mini: Mini) -> None:
     on_wsl(mini, "32.0.31000.4")
     shown = mini.run("resolve", "--rocm", "6.4").stdout
     assert "AMD's display driver 26.1 or newer; Windows has 32.0.31000.4" in " ".join(shown.split())
 
 
-def test_a_named_target_suffices_if_windows_does_not_answer(mini: Mini) -> None:
+def test_a_specified_target_suffices_if_windows_does_not_answer(mini: Mini) -> None:
     on_wsl(mini)
     silent = mini.run("resolve", "--rocm", "6.4")
     assert (silent.returncode, "--target" in silent.stderr) == (1, True)
@@ -307,7 +307,7 @@ def test_a_named_target_suffices_if_windows_does_not_answer(mini: Mini) -> None:
     assert any("the installed version is unknown" in note for note in found["notes"])
 
 
-def test_a_lock_from_wsl_is_the_same_elsewhere(mini: Mini) -> None:
+def test_a_lock_from_wsl_works_elsewhere(mini: Mini) -> None:
     on_wsl(mini, "32.0.31000.5")
     done = mini.run("create", "one", "--rocm", "6.4", "--no-verify")
     assert done.returncode == 0, done.stderr

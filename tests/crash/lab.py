@@ -49,13 +49,13 @@ class Lab:
         return log.read_text().splitlines()
 
     def killed_at(self, number: int, *argv: str) -> bool:
-        """Run a command and kill it at its `number`-th change; return whether it got that far."""
+        """Run a command and kill it at its `number`-th change; return whether it made that many."""
         done = self._run_watched(*argv, KILL_AT=str(number))
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         return done.returncode != 0
 
     def states(self) -> dict[str, str]:
-        """Return the state of each env by name, after checking with `list` that complete ones are whole."""
+        """Return the state of each env that `list` reports, after checking the files of complete ones."""
         done = self.run("list", "--json")
         assert done.returncode == 0, done.stderr
         states = {env["name"]: env["state"] for env in json.loads(done.stdout)["envs"]}
@@ -65,7 +65,7 @@ class Lab:
         return states
 
     def require_whole(self, name: str) -> None:
-        """Fail unless every file of the env exists, and its scripts are for its location."""
+        """Fail unless every file of the env exists, and its scripts use its location."""
         done = self.run("verify", name, "--upto", "files")
         assert done.returncode == 0, done.stdout + done.stderr
         script = '. "$1/activate" && [ "$ROCM_PATH" = "$1/rocm/usr" ] && hipconfig'
@@ -123,7 +123,7 @@ def manifest(place: Path) -> dict[str, Any]:
 
 
 def spread(total: int, points: int, share: int, shares: int) -> list[int]:
-    """Return every `shares`-th of `points` numbers spread evenly over 1..total, including both ends."""
+    """Return every `shares`-th, from index `share`, of `points` numbers spread evenly over 1..total."""
     points = min(points, total)
     numbers = [1 + (total - 1) * point // max(1, points - 1) for point in range(points)]
     return numbers[share::shares]

@@ -1,4 +1,4 @@
-"""Disks that are too small or fill up, as small filesystems in a mount namespace."""
+"""Full and almost full disks, simulated with small filesystems in a mount namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @cache
 def namespace() -> tuple[str, ...]:
-    """Return the start of a command line that runs the rest with permission to mount."""
+    """Return a command prefix that gives a command permission to mount."""
     if shutil.which("unshare") is not None:
         for options in (("-m",), ("-rm",)):
             command = ["unshare", *options, "mount", "-t", "tmpfs", "none", "/mnt"]
@@ -62,7 +62,7 @@ class Disk:
 @pytest.fixture
 def disk(mini: Mini) -> Iterator[Disk]:
     if not namespace():
-        missing("no small disk can be made here: neither root nor user namespaces")
+        missing("cannot mount a small disk without root or user namespaces")
     mini.home.mkdir()
     made = Disk(mini)
     yield made
@@ -74,7 +74,7 @@ def fetched(mini: Mini) -> list[str]:
 
 
 def add_large_set(mini: Mini, *, megabytes: int, stated_kilobytes: int) -> None:
-    """Enlarge the set of 6.4 to this size once unpacked, in two packages that stay small."""
+    """Add two packages to the set of 6.4 that unpack to this size but are small to download."""
     mini.repo.remove("mini6-blas")
     large = [file(f"./usr/share/large/{number}", bytes(1 << 20)) for number in range(megabytes)]
     half = megabytes // 2
@@ -109,7 +109,7 @@ def test_a_dry_run_fails_where_the_real_run_would(disk: Disk) -> None:
     assert "of disk space" in done.stderr
 
 
-def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
+def test_running_out_of_space_while_unpacking(disk: Disk) -> None:
     add_large_set(disk.mini, megabytes=90, stated_kilobytes=1)
     disk.mount("size=80m")
     done = disk.create("6.4", "--no-verify")
@@ -119,18 +119,18 @@ def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
     assert "Traceback" not in done.stderr
     count = 'find "$ROCENV_HOME/store/.staging" "$ROCENV_HOME/envs" -type f | grep -c large || true'
     listed = disk.run("list", first=count)
-    assert (listed.returncode, listed.stdout.splitlines()[0]) == (0, "0"), "no partial files may remain"
+    assert (listed.returncode, listed.stdout.splitlines()[0]) == (0, "0"), "partial files must be removed"
     disk.resize("size=300m")
     done = disk.create("6.4", "--no-verify")
     assert done.returncode == 0, done.stderr
     assert "files    passed" in disk.run("verify", "demo", "--upto", "files").stdout
     packages = fetched(disk.mini)
-    assert len(packages) == len(set(packages)), "downloaded files are not downloaded again"
+    assert len(packages) == len(set(packages)), "finished downloads must be reused"
 
 
 @pytest.mark.parametrize("share", [0, 1])
-def test_a_disk_without_free_inodes(disk: Disk, share: int) -> None:
-    """Whatever fails first: an index, a lock, a package, a folder, a link, a script, the record."""
+def test_running_out_of_inodes(disk: Disk, share: int) -> None:
+    """The first failure may be in an index, a lock, a package, a folder, a link, a script or the record."""
     for count in range(3 + 6 * share, 150, 12):
         disk.mount(f"size=200m,nr_inodes={count}")
         done = disk.create("5.7", "--no-verify")
@@ -146,7 +146,7 @@ def test_a_disk_without_free_inodes(disk: Disk, share: int) -> None:
         assert again.returncode == 0, f"{told}\n{again.stderr}"
         assert disk.run("verify", "demo", "--upto", "files").returncode == 0, told
     else:
-        pytest.fail("even 150 files were not enough, so the end was never reached")
+        pytest.fail("the command needs more than 150 inodes, so it never succeeded")
 
 
 def test_the_namespaces_leave_nothing_behind(disk: Disk) -> None:

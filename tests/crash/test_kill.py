@@ -1,4 +1,4 @@
-"""`kill -9` at many points of every command that changes something.
+"""`kill -9` at many points of every command that modifies the home.
 
 At any point: no incomplete env looks complete, the store contains no partial artifact, and running the
 command again completes the work with the same result as an uninterrupted run.
@@ -27,7 +27,7 @@ def lab(mini: Mini) -> Lab:
 
 def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
     changes = lab.changes(*CREATE)
-    assert len(changes) > 100, "the killer does not see what the program does"
+    assert len(changes) > 100, "the killer did not record the changes"
     expected = lab.envs()
     lab.require_whole("demo")
     killed = 0
@@ -107,7 +107,7 @@ def test_repair(lab: Lab) -> None:
     expected = lab.envs()
     root = lab.mini.prefix("demo")
     (root / HIP).chmod(0o644)
-    (root / HIP).write_text("damaged in the store too")
+    (root / HIP).write_text("also damaged in the store")
     (root / "activate").write_text("exit 1\n")
     (root / "rocm" / "usr" / "bin" / "hipconfig").unlink()
     lab.keep()
@@ -144,5 +144,5 @@ def test_gc(lab: Lab) -> None:
 
 
 def without_staging(lab: Lab) -> dict[str, object]:
-    """Return the content of the envs without staged files of a killed process."""
+    """Return the content of the envs without files that a killed process left in staging."""
     return {name: what for name, what in lab.envs().items() if not name.endswith(".new")}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def children() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes started by a test; none outlives it."""
+    """Processes started by a test; they are killed at its end."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for child in started:
@@ -53,7 +53,7 @@ def packages(mini: Mini, version: str = "5.7.1-1") -> list[str]:
 
 
 def hold_back(mini: Mini) -> None:
-    """Delay the packages of 5.7 by a second, so that other processes meet the download."""
+    """Delay the packages of 5.7 by a second, so that other processes find the download in progress."""
     for path in packages(mini):
         mini.server.fail(path, Fault(status=503, headers={"Retry-After": "1"}))
 
@@ -72,7 +72,9 @@ def finish(children: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
 
 
 class TestConcurrent:
-    def test_the_same_name_at_once(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_concurrent_creates_of_the_same_name(
+        self, mini: Mini, children: list[subprocess.Popen[str]]
+    ) -> None:
         hold_back(mini)
         for _ in range(2):
             start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
@@ -82,7 +84,7 @@ class TestConcurrent:
         assert Lab(mini).states() == {"demo": "complete"}
         assert fetches(mini) == [1, 1]
 
-    def test_two_names_at_once(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_concurrent_creates_of_two_names(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
         hold_back(mini)
         for name in ("one", "two"):
             start(mini, children, "create", name, "--rocm", "5.7", "--no-verify")
@@ -104,7 +106,7 @@ class TestConcurrent:
         assert Lab(mini).states() == {"demo": "complete"}
         assert len(list((mini.home / "store").glob("*/manifest.json"))) == 2
 
-    def test_remove_and_create_of_the_same_name(
+    def test_concurrent_remove_and_create_of_the_same_name(
         self, mini: Mini, children: list[subprocess.Popen[str]]
     ) -> None:
         mini.create()
@@ -143,11 +145,13 @@ class TestInterrupted:
         child.send_signal(signal.SIGINT)
         ((code, said),) = finish(children)
         assert (code, "interrupted" in said, "Traceback" in said) == (130, True, False), said
-        assert not any((mini.home / "store" / ".staging").iterdir()), "partial work is removed"
+        assert not any((mini.home / "store" / ".staging").iterdir()), "partial files must be removed"
         assert Lab(mini).states() == {}
         Lab(mini).require_whole_store()
 
-    def test_while_waiting_for_another(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_ctrl_c_while_waiting_for_another_process(
+        self, mini: Mini, children: list[subprocess.Popen[str]]
+    ) -> None:
         stalled = packages(mini)[0]
         mini.server.always(stalled, Fault(stall_after=100))
         start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
@@ -176,7 +180,7 @@ class TestUnwritableHome:
             check=False,
         )
 
-    def test_a_home_that_cannot_be_created(self, mini: Mini) -> None:
+    def test_a_home_that_cannot_be_created_is_an_error(self, mini: Mini) -> None:
         mini.home.parent.chmod(0o555)
         try:
             done = self.run(mini, "create", "demo", "--rocm", "5.7", "--json")
@@ -186,10 +190,10 @@ class TestUnwritableHome:
         assert json.loads(done.stdout)["error"] == "home-unwritable"
         assert f"cannot write to `{mini.home}`: Permission denied" in done.stderr
         assert "hint: set ROCENV_HOME" in done.stderr
-        assert mini.server.requests == [], "this is known before any request"
+        assert mini.server.requests == [], "this must be detected before any request"
 
     @pytest.mark.parametrize("kind", ["file", "below a file"])
-    def test_a_home_that_is_not_a_folder(self, mini: Mini, kind: str) -> None:
+    def test_a_file_instead_of_a_home_is_an_error(self, mini: Mini, kind: str) -> None:
         place = mini.root / "odd"
         place.write_text("x")
         home = str(place if kind == "file" else place / "home")
@@ -204,7 +208,7 @@ class TestUnwritableHome:
             assert "error: " in done.stderr
         assert mini.run("list", ROCENV_HOME=home).returncode == 0
 
-    def test_a_read_only_home(self, mini: Mini) -> None:
+    def test_a_read_only_home_is_an_error(self, mini: Mini) -> None:
         mini.create()
         folders = [
             path for path in (mini.home, *mini.home.rglob("*")) if path.is_dir() and not path.is_symlink()

@@ -69,7 +69,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a row of a table that loads with `BASE`: its required fields, and `values`."""
+    """Return a row of a table that loads with `BASE`: the required fields, and `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 
@@ -88,7 +88,7 @@ def _value(kind: Any) -> Any:
     return {tuple: [], dict: {}, int: 0, bool: False}.get(origin or kind, "x")
 
 
-# Rows that others may refer to.
+# Rows that other rows may refer to.
 BASE: Rows = [
     ("c_library", example("c_library")),
     ("target", example("target", name="gfx1030", generic="gfx10-3-generic")),

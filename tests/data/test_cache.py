@@ -53,7 +53,7 @@ def test_a_broken_link_is_an_error(leads_to: str, own: Path, tmp_path: Path) -> 
         load_cached(tmp_path / "matrix", own, tmp_path / "key")
 
 
-def test_an_unwritable_cache_is_not_required(own: Path, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_tolerated(own: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     assert len(load_cached(tmp_path / "file" / "matrix", own, tmp_path / "key").pci) == 1
 
@@ -71,8 +71,8 @@ def test_a_damaged_cache_is_rebuilt(content: bytes, own: Path, tmp_path: Path) -
     assert cache.read_bytes() == whole
 
 
-def test_planted_rows_are_not_read(own: Path, tmp_path: Path) -> None:
-    """They are valid, of the same size, and have the right stamp."""
+def test_planted_rows_are_ignored(own: Path, tmp_path: Path) -> None:
+    """The rows are valid and of the same size, and the stamp is right."""
     cache, key = tmp_path / "matrix", tmp_path / "key"
     good = load_cached(cache, own, key)
     whole = cache.read_bytes()
@@ -87,8 +87,10 @@ def test_planted_rows_are_not_read(own: Path, tmp_path: Path) -> None:
     assert cache.read_bytes() != whole, "sealed with a new key"
 
 
-def test_the_cache_returns_the_rows_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An example of every table, with nested parts."""
+def test_the_cache_returns_the_same_rows_as_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every table is included, with nested values."""
     rows = [*BASE, *((table, example(table)) for table in TABLES if table not in dict(BASE))]
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", rows)))
     cache = tmp_path / "matrix"

@@ -14,7 +14,7 @@ from tests.data.data import BASE, example, loaded, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Every field that names targets, by table.
+# Every field with targets, by table.
 TARGET_FIELDS = [
     ("app_build", "targets"),
     ("app_release", "targets"),
@@ -85,7 +85,7 @@ SPECIFIERS = [
 
 
 def refused(folder: Path, said: str, *rows: tuple[str, dict[str, Any]]) -> str:
-    """Return the error that rows of `1.toml` cause; it names the row."""
+    """Return the error message for rows in `1.toml`."""
     with pytest.raises(DataError, match=said) as caught:
         loaded(folder, *rows)
     return caught.value.message
@@ -99,7 +99,7 @@ def field_kind(table: str, field: str) -> Any:
 
 
 @pytest.mark.parametrize(("table", "field"), TARGET_FIELDS)
-def test_an_unknown_target(table: str, field: str, tmp_path: Path) -> None:
+def test_an_unknown_target_is_rejected(table: str, field: str, tmp_path: Path) -> None:
     is_list = get_origin(field_kind(table, field)) is tuple
 
     def row(name: str) -> tuple[str, dict[str, Any]]:
@@ -113,7 +113,7 @@ def test_an_unknown_target(table: str, field: str, tmp_path: Path) -> None:
 
 
 def test_all_target_fields_are_listed() -> None:
-    """Fields of new tables that are named like a target, or a list of targets, must be in the list above."""
+    """Fields of new tables whose name refers to targets must be in the list above."""
     words = re.compile(r"targets?|members|blas|compiles|compiled|official|ready|runs_as")
     every = ((table, name) for table, kind in TABLES.items() for name in kind.__struct_fields__)
     named = {(table, field) for table, field in every if words.fullmatch(field)}
@@ -145,12 +145,14 @@ def test_target_features_are_ignored(tmp_path: Path) -> None:
         ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm`: unknown HIP SDK `7.1.1`"),
     ],
 )
-def test_an_unknown_reference(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_an_unknown_reference_is_rejected(
+    table: str, values: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     message = refused(tmp_path, re.escape(said), (table, example(table, **values)))
     assert message.endswith(f"(`{tmp_path / '1.toml'}: {table}[0]`)")
 
 
-def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Path) -> None:
+def test_an_asset_may_support_a_series_or_a_whole_major_release(tmp_path: Path) -> None:
     assets = [{"name": "a.zip", "rocm": ["6"]}, {"name": "b.zip", "rocm": ["6.2"]}, {"name": "c.tar.gz"}]
     (row,) = loaded(tmp_path, ("zluda", example("zluda", assets=assets))).zluda
     assert [asset.rocm for asset in row.assets] == [("6",), ("6.2",), ()]
@@ -160,19 +162,19 @@ def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("table", "field"), VERSIONS)
-def test_an_invalid_version(table: str, field: str, tmp_path: Path) -> None:
+def test_an_invalid_version_is_rejected(table: str, field: str, tmp_path: Path) -> None:
     latest: Any = "latest" if get_type_hints(TABLES[table])[field] is str else ["latest"]
     said = rf"`{field}`: `latest` is not a valid version \(`.*1\.toml: {table}\[0\]`\)"
     refused(tmp_path, said, (table, example(table, **{field: latest})))
 
 
-def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
+def test_an_invalid_pattern_is_rejected(tmp_path: Path) -> None:
     said = r"`pattern`: `RX \(` is not a valid regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
     refused(tmp_path, said, ("gpu_name", example("gpu_name", pattern="RX (")))
 
 
 @pytest.mark.parametrize(("table", "field"), SPECIFIERS)
-def test_an_invalid_range(table: str, field: str, tmp_path: Path) -> None:
+def test_an_invalid_range_is_rejected(table: str, field: str, tmp_path: Path) -> None:
     loaded(tmp_path, (table, example(table, **{field: ">=6.2,<7"})))
     for wrong in ("6.2", ">= 6.x", "newest"):
         said = rf"`{field}`: `{wrong}` is not a valid version range \(`.*1\.toml: {table}\[0\]`\)"
@@ -188,16 +190,16 @@ def test_an_invalid_range(table: str, field: str, tmp_path: Path) -> None:
         ("rocm", {"packages": []}, "`packages` is empty"),
         ("torch", {"rocm": "6.2", "cuda": "11.8"}, "exactly one of `rocm` and `cuda` must be set"),
         ("torch", {"rocm": "", "cuda": ""}, "exactly one of `rocm` and `cuda` must be set"),
-        ("repo", {"keyrings": []}, "must name the keys to trust"),
-        ("repo", {"key_url": "https://example.org/key"}, "must name the keys to trust"),
+        ("repo", {"keyrings": []}, "to the keys to trust"),
+        ("repo", {"key_url": "https://example.org/key"}, "to the keys to trust"),
         ("repo", {"fingerprints": ["ca8b"]}, "`ca8b` must be 40 uppercase hexadecimal digits"),
     ],
 )
-def test_an_incomplete_row(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_an_incomplete_row_is_rejected(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
     assert f"1.toml: {table}[0]" in refused(tmp_path, said, (table, example(table, **values)))
 
 
-def test_a_torch_names_its_kernel_packages_if_rocm_has_separate_ones(tmp_path: Path) -> None:
+def test_torch_needs_kernel_packages_if_rocm_has_them(tmp_path: Path) -> None:
     wheels = example("rocm_wheels", packages=["rocm-sdk-device-{target}"])
     refused(
         tmp_path, "`kernels` is missing", ("rocm_wheels", wheels), ("torch", example("torch", channel="base"))
@@ -214,7 +216,7 @@ def test_duplicate_rows(table: str, tmp_path: Path) -> None:
     first, second = example(table), example(table, source="another one", note="")
     second = {key: value for key, value in second.items() if key in first}
     if table == "support":
-        second["source"] = first["source"]  # part of its identity: rows from several sources may coexist
+        second["source"] = first["source"]  # part of the identity: sources may coexist
     write(tmp_path, BASE, [(table, first)], [(table, second)])
     with pytest.raises(DataError, match=r"2\.toml: .*duplicates .*1\.toml: ") as caught:
         load(tmp_path)
@@ -235,7 +237,7 @@ def test_duplicate_rows(table: str, tmp_path: Path) -> None:
         ("variable", "by", "zluda"),
     ],
 )
-def test_rows_with_different_identities(table: str, field: str, value: Any, tmp_path: Path) -> None:
+def test_rows_with_different_identities_coexist(table: str, field: str, value: Any, tmp_path: Path) -> None:
     rows = [(table, example(table)), (table, example(table, **{field: value}))]
     assert len(getattr(loaded(tmp_path, *rows), table)) == 2
 
@@ -251,7 +253,7 @@ def support(level: str, *targets: str, **values: Any) -> tuple[str, dict[str, An
     return "support", example("support", rocm="6.2", level=level, targets=list(targets), **values)
 
 
-def test_contradictory_levels_of_support(tmp_path: Path) -> None:
+def test_contradictory_levels_of_support_are_rejected(tmp_path: Path) -> None:
     rows = support("official", "gfx1030", "gfx1031"), support("libraries", "gfx1031", "gfx1100")
     file = tmp_path / "1.toml"
     says = f"`{file}: support[1]` has `libraries` for linux, 6.2, gfx1031"
@@ -260,7 +262,7 @@ def test_contradictory_levels_of_support(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("values", [{"platform": "windows"}, {"rocm": "6.1"}, {"level": "official"}])
-def test_levels_that_do_not_contradict_each_other(values: dict[str, Any], tmp_path: Path) -> None:
+def test_levels_on_different_subjects_do_not_conflict(values: dict[str, Any], tmp_path: Path) -> None:
     first, second = support("official", "gfx1030"), support("libraries", "gfx1030", source="another one")
     second[1].update(values)
     assert len(loaded(tmp_path, first, second).support) == 2
@@ -296,24 +298,24 @@ def test_contradictory_verdicts(tmp_path: Path) -> None:
     rows = verdict("broken", "it ends"), verdict("works", "it goes on")
     message = refused(tmp_path, "has `works` for windows, gfx1031, ==6.2", *rows)
     assert message.endswith(f"but `{tmp_path / '1.toml'}: verdict[0]` has `broken`")
-    between = verdict("workaround", "it goes on if you push")
+    between = verdict("workaround", "it continues if you push")
     refused(tmp_path, "has `broken`$", between, *rows)
     refused(tmp_path, "has `works`$", between, *reversed(rows))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_verdicts_on_different_conditions(condition: str, tmp_path: Path) -> None:
+def test_verdicts_on_different_conditions_do_not_conflict(condition: str, tmp_path: Path) -> None:
     other = OTHERS.get(condition, "==1.0")
     rows = verdict("broken", "it ends"), verdict("works", "it goes on", **{condition: other})
     assert len(loaded(tmp_path, *rows).verdict) == 2
 
 
-def test_a_trick_does_not_contradict(tmp_path: Path) -> None:
-    rows = verdict("broken", "it ends"), verdict("workaround", "it goes on if you push")
+def test_a_workaround_conflicts_with_no_verdict(tmp_path: Path) -> None:
+    rows = verdict("broken", "it ends"), verdict("workaround", "it continues if you push")
     assert len(loaded(tmp_path, *rows).verdict) == 2
 
 
-def test_field_kinds_match_these_tests() -> None:
+def test_fields_have_the_types_that_these_tests_assume() -> None:
     for table, field in SPECIFIERS:
         assert field_kind(table, field) is str
     assert get_args(field_kind("rocm", "blas")) == (str, ...)
@@ -322,7 +324,7 @@ def test_field_kinds_match_these_tests() -> None:
 # ---------------------------------------------------------------- packages of apps, compilers
 
 
-def test_packages_of_an_unknown_channel(tmp_path: Path) -> None:
+def test_packages_of_an_unknown_channel_are_rejected(tmp_path: Path) -> None:
     loaded(tmp_path, ("compiler", example("compiler")))
     loaded(tmp_path, ("app_packages", example("app_packages")))
     refused(
@@ -337,19 +339,19 @@ def test_packages_of_an_unknown_channel(tmp_path: Path) -> None:
         refused(tmp_path, said, ("app_packages", example("app_packages", channels=channels)))
 
 
-def test_two_rows_for_one_app_in_a_channel(tmp_path: Path) -> None:
+def test_two_rows_for_an_app_in_a_channel_are_rejected(tmp_path: Path) -> None:
     one, other = example("app_packages"), example("app_packages", channels=["base", "base"])
     refused(tmp_path, "has `base, base` for x, base, but", ("app_packages", one), ("app_packages", other))
 
 
 @pytest.mark.parametrize("path", ["/usr/bin", "usr/../../bin"])
-def test_an_app_with_files_outside_its_packages(path: str, tmp_path: Path) -> None:
+def test_app_paths_outside_the_packages_are_rejected(path: str, tmp_path: Path) -> None:
     refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", program=path)))
     links = {"usr/bin": f"{path}/x"}
     refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", links=links)))
 
 
-def test_a_name_for_a_pattern_of_programs(tmp_path: Path) -> None:
+def test_a_program_pattern_cannot_have_a_name(tmp_path: Path) -> None:
     programs = [{"path": "usr/bin/*", "names": ["one"]}]
     refused(
         tmp_path, "may match several programs", ("app_packages", example("app_packages", programs=programs))

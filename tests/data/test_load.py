@@ -51,7 +51,7 @@ def test_every_table_requires_source_date_and_status(table: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("day", ["", " ", "today", "20.11.2026", "2026-11-31"])
-def test_a_row_with_an_invalid_date(day: str, tmp_path: Path) -> None:
+def test_an_invalid_date_is_rejected(day: str, tmp_path: Path) -> None:
     assert "not a date such as" in refusal(tmp_path, "pci", example("pci", checked=day))
 
 
@@ -77,7 +77,9 @@ def test_a_row_with_an_invalid_date(day: str, tmp_path: Path) -> None:
         ("environment", {"change": {"action": "add", "name": "X"}}, r"`change\.action` in `.*` is 'add'"),
     ],
 )
-def test_a_value_of_the_wrong_kind(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_value_of_the_wrong_type_is_rejected(
+    table: str, values: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=said) as caught:
         loaded(tmp_path, (table, example(table, **values)))
     assert f"{tmp_path / '1.toml'}: {table}[0]" in caught.value.message
@@ -100,7 +102,7 @@ def test_a_value_of_the_wrong_kind(table: str, values: dict[str, Any], said: str
         ('"2026-11-20"', "2026-11-20", r"`checked` in `.*1\.toml: pci\[0\]`: expected `str`, got `date`"),
     ],
 )
-def test_a_file_that_is_not_a_data_file(old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_data_file_is_rejected(old: str, new: str, said: str, tmp_path: Path) -> None:
     write(tmp_path, BASE)
     whole = text([("pci", example("pci"))])
     assert old in whole
@@ -116,7 +118,7 @@ def test_a_newer_schema_suggests_an_upgrade(tmp_path: Path) -> None:
     assert "upgrade" in caught.value.hints[0]
 
 
-def test_a_file_of_windows_is_read(tmp_path: Path) -> None:
+def test_files_written_on_windows_are_read(tmp_path: Path) -> None:
     """Windows editors write a byte order mark and CRLF."""
     whole = text([("pci", example("pci"))]).replace("\n", "\r\n")
     (write(tmp_path, BASE) / "notepad.toml").write_bytes(b"\xef\xbb\xbf" + whole.encode())
@@ -124,60 +126,62 @@ def test_a_file_of_windows_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leads_to", ["loop.toml", "nowhere.toml"])
-def test_a_broken_link(leads_to: str, tmp_path: Path) -> None:
+def test_a_broken_link_is_an_error(leads_to: str, tmp_path: Path) -> None:
     (write(tmp_path, BASE) / "loop.toml").symlink_to(leads_to)
     with pytest.raises(
         DataError, match=r"cannot read `.*loop\.toml`: it is not a file, or it is a broken link"
     ) as caught:
         load(tmp_path)
-    assert "move the file away" in caught.value.hints[0], "every error says what to do next"
+    assert "move the file away" in caught.value.hints[0], "the error must suggest a next step"
 
 
-def test_endless_files_are_not_opened(tmp_path: Path) -> None:
+def test_pipes_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(write(tmp_path, BASE) / "pipe.toml")
     with pytest.raises(DataError, match=r"cannot read `.*pipe\.toml`"):
         load(tmp_path)
 
 
-def test_a_file_that_is_too_large(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_an_error(tmp_path: Path) -> None:
     with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
     with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it is larger than"):
         load(tmp_path)
 
 
-def test_folders_named_like_files_and_links_to_folders(tmp_path: Path) -> None:
+def test_folders_with_a_file_extension_are_read_and_folder_links_are_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "mine.toml", BASE)
     (tmp_path / "round").symlink_to(tmp_path)
     assert len(load(tmp_path).channels) == 1
 
 
-def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("schema = 1")
     with pytest.raises(DataError, match=r"cannot list the data files in `.*own`"):
         load(write(tmp_path / "shipped", BASE), tmp_path / "own")
 
 
-def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     (write(tmp_path, BASE) / "latin.toml").write_bytes("# für alle\nschema = 1\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"cannot read `.*latin\.toml`"):
         load(tmp_path)
 
 
-def test_files_below_a_folder_are_read_and_others_are_not(tmp_path: Path) -> None:
+def test_only_toml_files_are_read_including_those_in_subfolders(tmp_path: Path) -> None:
     write(tmp_path, BASE)
     write(tmp_path / "deep" / "er", [("pci", example("pci"))])
     (tmp_path / "README.md").write_text("no data")
     assert len(load(tmp_path).pci) == 1
 
 
-def test_data_without_a_c_library(tmp_path: Path) -> None:
+def test_data_without_a_c_library_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="contains no `c_library`"):
         load(write(tmp_path, [row for row in BASE if row[0] != "c_library"]))
 
 
 @pytest.mark.parametrize("name", ["empty", "missing"])
-def test_a_folder_without_data(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_data_is_an_error(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("ROCENV_PROFILES", str(tmp_path / name))
     with pytest.raises(DataError, match="contains no data files") as caught:
@@ -185,14 +189,14 @@ def test_a_folder_without_data(tmp_path: Path, name: str, monkeypatch: pytest.Mo
     assert "ROCENV_PROFILES" in caught.value.hints[0]
 
 
-def test_another_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rocenv_profiles_selects_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path, BASE)))
     assert set(load().channels) == {"base"}
     monkeypatch.setenv("ROCENV_PROFILES", "")
     assert "amd" in load().channels
 
 
-def test_a_data_error_from_the_command_line(mini: Mini) -> None:
+def test_the_command_line_reports_data_errors(mini: Mini) -> None:
     path = mini.root / "profiles/mini.toml"
     path.write_text(path.read_text().replace("compiles", "compile", 1))
     done = mini.run("resolve", "--rocm", "5.7")

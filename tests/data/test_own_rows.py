@@ -32,7 +32,7 @@ def merged(folder: Path, shipped: Rows, own: Rows) -> Matrix:
     return load(write(folder / "shipped", BASE, shipped), write(folder / "own", own))
 
 
-def test_a_row_is_added(tmp_path: Path) -> None:
+def test_a_user_row_is_added(tmp_path: Path) -> None:
     new = ("pci", example("pci", device="7590", target="gfx1100"))
     matrix = merged(tmp_path, [PCI], [new])
     assert {row.device: row.target for row in matrix.pci} == {"73df": "gfx1031", "7590": "gfx1100"}
@@ -61,7 +61,7 @@ def test_a_row_with_the_same_name_replaces_the_row(tmp_path: Path) -> None:
     assert set(targets) == {"gfx1030", "gfx1031", "gfx1100"}
 
 
-def test_support_replaced_for_one_target_stays_for_the_others(tmp_path: Path) -> None:
+def test_replacing_support_for_one_target_keeps_the_others(tmp_path: Path) -> None:
     shipped = support("official", "gfx1030", "gfx1031"), support("libraries", "gfx1100")
     matrix = merged(tmp_path, list(shipped), [support("libraries", "gfx1031", source="my own eyes")])
     levels = {target: row.level for row in matrix.support for target in row.targets}
@@ -121,7 +121,7 @@ def test_a_missing_or_empty_folder_changes_nothing(make: bool, tmp_path: Path) -
     assert load(shipped, tmp_path / "own") == load(shipped)
 
 
-def test_the_next_command_uses_rows_beside_config_toml(mini: Mini) -> None:
+def test_the_next_command_uses_rows_next_to_config_toml(mini: Mini) -> None:
     assert mini.run("resolve", "--rocm", "5.9").returncode == 1
     theirs = (mini.root / "profiles" / "mini.toml").read_text()
     begin = theirs.index('[[rocm]]\nversion = "5.7.1"')

@@ -36,7 +36,7 @@ PARTS: dict[type, tuple[str, ...]] = {
 }
 URL = re.compile(r"https?://[^\s\"',;)]+")
 
-# Hosts that rows may refer to: vendors and people who report problems.
+# Hosts that rows may refer to: vendors, projects and bug reports.
 _REPOSITORY = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 # Each entry may end with a comment.
 SOURCE = re.compile(
@@ -50,7 +50,7 @@ HOSTS = (
     "pytorch.org",
     "debian.org",
     "man7.org",
-    "pip.pypa.io",  # manuals of pip and uv, which envs of wheels configure
+    "pip.pypa.io",  # manuals of pip and uv, for variables set in envs with wheels
     "docs.astral.sh",
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
@@ -129,7 +129,7 @@ class TestEveryRow:
                 assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
     def test_has_no_leftover_placeholders(self) -> None:
-        """Leftover placeholders: an empty meaning, a dash, a reference to another place."""
+        """No dash, `same` or `as above` in place of a text."""
         for row in every_row():
             for text in texts(row):
                 assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row
@@ -146,7 +146,7 @@ def test_every_sha256_is_valid() -> None:
     assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in named)
 
 
-def test_versions_of_python_look_like_versions() -> None:
+def test_python_versions_are_well_formed() -> None:
     for rows in tables().values():
         for row in rows:
             versions: tuple[str, ...] = getattr(row, "python", ())
@@ -155,7 +155,7 @@ def test_versions_of_python_look_like_versions() -> None:
             assert list(versions) == by_age, row
 
 
-def test_no_distribution_mirror_is_named() -> None:
+def test_distribution_mirrors_are_not_mentioned() -> None:
     for path in data_files(PROFILES):
         assert not re.search(r"\b(deb|ftp|security|archive|mirrors?)\.[a-z]+\.", path.read_text())
 
@@ -189,7 +189,7 @@ def test_device_ids_have_one_format() -> None:
         assert re.fullmatch("([0-9a-f]{2})?", row.revision), row
 
 
-def test_name_patterns_are_valid() -> None:
+def test_gpu_name_patterns_are_valid() -> None:
     assert all(re.compile(row.pattern, re.IGNORECASE) for row in shipped().gpu_name)
 
 
@@ -204,8 +204,8 @@ def name_of(row: RocmSet) -> str:
 def test_a_set_is_consistent(row: RocmSet) -> None:
     for targets in (row.compiles, row.blas, row.official):
         assert len(set(targets)) == len(targets)
-    assert set(row.official) <= set(row.compiles), "supported targets compile"
-    assert set(row.blas) <= set(row.compiles), "targets with kernels compile"
+    assert set(row.official) <= set(row.compiles), "the compiler must support all supported targets"
+    assert set(row.blas) <= set(row.compiles), "the compiler must support all targets with kernels"
     layout = row.layout
     assert set(layout.libraries) == {"hip", "hiprtc", "rocblas"}
     assert all(re.fullmatch(r"lib\w+\.so\.\d+", name) for name in layout.libraries.values())
@@ -215,7 +215,8 @@ def test_a_set_is_consistent(row: RocmSet) -> None:
     assert all(place.startswith(f"{layout.root}/") for place in inside)
 
 
-# `support` covers series; these targets came later in theirs. Source: ROCm docs system-requirements 6.4.1
+# `support` has one row per series; these targets were added or removed within a series. Source: ROCm docs
+# system-requirements 6.4.1
 LATER = {
     "6.4.0": {"gfx1101", "gfx1200", "gfx1201"},
     "7.0.0": {"gfx1150", "gfx1151"},
@@ -246,7 +247,7 @@ class TestAmdsSets:
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
-        # If a listing of the shipped files was read, some built targets are missing from it.
+        # If the shipped files are known, they lack some of the built targets.
         lists = [
             set(each.targets)
             for each in shipped().kernels
@@ -301,7 +302,7 @@ def test_torch_kernels_match_its_rocblas() -> None:
 
 
 def test_a_torch_for_rocm_wheels_is_in_their_index() -> None:
-    """A release of wheels either has a PyTorch on both platforms or on none, because one row covers both."""
+    """A wheel release has PyTorch on both platforms or on neither, because one row covers both."""
     indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
     for row in shipped().torch:
         if row.channel:
@@ -343,7 +344,7 @@ def test_each_zluda_archive_has_an_address() -> None:
         for asset in row.assets:
             assert asset.platform == ("linux" if "linux" in asset.name else "windows"), row
             assert bool(asset.rocm) is (asset.platform == "windows"), row
-            # A commit in an archive's name is the commit of the build.
+            # Archive names may contain the build's commit.
             commit = re.search(r"-([0-9a-f]{7})\.", asset.name)
             assert commit is None or row.commit.startswith(commit[1]), row
 
@@ -389,12 +390,12 @@ def test_the_address_of_a_pack_ends_in_its_name() -> None:
 
 def test_every_hip_sdk_has_support_rows() -> None:
     said = {row.rocm for row in shipped().support if row.platform == "windows"}
-    # AMD's documentation of 5.5 was not read.
+    # AMD's documentation of 5.5 has not been evaluated.
     assert {series(row.version) for row in shipped().hip_sdk} - said == {"5.5"}
 
 
 def test_recommended_sets_exist() -> None:
-    """Known-good sets refer to builds and releases that have rows."""
+    """Recommended sets refer to builds and releases that have rows."""
     from packaging.specifiers import SpecifierSet
 
     def any_in(specifier: str, versions: list[str]) -> bool:
@@ -404,7 +405,7 @@ def test_recommended_sets_exist() -> None:
     torches = [f"{row.version}.0" if row.rocm else row.version for row in shipped().torch]
     for row in shipped().good_set:
         assert not row.zluda or any_in(row.zluda, builds), row
-        # AMD's own index has a torch for the only Linux target that PyTorch's wheels fail on.
+        # PyTorch's wheels fail on one Linux target, for which AMD's own index has torch.
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 

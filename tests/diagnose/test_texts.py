@@ -134,18 +134,18 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
             "`{gfx}` needs a fallback for when it is unknown",
         ),
         ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "unknown placeholder `{thing}`"),
-        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different placeholders"),
+        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "`en` and `zh` have different placeholders"),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "commands": ["rocenv verify {env}"]}]},
             "`{env}` needs a fallback for when it is unknown",
         ),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "when": {"thing": "*"}}]},
-            "`when`: no clue provides `thing`",
+            "`when`: no extractor or pattern provides `thing`",
         ),
         (
             {"pattern": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a pattern: no extractor finds `thing`",
+            "`when` of a pattern: no extractor provides `thing`",
         ),
     ],
 )

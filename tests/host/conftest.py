@@ -115,7 +115,7 @@ MATRIX = Matrix(
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
-    """An empty machine, named by `ROCENV_SYSROOT`."""
+    """An empty machine at `ROCENV_SYSROOT`."""
     path = tmp_path / "machine"
     path.mkdir()
     monkeypatch.setenv("ROCENV_SYSROOT", str(path))

@@ -1,4 +1,4 @@
-"""Machines as files: what the kernel and Windows report, in a folder named by ROCENV_SYSROOT.
+"""Fake machines: the files of a kernel or Windows in the folder ROCENV_SYSROOT.
 
 Formats: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c, Documentation/ABI/testing/sysfs-bus-pci,
 ROCm/hip-tests:samples/1_Utils/hipInfo
@@ -26,14 +26,14 @@ class Root:
     _minors: int = field(default=128)
 
     def put(self, name: str, text: str) -> Path:
-        """Write a file, with missing folders."""
+        """Write a file, creating missing folders."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
     def kernel(self, version: str = "6.8.0-45-generic", dkms: str = "") -> Root:
-        """Add a kernel with amdgpu loaded, the kernel's or AMD's."""
+        """Add a kernel with its own or AMD's amdgpu module loaded."""
         self.put("proc/version", f"Linux version {version} (who@where) (gcc 13.2.0) #1 SMP\n")
         self.put("sys/module/amdgpu/refcnt", "1\n")
         if dkms:
@@ -119,7 +119,7 @@ class Root:
         return self
 
     def wsl(self, *adapters: dict[str, Any], answer: str = "") -> Root:
-        """Make the machine WSL, where Windows reports these display adapters, or a text."""
+        """Make it WSL, where Windows reports these display adapters or answers with a text."""
         self.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2 (root@x) #1 SMP\n")
         self.put("dev/dxg", "")
         if adapters or answer:

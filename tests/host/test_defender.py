@@ -25,7 +25,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "windows" / "defender.xml"
 
 
-def test_a_quarantined_file(machine: Path) -> None:
+def test_quarantined_files_are_found(machine: Path) -> None:
     path = os.path.join("envs", "sd", "zluda", "nccl.dll")
     newer = EVENT.format(
         when="2026-11-20T10:00:00.1Z", threat="Trojan:A", path=f"containerfile:_x; file:_{path}"
@@ -46,7 +46,7 @@ def test_a_quarantined_file(machine: Path) -> None:
         "no XML at all & more",
     ],
 )
-def test_an_invalid_log_says_nothing(machine: Path, text: str) -> None:
+def test_an_invalid_log_is_ignored(machine: Path, text: str) -> None:
     machine.write_text(text)
     assert quarantined(["a.dll"]) == ()
 

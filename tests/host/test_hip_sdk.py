@@ -29,7 +29,7 @@ def sdk(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_files_identify_an_sdk_not_its_folder(tmp_path: Path, matrix: Matrix) -> None:
+def test_an_sdk_is_identified_by_its_files_not_its_folder(tmp_path: Path, matrix: Matrix) -> None:
     found = examine(sdk(tmp_path / "6.2", "HIPRTC0507.dll", *LIBRARIES), "x", matrix)
     assert found.row is not None
     assert (found.row.version, found.why_not) == ("5.7.1", "")
@@ -43,13 +43,15 @@ def test_files_identify_an_sdk_not_its_folder(tmp_path: Path, matrix: Matrix) ->
         (("hiprtc0507.dll", *LIBRARIES[1:]), "`rocblas.dll` is missing"),
     ],
 )
-def test_an_unusable_sdk_says_why(
+def test_an_unusable_sdk_is_listed_with_the_reason(
     tmp_path: Path, matrix: Matrix, names: tuple[str, ...], why_not: str
 ) -> None:
     assert examine(sdk(tmp_path / "5.7", *names), "x", matrix).why_not == why_not
 
 
-def test_variables_and_program_files(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sdks_are_found_in_variables_and_program_files(
+    tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
     named = sdk(tmp_path / "moved", "hiprtc0601.dll", *LIBRARIES)
     monkeypatch.setenv("HIP_PATH_61", f'"{named}"')
     monkeypatch.setenv("HIP_PATH", str(tmp_path / "gone"))

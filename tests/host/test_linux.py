@@ -1,4 +1,4 @@
-"""GPUs of Linux machines, each with something that would mislead a simple check."""
+"""GPUs of Linux machines, each with a detail that would mislead a simple check."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_kernel_numbers(version: int, name: str) -> None:
     assert target_name(version) == name
 
 
-def test_features_are_split_from_the_name() -> None:
+def test_features_are_split_from_the_target() -> None:
     assert split_target("gfx90a:sramecc+:xnack-") == ("gfx90a", ":sramecc+:xnack-")
     assert split_target(" gfx1100 ") == ("gfx1100", "")
 
@@ -52,7 +52,7 @@ def test_targets_are_compared_by_number() -> None:
     assert target_age("nonsense") < target_age("gfx803")
 
 
-def test_the_card_is_used_and_the_igpu_with_more_memory_hidden(root: Root, look: Look) -> None:
+def test_the_card_is_used_and_an_igpu_with_more_memory_is_hidden(root: Root, look: Look) -> None:
     root.kernel().cpu()
     root.gpu(1, RAPHAEL, 100306, units=2, memory=GIB // 2, gtt=48 * GIB, bus=0x10)
     root.gpu(2, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
@@ -73,9 +73,9 @@ def test_an_env_for_several_targets_sees_only_their_cards(root: Root, look: Look
     assert host.visible_devices("gfx1201", "gfx1100") == "3,1", "in the order of the targets"
     assert host.visible_devices("gfx1100", "gfx1201") == "1,3"
     assert host.visible_devices("gfx1036", "gfx1100") == "0,1", "the iGPU is one of them"
-    assert host.visible_devices("gfx1100", "gfx906") == "1", "as far as this machine has them"
+    assert host.visible_devices("gfx1100", "gfx906") == "1", "missing targets are skipped"
     assert host.visible_devices("gfx906", "gfx908") == ""
-    assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the named one"
+    assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the requested one"
 
 
 def test_an_igpu_may_report_system_memory_as_its_own(root: Root, look: Look) -> None:
@@ -85,7 +85,7 @@ def test_an_igpu_may_report_system_memory_as_its_own(root: Root, look: Look) -> 
     assert (gpu.vram_bytes, gpu.gtt_bytes) == (GIB // 2, 16 * GIB)
 
 
-def test_nodes_are_in_the_order_of_their_numbers(root: Root, look: Look) -> None:
+def test_nodes_are_sorted_by_number(root: Root, look: Look) -> None:
     root.kernel().cpu()
     for number, device in ((2, RX_7900), (10, RX_6800), (9, RX_7900)):
         root.gpu(number, device, 110000 if device == RX_7900 else 100300)
@@ -93,7 +93,7 @@ def test_nodes_are_in_the_order_of_their_numbers(root: Root, look: Look) -> None
     assert [gpu.hip_index for gpu in look().gpus] == [0, 1, 2]
 
 
-def test_a_kernel_without_targets(root: Root, look: Look) -> None:
+def test_pci_ids_identify_targets_on_old_kernels(root: Root, look: Look) -> None:
     root.kernel("4.15.0").cpu().gpu(1, RX_6800, None).gpu(2, 0x9999, None)
     root.gpu(3, 0x74A0, None, revision=0).gpu(4, 0x74A0, None, revision=1)
     assert targets(look()) == ["gfx1030", "", "gfx940", "gfx942"]
@@ -101,7 +101,7 @@ def test_a_kernel_without_targets(root: Root, look: Look) -> None:
     assert look().gpus[1].pci_id == "1002:9999"
 
 
-def test_the_kernels_target_overrides_the_id(root: Root, look: Look) -> None:
+def test_the_kernels_target_overrides_the_pci_id(root: Root, look: Look) -> None:
     root.kernel().gpu(1, 0x74A0, 90400, revision=1)
     assert targets(look()) == ["gfx940"]
 
@@ -135,7 +135,7 @@ def test_a_slightly_smaller_first_partition_stays_first(root: Root, look: Look) 
     assert look().selected == 0
 
 
-def test_names_come_from_the_machines_table_if_it_has_one(root: Root, look: Look) -> None:
+def test_names_come_from_the_machines_own_table_if_it_has_one(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_6800, 100300, revision=0xC1)
     assert look().gpus[0].name == "Radeon RX 6800 XT"
     root.put(
@@ -155,7 +155,7 @@ def test_names_come_from_the_machines_table_if_it_has_one(root: Root, look: Look
         ("", "no driver"),
     ],
 )
-def test_a_card_that_kfd_left_out_is_shown_with_the_reason(
+def test_a_card_that_kfd_skipped_is_shown_with_the_reason(
     root: Root, look: Look, driver: str, why: str
 ) -> None:
     root.kernel().cpu().card("0000:01:00.0", RX_580, driver=driver)
@@ -171,7 +171,7 @@ def test_a_missing_kfd_differs_from_a_skipped_card(root: Root, look: Look) -> No
     assert "compute driver (KFD) is missing" in look().why
 
 
-def test_pci_classes_of_gpus(root: Root, look: Look) -> None:
+def test_only_gpu_pci_classes_are_listed(root: Root, look: Look) -> None:
     root.card("0000:01:00.0", MI300X, base_class=0x12).card("0000:01:00.1", 0xAB38, base_class=0x04)
     assert targets(look()) == ["gfx942"]
 
@@ -184,7 +184,7 @@ def test_an_igpu_is_used_if_the_card_cannot_compute(root: Root, look: Look) -> N
     assert host.visible_devices() == "", "an iGPU that is used must not be hidden"
 
 
-def test_a_node_that_the_driver_failed_to_initialise(root: Root, look: Look) -> None:
+def test_a_node_that_failed_to_initialise_is_unusable(root: Root, look: Look) -> None:
     root.kernel().cpu().node(1, gpu_id=0, simd_count=0, vendor_id=0x1002, device_id=RX_6800)
     root.gpu(2, RX_7900, 110000)
     host = look()
@@ -194,7 +194,7 @@ def test_a_node_that_the_driver_failed_to_initialise(root: Root, look: Look) -> 
     ]
 
 
-def test_an_old_apu_is_cpu_and_gpu_in_one_node(root: Root, look: Look) -> None:
+def test_an_old_apu_has_one_node_for_cpu_and_gpu(root: Root, look: Look) -> None:
     root.kernel("5.4.0").node(
         0, cpu_cores_count=4, simd_count=32, simd_per_cu=4, vendor_id=0x1002, device_id=0x9874
     )
@@ -218,7 +218,7 @@ def test_an_igpu_beside_an_nvidia_card_is_not_used(
     assert host.others == ("NVIDIA",)
 
 
-def test_a_large_igpu_and_a_card_are_used_beside_an_nvidia_card_too(root: Root, look: Look) -> None:
+def test_a_large_igpu_or_a_card_is_used_beside_an_nvidia_card(root: Root, look: Look) -> None:
     root.kernel().card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").gpu(
         1, 0x1586, 110501, units=40
     )
@@ -229,7 +229,7 @@ def test_a_large_igpu_and_a_card_are_used_beside_an_nvidia_card_too(root: Root, 
 
 def test_a_small_igpu_is_used_if_it_is_the_only_gpu(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RAPHAEL, 100306, units=2).card("0000:09:00.0", 0x0111, vendor=0x1234, driver="bochs")
-    assert look().selected == 0, "the screen of a virtual machine is no other card"
+    assert look().selected == 0, "a virtual display is not another vendor's card"
 
 
 def test_cards_are_ranked_by_support_then_memory_then_age(root: Root, look: Look) -> None:
@@ -259,17 +259,17 @@ def test_the_driver(root: Root, look: Look) -> None:
     assert (driver.kernel, driver.amdgpu, driver.loaded) == ("6.8.0-45-generic", "6.10.5", True)
 
 
-def test_a_container_without_the_devices(root: Root, look: Look) -> None:
+def test_a_container_without_the_devices_is_explained(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RAPHAEL, 100306).gpu(2, RX_6800, 100300)
     (root.path / "dev/kfd").unlink()
     host = look()
     assert [gpu.state for gpu in host.gpus] == ["barred", "barred"]
-    assert (host.selected, host.visible_devices()) == (1, "1"), "as after granting access"
+    assert (host.selected, host.visible_devices()) == (1, "1"), "as if access had been granted"
     assert "`/dev/kfd` does not exist" in host.why
     assert "--device /dev/kfd --device /dev/dri" in host.remedies[0]
 
 
-def test_a_container_with_one_gpu_of_two(root: Root, look: Look) -> None:
+def test_a_container_may_have_one_gpu_of_two(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).gpu(2, RX_6800, 100300)
     (root.path / "dev/dri/renderD128").unlink()
     host = look()
@@ -281,19 +281,21 @@ def test_a_container_with_one_gpu_of_two(root: Root, look: Look) -> None:
     assert host.why == "GPU 1 (gfx1030) can be used now, GPU 0 (gfx1100) cannot"
 
 
-def test_an_error_other_than_permissions(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_other_than_permissions_are_reported(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root.kernel().gpu(1, RX_6800, 100300)
     (root.path / "dev/kfd").unlink()
     monkeypatch.chdir(root.path / "dev")
     with socket.socket(socket.AF_UNIX) as device:
-        device.bind("kfd")  # opens with ENXIO for everyone
+        device.bind("kfd")  # opening it fails with ENXIO for every user
         host = look()
     assert host.selected == 0
     assert errno.errorcode[errno.ENXIO] in host.gpus[0].why_not
     assert "usermod" not in host.remedies[0]
 
 
-def test_an_unreadable_node_is_still_a_gpu(root: Root, look: Look) -> None:
+def test_an_unreadable_node_is_listed_as_a_gpu(root: Root, look: Look) -> None:
     root.kernel().cpu().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     properties = root.path / NODES / "1/properties"
     properties.unlink()
@@ -307,7 +309,7 @@ def test_an_unreadable_node_is_still_a_gpu(root: Root, look: Look) -> None:
 
 
 def test_without_permission(root: Root, tmp_path: Path) -> None:
-    """As an unprivileged user: neither `/dev/kfd` nor one of the nodes may be opened."""
+    """An unprivileged user has no permission to open `/dev/kfd` and one of the nodes."""
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     (root.path / "dev/kfd").chmod(0)
     (root.path / NODES / "1/properties").chmod(0)
@@ -343,7 +345,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("text", [*GARBAGE, "simd_count 192\n" * 100_000, "\x80" * 5000])
-def test_invalid_files_hide_no_other_gpu(root: Root, look: Look, text: str) -> None:
+def test_invalid_files_do_not_hide_other_gpus(root: Root, look: Look, text: str) -> None:
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     for name in ("properties", "gpu_id", "name", "mem_banks/0/properties"):
         (root.path / NODES / "1" / name).write_text(text, encoding="latin-1")
@@ -395,7 +397,7 @@ def test_rocenv_target_replaces_detection(
     assert [gpu.target for gpu in host.gpus] == targets
     assert host.selected == selected
     assert "ROCENV_TARGET" in host.why
-    assert host.visible_devices() == "", "the numbers of named GPUs are unknown"
+    assert host.visible_devices() == "", "HIP's numbers are unknown for specified targets"
 
 
 @pytest.mark.parametrize(
@@ -409,7 +411,7 @@ def test_rocenv_target_replaces_detection(
         ("1030", 100300, "is not a version"),
     ],
 )
-def test_an_override_left_in_the_environment(
+def test_a_leftover_override_is_reported(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, value: str, version: int, expected: str
 ) -> None:
     root.kernel().gpu(1, 0x1111, version)
@@ -437,7 +439,7 @@ def test_unlistable_devices_are_unknown_not_absent(root: Root, look: Look) -> No
 
 
 @pytest.mark.parametrize("name", ["nowhere", "proc/version", "x" * 300])
-def test_an_invalid_sysroot_is_named(
+def test_an_invalid_sysroot_is_reported(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     root.kernel()
@@ -456,6 +458,6 @@ def test_machine_texts_cannot_control_a_terminal(root: Root, look: Look) -> None
     assert host.gpus[0].name.startswith("?[31m?RX 777")
 
 
-def test_the_only_amd_gpu_is_described_as_such(root: Root, look: Look) -> None:
+def test_the_only_amd_gpu_is_described_as_the_only_one(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
     assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD (also present: NVIDIA)"

@@ -1,4 +1,4 @@
-"""Recording a machine during detection, and using the recording instead."""
+"""Record a machine during detection, and replay the recording."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def replayed(look: Look, monkeypatch: pytest.MonkeyPatch) -> tuple[Host, Host]:
         return first, look()
 
 
-def test_a_recording_gives_the_same_result(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaying_a_recording_gives_the_same_result(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root.kernel(dkms="6.10.5").cpu().gpu(1, 0x73BF, 100300).gpu(2, 0x164E, 100306, units=2)
     root.card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia")
     monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "11.0.0")
@@ -47,7 +49,9 @@ def test_a_recording_gives_the_same_result(root: Root, look: Look, monkeypatch: 
     assert second == first
 
 
-def test_a_recording_identifies_windows(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recording_remembers_that_the_machine_runs_windows(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = {"Name": "AMD Radeon RX 6800", "gcnArchName": "gfx1030", "totalGlobalMem": "15.98 GB"}
     root.windows(device, controllers=[{"Name": "AMD Radeon RX 6800", "AdapterRAM": 8 * GIB}])
     first, second = replayed(look, monkeypatch)
@@ -56,7 +60,7 @@ def test_a_recording_identifies_windows(root: Root, look: Look, monkeypatch: pyt
 
 
 def test_errors_are_recorded(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors themselves are kept: a device that opens with ENXIO, or a folder instead of a file."""
+    """A device whose opening fails with ENXIO, and a folder in place of a file."""
     root.kernel().gpu(1, 0x73BF, 100300).gpu(2, 0x744C, 110000)
     (root.path / "dev/kfd").unlink()
     properties = root.path / "sys/class/kfd/kfd/topology/nodes/2/properties"
@@ -75,7 +79,7 @@ def test_errors_are_recorded(root: Root, look: Look, monkeypatch: pytest.MonkeyP
 
 
 def test_unrecorded_queries_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In particular, it does not fall back to this machine."""
+    """In particular, they do not fall back to this machine."""
     monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
     with machine.answering(Answers()):
         assert machine.examined_elsewhere()
@@ -106,7 +110,7 @@ def test_the_machine_is_restored_after_an_error() -> None:
         assert not answers.files
 
 
-def test_limits_apply_to_recorded_texts() -> None:
+def test_size_limits_apply_to_recorded_files() -> None:
     answers = Answers()
     answers.keep_file("//proc/version", "Linux", 0)
     answers.keep_file("/proc/version", "Linux version 6.8", 0)
@@ -129,11 +133,13 @@ def test_program_output_and_attempts_are_recorded(monkeypatch: pytest.MonkeyPatc
         assert machine.program_output("/windows/defender.xml", lambda: "mine") is None
         assert machine.tried("locks", "/home/user/.cache", lambda: "mine", "") == "No locks available"
         assert machine.tried("locks", "/home/user/.cache", lambda: 1, 0) == 0, (
-            "an answer of another kind is none"
+            "an answer of another type is ignored"
         )
 
 
-def test_nothing_is_attempted_on_an_examined_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_operations_are_not_tried_for_an_examined_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     assert machine.tried("free bytes", "/", lambda: 7, -1) == -1
 
@@ -172,8 +178,8 @@ def test_a_pipe_instead_of_a_file_does_not_block(root: Root) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_whole_files_are_read(monkeypatch: pytest.MonkeyPatch, root: Root) -> None:
-    """/proc returns one page per read."""
+def test_text_files_are_read_completely(monkeypatch: pytest.MonkeyPatch, root: Root) -> None:
+    """/proc returns at most one page per read."""
     root.put("proc/long", "".join(f"line {number}\n" for number in range(9000)))
     read = os.read
     monkeypatch.setattr(os, "read", lambda file, count: read(file, min(count, 4096)))
@@ -182,7 +188,7 @@ def test_whole_files_are_read(monkeypatch: pytest.MonkeyPatch, root: Root) -> No
 
 
 @pytest.mark.parametrize("escape", ["\\999", "\\x", "\\N{foo}", "\\u12", "\\"])
-def test_an_invalid_mount_point(root: Root, escape: str) -> None:
+def test_an_invalid_mount_point_is_skipped(root: Root, escape: str) -> None:
     root.put(
         "proc/self/mountinfo",
         f"1 0 8:1 / /a{escape} rw - ext4 /dev/a rw\n2 0 8:2 / /中\\040b rw - nfs4 s:/ rw\n",
@@ -193,7 +199,7 @@ def test_an_invalid_mount_point(root: Root, escape: str) -> None:
 
 
 class TestEnvironment:
-    def test_iteration_yields_gpu_variables_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_iteration_yields_only_gpu_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HIP_PATH_57", "C:\\hip")
         monkeypatch.setenv("DIARY", "dear diary")
         with machine.recording(lambda name: name.startswith("HIP")) as answers:
@@ -208,7 +214,7 @@ class TestEnvironment:
             assert machine.environment().get("NOT_THERE") is None
         assert answers.variables == {"EDITOR": "ed"}
 
-    def test_windows_ignores_case(self) -> None:
+    def test_variable_names_ignore_case_on_windows(self) -> None:
         with machine.answering(Answers(windows=True, variables={"SystemRoot": "C:\\Windows"})):
             assert machine.environment()["SYSTEMROOT"] == machine.environment()["systemroot"]
             assert list(machine.environment()) == ["SYSTEMROOT"]

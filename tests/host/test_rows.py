@@ -57,16 +57,14 @@ def test_names_and_ids_do_not_contradict_each_other(matrix: Matrix) -> None:
         ("AMD Radeon(TM) Graphics", ""),
     ],
 )
-def test_names_of_windows(matrix: Matrix, name: str, target: str) -> None:
+def test_windows_names_have_one_target(matrix: Matrix, name: str, target: str) -> None:
     assert target_by_name(name, matrix) == target
 
 
 def test_misleading_ids(matrix: Matrix) -> None:
     ids = Ids(matrix)
     assert ids.target("13c0", "c1") == "gfx1036"
-    assert ids.target("74a0", "00") == "gfx942", (
-        "the MI300A that is sold; amdgpu.ids lists it with this revision"
-    )
+    assert ids.target("74a0", "00") == "gfx942", "the retail MI300A, which has this revision in amdgpu.ids"
 
 
 def test_current_releases_are_the_newest_of_each_channel(matrix: Matrix) -> None:

@@ -21,7 +21,7 @@ if importlib.util.find_spec("rocm_bootstrap") is None:
 
 def test_kernel_numbers_mean_the_same_targets() -> None:
     bootstrap: Any = importlib.import_module("rocm_bootstrap")
-    # `gfx1250-strict` is a way to build for gfx1250, and shares its number.
+    # `gfx1250-strict` is a build mode for gfx1250 with the same number.
     named = {each.name: each.gfx_target_version for each in bootstrap.ALL_TARGETS if "-" not in each.name}
     assert len(named) > 20
     assert {name: target_name(version) for name, version in named.items()} == {name: name for name in named}

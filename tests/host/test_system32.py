@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.host.roots import Root
 
 
-def test_case_and_spelling_do_not_count(root: Root) -> None:
+def test_case_and_path_spelling_are_ignored(root: Root) -> None:
     root.put("windows/system32.json", '\ufeff{"AMDHIP64.DLL": "5.7.0.0", "msvcp140.dll": null}')
     root.put("windows/folders.json", r'{"C:\\Tools": ["NVCUDA.dll"], "D:\\gone": null}')
     assert system32.system_libraries() == {"amdhip64.dll": "5.7.0.0", "msvcp140.dll": ""}
@@ -28,7 +28,7 @@ def test_case_and_spelling_do_not_count(root: Root) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[1]", "[" * 100_000, "null"])
-def test_an_invalid_copy_says_nothing(root: Root, text: str) -> None:
+def test_an_invalid_copy_is_ignored(root: Root, text: str) -> None:
     for name in ("system32.json", "folders.json", "registry.json"):
         root.put(f"windows/{name}", text)
     assert system32.system_libraries() is None
@@ -52,13 +52,13 @@ def test_invalid_keys_are_unknown(root: Root) -> None:
         (r"D:\tools", False),
     ],
 )
-def test_windows_own_folders(folder: str, is_own: bool) -> None:
+def test_system_folders_are_recognised(folder: str, is_own: bool) -> None:
     assert system32.is_system_folder(folder, r"C:\Windows") == is_own
-    assert system32.is_system_folder(folder, "") == is_own, "the examined machine did not answer"
+    assert system32.is_system_folder(folder, "") == is_own, "SYSTEMROOT is unknown"
 
 
-@pytest.mark.skipif(shutil.which("x86_64-w64-mingw32-gcc") is None, reason="there is no mingw here")
-def test_versions_come_from_the_files(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("x86_64-w64-mingw32-gcc") is None, reason="mingw is not installed")
+def test_versions_are_read_from_the_files(tmp_path: Path) -> None:
     dll(tmp_path / "amdhip64_6.dll", numbers="6,1,40252,0")
     (tmp_path / "MSVCP140.dll").write_text("no library")
     (tmp_path / "kernel32.dll").write_text("matters not")
@@ -66,7 +66,7 @@ def test_versions_come_from_the_files(tmp_path: Path) -> None:
 
 
 def test_a_folder_listing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A support bundle lists the libraries in a folder and no other names."""
+    """A support bundle includes only the names of libraries."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     for name in ("nvcuda.dll", "letter.txt"):
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""GPUs of Windows machines, where HIP and the display drivers agree on little."""
+"""GPUs of Windows machines, where HIP and the display drivers rarely agree."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_both_sources_are_combined(root: Root, look: Look) -> None:
     assert (host.driver.display, host.driver.release) == ("32.0.12033.1030", "24.12.1")
 
 
-def test_units_are_pairs_on_rdna_only(root: Root, look: Look) -> None:
+def test_hip_counts_pairs_of_units_only_on_rdna(root: Root, look: Look) -> None:
     devices = [
         {"Name": "a", "gcnArchName": name, "multiProcessorCount": 36}
         for name in ("gfx803", "gfx1100", "gfx1999")
@@ -109,7 +109,7 @@ def test_without_hip_display_drivers_identify_targets(root: Root, look: Look) ->
     assert [gpu.target for gpu in look().gpus] == ["gfx1030", ""]
 
 
-def test_without_hip_no_number_is_guessed(root: Root, look: Look) -> None:
+def test_without_hip_no_gpu_number_is_guessed(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon 780M Graphics"), adapter("AMD Radeon RX 6800")])
     host = look()
     assert (host.selected, host.visible_devices()) == (1, "")
@@ -129,7 +129,7 @@ def test_a_card_that_hip_does_not_list_is_shown_with_hips_error(root: Root, look
     assert host.selected == 0
 
 
-def test_equal_cards_stay_separate(root: Root, look: Look) -> None:
+def test_identical_cards_are_listed_separately(root: Root, look: Look) -> None:
     root.windows(CARD, CARD, controllers=[adapter("AMD Radeon RX 6800", "73BF")] * 2)
     assert [gpu.pci_id for gpu in look().gpus] == ["1002:73bf"] * 2
 
@@ -167,29 +167,29 @@ def test_invalid_adapters(root: Root, look: Look, text: str) -> None:
         "totalGlobalMem: 1.2.3 GB\n",
     ],
 )
-def test_invalid_hip_output(root: Root, look: Look, text: str) -> None:
+def test_invalid_hip_output_is_ignored(root: Root, look: Look, text: str) -> None:
     root.windows(said=text, controllers=[adapter("AMD Radeon RX 6800 XT", "73BF")])
     assert [gpu.target for gpu in look().gpus] == ["gfx1030"]
 
 
-def test_devices_come_in_the_order_of_their_numbers() -> None:
+def test_devices_are_sorted_by_number() -> None:
     text = (
         "device#  1\nName:  b\ndevice#  0\nName:  a\ntotalGlobalMem:  1.2.3 GB\ngcnArchName: nonsense here\n"
     )
     assert [(gpu.name, gpu.target) for gpu in parse_hip(text, MATRIX)] == [("a", ""), ("b", "")]
 
 
-def test_an_adapter_without_revision_as_the_registry_has_it() -> None:
+def test_an_adapter_id_from_the_registry_may_lack_a_revision() -> None:
     row = {"PNPDeviceID": r"PCI\VEN_1002&DEV_73BF", "RadeonSoftwareVersion": "25.4.1"}
     controller = parse_controllers(json.dumps(row))[0]
     assert (controller.device, controller.revision, controller.release) == ("73bf", "", "25.4.1")
 
 
-def test_hip_itself_is_asked_in_a_child(tmp_path: Path) -> None:
-    """The child prints the same for a HIP-like library as `hipInfo` would."""
+def test_hip_is_queried_in_a_child_process(tmp_path: Path) -> None:
+    """For a fake HIP library, the child prints the same as `hipInfo`."""
     compiler = shutil.which("cc")
     if compiler is None:
-        missing("no C compiler to make a HIP with")
+        missing("no C compiler to build a fake HIP")
         return
     source = tmp_path / "hip.c"
     source.write_text(
@@ -222,7 +222,7 @@ def test_unreadable_adapters_are_unknown_not_absent(root: Root, look: Look) -> N
     assert "video_controllers.json` is not readable" in look().why
 
 
-def test_files_from_powershell_have_a_byte_order_mark(root: Root, look: Look) -> None:
+def test_a_byte_order_mark_from_powershell_is_ignored(root: Root, look: Look) -> None:
     text = json.dumps([adapter("AMD Radeon RX 6800", "73BF")])
     root.windows().put("windows/video_controllers.json", f"\ufeff{text}")
     assert [gpu.target for gpu in look().gpus] == ["gfx1030"]
@@ -230,7 +230,7 @@ def test_files_from_powershell_have_a_byte_order_mark(root: Root, look: Look) ->
     assert [gpu.source for gpu in look().gpus] == ["HIP"]
 
 
-def test_impossible_adapter_values(root: Root, look: Look) -> None:
+def test_impossible_adapter_values_are_ignored(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon \x1b[31m\ud800 RX 6800", "73BF", AdapterRAM=10**400)])
     host = look()
     assert host.gpus[0].vram_bytes is None

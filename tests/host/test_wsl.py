@@ -1,4 +1,4 @@
-"""GPUs on WSL, which only Windows can name."""
+"""GPUs on WSL, which only Windows can list."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ IGPU: dict[str, Any] = {
 NVIDIA = {"Name": "NVIDIA GeForce RTX 4070", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2786&REV_A1"}
 
 
-def test_windows_names_the_gpu(root: Root, look: Look) -> None:
+def test_windows_identifies_the_gpu(root: Root, look: Look) -> None:
     root.wsl(CARD, NVIDIA)
     host = look()
     (gpu,) = host.gpus
     assert (gpu.target, gpu.name, gpu.pci_id) == ("gfx1100", "AMD Radeon RX 7900 XTX", "1002:744c")
     assert gpu.source == "Windows, display driver, target by PCI id"
-    assert gpu.vram_bytes is None, "Windows writes 4 GiB for all that is more"
+    assert gpu.vram_bytes is None, "Windows reports 4 GiB for larger sizes"
     assert (host.selected, host.others, host.platform) == (0, ("NVIDIA",), "linux")
     assert (host.driver.wsl, host.driver.display, host.driver.release) == (True, "32.0.12033.1030", "24.12.1")
 
 
-def test_the_card_is_used_and_no_number_is_invented(root: Root, look: Look) -> None:
+def test_the_card_is_used_and_no_hip_number_is_guessed(root: Root, look: Look) -> None:
     root.wsl(IGPU, CARD)
     host = look()
     assert [(gpu.target, gpu.integrated, gpu.hip_index) for gpu in host.gpus] == [
@@ -58,7 +58,7 @@ def test_the_card_is_used_and_no_number_is_invented(root: Root, look: Look) -> N
     assert any("unknown" in note for note in host.notes)
 
 
-def test_windows_has_no_amd_gpu(root: Root, look: Look) -> None:
+def test_a_machine_without_amd_gpu(root: Root, look: Look) -> None:
     root.wsl(NVIDIA)
     assert (look().gpus, look().why) == ((), "this machine has no AMD GPU, only NVIDIA")
 
@@ -68,7 +68,7 @@ def test_windows_has_no_amd_gpu(root: Root, look: Look) -> None:
     [
         ("interop is off, so Linux cannot start Windows programs", "interop is off"),
         ("`powershell.exe` failed: it did not end within 20 s", "did not end within 20 s"),
-        ("", "has no answer from Windows"),
+        ("", "contains no answer from Windows"),
     ],
 )
 def test_without_an_answer_gpus_are_unknown_not_absent(
@@ -82,7 +82,7 @@ def test_without_an_answer_gpus_are_unknown_not_absent(
     assert "--target" in host.why
 
 
-def test_a_named_target_needs_no_answer(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_specified_target_needs_no_answer(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     root.wsl()
     monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
     assert [gpu.target for gpu in look().gpus] == ["gfx1100"]
@@ -98,15 +98,15 @@ def test_a_named_target_needs_no_answer(root: Root, look: Look, monkeypatch: pyt
         ({"register": "", "WSLInterop-late": "enabled\ninterpreter /init\n"}, False),
     ],
 )
-def test_interop_is_off_if_the_kernel_says_so(root: Root, files: dict[str, str], off: bool) -> None:
+def test_the_kernel_reports_whether_interop_is_off(root: Root, files: dict[str, str], off: bool) -> None:
     root.wsl()
     for name, text in files.items():
         root.put(f"proc/sys/fs/binfmt_misc/{name}", text)
     assert wsl.interop_is_off() is off
 
 
-# A stand-in for the one Windows program that no test machine has. It answers like PowerShell 5.1, and only to
-# the expected question.
+# A fake of the Windows program that test machines lack. It answers the expected query as PowerShell 5.1 does,
+# and rejects others.
 POWERSHELL = r"""
 import sys, time
 
@@ -150,14 +150,14 @@ def powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     return make
 
 
-def test_windows_is_asked_and_the_answer_recorded(powershell: Callable[[str], Path], look: Look) -> None:
+def test_windows_is_queried_and_the_answer_is_recorded(powershell: Callable[[str], Path], look: Look) -> None:
     log = powershell(ANSWER)
     with machine.recording(bool) as answers:
         host = look()
     assert [(gpu.target, gpu.pci_id) for gpu in host.gpus] == [("gfx1030", "1002:73bf")]
     assert host.driver.display == "32.0.31041.1004"
     assert log.read_text() == "asked\n", "once"
-    assert "1f3c9d7e" not in answers.files[wsl.ANSWER][0], "the location in this machine is not recorded"
+    assert "1f3c9d7e" not in answers.files[wsl.ANSWER][0], "the PCI location must not be recorded"
     with machine.answering(answers):
         assert look() == host
     assert log.read_text() == "asked\n", "a recording starts nothing"
@@ -191,7 +191,7 @@ def test_without_powershell(
 
 
 @pytest.mark.parametrize("why", ["no WSL", "a GPU that Linux lists", "interop is off"])
-def test_other_machines_do_not_start_it(
+def test_powershell_is_not_started_on_other_machines(
     powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     log = powershell(ANSWER)

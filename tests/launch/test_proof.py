@@ -289,7 +289,7 @@ class TestData:
             ('gpu_used = ["Rendering with HIP"]', 'gpu_used = [""]', "`gpu_used`"),
             ('["Preparing the scene"]', '["x"]', "`gpu_work_shown`: `x` must be part of one line"),
             ('programs = ["render"]', 'programs = [" "]', "`programs` contains an empty text"),
-            ('zh = "与此无关"', 'zh = ""', "lacks a text in a language"),
+            ('zh = "与此无关"', 'zh = ""', "needs both `text` and `zh`"),
             (
                 'title = "Render"',
                 'title = "Render"\ndevices = { arguments = ["-l"], pattern = "(" }',

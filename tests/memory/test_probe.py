@@ -304,7 +304,7 @@ class TestTooMuch:
             ("malloc.over=abort", "SIGABRT in hipMalloc"),
             ("malloc.over=segv", "SIGSEGV in hipMalloc"),
             ("malloc.after=error:719", "hipErrorLaunchFailure"),
-            ("memset.after=wrong", "does not hold what was written"),
+            ("memset.after=wrong", "does not contain what was written"),
         ],
     )
     def test_runtime_does_not_survive_it(self, bench: Bench, fail: str, words: str) -> None:

@@ -208,7 +208,7 @@ class TestData:
 
     def test_in_two_rows_that_are_no_alternatives(self, tmp_path: Path) -> None:
         rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
-        with pytest.raises(DataError, match="one is used"):
+        with pytest.raises(DataError, match="only one applies"):
             loaded(tmp_path, self.RULE, *rows)
 
     def test_alternatives_are_allowed(self, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ for rung, fault in faults:
 
 @dataclass(frozen=True)
 class Set:
-    """A built set: `lib/` with the libraries, and their names."""
+    """A built set: the folder `lib/` with the libraries, and their names."""
 
     prefix: Path
     libraries: dict[str, str]  # role -> file name
@@ -73,7 +73,7 @@ class Set:
 
 @dataclass(frozen=True)
 class Rig:
-    """A set and a work folder, on which rungs run."""
+    """A set and a work folder for running rungs."""
 
     built: Set
     work: Path
@@ -164,7 +164,7 @@ def hip6(tmp_path_factory: pytest.TempPathFactory) -> Set:
     return Set(prefix, libraries, {"hip": "6.4", "rocblas": "3.1"})
 
 
-# Functions that the fake cuBLAS needs from others, which they lack on Linux.
+# Functions that the fake cuBLAS imports and that the other fakes lack on Linux.
 GLUE = """
 void rocenv_standin_caller(const char *version) { (void)version; }
 int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
@@ -173,7 +173,7 @@ int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
 
 @pytest.fixture(scope="session")
 def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """Like a set with ZLUDA: CUDA's libraries use HIP's, which are found because they are loaded already."""
+    """Like a set with ZLUDA: CUDA's libraries find HIP's, because those are already loaded."""
     prefix = tmp_path_factory.mktemp("zluda")
     lib = prefix / "lib"
     lib.mkdir()

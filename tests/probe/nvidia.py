@@ -58,11 +58,11 @@ def main() -> int:
     parser.add_argument("--cublas", default=_find("libcublas.so.1[0-9]"), help="libcublas.so")
     chosen = parser.parse_args()
     if not chosen.cuda:
-        print("no libcuda.so.1 here: name it with --cuda")
+        print("libcuda.so.1 not found; specify it with --cuda")
         return 2
     libraries = {"nvcuda": chosen.cuda, "cublas": chosen.cublas}
     if not chosen.cublas:
-        print("no libcublas.so here, so `blas` is left out: name it with --cublas")
+        print("libcublas.so not found, so `blas` is skipped; specify it with --cublas")
     print("\n".join(f"{role}: {path}" for role, path in libraries.items() if path))
     libraries = {role: path for role, path in libraries.items() if path}
     beside = os.pathsep.join(os.path.dirname(path) for path in libraries.values())
@@ -71,7 +71,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         task = Task(
             target="",
-            prefix="/",  # no NVIDIA library belongs to a set, so none is in the wrong place
+            prefix="/",  # NVIDIA's libraries belong to no set, so they may be anywhere
             libraries=libraries,
             work_dir=work,
             expected={},

@@ -1,4 +1,4 @@
-"""The child of `mem probe` on the stand-in: what it finds, and that it ends with its parent."""
+"""The child of `mem probe` on the fakes: its results, and that it exits with its parent."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def session(rig: Rig, **env: str) -> Iterator[HipSession]:
 
 
 def peak(path: Path) -> tuple[int, int, int]:
-    """Return the most that was allocated, what is allocated now, and the number of requests."""
+    """Return the peak and current allocation in bytes, and the number of requests."""
     most, now, calls = map(int, path.read_text().split())
     return most, now, calls
 
 
 class TestBlocks:
-    def test_whole_card_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
+    def test_all_memory_of_a_card_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         with session(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
             assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had"
             assert peak(counted)[:2] == (16 * GIB, 0)
             assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had", (
-                "what is given back can be had again"
+                "freed memory can be allocated again"
             )
 
-    def test_refusal_has_the_runtimes_name_of_the_error(self, rig: Rig) -> None:
+    def test_a_refusal_includes_the_runtimes_error_name(self, rig: Rig) -> None:
         with session(rig) as child:
             found = child.ask(dict, "try", size=17 * GIB)
         assert (found["outcome"], found["answer"]) == ("refused", "hipErrorOutOfMemory")
@@ -60,10 +60,10 @@ class TestBlocks:
     @pytest.mark.parametrize(
         ("fail", "outcome", "words"),
         [
-            ("download.large=wrong1", "wrong", "does not hold what was written"),
-            ("upload.large=unwritten", "wrong", "does not hold what was written"),
-            ("memset.large=unwritten", "wrong", "does not hold what was written"),
-            ("memset.large=wrong", "wrong", "does not hold what was written"),
+            ("download.large=wrong1", "wrong", "does not contain what was written"),
+            ("upload.large=unwritten", "wrong", "does not contain what was written"),
+            ("memset.large=unwritten", "wrong", "does not contain what was written"),
+            ("memset.large=wrong", "wrong", "does not contain what was written"),
             (
                 "memset.large=error:719",
                 "failed",
@@ -75,9 +75,7 @@ class TestBlocks:
             ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),
         ],
     )
-    def test_memory_that_cannot_be_used_does_not_count(
-        self, rig: Rig, fail: str, outcome: str, words: str
-    ) -> None:
+    def test_unusable_memory_is_reported(self, rig: Rig, fail: str, outcome: str, words: str) -> None:
         with session(rig, ROCENV_STANDIN_LARGE="2GiB", ROCENV_STANDIN_FAIL=fail) as child:
             assert child.ask(dict, "try", size=GIB)["outcome"] == "had"
             found = child.ask(dict, "try", size=3 * GIB)
@@ -85,13 +83,13 @@ class TestBlocks:
         assert words in found["detail"]
 
     @pytest.mark.parametrize(("mode", "name"), [("segv", "SIGSEGV"), ("abort", "SIGABRT")])
-    def test_crash_names_the_call(self, rig: Rig, mode: str, name: str) -> None:
+    def test_a_crash_report_names_the_call(self, rig: Rig, mode: str, name: str) -> None:
         env = {"ROCENV_STANDIN_LARGE": "2GiB", "ROCENV_STANDIN_FAIL": f"memset.large={mode}"}
         with session(rig, **env) as child, pytest.raises(NoAnswer, match=f"{name} in hipMemset") as caught:
             child.ask(dict, "try", size=3 * GIB)
         assert caught.value.end == "crashed"
 
-    def test_hang_ends_with_the_timeout(self, rig: Rig) -> None:
+    def test_a_hang_ends_at_the_timeout(self, rig: Rig) -> None:
         start = time.monotonic()
         env = {"ROCENV_STANDIN_FAIL": "malloc.2=hang"}
         with (
@@ -104,7 +102,7 @@ class TestBlocks:
 
 
 class TestPieces:
-    def test_pieces_coexist_and_never_exceed_the_bound(self, rig: Rig, tmp_path: Path) -> None:
+    def test_pieces_coexist_and_stay_within_the_bound(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         reports: list[int] = []
         env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}
@@ -124,21 +122,21 @@ class TestPieces:
         assert found["total_bytes"] > 15.5 * GIB
         assert found["smallest_bytes"] < 3 * GIB
 
-    def test_number_of_pieces_is_bounded(self, rig: Rig) -> None:
+    def test_the_number_of_pieces_is_limited(self, rig: Rig) -> None:
         words: dict[str, Any] = {"bound": 16 * GIB, "piece": MIB, "least": MIB, "most_pieces": 7}
         with session(rig) as child:
             assert child.ask(dict, "fill", **words)["pieces"] == 7
 
 
 class TestTooMuch:
-    def test_runtime_goes_on(self, rig: Rig) -> None:
+    def test_the_runtime_works_after_a_refusal(self, rig: Rig) -> None:
         with session(rig) as child:
             found = child.ask(dict, "push", size=32 * GIB)
         assert (found["granted"], found["answer"]) == (False, "hipErrorOutOfMemory")
         assert (found["free_bytes"], found["total_bytes"]) == (16 * GIB, 16 * GIB)
         assert found["small"]["outcome"] == "had"
 
-    def test_what_no_longer_works_afterwards(self, rig: Rig) -> None:
+    def test_calls_that_fail_after_a_refusal_are_reported(self, rig: Rig) -> None:
         with session(rig, ROCENV_STANDIN_FAIL="meminfo.after=error:719,malloc.after=error:2") as child:
             found = child.ask(dict, "push", size=32 * GIB)
         assert found["info_answer"] == "hipErrorLaunchFailure"
@@ -153,7 +151,7 @@ class TestTooMuch:
 
 
 class TestList:
-    def test_every_gpu_with_its_address_and_memory(self, rig: Rig) -> None:
+    def test_every_gpu_is_listed_with_its_address_and_memory(self, rig: Rig) -> None:
         env = {
             "ROCENV_STANDIN_DEVICES": "2",
             "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100",
@@ -174,7 +172,7 @@ class TestList:
         assert caught.value.end == "no-device"
 
 
-# Prints the process id of the child, which then hangs in a library, and waits to be killed.
+# Print the process ID of a child that hangs in a library, and wait to be killed.
 PARENT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -196,7 +194,7 @@ child.ask(dict, "try", size=1 << 30)
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 class TestParent:
     @pytest.mark.parametrize("fail", ["malloc.2=hang", "load.hip=hang"])
-    def test_child_that_hangs_in_a_library_ends_with_its_parent(self, rig: Rig, fail: str) -> None:
+    def test_a_child_that_hangs_in_a_library_exits_with_its_parent(self, rig: Rig, fail: str) -> None:
         probe = rig.probe(**CARD, ROCENV_STANDIN_FAIL=fail)
         log = rig.work / "child.log"
         words = {"task": asdict(probe.task), "env": dict(probe.environ), "log": str(log)}
@@ -219,7 +217,7 @@ class TestParent:
             parent.wait()
             parent.stdout.close()
 
-    def test_child_ends_with_its_session(self, rig: Rig) -> None:
+    def test_the_child_exits_with_its_session(self, rig: Rig) -> None:
         with session(rig) as child:
             assert child._child is not None
             number = child._child.pid
@@ -238,5 +236,5 @@ def alive(process: int) -> bool:
 def wait(condition: Any, timeout_s: float = 15.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "that was not reached"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)

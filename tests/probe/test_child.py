@@ -65,7 +65,7 @@ def test_the_child_uses_this_rocenv_even_in_isolated_mode(rig: Rig, tmp_path: Pa
     assert result.status == "passed", result
 
 
-def test_only_the_end_of_a_long_log_is_kept(rig: Rig) -> None:
+def test_a_long_log_is_cut_to_its_end(rig: Rig) -> None:
     stub = rig.work / "python"
     stub.write_text(f"#!/bin/sh\nyes noise | head -c 240000 >&2; echo last >&2; echo '{GOOD}'\n")
     stub.chmod(0o755)

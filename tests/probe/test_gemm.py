@@ -43,7 +43,7 @@ def inputs(seed: int, precision: Precision) -> tuple[list[float], list[float]]:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, order=st.permutations(range(N)))
-def test_a_product_rounded_in_any_order_is_right(precision: Precision, seed: int, order: list[int]) -> None:
+def test_a_product_summed_in_any_order_is_accepted(precision: Precision, seed: int, order: list[int]) -> None:
     a, b = inputs(seed, precision)
     expected = gemm.expected_product(a, b, N, precision)
     got = device_product(a, b, precision, order)
@@ -68,7 +68,7 @@ def test_one_wrong_element_is_found(precision: Precision, seed: int, at: int, by
 
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS)
-def test_tf32_and_bfloat16_products_are_not_float32(seed: int) -> None:
+def test_tf32_and_bfloat16_products_are_rejected_as_float32(seed: int) -> None:
     # Some libraries trade precision for speed without being asked.
     def truncated(value: float) -> float:
         bits = struct.unpack("<I", struct.pack("<f", value))[0] & ~0x1FFF  # 10 bits of fraction
@@ -82,7 +82,7 @@ def test_tf32_and_bfloat16_products_are_not_float32(seed: int) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_unwritten_elements_differ_from_wrong_ones(precision: Precision) -> None:
+def test_unwritten_elements_are_told_apart_from_wrong_ones(precision: Precision) -> None:
     expected = [gemm.Expected(1.0, 0.1)] * 4
     one, poison = gemm.pack([1.0], precision), gemm.poison(1, precision)
     assert gemm.difference(one * 4, expected, 2, precision) == ""

@@ -1,4 +1,4 @@
-"""Tables of foreign structures and calls: a wrong offset reads garbage without an error."""
+"""Tables of vendor structures and calls, in which a wrong offset would silently read garbage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_argument_counts_match_the_prototypes() -> None:
     assert {name: len(prototypes[name]) for name in counts} == counts
 
 
-def test_every_function_that_a_rung_calls_is_in_the_table() -> None:
+def test_every_function_called_by_a_rung_is_in_the_table() -> None:
     folder = Path(hip.__file__).parent
     # `"hipFree": [` is a row of the table, `="hipFree"` a use.
     text = "".join(path.read_text() for path in folder.glob("*.py"))
@@ -57,7 +57,7 @@ def test_every_function_that_a_rung_calls_is_in_the_table() -> None:
     assert called == {*hip.PROTOTYPES, *cuda.PROTOTYPES}
 
 
-def test_an_error_names_call_number_and_name() -> None:
+def test_an_error_includes_call_status_and_name() -> None:
     assert str(CallError("hipInit", 100, "hipErrorNoDevice")) == "hipInit returned 100 hipErrorNoDevice"
     assert str(CallError("hipInit", 5, "")) == "hipInit returned 5"
 
@@ -75,5 +75,5 @@ def test_an_error_names_call_number_and_name() -> None:
         ("10.3.x", ""),
     ],
 )
-def test_an_override_is_three_decimals(value: str, target: str) -> None:
+def test_an_override_has_three_decimal_numbers(value: str, target: str) -> None:
     assert overridden_target(value) == target

@@ -1,4 +1,4 @@
-"""The whole ladder on the fakes, and every way in which a rung can end."""
+"""The complete ladder on the fakes, and every possible outcome of a rung."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_fault_outranks_a_missing_gpu(rig: Rig) -> None:
     assert results["blas"].no_device
 
 
-def test_the_right_gpu_is_found_after_another(rig: Rig) -> None:
+def test_the_matching_gpu_need_not_be_the_first(rig: Rig) -> None:
     # An integrated GPU often comes first.
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
     assert [result.status for result in rig.walk(**two).values()] == ["passed"] * 9
@@ -207,7 +207,7 @@ def test_an_override_explains_another_target(rig: Rig) -> None:
     assert (rig.work / "sgemm_gfx1030.co").exists()
 
 
-def test_an_override_that_explains_nothing_is_a_fault(rig: Rig) -> None:
+def test_an_unrelated_override_does_not_excuse_another_target(rig: Rig) -> None:
     result = rig.rung("device", HSA_OVERRIDE_GFX_VERSION="10.3.0")
     assert result.status == "failed"
     assert "the GPU is gfx1100, but the set is for gfx1030" in result.detail
@@ -225,7 +225,7 @@ def test_version_prefixes_are_compared_by_component(rig: Rig) -> None:
         assert ladder.run_rung(replace(probe, task=task), "version").status == status, expected
 
 
-def test_a_kernel_of_an_earlier_run_is_not_used(compiled: Rig) -> None:
+def test_a_kernel_from_an_earlier_run_is_not_reused(compiled: Rig) -> None:
     compiled.rung("compile", ROCENV_STANDIN_FAIL="compile=abort")
     assert not (compiled.work / "sgemm_gfx1100.co").exists()
 
@@ -257,7 +257,7 @@ def test_logs_and_artifacts_are_kept(rig: Rig) -> None:
     assert "NOT A GPU RUNTIME" in (rig.work / "load.log").read_text()
 
 
-def test_only_the_rungs_asked_for_run(rig: Rig) -> None:
+def test_only_requested_rungs_run(rig: Rig) -> None:
     seen: list[str] = []
     probe = rig.probe()
     results = ladder.run_ladder(
@@ -266,7 +266,7 @@ def test_only_the_rungs_asked_for_run(rig: Rig) -> None:
     assert [result.rung for result in results] == seen == ["load", "version"]
 
 
-def test_modified_files_stop_the_ladder(rig: Rig) -> None:
+def test_modified_files_end_the_ladder(rig: Rig) -> None:
     broken = RungResult(rung="files", status="failed", elapsed_s=0.0, detail="2 files differ")
     results = ladder.run_ladder(rig.probe(), ladder.RUNGS, files=lambda: broken)
     assert {result.status for result in results[1:]} == {"skipped"}
@@ -286,7 +286,7 @@ def test_the_rungs_depend_on_the_components(rig: Rig) -> None:
 
 
 def test_descendants_of_a_hanging_child_are_killed(rig: Rig) -> None:
-    # A vendor library may have started a process; after the timeout, neither may remain.
+    # A vendor library may have started a process; both must be gone after the timeout.
     script = rig.work / "python"
     script.write_text(f"#!/bin/sh\nsleep 300 & echo $! > {rig.work}/pid\nwait\n")
     script.chmod(0o755)

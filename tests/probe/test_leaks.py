@@ -37,7 +37,7 @@ def test_a_library_path_to_another_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5
 
 
 @pytest.mark.parametrize("function", ["hipInit", "hipMalloc", "rocblas_sgemm"])
-def test_a_preloaded_function_of_the_runtime_is_a_leak_under_any_name(rig: Rig, function: str) -> None:
+def test_a_preloaded_function_of_the_runtime_is_a_leak_in_any_library(rig: Rig, function: str) -> None:
     source = rig.work / "trace.c"
     source.write_text(f"int {function}(void) {{ return 0; }}\n")
     preload = rig.work / "libtrace.so"
@@ -58,7 +58,7 @@ def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_a_system_library(
     assert ladder.run_rung(replace(probe, task=allowed), "load").status == "passed"
 
 
-def test_a_prefix_behind_a_link_is_inside(rig: Rig, tmp_path: Path) -> None:
+def test_a_prefix_may_be_reached_through_a_link(rig: Rig, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(rig.built.prefix)
     linked = replace(rig, built=replace(rig.built, prefix=link))
@@ -78,7 +78,7 @@ MAPS = """\
 """
 
 
-def test_maps_are_read_for_code_only() -> None:
+def test_only_code_is_read_from_the_memory_map() -> None:
     assert own_process.parse_maps(MAPS) == {
         "/usr/bin/python3.11",
         "/home/me/my envs/demo/lib/libamdhip64.so.5",
@@ -118,7 +118,7 @@ def test_system_folders_must_not_provide_the_prefixs_libraries(tmp_path: Path) -
     fine |= {f"{other}/virus scanner.dll"}  # loaded into every process, at any time
     leaks = [f"{other}/rocblas.dll", f"{prefix}-2/nvcuda.dll", f"{system}/amdhip64.dll"]
     assert own_process.outsiders(before, before | fine | set(leaks), task, python) == leaks
-    # The interpreter came with its own, and loaded it before anything else.
+    # Only a copy that the interpreter loaded at its start is allowed.
     late = f"{python}/Library/amdhip64.dll"
     assert own_process.outsiders(before, before | {late}, task, python) == [late]
 
@@ -128,7 +128,7 @@ def test_without_a_set_libraries_may_be_anywhere() -> None:
     assert own_process.outsiders(frozenset(), frozenset({"/usr/lib/libcuda.so.1"}), task) == []
 
 
-def test_a_task_reaches_the_child_unchanged() -> None:
+def test_a_task_survives_serialization() -> None:
     task = Task(
         target="gfx1031",
         prefix="C:\\sd",

@@ -1,4 +1,4 @@
-"""The torch rung in separate interpreters, as far as it works without a GPU."""
+"""The torch rung in separate interpreters, as far as possible without a GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(venv: Path, torch: str) -> None:
-    """Make this text the venv's torch; "" = no torch."""
+    """Install this text as the venv's torch; "" = no torch."""
     module = next(venv.glob("lib/python*/site-packages")) / "torch.py"
     module.unlink(missing_ok=True)
     if torch:
@@ -67,7 +67,7 @@ CUDA = HEAD + "version = N(hip=None, cuda='11.8')\n"
         ),
     ],
 )
-def test_torch_that_cannot_compute_says_why(
+def test_an_unusable_torch_is_reported_with_the_reason(
     rig: Rig, venv: Path, torch: str, status: str, detail: str
 ) -> None:
     result = run(rig.hurried(), venv, torch)
@@ -105,7 +105,7 @@ NO_CUDA = "torch 2.5.1 is not a CUDA build, which ZLUDA needs"
         (CUDA + GPU.format(name="AMD Radeon RX 6750 XT [ZLUDA]"), "failed", "torch 2.5.1: ZeroDivisionError"),
     ],
 )
-def test_torch_for_zluda_has_to_run_on_zluda(
+def test_torch_for_zluda_must_run_on_zluda(
     rig: Rig, venv: Path, torch: str, status: str, detail: str
 ) -> None:
     result = run(rig, venv, torch, "cuda")
@@ -120,11 +120,11 @@ def test_torch_that_misses_an_existing_gpu_fails(rig: Rig, venv: Path, devices: 
     passed = RungResult(rung="files", status="passed", elapsed_s=0.0, detail="")
     results = ladder.run_ladder(probe, ("load", "device", "torch"), files=lambda: passed)
     assert results[-1].status == status
-    assert results[-1].no_device == (status == "skipped"), "a GPU exists, so its absence is no excuse"
+    assert results[-1].no_device == (status == "skipped"), "a GPU exists, so the rung must not be skipped"
     assert ("but `device` saw one" in results[-1].detail) == (status == "failed")
 
 
-def test_torch_is_not_skipped_because_of_the_sets_own_runtime(rig: Rig, venv: Path) -> None:
+def test_torch_runs_even_if_the_sets_own_runtime_fails(rig: Rig, venv: Path) -> None:
     install(venv, "")
     probe = replace(
         rig.probe(ROCENV_STANDIN_FAIL="load.hip=segv"), torch_python=(str(venv / "bin" / "python"),)

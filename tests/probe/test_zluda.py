@@ -85,7 +85,7 @@ def test_every_wrong_result_is_detected(cuda_rig: Rig) -> None:
         assert detail in text, (fault, rung)
 
 
-def test_without_a_gpu_for_hip_there_is_no_gpu(cuda_rig: Rig) -> None:
+def test_without_a_hip_gpu_there_is_no_gpu(cuda_rig: Rig) -> None:
     results = cuda_rig.walk(ROCENV_STANDIN_DEVICES="0")
     assert (results["device"].status, results["device"].no_device) == ("skipped", True)
     assert "no GPU here: cuInit returned 100 CUDA_ERROR_NO_DEVICE" in results["device"].detail
@@ -93,23 +93,23 @@ def test_without_a_gpu_for_hip_there_is_no_gpu(cuda_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("visible", "number"), [("", "1"), ("3,5", "5")])
-def test_another_first_gpu_is_named_with_the_remedy(cuda_rig: Rig, visible: str, number: str) -> None:
-    # Torch uses the first GPU, so it does not help that the right one exists.
+def test_a_wrong_first_gpu_is_reported_with_a_remedy(cuda_rig: Rig, visible: str, number: str) -> None:
+    # Torch uses the first GPU, even if the right one comes later.
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
     result = cuda_rig.rung("device", **two, HIP_VISIBLE_DEVICES=visible)
     assert result.status == "failed"
     assert "(gfx1036), but the set is for gfx1100, which " in result.detail
-    assert f"with HIP_VISIBLE_DEVICES={number}, programs see that one" in result.detail
+    assert f"set HIP_VISIBLE_DEVICES={number} to use that one" in result.detail
 
 
-def test_both_versions_that_are_wrong_are_named(cuda_rig: Rig) -> None:
+def test_all_wrong_versions_are_reported(cuda_rig: Rig) -> None:
     result = cuda_rig.rung("version", ROCENV_STANDIN_FAIL="version=wrong,cuversion=wrong")
     assert (
         "hip reports version 4.3.0, expected 5.7; nvcuda reports version 9.0, expected 12.2" in result.detail
     )
 
 
-def test_nvidias_own_libraries_have_no_target(cuda_rig: Rig) -> None:
+def test_the_target_is_not_compared_on_nvidias_own_libraries(cuda_rig: Rig) -> None:
     probe = cuda_rig.probe(ROCENV_STANDIN_FAIL="cuname=wrong", LD_LIBRARY_PATH=str(cuda_rig.built.lib))
     libraries = {role: path for role, path in probe.task.libraries.items() if role != "hip"}
     task = replace(probe.task, libraries=libraries, preload=(), expected={})
@@ -118,8 +118,8 @@ def test_nvidias_own_libraries_have_no_target(cuda_rig: Rig) -> None:
     assert "target not compared" in result.detail
 
 
-def test_the_run_on_nvidias_own_needs_only_python(zluda: Set) -> None:
-    # As started on a machine with such a GPU, without rocenv and its dependencies.
+def test_the_nvidia_script_needs_only_python(zluda: Set) -> None:
+    # Start it as on an NVIDIA machine, which has neither rocenv nor its dependencies.
     lib = zluda.lib
     arguments = ["--cuda", str(lib / "libnvcuda.so"), "--cublas", str(lib / "libcublas.so.11")]
     command = [sys.executable, "-S", "-m", "tests.probe.nvidia", *arguments]
@@ -132,7 +132,7 @@ def test_the_run_on_nvidias_own_needs_only_python(zluda: Set) -> None:
     assert "target not compared" in done.stdout
 
 
-def test_a_runtime_that_was_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
+def test_a_runtime_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
     # Like amdhip64.dll from the display driver, if the set's own was not loaded first.
     foreign = shutil.copy(cuda_rig.built.lib / "libamdhip64.so.5", cuda_rig.work)
     probe = cuda_rig.probe()
@@ -142,7 +142,7 @@ def test_a_runtime_that_was_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> No
     assert f"from outside the prefix: {foreign}" in result.detail
 
 
-def test_a_set_with_zluda_compiles_nothing_and_torch_needs_its_libraries(cuda_rig: Rig) -> None:
+def test_a_zluda_set_has_no_compile_rung_and_torch_needs_load(cuda_rig: Rig) -> None:
     probe = replace(cuda_rig.probe(ROCENV_STANDIN_FAIL="load.nvcuda=segv"), torch_python=("python",))
     assert probe.rungs == (*RUNGS, "torch")
     results = ladder.run_ladder(probe, ("load", "torch"), files=lambda: pytest.fail("not asked for"))

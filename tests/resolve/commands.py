@@ -1,4 +1,4 @@
-"""Parse the command line of a suggestion like the program does."""
+"""Parse a suggested command line as the program does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = ("rocm", "zluda", "torch", "python", "target", "channel", "platform", "
 
 
 def asked(command: str) -> Request:
-    """Return the request of a `rocenv resolve …` on Linux with an empty configuration."""
+    """Return the request of a `rocenv resolve …` command on Linux without configuration."""
     words = shlex.split(command)
     assert words[:2] == ["rocenv", "resolve"]
     given = resolve_command.make_context("resolve", words[2:]).params

@@ -67,7 +67,7 @@ LAYOUT = Layout(root="opt", library_dirs=("lib",), libraries={})
 
 
 def strategy(make: Make[T]) -> st.SearchStrategy[T]:
-    """Return a hypothesis strategy that draws one number instead of every cell: faster, and evenly spread."""
+    """Return a hypothesis strategy that draws only a seed: fast, and evenly distributed."""
     return st.integers(0, 1 << 32).map(lambda seed: make(random.Random(seed)))
 
 
@@ -85,7 +85,7 @@ def often(most: T, pool: tuple[T, ...]) -> Make[T]:
 
 
 def some(pool: tuple[T, ...], least: int = 0) -> Make[tuple[T, ...]]:
-    """Some of a pool, in its order; usually many."""
+    """A subset of a pool in its order; usually large."""
     sizes = [*range(least, len(pool) + 1), *[len(pool)] * 2]
     return pick([found for size in sizes for found in itertools.combinations(pool, size)])
 
@@ -225,7 +225,7 @@ wheels = build(
 
 
 def wheels_torch(dice: random.Random, *, rocm: str = "9.9", channel: str = "therock") -> TorchSet:
-    """Draw a PyTorch for one release of wheels."""
+    """Draw a PyTorch release for a wheel release."""
     make = build(
         TorchSet,
         version=pick(TORCH),
@@ -341,7 +341,7 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 
 
 def _condition(row: Verdict) -> tuple[object, ...]:
-    """Fields that must differ between two rows: all but source and status."""
+    """Fields that make two rows different: all except source and status."""
     return structs.astuple(
         structs.replace(
             row,

@@ -1,7 +1,7 @@
-"""What `resolve` must find, by brute force: every combination of components, every rule checked.
+"""A brute-force model of `resolve`: tries every combination of components and checks every rule.
 
-Written from the documented order and rules of `rocenv.resolve`, without using its code. It is slow, and meant
-to be read.
+Written from the documented order and rules of `rocenv.resolve`, without using its code. It is slow but easy
+to read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class World:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """All targets that the set must serve."""
+        """All targets that the set must support."""
         return self.request.targets
 
     @property
@@ -68,7 +68,7 @@ class World:
 
 
 def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
-    """Return the best set of each root that has one, in order; empty if nothing fits."""
+    """Return the best set of each root, in order; empty if nothing fits."""
     world = World(request=request, matrix=matrix, machine=machine)
     enumerate_all, fits, rank = KINDS[request.platform, bool(request.zluda)]
     fitting = sorted(
@@ -101,12 +101,12 @@ def series(version: str) -> str:
 
 
 def in_range(text: str, version: str) -> bool:
-    """Whether a range from the data includes a version; an empty one includes all."""
+    """Whether a range from the data includes a version; an empty range includes all."""
     return SpecifierSet(text, prereleases=True).contains(version)
 
 
 def is_requested(spec: str, version: str, *, floating: bool = False, local: str = "") -> bool:
-    """Whether the user requested a version; for a rolling one, whether any of its releases could match."""
+    """Whether the user requested a version; a rolling version matches if any of its releases could."""
     if spec in ("", "*"):
         return True
     if re.fullmatch(r"[0-9.]+(\.\*)?", spec):
@@ -158,7 +158,7 @@ def known_bad(parts: Parts, world: World) -> bool:
 
 
 def applies(row: Verdict, parts: Parts, world: World) -> bool:
-    """Whether a row calls a set broken: all its conditions must hold."""
+    """Whether a row marks a set as broken; all its conditions must hold."""
     if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
         return False
     if row.targets and not any(each in row.targets for each in world.targets):
@@ -207,7 +207,7 @@ def linux_fits(parts: Parts, world: World) -> bool:
 
 
 def own_wheels(world: World) -> list[RocmWheels]:
-    """ROCm itself as wheels."""
+    """ROCm as wheels."""
     return [row for row in world.matrix.rocm_wheels if row.platform == world.request.platform]
 
 
@@ -253,7 +253,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
     glibc, row = world.machine.glibc, parts.rocm
     served = (parts.override.runs_as,) if parts.override else world.targets
     if isinstance(row, RocmWheels):
-        # It uses the release's own libraries: another patch release of ROCm is a different ROCm.
+        # It uses the release's own libraries, so even the patch release must match.
         goes = (torch.channel, torch.rocm) == (row.channel, row.version)
     else:
         goes = not torch.channel and series(torch.rocm) == series(row.version)
@@ -267,7 +267,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
 
 
 def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
-    """A release before a candidate; for ROCm's own wheels, those that AMD lists; the newest."""
+    """Releases before candidates; for ROCm's own wheels, builds on AMD's lists first; then the newest."""
     if torch is None:
         return ()
     sure = SURE[torch.status] if torch.channel else 0
@@ -275,7 +275,7 @@ def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
 
 
 def promised(row: RocmSet | RocmWheels, targets: tuple[str, ...]) -> int:
-    """0 if AMD supports all of them, 1 if the wheels are ready for the rest, else 2."""
+    """0 if AMD supports all targets, 1 if the wheels are release-ready for the others, else 2."""
     if set(targets) <= set(row.official):
         return 0
     ready = set(row.ready) if isinstance(row, RocmWheels) else set()
@@ -405,7 +405,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """Sets that app developers name for the target and an SDK, with a requested build."""
+    """Sets that app developers recommend for the target and an SDK, with a requested build."""
     return [
         row
         for row in world.matrix.good_set
@@ -505,7 +505,7 @@ def windows_fits(parts: Parts, world: World) -> bool:
 
 
 def alone(request: Request) -> list[Request]:
-    """The request for each of its targets."""
+    """One request per target."""
     return [structs.replace(request, target=target, more_targets=()) for target in request.targets]
 
 

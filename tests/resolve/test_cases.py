@@ -1,7 +1,7 @@
 """Expected results of the shipped matrix in real situations, one `tests/cases/NAME.toml` each.
 
-    why = "one sentence: what the case is about"
-    source = "who says that this is right: a link, or a row of a table"
+    why = "the situation in one sentence"
+    source = "evidence: a link, or a row of a table"
 
     [request]                # as on the command line; "*" = any
     platform = "windows"     # default: linux
@@ -97,7 +97,7 @@ def read(path: Path) -> Situation:
     return from_plain(Situation, plain, path.name)
 
 
-def test_there_are_as_many_cases_as_people_need() -> None:
+def test_there_are_at_least_as_many_cases_as_intended() -> None:
     assert len(CASES) >= 75
 
 

@@ -1,4 +1,4 @@
-"""Filtering, sorting and explaining: on random abstract combinations, and on those of real kinds."""
+"""Filter, sort and explain random abstract combinations and those of real kinds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ combinations = st.lists(
 
 @quick
 @given(found=combinations)
-def test_the_best_fitting_combination_per_root(found: list[Combination]) -> None:
+def test_the_best_fitting_combination_is_found_per_root(found: list[Combination]) -> None:
     best = best_of_each_root(found)
     fitting = [each for each in found if not each.broken]
     assert {id(each.root) for each in best} == {id(each.root) for each in fitting}
@@ -61,7 +61,7 @@ def test_the_best_fitting_combination_per_root(found: list[Combination]) -> None
 @quick
 @given(found=combinations)
 def test_closest_combinations(found: list[Combination]) -> None:
-    """Of the violation sets, keep those without a subset, each with its best combination."""
+    """Keep the minimal violation sets, each with its best combination."""
     every = {each.broken for each in found}
     near = closest(found)
     assert set(near) == {each for each in every if not any(other < each for other in every)}
@@ -71,7 +71,7 @@ def test_closest_combinations(found: list[Combination]) -> None:
 
 
 def check_explanation(found: list[Combination]) -> None:
-    """Every combination violates a line; without any one line, some combination violates none."""
+    """Every combination violates a line, and this is no longer true if any line is removed."""
     if not found or not all(each.broken for each in found):
         return
     event("impossible")
@@ -101,7 +101,7 @@ KINDS: dict[str, Any] = {
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(data=st.data())
 def test_explanations_of_sets_are_minimal(kind: str, data: st.DataObject) -> None:
-    """The lines shown to users are minimal for combinations from matrices, too."""
+    """The lines shown to users are also minimal for combinations from matrices."""
     request: Request = data.draw(KINDS[kind])
     case = Case(request=request, matrix=data.draw(matrices.matrices))
     check_explanation(list(kind_of(request).combinations(case)))
@@ -111,7 +111,7 @@ def lines(*found: set[str]) -> list[str]:
     return explanation(map(frozenset, found))
 
 
-def test_requirements_are_named_rather_than_facts() -> None:
+def test_explanations_prefer_requirements_to_facts() -> None:
     """Users can change their requirements."""
     assert lines({"a fact", "rocm"}) == ["rocm"]
     assert lines({"a fact", "channel", "driver"}) == ["driver"]
@@ -135,7 +135,7 @@ def test_options_for_other_releases_are_skipped_if_one_for_this_release_fits() -
     assert meant([mine, other], [mine]) == {"mine": frozenset()}
 
 
-def test_options_for_other_releases_count_if_they_meet_more() -> None:
+def test_options_for_other_releases_are_kept_if_they_meet_more() -> None:
     mine, wanted = option("mine", "torch"), option("wanted", "a fact")
     found = meant([mine, wanted], [mine])
     assert found == {"mine": {"torch"}, "wanted": {"a fact", "misfit"}}
@@ -146,7 +146,7 @@ def test_options_for_other_releases_count_if_they_meet_more() -> None:
     broken=st.lists(st.frozensets(st.sampled_from((*REQUIREMENTS[:3], "a fact"))), max_size=6),
     data=st.data(),
 )
-def test_only_misfits_that_meet_more_count(broken: list[Constraints], data: st.DataObject) -> None:
+def test_only_misfits_that_meet_more_are_kept(broken: list[Constraints], data: st.DataObject) -> None:
     options = [option(str(number), *each) for number, each in enumerate(broken)]
     fitting = [each for each in options if data.draw(st.booleans())]
     found = meant(options, fitting)

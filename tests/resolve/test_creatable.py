@@ -1,7 +1,7 @@
 """Every plan from the cases can be created: its sources list all files.
 
-The archives and indices are on loopback and offer what the data rows promise, as empty files. Plans for
-Windows, and for a Python that this machine lacks, are listed with uv's options for those.
+The archives and indices run on loopback and offer everything in the data rows as empty files. Plans for
+Windows or for a missing Python are listed with the corresponding options of uv.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
     """A home whose mirrors serve everything in the shipped rows."""
     root = tmp_path_factory.mktemp("creatable")
     shipped = load()
-    # Nobody else can sign for AMD; the distributions' keyrings are files on the machine.
+    # Replace AMD's key, which tests cannot sign with; the distributions' keyrings are files on the fake
+    # machine.
     amd = structs.replace(shipped.repos["amd"], fingerprints=(archive_key().fingerprint,))
     shipped = replace(shipped, repo=tuple(amd if row.name == "amd" else row for row in shipped.repo))
     write_machine(root / "machine")
@@ -128,7 +129,7 @@ def write_archives(www: Path, matrix: Matrix) -> None:
 
 
 def pytorch_wheels(matrix: Matrix) -> dict[str, list[Wheel]]:
-    """The wheels of pytorch.org; the address of an index states the build."""
+    """The wheels of pytorch.org, by index; its address contains the build."""
     found: dict[str, list[Wheel]] = {}
     for row in matrix.torch:
         if not row.channel:
@@ -156,7 +157,7 @@ def pinned_numpys(matrix: Matrix) -> set[str]:
 
 @contextlib.contextmanager
 def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[None]:
-    """Let this machine list files as one of another platform that has every Python; `answers` caches uv's."""
+    """Let this machine list files as if it had another platform and every Python; `answers` caches uv's."""
     run = Uv.run
     asked = ""
 
@@ -168,7 +169,7 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
     def run_there(uv: Uv, *arguments: str, **options: Any) -> Any:
         assert arguments[:2] == ("pip", "compile")
         arguments += (f"--python-platform={platform}", f"--python-version={asked}")
-        # Many sets share a PyTorch.
+        # Many sets share a PyTorch release.
         same = (*(each for each in arguments if "/rocenv-" not in each), *map(str, options.items()))
         wanted = (Path(arguments[2]).read_text(), *same)
         if wanted not in answers:
@@ -194,11 +195,11 @@ def what_is_missing(plan: Lock, best: Candidate) -> str:
         if not pack_is_named(error, best.row(Pack)):
             return error.message
     for each in plan.artifacts:
-        # Files without a hash are pinned by the first download, which needs an encrypted address.
+        # A missing hash is taken from the first download, so the address must be encrypted.
         if not each.sha256 and not each.url.startswith("https://"):
-            return f"{each.name} has neither a hash nor an address to trust: {each.url}"
+            return f"{each.name} has neither a hash nor a trusted address: {each.url}"
     sdk = best.row(HipSdk)
-    return "" if sdk is None or installer_is_named(plan, sdk) else "the HIP SDK's installer is not named"
+    return "" if sdk is None or installer_is_named(plan, sdk) else "the HIP SDK's installer is missing"
 
 
 def pack_is_named(error: RocenvError, pack: Pack | None) -> bool:
@@ -208,7 +209,7 @@ def pack_is_named(error: RocenvError, pack: Pack | None) -> bool:
 
 
 def installer_is_named(plan: Lock, sdk: HipSdk) -> bool:
-    """Whether the plan names the HIP SDK installer that users may have to run, and its address."""
+    """Whether the plan mentions the HIP SDK installer, which users may have to run, and its address."""
     [installer] = next(part for part in plan.components if part.kind == "rocm").artifacts
     named = (installer.kind, installer.name, installer.url)
     return named == ("installer", sdk.installer, sdk.url) and sdk.url in plan_text(plan)
@@ -225,7 +226,7 @@ def listed(best: Candidate, case: Situation, context: Context, answers: dict[tup
 
 
 def situations(matrix: Matrix) -> Iterator[tuple[str, Situation]]:
-    """The cases that resolve, and each wheel release with each matching PyTorch."""
+    """The cases that resolve, and each wheel release with each matching PyTorch release."""
     for path in CASES:
         case = read(path)
         if case.expect is not None:

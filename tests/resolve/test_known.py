@@ -38,14 +38,14 @@ class TestKnownBroken:
         ],
         ids=["build", "archive", "sdk", "target", "no-zluda"],
     )
-    def test_every_condition_counts(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
+    def test_a_verdict_needs_all_its_conditions(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts, target), MATRIX)}
 
     def test_another_project_with_the_same_version_is_another_build(self) -> None:
         parts = (INCIDENT[0], replace(INCIDENT[1], channel="vosen"), INCIDENT[2])
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts), MATRIX)}
 
-    def test_drivers_count_only_if_known(self) -> None:
+    def test_driver_verdicts_need_a_known_driver(self) -> None:
         parts = (*zluda_parts("6.2.4", "3.9.4"), component("libraries", "6.2.4", "x"))
         lock = lock_of(parts, "gfx1100")
         assert not any(row.driver for row in known_broken(lock, MATRIX))
@@ -69,7 +69,7 @@ class TestKnownBroken:
         found = known_broken(lock_of(parts, target), MATRIX)
         assert [row.code for row in found] == (["therock-7861"] if known else [])
 
-    def test_library_pack_is_what_some_sets_lack(self) -> None:
+    def test_a_missing_library_pack_is_a_condition(self) -> None:
         bare = zluda_parts("5.7.1", "3.9.5", "rocm5")
         assert any(row.pack == "none" for row in known_broken(lock_of(bare), MATRIX))
         packed = (*bare, component("libraries", "5.7", "x"))
@@ -77,7 +77,7 @@ class TestKnownBroken:
 
     @pytest.mark.slow
     def test_search_results_are_never_known_broken(self) -> None:
-        """The same rows, checked the other way: the best sets of each target."""
+        """The reverse check: the best sets for each target."""
         for target in MATRIX.targets:
             for driver in ("", "25.4.1", "25.9.1"):
                 request = Request(platform="windows", target=target, zluda="*", torch="*", driver=driver)
@@ -116,15 +116,15 @@ class TestSuggestEnv:
         assert told.startswith("rocenv create sd2 ")
         assert command in told
 
-    def test_from_another_platform_it_includes_the_platform(self) -> None:
+    def test_on_another_platform_the_suggestion_includes_the_platform(self) -> None:
         told = suggest_env(lock_of(INCIDENT), MATRIX, Machine(platform="linux"))
         assert told == "rocenv create NAME --platform windows --rocm 5.7 --zluda --target gfx1031"
 
-    def test_a_set_without_torch_stays_without(self) -> None:
+    def test_the_suggestion_omits_torch_if_the_set_does(self) -> None:
         told = suggest_env(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
         assert told == "rocenv create sd2 --rocm 5.7 --zluda --no-torch --target gfx1031"
 
-    def test_it_is_for_the_same_app(self) -> None:
+    def test_the_suggestion_is_for_the_same_app(self) -> None:
         lock = lock_of(INCIDENT)
         own = replace(lock, request=replace(lock.request, app="comfyui-zluda"))
         assert suggest_env(own, MATRIX).endswith(" --app comfyui-zluda")

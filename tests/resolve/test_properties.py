@@ -1,4 +1,4 @@
-"""On random matrices, the resolver finds what brute force finds, and explains the rest."""
+"""On random matrices, the resolver agrees with brute force and explains impossible requests."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def check(data: st.DataObject, kind: str) -> None:
 
 
 def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
-    """Everything that a user sees of a resolution."""
+    """The visible results of a resolution."""
     try:
         return list(resolve(request, matrix, machine))
     except ResolutionImpossible as error:
@@ -98,7 +98,7 @@ def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
 
 
 def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
-    """The matrix plus a row about a target that nobody requested."""
+    """The matrix plus a row about a target that was not requested."""
     table, row, change = data.draw(st.sampled_from(OTHERS))
     more: Any = structs.replace(data.draw(matrices.strategy(row)), **change)
     larger: dict[str, Any] = {table: (*getattr(matrix, table), more)}
@@ -106,7 +106,7 @@ def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
 
 
 def check_rows_of_others(before: Outcome, after: Outcome) -> None:
-    """Rows about another target affect neither verdict nor sets nor suggestions."""
+    """Rows about another target affect neither verdicts nor sets nor suggestions."""
     if isinstance(before, Impossible):
         assert isinstance(after, Impossible)
         assert after.suggestions == before.suggestions

@@ -1,4 +1,4 @@
-"""What a command-line SPEC and a data range include."""
+"""Versions that a command-line SPEC or a data range includes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_spec(text: str, version: str, fits: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "fits"), [("6.4", True), ("6.4.3", True), (">=6.4.2", True), ("6.3", False), (">6.4,<6.5", True)]
 )
-def test_a_series_fits_if_a_release_of_it_could(text: str, fits: bool) -> None:
+def test_a_series_matches_if_any_of_its_releases_could(text: str, fits: bool) -> None:
     assert meets(text, "6.4", "--rocm", floating=True) is fits
 
 
@@ -75,7 +75,7 @@ def test_a_mixed_set_matches_only_specs_for_the_whole_series(text: str, fits: bo
 
 @pytest.mark.parametrize("text", ["latest", "v5.7", "=5.7", ">=", "5.7 6.1", "5.7,<6", "\u0665"])
 @pytest.mark.parametrize("name", ["rocm", "zluda", "torch", "python"])
-def test_an_invalid_spec(text: str, name: str) -> None:
+def test_an_invalid_spec_is_an_error(text: str, name: str) -> None:
     """A typo is reported even if nothing depends on it."""
     platform = "windows" if name == "zluda" else "linux"
     with pytest.raises(RocenvError) as caught:
@@ -86,7 +86,7 @@ def test_an_invalid_spec(text: str, name: str) -> None:
     assert f"--{name} 5.7" in caught.value.hints[0]
 
 
-def test_a_driver_is_a_version() -> None:
+def test_a_driver_must_be_a_version() -> None:
     with pytest.raises(RocenvError) as caught:
         resolve(Request(target="gfx1100", platform="windows", zluda="*", driver="<25.5.1"), matrix())
     assert caught.value.exit_code == 2
@@ -126,7 +126,7 @@ often = settings(max_examples=150, deadline=None)
 
 @often
 @given(text=ranges, found=st.lists(versions, max_size=8))
-def test_a_range_allows_what_a_specifier_does(text: str, found: list[str]) -> None:
+def test_a_range_agrees_with_a_pep_440_specifier(text: str, found: list[str]) -> None:
     allowed = [version for version in found if SpecifierSet(text, prereleases=True).contains(version)]
     assert [version for version in found if allows(text, version)] == allowed
 
@@ -141,7 +141,7 @@ def test_a_range_allows_what_a_specifier_does(text: str, found: list[str]) -> No
         ("~=2.1,>=2.2", "2.2"),
     ],
 )
-def test_where_a_range_starts(text: str, start: str) -> None:
+def test_the_lower_bound_of_a_range(text: str, start: str) -> None:
     assert lowest(text) == start
 
 
@@ -152,7 +152,7 @@ def test_where_a_range_starts(text: str, start: str) -> None:
     floating=st.booleans(),
     local=st.sampled_from(["", "+rocm6.2"]),
 )
-def test_a_spec_is_met_as_a_specifier_says(text: str, version: str, floating: bool, local: str) -> None:
+def test_a_spec_agrees_with_a_pep_440_specifier(text: str, version: str, floating: bool, local: str) -> None:
     if floating:
         version = ".".join(map(str, (*Version(version).release, 0)[:2]))
     expected = is_requested(text, version, floating=floating, local=local)
@@ -161,7 +161,7 @@ def test_a_spec_is_met_as_a_specifier_says(text: str, version: str, floating: bo
 
 @often
 @given(found=st.lists(versions, max_size=6))
-def test_the_newest_comes_first(found: list[str]) -> None:
+def test_the_newest_version_comes_first(found: list[str]) -> None:
     newest = sorted(map(Version, found), reverse=True)
     assert [Version(text) for text in sorted(found, key=newest_first)] == newest
 
@@ -172,7 +172,7 @@ def test_the_newest_comes_first(found: list[str]) -> None:
         ("6.2", "6.2"),
         ("6.1.60101", "6.1"),  # package version
         ("6.3.2", "6.3"),
-        ("22.20.50200", "5.2"),  # the former package version
+        ("22.20.50200", "5.2"),  # old package version scheme
         ("30.10.1", "30.10"),
         ("5.16.9.22.20", "5.2"),  # module version, which ends in the package's
         ("6.10.5", ""),  # module version only

@@ -63,11 +63,11 @@ def impossible(request: Request, of: Matrix | None = None) -> ResolutionImpossib
     ],
     ids=lambda value: options(value) if isinstance(value, Request) else "",
 )
-def test_all_fitting_sets_best_first(request_: Request, expected: list[str]) -> None:
+def test_all_fitting_sets_are_listed_best_first(request_: Request, expected: list[str]) -> None:
     assert names(request_) == expected
 
 
-def test_a_set_that_its_maker_supports_for_the_target_comes_first() -> None:
+def test_officially_supported_sets_come_first() -> None:
     def supported(row: RocmSet) -> RocmSet:
         return structs.replace(row, official=("gfx1100",) if row.channel == "debian-trixie" else ())
 
@@ -90,8 +90,8 @@ def test_an_opt_in_channel_is_not_used_by_default() -> None:
     assert names(linux("6.4", channel="debian-sid")) == ["debian-sid 6.4"]
 
 
-def test_an_opt_in_channel_is_neither_reason_nor_advice() -> None:
-    """If nothing fits, only users who named the channel read about it, even if it alone would fit."""
+def test_an_opt_in_channel_is_neither_a_reason_nor_a_suggestion() -> None:
+    """If nothing fits, the channel is mentioned only to users who named it, even if it alone would fit."""
     asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
     of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
     unstable_only = replace(matrix(), rocm=of_sid)
@@ -113,7 +113,7 @@ def test_an_opt_in_channel_is_marked_in_explanations() -> None:
     assert packages["debian-experimental 7.2"].endswith("(only with `--channel debian-experimental`)")
 
 
-def test_no_torch_unless_asked() -> None:
+def test_torch_is_only_included_on_request() -> None:
     assert all(found.part("torch") is None for found in resolve(linux(), matrix()))
 
 
@@ -126,7 +126,7 @@ def test_each_component_has_a_reason() -> None:
     assert [kind for kind, _ in best.versions] == ["rocm", "zluda", "libraries", "torch"]
 
 
-def test_the_message_that_nothing_fits() -> None:
+def test_the_message_if_nothing_fits() -> None:
     assert no_set(linux("5.7")) == "rocenv knows no set with ROCm 5.7 for gfx1100"
     found = no_set(linux(torch="*", python="3.11"))
     assert found == "No ROCm and PyTorch combination works on gfx1100 (Python 3.11)"
@@ -153,7 +153,7 @@ def test_options_round_trip(request_: Request) -> None:
 
 
 def test_nothing_fits_in_an_empty_matrix() -> None:
-    """An empty matrix yields neither lines nor suggestions, and no crash."""
+    """An empty matrix yields no lines and no suggestions, and does not crash."""
     for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
         error = impossible(request, Matrix())
         assert error.message.startswith("No ")
@@ -170,7 +170,7 @@ def test_suggestions_drop_as_little_as_possible() -> None:
 
 
 def test_an_unnecessary_override_is_not_offered() -> None:
-    """If everything supports the target natively, the override does not come second either."""
+    """If everything supports the target natively, the override is not offered as second choice either."""
     row = next(each for each in matrix().rocm if each.version == "6.2.4")
     torch = next(each for each in matrix().torch if (each.version, each.rocm) == ("2.7", "6.2.4"))
     only = replace(matrix(), rocm=(row,), torch=(torch,))
@@ -194,8 +194,8 @@ for path in CASES:
 """
 
 
-def test_runs_are_deterministic() -> None:
-    """Python's string hashes differ between processes; the order of sets must never show it."""
+def test_results_are_deterministic() -> None:
+    """Python's string hashes differ between processes; the order of sets must not depend on them."""
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", HASHES],

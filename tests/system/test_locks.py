@@ -1,4 +1,4 @@
-"""Locks between processes: who can take and hold them, and other files in place of the lock."""
+"""Locks between processes: permissions, waiting, and other files in place of a lock."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def holder(path: Path, *, shared: bool = False, words: tuple[str, ...] = ()) -> 
 
 @contextlib.contextmanager
 def waiter(path: Path, *, long_s: float = 0.1, waiting: str = "") -> Iterator[IO[str]]:
-    """Yield the stderr of a process that waits for a lock, but at most 30 s."""
+    """Yield the stderr of a process that waits for a lock for up to 30 s."""
     code = WAIT.format(path=str(path), long_s=long_s, waiting=waiting)
     child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     timer = threading.Timer(30, child.kill)
@@ -86,7 +86,7 @@ def test_only_users_with_write_access_can_open_a_lock(tmp_path: Path, umask: int
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_lock_of_an_older_version_loses_its_mode(tmp_path: Path) -> None:
+def test_a_lock_from_an_older_version_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "one.lock"
     path.touch()
     path.chmod(0o644)
@@ -106,13 +106,13 @@ def test_a_group_can_lock_its_shared_home(tmp_path: Path) -> None:
 
 def test_a_reader_cannot_block_others() -> None:
     if os.geteuid() != 0:
-        missing("only root can become somebody else")
+        missing("only root can become another user")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "locks", "one.lock")
         with locked(path):
             pass
         for each in (path.parent, path.parent.parent):
-            each.chmod(0o755)  # as older versions created it
+            each.chmod(0o755)  # mode of locks from older versions
         for program in ("cat", "ls"):
             done = subprocess.run(
                 [f"/bin/{program}", str(path)], user=65534, group=65534, extra_groups=(), cwd="/", check=False
@@ -138,7 +138,7 @@ def test_a_link_instead_of_a_lock_is_not_followed(tmp_path: Path) -> None:
 
 
 class TestALongWait:
-    def test_says_who_holds_the_lock(self, tmp_path: Path) -> None:
+    def test_names_the_holder(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         words = ("create", "demo", "--secret")
         with holder(path, words=words) as pid, waiter(path, waiting="waiting for another rocenv") as said:
@@ -148,7 +148,7 @@ class TestALongWait:
             )
             assert "--secret" not in path.read_text()
 
-    def test_a_short_one_says_nothing(self, tmp_path: Path) -> None:
+    def test_prints_nothing_more_if_it_ends_early(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with contextlib.ExitStack() as stack:
             stack.enter_context(holder(path))
@@ -157,7 +157,7 @@ class TestALongWait:
                 stack.close()
                 assert said.read() == ""
 
-    def test_names_those_who_share_the_lock_and_not_a_killed_holder(self, tmp_path: Path) -> None:
+    def test_names_shared_holders_but_not_a_killed_one(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with holder(path, words=("create",)):
             pass  # killed
@@ -179,7 +179,7 @@ class TestALongWait:
                 who = f"process {pid}" if sys.platform == "linux" else "another process"
                 assert said.readline() == f"still waiting for {who}, which holds `{path}`\n"
 
-    def test_how_long_it_was_held(self, tmp_path: Path) -> None:
+    def test_states_how_long_the_lock_has_been_held(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with holder(path, shared=True):
             path.write_text(f" {os.getpid()} {time.time() - 605:.0f} gc\n")

@@ -10,7 +10,7 @@ import pytest
 from rocenv.system import pe
 from tests.dlls import dll
 
-# Dependencies of every DLL from the compiler.
+# Dependencies of every compiled DLL.
 SYSTEM = ("KERNEL32.dll", "msvcrt.dll")
 
 
@@ -41,12 +41,12 @@ def walk(place: Path, name: str = "cublas64_11.dll") -> list[str]:
     return pe.missing(place / "set" / name, [place / "set"], [place / "system32"])
 
 
-def test_headers_of_a_library(shelf: Path) -> None:
+def test_headers_are_read(shelf: Path) -> None:
     library = pe.read(shelf / "rocblas.dll")
     assert library.machine == "64-bit"
     assert set(library.imports) >= {"amdhip64_6.dll", "KERNEL32.dll"}
-    assert "hipblaslt.dll" not in library.imports, "it is loaded when it is first called"
-    assert library.file_version == "4.2.4", "the text, since the numbers are all 0"
+    assert "hipblaslt.dll" not in library.imports, "it is delay-loaded"
+    assert library.file_version == "4.2.4", "the version text, because all numbers are 0"
     assert pe.read(shelf / "amdhip64_6.dll").file_version == "6.1.24177.0"
     assert pe.read(shelf / "hipblaslt.dll").file_version == ""
 
@@ -57,11 +57,11 @@ def test_exports(shelf: Path) -> None:
     assert "cublasHgemm" not in names
 
 
-def test_a_complete_set_lacks_nothing(place: Path) -> None:
+def test_a_complete_set_has_no_missing_libraries(place: Path) -> None:
     assert walk(place) == []
 
 
-def test_a_missing_library_is_named_with_its_user(place: Path) -> None:
+def test_a_missing_library_is_reported_with_its_importer(place: Path) -> None:
     (place / "set" / "amdhip64_6.dll").unlink()
     assert walk(place) == ["cublas64_11.dll needs rocblas.dll, which needs amdhip64_6.dll: not found"]
 
@@ -88,13 +88,13 @@ def test_the_first_folder_wins_even_with_an_incompatible_file(place: Path) -> No
     assert f"`{place / 'first' / 'rocblas.dll'}` is 32-bit, and 64-bit is needed" in found
 
 
-def test_a_needed_file_that_is_not_a_library(place: Path) -> None:
+def test_an_import_that_is_not_a_library_is_reported(place: Path) -> None:
     (place / "set" / "rocblas.dll").write_bytes(b"<html>")
     (text,) = walk(place)
     assert "rocblas.dll` is not a Windows library" in text
 
 
-def test_system_libraries_are_needed_too(place: Path) -> None:
+def test_missing_system_libraries_are_reported(place: Path) -> None:
     (place / "system32" / "kernel32.dll").unlink()
     assert any("needs KERNEL32.dll: not found" in text for text in walk(place))
 
@@ -107,7 +107,7 @@ def test_api_sets_need_no_file(place: Path) -> None:
     assert walk(place, "user.dll") == []
 
 
-def test_circular_imports_end(place: Path) -> None:
+def test_circular_imports_terminate(place: Path) -> None:
     a, b = place / "set" / "a.dll", place / "set" / "b.dll"
     dll(b)
     dll(a, needs=[b])
@@ -140,7 +140,7 @@ def test_other_files_are_rejected(place: Path) -> None:
 
 
 def test_any_flipped_byte_is_accepted_or_rejected(place: Path) -> None:
-    gc.freeze()  # pefile traverses all garbage for each file, and earlier tests have left much
+    gc.freeze()  # pefile collects garbage for every file; do not traverse that of earlier tests
     whole = (place / "set" / "rocblas.dll").read_bytes()
     path = place / "set" / "flipped.dll"
     for at in range(0, min(len(whole), 0x600), 7):
@@ -153,9 +153,9 @@ def test_any_flipped_byte_is_accepted_or_rejected(place: Path) -> None:
 
 
 @pytest.mark.skipif(
-    sys.platform == "win32", reason="there a file can be moved while it is open, by its flags"
+    sys.platform == "win32", reason="Windows allows moving open files, depending on their flags"
 )
-def test_the_file_is_closed_again(place: Path) -> None:
+def test_the_file_is_closed(place: Path) -> None:
     path = place / "set" / "rocblas.dll"
     pe.read(path)
     pe.export_names(path)
@@ -179,7 +179,7 @@ def build(folder: Path, name: str, source: str, *needs: Path) -> Path:
     return made
 
 
-def test_why_a_library_does_not_load(tmp_path: Path) -> None:
+def test_load_failures_are_explained(tmp_path: Path) -> None:
     """DLLs built by mingw: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
     rocblas = build(tmp_path / "bin", "rocblas.dll", A + B)
     cublas = build(tmp_path / "zluda", "cublas.dll", USES_BOTH, rocblas)

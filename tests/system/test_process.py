@@ -14,10 +14,10 @@ import pytest
 from rocenv.system import WINDOWS, process
 
 PYTHON = [sys.executable, "-c"]
-needs_groups = pytest.mark.skipif(WINDOWS, reason="process groups and signals of POSIX")
+needs_groups = pytest.mark.skipif(WINDOWS, reason="needs POSIX process groups and signals")
 
 
-def test_it_keeps_both_streams_and_passes_stdin() -> None:
+def test_it_captures_both_streams_and_passes_stdin() -> None:
     code = "import sys; print(sys.stdin.read()); print('warning', file=sys.stderr); sys.exit(3)"
     done = process.run([*PYTHON, code], stdin=b"hello")
     assert (done.lines, done.error_text.strip(), done.code) == (["hello"], "warning", 3)
@@ -41,7 +41,7 @@ def test_a_missing_program_is_a_problem_and_not_an_exception(tmp_path: Path) -> 
 
 
 @needs_groups
-def test_a_script_without_a_first_line_runs_in_sh(tmp_path: Path) -> None:
+def test_a_script_without_a_shebang_runs_in_sh(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("echo from sh\n")
     script.chmod(0o755)
@@ -77,7 +77,7 @@ def test_it_works_without_temporary_files(monkeypatch: pytest.MonkeyPatch) -> No
     assert process.run(["/bin/sh", "-c", "echo here"]).lines == ["here"]
 
 
-def test_endless_output_ends_the_child() -> None:
+def test_endless_output_kills_the_child() -> None:
     done = process.run([*PYTHON, "while True: print('x' * 1000)"], limit_bytes=5000, timeout_s=30)
     assert (done.code, done.problem, len(done.stdout)) == (None, "it printed too much", 5000)
     assert not done.timed_out
@@ -93,7 +93,7 @@ def test_lines_of_stderr_arrive_while_it_runs() -> None:
 
 
 @needs_groups
-def test_an_exception_of_a_callback_kills_the_child(tmp_path: Path) -> None:
+def test_an_exception_in_a_callback_kills_the_child(tmp_path: Path) -> None:
     def stop() -> None:
         if (tmp_path / "pid").exists():
             raise KeyboardInterrupt
@@ -107,7 +107,7 @@ def test_an_exception_of_a_callback_kills_the_child(tmp_path: Path) -> None:
 
 
 @needs_groups
-def test_sigterm_ends_the_child_too(tmp_path: Path) -> None:
+def test_sigterm_also_kills_the_child(tmp_path: Path) -> None:
     code = (
         "import sys; from rocenv.system import process\n"
         "process.run(['/bin/sh', '-c', 'echo $$; sleep 60'], stdout=sys.stdout.buffer)"

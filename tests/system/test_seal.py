@@ -1,4 +1,4 @@
-"""Files that count only in the home that wrote them."""
+"""Sealed files are valid only in the home that wrote them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_modified_foreign_and_swapped_files(tmp_path: Path) -> None:
+def test_modified_foreign_and_swapped_files_are_rejected(tmp_path: Path) -> None:
     key, file, other = tmp_path / "key", tmp_path / "a" / "x", tmp_path / "a" / "y"
     file.parent.mkdir()
     write_sealed(file, b"one\n\n", key)
@@ -34,14 +34,14 @@ def test_modified_foreign_and_swapped_files(tmp_path: Path) -> None:
         refused()
     file.write_bytes(sealed)
     assert read_sealed(file, key) == b"one\n\n"
-    key.unlink()  # like a cache that was copied without the key
+    key.unlink()  # like a cache copied without the key
     refused()
     write_sealed(other, b"two", key)  # creates a new key
     refused()
 
 
 def test_the_folder_may_move(tmp_path: Path) -> None:
-    """The store fills an entry in a temporary folder, and a home may be renamed."""
+    """The store prepares entries in a temporary folder, and a home may be renamed."""
     staged = tmp_path / ".staging" / "sha" / "manifest.json"
     staged.parent.mkdir(parents=True)
     write_sealed(staged, b"{}", tmp_path / "key")
@@ -49,15 +49,15 @@ def test_the_folder_may_move(tmp_path: Path) -> None:
     assert read_sealed(tmp_path / "sha" / "manifest.json", tmp_path / "key") == b"{}"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+@pytest.mark.skipif(os.name == "nt", reason="Windows uses other permissions")
 def test_a_group_that_shares_a_home_shares_its_key(tmp_path: Path) -> None:
     tmp_path.chmod(0o2775)
     write_sealed(tmp_path / "x", b"one", tmp_path / "key")
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-def test_a_key_that_somebody_else_may_know_counts_for_nothing(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="Windows uses other permissions")
+def test_a_key_that_others_may_know_is_rejected(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     key, file = tmp_path / "key", tmp_path / "x"
     for content, mode in ((b"", 0o600), (b"k" * 100, 0o600), (b"k" * 32, 0o644), (b"k" * 32, 0o640)):
@@ -77,7 +77,7 @@ def test_a_key_that_somebody_else_may_know_counts_for_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="needs a second user")
-def test_who_may_read_a_home_takes_what_its_owner_wrote(tmp_path: Path) -> None:
+def test_readers_of_a_home_accept_files_of_its_owner(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "cache").mkdir(parents=True)
     write_sealed(home / "cache" / "x", b"one", home / "key")

@@ -58,7 +58,7 @@ def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _message(kind: type, error: str, where: str) -> str:
-    """Turn a `msgspec` error into our wording; its path is at the end: "… - at `$.assets[0].name`"."""
+    """Reword a `msgspec` error, which ends in the key path: "… - at `$.assets[0].name`"."""
     what, _, path = error.partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     if missing := _MISSING.fullmatch(what):
@@ -91,7 +91,7 @@ def _join(path: str, name: str) -> str:
 
 
 def verification_to_plain(verification: Verification) -> dict[str, Any]:
-    """Convert a verification to the JSON form that `verify --json` prints."""
+    """Convert a verification to the JSON output of `verify --json`."""
     rungs = [
         {
             "rung": result.rung,

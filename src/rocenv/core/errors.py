@@ -1,7 +1,7 @@
 """Errors that users can act on.
 
 Each error names the file, env or value at fault. `hints` are the next steps, preferably commands to paste. A
-failing GPU is not an error but a `RungResult`.
+GPU that fails is reported as a `RungResult`, not as an error.
 """
 
 from __future__ import annotations

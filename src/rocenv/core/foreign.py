@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 _DEEPEST = 64
-# Matches a whole string, too, so that brackets inside strings do not count.
+# Also matches whole strings, to ignore the brackets in them.
 _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
 
 
@@ -30,7 +30,7 @@ def open_regular(path: Path | str) -> BufferedReader:
         stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 -- the caller closes it
         if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             return stream
-        stream.close()  # replaced since the first check
+        stream.close()  # the file was replaced after the check
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 

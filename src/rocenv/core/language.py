@@ -18,7 +18,7 @@ _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
 def chosen(option: str | None = None) -> Language:
-    """Return the language of the option, else of the user's locale, else English.
+    """Return the requested language, else that of the user's locale, else English.
 
     Source: POSIX, "Internationalization Variables"; learn.microsoft.com, GetUserDefaultUILanguage
     """

@@ -1,6 +1,6 @@
-"""Lock files: a set with every artifact, from which any machine can build the same env.
+"""Lock files list every artifact of a set, so that any machine can build the same env.
 
-A lock is untrusted. Reading one checks every name, path and hash before they are used.
+Locks are untrusted: every name, path and hash is validated before use.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
 _TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
-_LONGEST_PROGRAM = 128  # file names may have 255 bytes, and the temporary name is longer
-# Bytes. Systems allow 255 and 4096; the env's own path uses part of the latter.
+_LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and the temporary name is longer
+# In bytes. Systems allow 255 and 4096, including the env's own path.
 _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 
 
@@ -93,8 +93,8 @@ def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collec
 
     Args:
         lock: A lock from any machine.
-        changes: What this machine needs.
-        variables: The names of all variables that depend on the machine.
+        changes: The changes for this machine.
+        variables: The names of all machine-specific variables.
     """
     kept = tuple(each for each in lock.environment if each.name not in variables or each.action != "set")
     dropped = [each.name for each in lock.environment if each not in kept]
@@ -104,7 +104,7 @@ def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collec
 
 
 def why_no_name(name: str) -> str:
-    """Explain why a name cannot be used for a program of an env; "" if it can."""
+    """Explain why an env's program cannot have this name; "" if it can."""
     if _PROGRAM.fullmatch(name) is None:
         return f"{name!r} is not a valid program name"
     if len(name) > _LONGEST_PROGRAM:
@@ -138,7 +138,7 @@ def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fa
 
 
 def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
-    # Check them all: `lock.artifacts` keeps only one of several with the same hash.
+    # Check all of them, because `lock.artifacts` omits those with the same hash.
     for artifact in (each for part in lock.components for each in part.artifacts):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             yield f"the sha256 of `{artifact.name}`", f"is `{artifact.sha256}`"
@@ -174,7 +174,7 @@ def _faults_of_program(program: Program) -> Iterator[Fault]:
         if fault := why_no_name(name):
             yield "a name", f"cannot be used: {fault}"
     if program.names and _PATTERN.search(program.path):
-        yield f"`{program.path}`", "matches several programs but has a name for one"
+        yield f"`{program.path}`", "matches several programs, so it cannot be renamed"
     for text in (*program.environment.values(), *program.arguments, program.not_before):
         yield from _check_printable(text)
 
@@ -182,7 +182,7 @@ def _faults_of_program(program: Program) -> Iterator[Fault]:
 def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
         yield f"`{part.python}`", "is not a valid Python version"
-    # Without a folder, the path of a file would start with `/` and point outside the env.
+    # Without a folder, file paths would start with `/` and point outside the env.
     if (part.into or part.artifacts) and part.into.split("/")[0] not in _FOLDERS:
         yield f"`{part.into}`", "is not a valid component folder"
     inside = _layout_places(part.layout)
@@ -236,7 +236,7 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
 
 
 def _other_places(part: Component) -> tuple[str, ...]:
-    """List file names and paths that are not relative to the prefix."""
+    """List the file names and the paths that are not relative to the prefix."""
     libraries = part.layout.libraries.values() if part.layout else ()
     places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
     shims = part.shims

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
-# A `folder` was imported from this machine: `path` is where it was, `sha256` covers its file list. An
-# `installer` or an `archive` is unpacked, never run. An `sdist` is turned into a wheel without running its
-# code.
+# A `folder` was imported from this machine: `path` is its original location, and `sha256` the hash of its
+# file list. An `installer` or an `archive` is unpacked, never run. An `sdist` is turned into a wheel without
+# running its code.
 ArtifactKind = Literal["deb", "wheel", "sdist", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
@@ -31,8 +31,8 @@ class Artifact(Value, frozen=True, kw_only=True):
     sha256: str  # lowercase hex
     size_bytes: int
     installed_bytes: int = 0  # size once unpacked; 0 = unknown
-    repo: str = ""  # its repository in the matrix, used to find it on another mirror
-    path: str = ""  # relative to the repository's base address
+    repo: str = ""  # name of its repository in the matrix, for finding it on another mirror
+    path: str = ""  # path below the repository's base address
 
 
 class Program(Value, frozen=True, kw_only=True):
@@ -42,14 +42,14 @@ class Program(Value, frozen=True, kw_only=True):
     """
 
     path: str  # the last part may be a pattern: "usr/bin/llama-*"
-    environment: dict[str, str] = {}  # variables it needs to find its own files
+    environment: dict[str, str] = {}  # variables that locate its files
     arguments: tuple[str, ...] = ()  # arguments for the same purpose, inserted before the user's
-    not_before: str = ""  # add no arguments if the first one starts with this: the program is calling itself
-    names: tuple[str, ...] = ()  # names to start it by, if `path` is one program; () = its file name
+    not_before: str = ""  # omit `arguments` if the user's start with this: the program is calling itself
+    names: tuple[str, ...] = ()  # command names, if `path` is one program; () = its file name
 
 
 class Layout(Value, frozen=True, kw_only=True):
-    """Where the parts of a component are; every path uses `/`.
+    """The locations of a component's parts; paths use `/`.
 
     In a data row, paths are relative to the package; in a component, to the prefix.
     """
@@ -59,12 +59,12 @@ class Layout(Value, frozen=True, kw_only=True):
     libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file to load
     bin: str = ""  # folder of the programs; "" = no programs
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
-    runtime: dict[str, str] = {}  # role -> required prefix of the version that the library reports
+    runtime: dict[str, str] = {}  # role -> required prefix of the library's version
     programs: tuple[Program, ...] = ()
     # Folder where programs look for files -> pattern of those files. A program run through the env's own
     # loader mistakes the loader's folder for its own.
     links: dict[str, str] = {}
-    names: dict[str, str] = {}  # path of a link to create -> the file it points to, if that file exists
+    names: dict[str, str] = {}  # link to create -> its target; skipped if the target is missing
     python: str = ""  # interpreter, if this is a venv
     site_packages: str = ""
 
@@ -133,7 +133,7 @@ class Switch(Value, frozen=True, kw_only=True):
 
 
 class Shims(Value, frozen=True, kw_only=True):
-    """The files to load before torch for CUDA, in order, and the torch settings, so that it runs on ZLUDA."""
+    """The files to load before a CUDA build of torch, in order, and the torch settings for ZLUDA."""
 
     runtime: tuple[str, ...]  # the SDK's HIP runtime and its compiler, which other libraries load by name
     driver: tuple[str, ...]  # files of the build that keep their names: nvcuda.dll, nvml.dll
@@ -141,7 +141,7 @@ class Shims(Value, frozen=True, kw_only=True):
     files: tuple[ShimFile, ...]
     original: str = ""  # torch file that the build still calls, kept as `KEPT_ORIGINAL`; "" = none
     switches: tuple[Switch, ...] = ()
-    first_run_s: int = 0  # how long the first use may take while kernels compile
+    first_run_s: int = 0  # maximum time for compiling kernels on first use
 
 
 KEPT_ORIGINAL = "nvrtc_cuda.dll"  # Source: lshqqytiger/ZLUDA@5e71745:zluda_rtc/src/lib.rs
@@ -161,9 +161,9 @@ class Component(Value, frozen=True, kw_only=True):
     layout: Layout | None = None
     python: str = ""  # for wheels: Python version of the venv, "3.11"
     into: str = ""  # its folder in the prefix, "rocm/5.7"; "" = none
-    anchor: str = ""  # a file in every such archive: only its folder is unpacked
-    # Maps a file, or a folder such as `library/`, to a path below `into`. Such a component is an overlay and
-    # replaces files of another.
+    anchor: str = ""  # a file in the archive; only its folder is unpacked
+    # Maps a file, or a folder such as `library/`, to a path below `into`. The component is an overlay that
+    # replaces files of another component.
     places: dict[str, str] = {}
     shims: Shims | None = None
 
@@ -180,7 +180,7 @@ class Rejection(Value, frozen=True, kw_only=True):
     requirement: str
     found: str
     source: str
-    text: str = ""  # the same as a sentence
+    text: str = ""  # full sentence for users
 
 
 class Suggestion(Value, frozen=True, kw_only=True):
@@ -215,7 +215,7 @@ class Request(Value, frozen=True, kw_only=True):
 class Machine(Value, frozen=True, kw_only=True):
     """The properties of a machine that affect the choice of a set; "" = unknown."""
 
-    platform: str = "linux"  # where the commands run
+    platform: str = "linux"  # platform that suggested commands are for
     glibc: str = ""  # "2.36"
     kernel: str = ""  # "6.8.0-45-generic"
     driver: str = ""  # the kernel driver on Linux, the display driver on Windows
@@ -231,8 +231,8 @@ class Lock(Value, frozen=True, kw_only=True):
     target: str
     components: tuple[Component, ...]
     environment: tuple[EnvChange, ...]
-    runs_as: str = ""  # target that its code is built for, if an override makes it differ
-    watched: tuple[str, ...] = ()  # variables that affect every set, reported if the machine sets them
+    runs_as: str = ""  # target that the set's code is built for, if an override is used
+    watched: tuple[str, ...] = ()  # variables that would affect the set, reported if they are already set
     warnings: tuple[str, ...] = ()  # what the GPU lacks with this set
     notes: tuple[str, ...] = ()
     local_notes: tuple[str, ...] = ()  # only true of the machine that chose the set, and of that day
@@ -249,19 +249,19 @@ class Lock(Value, frozen=True, kw_only=True):
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
         """All files of the set, each once."""
-        # Some hashes are unknown until the first download.
+        # Hashes may be unknown until the first download.
         found = {each.sha256 or each.url: each for part in self.components for each in part.artifacts}
         return tuple(found.values())
 
     @property
     def python(self) -> str:
-        """Path of the env's Python relative to the prefix; the file exists only if a component is a venv."""
+        """Path of the env's Python relative to the prefix; the file exists only if the env has a venv."""
         layouts = [part.layout for part in self.components if part.layout is not None]
         return next((each.python for each in layouts if each.python), venv_layout("", self.platform).python)
 
     @property
     def code_target(self) -> str:
-        """The target that its code is built for."""
+        """The target that the set's code is built for."""
         return self.runs_as or self.target
 
 
@@ -281,7 +281,7 @@ class Record(Value, frozen=True, kw_only=True):
     created: str  # ISO 8601, UTC
     rocenv_version: str
     lock: Lock
-    files_sha256: str = ""  # of the file list next to it; set when that list is written
+    files_sha256: str = ""  # hash of the file list next to it; set when that list is written
     loader: str = ""  # path of the prefix's own program loader; "" = use the system loader
     shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
 
@@ -308,7 +308,7 @@ APP_RUNG = "app"  # runs after the ladder: does the app find the GPU?
 
 
 class Verification(Value, frozen=True, kw_only=True):
-    """How far an env works on this machine, as `verify` reports and `.rocenv/verified.json` stores it."""
+    """The result of `verify` for an env on this machine; `.rocenv/verified.json` stores the last one."""
 
     env: str = ""
     target: str = ""
@@ -320,7 +320,7 @@ class Verification(Value, frozen=True, kw_only=True):
     def level(self) -> str:
         """The last rung that passed, if every earlier rung that could run passed too; "" if none did.
 
-        The app rung counts only if the GPU itself passed.
+        The app rung is included only if the GPU itself passed.
         """
         level, passed = "", [result.rung for result in self.results if result.status == "passed"]
         for result in self.results:
@@ -334,7 +334,7 @@ class Verification(Value, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> tuple[RungResult, ...]:
-        """Rungs that failed for a reason other than a missing GPU."""
+        """Rungs that ran and did not pass."""
         return tuple(result for result in self.results if result.wrong)
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def wheel_file_name(url: str) -> str:
-    """Return the file name at the end of an address, without any slash that percent-encoding may hide."""
+    """Return the file name in an address; a percent-encoded slash also separates folders."""
     return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
 
 

@@ -69,13 +69,13 @@ class Progress:
 
     @contextlib.contextmanager
     def stage(self, title: str, total_bytes: int = 0) -> Iterator[Stage]:
-        """Show a piece of work while the block runs; `total_bytes=0` means that the size is unknown."""
+        """Show a task's progress while the block runs; `total_bytes=0` means that the size is unknown."""
         with self._shown(Stage(self, title, total_bytes, self._clock)) as stage:
             yield stage
 
     @contextlib.contextmanager
     def wait(self, title: str, usual_s: float = 0.0) -> Iterator[Wait]:
-        """Show work that reports only its duration; `usual_s` is how long it took last time."""
+        """Show the time while the block runs; `usual_s` is how long it took last time."""
         wait = Wait(self, title, usual_s, self._clock)
         with self._shown(wait):
             yield wait
@@ -91,7 +91,7 @@ class Progress:
                 self._out.flush()
 
     def update(self, stage: Stage, moved_bytes: int = 0) -> None:
-        """Redraw a stage. Only `moved_bytes` count towards its rate."""
+        """Redraw a stage. Only `moved_bytes` affect its rate."""
         if self._terminal:
             display, task = self._display, stage.task
             if display is not None and task is not None:
@@ -162,26 +162,26 @@ class Progress:
                 return
             if stage.task is not None:
                 self._display.update(stage.task, visible=False)
-                stage.task = None  # an abandoned thread may still advance it
+                stage.task = None  # an abandoned thread may still report progress
             if not self._stages:
                 self._display.stop()
                 self._display = None
 
 
 class Stage:
-    """One piece of work on display, created by `Progress.stage`."""
+    """A task on display, created by `Progress.stage`."""
 
     def __init__(self, progress: Progress, title: str, total_bytes: int, clock: Callable[[], float]) -> None:
         self.title = title
         self.total_bytes = total_bytes
         self.done_bytes = 0
-        self.task: TaskID | None = None  # set while it is displayed
+        self.task: TaskID | None = None  # set while displayed
         self._moved_bytes = 0  # excludes skipped bytes
         self._progress = progress
         self._clock = clock
         self._lock = threading.Lock()
         self._begin = self._last_line = clock()
-        self._last_done_bytes = self._last_moved_bytes = 0  # when the last line was printed
+        self._last_done_bytes = self._last_moved_bytes = 0  # values when the last line was printed
 
     def advance(self, size_bytes: int) -> None:
         """Count bytes that were just processed."""
@@ -191,7 +191,7 @@ class Stage:
         self._progress.update(self, size_bytes)
 
     def skip(self, size_bytes: int) -> None:
-        """Count bytes that needed no work; a negative number takes back bytes to process again."""
+        """Count bytes that needed no work; pass a negative number for bytes to process again."""
         with self._lock:
             self.done_bytes += size_bytes
         if size_bytes:
@@ -202,7 +202,7 @@ class Stage:
         self._progress.note(text)
 
     def figures(self, rate: float | None) -> str:
-        """Describe what is known so far: `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`."""
+        """Format amount, rate and remaining time: `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`."""
         text = size_text(self.done_bytes)
         if self.total_bytes:
             text += f" of {size_text(self.total_bytes)}"
@@ -213,7 +213,7 @@ class Stage:
         return text
 
     def due_line(self) -> str:
-        """Return the plain line that is due and count it as printed; "" if none is due."""
+        """Return the plain line to print now, and record it as printed; "" if there is none."""
         with self._lock:
             now = self._clock()
             waited = now - self._last_line
@@ -239,7 +239,7 @@ class Stage:
 
 
 class Wait(Stage):
-    """Work that another program does silently, created by `Progress.wait`; shows only the time."""
+    """A wait for another program, created by `Progress.wait`; shows only the time."""
 
     def __init__(self, progress: Progress, title: str, usual_s: float, clock: Callable[[], float]) -> None:
         super().__init__(progress, title, round(usual_s), clock)
@@ -251,7 +251,7 @@ class Wait(Stage):
         self._progress.update(self)
 
     def figures(self, rate: float | None) -> str:
-        """Describe the time so far: `0:12, took 0:40 before`."""
+        """Format the elapsed time: `0:12, took 0:40 before`."""
         text = _clock_text(self._elapsed_s())
         return f"{text}, took {_clock_text(self.total_bytes)} before" if self.total_bytes else text
 

@@ -21,7 +21,7 @@ def fill(text: str, values: Mapping[str, object]) -> str:
 
 
 def fill_all(text: str, values: Mapping[str, str]) -> str | None:
-    """Replace each `{name}` by its value, or by its fallback if that is unknown or empty.
+    """Replace each `{name}` by its value, or by its fallback if the value is unknown or empty.
 
     Returns None if a placeholder has neither.
     """
@@ -31,7 +31,7 @@ def fill_all(text: str, values: Mapping[str, str]) -> str | None:
 
 
 def without_values(text: str, word: Callable[[str], str]) -> str:
-    """Replace each `{name}` by its fallback, or by `word` of its name."""
+    """Replace each `{name}` by its fallback, or by `word(name)`."""
     return _PLACE.sub(lambda place: place[2] or word(place[1]), text)
 
 
@@ -41,7 +41,7 @@ def fill_script(text: str, values: Mapping[str, str]) -> str:
 
 
 def places(text: str) -> dict[str, bool]:
-    """Map the placeholder names in a text to whether each has a fallback wherever it occurs."""
+    """Map each placeholder name in a text to whether all its occurrences have a fallback."""
     found: dict[str, bool] = {}
     for place in _PLACE.finditer(text):
         found[place[1]] = found.get(place[1], True) and place[2] is not None

@@ -1,4 +1,7 @@
-"""Variables of the HIP runtime. The child processes of `probe` import this module: standard library only."""
+"""Variables of the HIP runtime.
+
+Uses only the standard library, because the child processes of `probe` import it.
+"""
 
 import re
 

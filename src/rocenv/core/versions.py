@@ -125,7 +125,7 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
 
 
 def _representative_patches(wanted: SpecifierSet) -> set[int]:
-    """Pick patch numbers that represent all others: a range starts and ends only at versions it names."""
+    """Pick patch numbers to test: the bounds of the range, their neighbors, 0 and 99."""
     patches = {0, 99}
     for each in wanted:
         release = version_of(each.version.removesuffix(".*")).release
@@ -156,6 +156,6 @@ def _stage(version: Version) -> tuple[int, int]:
 
 
 def joined(texts: Sequence[str], most: int = 6) -> str:
-    """Join texts with commas; after `most` of them, count the rest."""
+    """Join texts with commas, at most `most` of them: `a, b and 3 more`."""
     shown = ", ".join(texts[:most])
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"

@@ -40,7 +40,7 @@ def columns_of(text: str) -> int:
 
 
 def reading_width() -> int:
-    """Return a comfortable reading width for this terminal, in columns."""
+    """Return a readable line width for this terminal, in columns."""
     import shutil
 
     return max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))

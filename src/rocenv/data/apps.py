@@ -1,4 +1,4 @@
-"""Rows about apps: profiles, packages, builds, and what each release needs."""
+"""Rows about apps: profiles, packages, builds, and requirements of releases."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,47 +15,47 @@ if TYPE_CHECKING:
 
 
 class Failure(Value, frozen=True, kw_only=True):
-    """A text that an app prints when something goes wrong, whatever its exit code is.
+    """An error message of an app, whatever its exit code.
 
     With a `code`, it also matches that rule, so `diagnose` and `launch` show the rule's explanation.
     """
 
-    text: str  # as printed, a part of a line
-    means: str = ""  # a sentence; "" = the rule explains it
-    remedy: str = ""  # with places as in a fallback; "" = depends on the set
+    text: str  # part of a printed line
+    means: str = ""  # explanation in a sentence; "" = that of the rule
+    remedy: str = ""  # text with a fallback's placeholders; "" = depends on the set
     code: str = ""  # the rule in `profiles/rules/`; "" = none
-    cpu: bool = False  # the app continues on the CPU
+    cpu: bool = False  # whether the app continues on the CPU
 
 
-PLACES = ("device", "target")  # in the words of a flag
-# The groups that each pattern of a device list needs; `device` is the name of a GPU.
+PLACES = ("device", "target")  # placeholders in `Flag.words`
+# Required groups of the patterns in a device list; `device` is the name of a GPU.
 _GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
-# What the row `generic` has for all apps.
+# Fields that every app inherits from the row `generic`.
 INHERITED = ("compiling", "first_run", "starters")
 
 
 class Flag(Value, frozen=True, kw_only=True):
-    """Arguments that rocenv adds if this version of the app has them and the user does not give them.
+    """Arguments that rocenv adds if this version of the app supports them and the user did not pass them.
 
     In `words` and `why`, `{device}` is the GPU as the app lists it, and `{target}` its target.
     """
 
-    words: tuple[str, ...]  # the help has to list the first
-    spellings: tuple[str, ...] = ()  # its other names; the first that the help lists is used
-    unless: tuple[str, ...] = ()  # other arguments of the user that rule it out
-    place: Literal["first", "last"] = "last"  # before or after the user's arguments
-    required: bool = False  # without it the app could silently use the CPU, so `launch` does not start it
-    repeats: bool = False  # the app accepts it several times, so the user's own does not rule it out
-    always_known: bool = False  # all versions have it, whether their help lists it or not
-    why: str = ""  # shown with the addition
+    words: tuple[str, ...]  # used only if the app's help lists the first word
+    spellings: tuple[str, ...] = ()  # other names of the first word, best first
+    unless: tuple[str, ...] = ()  # skip the flag if the user passes any of these
+    place: Literal["first", "last"] = "last"  # position relative to the user's arguments
+    required: bool = False  # refuse to launch without it: the app might silently use the CPU
+    repeats: bool = False  # accepted repeatedly, so add it even if the user passes it
+    always_known: bool = False  # add it even if the help does not list it
+    why: str = ""  # reason shown to the user
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names of the first word."""
+        """The names of the argument, best first."""
         return (self.words[0], *self.spellings)
 
     def faults(self) -> Iterator[str]:
-        """Yield words and places that mean nothing."""
+        """Report missing words and unknown placeholders."""
         if not self.words:
             yield "`flags`: `words` is empty"
         for place in {place for word in self.words for place in places(word)} - set(PLACES):
@@ -66,19 +66,19 @@ class Renamed(Value, frozen=True, kw_only=True):
     """An argument that some versions do not have."""
 
     old: tuple[str, ...]
-    new: tuple[str, ...] = ()  # what has the same effect there; the first is what their help lists
+    new: tuple[str, ...] = ()  # equivalent in those versions; their help lists the first word
 
 
 class DeviceList(Value, frozen=True, kw_only=True):
-    """How a program lists the GPUs that it can use, without doing anything else."""
+    """A program's option that lists usable GPUs and exits."""
 
     arguments: tuple[str, ...]  # "--list-devices"
-    pattern: str  # matches a GPU's line; group `device` is its name for arguments
-    other: str = ""  # matches the line of another device, such as the CPU
-    target: str = ""  # matches a line with a target: groups `target` and `number`, which ends the GPU's name
+    pattern: str  # matches a GPU's line; group `device` is the name used in arguments
+    other: str = ""  # matches lines of other devices, such as the CPU
+    target: str = ""  # matches a line with groups `target` and `number` (the end of the GPU's name)
 
     def faults(self) -> Iterator[str]:
-        """Yield missing arguments, and patterns without their groups."""
+        """Report missing arguments, and patterns without the required groups."""
         if not self.arguments:
             yield "`devices.arguments` is empty"
         for name, groups in _GROUPS.items():
@@ -91,17 +91,17 @@ class DeviceList(Value, frozen=True, kw_only=True):
 
 
 class MemoryNote(Value, frozen=True, kw_only=True):
-    """A note about the memory that a model takes."""
+    """A note about a model's memory usage."""
 
     text: str
     argument: str = ""  # shown only with advice that contains this argument; "" = always
 
 
 class Fallback(Value, frozen=True, kw_only=True):
-    """What to try for a cause, before what its rule suggests; best first.
+    """App-specific advice for a rule, shown before the rule's own; best first.
 
-    In texts and commands `{name}` is the env, `{another}` a free name for another one, `{target}` the env's
-    target, `{code_target}` the target that its code is for, `{program}` the program.
+    Placeholders in texts and commands: `{name}` is the env, `{another}` an unused env name, `{target}` the
+    env's target, `{code_target}` the target its code is built for, `{program}` the program.
     """
 
     code: str  # the rule in `profiles/rules/`
@@ -111,26 +111,26 @@ class Fallback(Value, frozen=True, kw_only=True):
 
 
 class Wrapper(Value, frozen=True, kw_only=True):
-    """Scripts of an app that undo an env on Linux: `launch` runs the app's command instead."""
+    """An app's Linux start scripts that break an env: `launch` runs the app's command instead."""
 
     names: tuple[str, ...] = ()
-    does: str = ""  # why: a sentence about the script, "it replaces LD_LIBRARY_PATH"
-    settings: str = ""  # the file with the user's settings that it reads; "" = none
-    ignored: tuple[str, ...] = ()  # variables in that file that only the script reads, or that undo an env
+    does: str = ""  # how they break it, in a sentence: "it replaces LD_LIBRARY_PATH"
+    settings: str = ""  # settings file that the scripts read; "" = none
+    ignored: tuple[str, ...] = ()  # variables in that file that only the scripts use, or that break an env
 
 
 class Starter(Value, frozen=True, kw_only=True):
-    """Programs that start the program named after their own arguments, such as `nice`."""
+    """Programs that run the command in their arguments, such as `nice`."""
 
     names: tuple[str, ...]
-    valued: tuple[str, ...] = ()  # arguments with a value as the next word
-    operands: int = 0  # words before the program, such as a time
-    reads: bool = False  # it is a shell, which runs the file as a script
-    inline: tuple[str, ...] = ()  # arguments followed by a script as text, which rocenv does not look into
+    valued: tuple[str, ...] = ()  # arguments whose value is the next word
+    operands: int = 0  # number of words before the command, such as a duration
+    reads: bool = False  # it is a shell and runs the file as a script
+    inline: tuple[str, ...] = ()  # arguments followed by script text, which rocenv does not parse
 
 
 class Needs(Value, frozen=True, kw_only=True):
-    """What an app requires of an env; "" = nothing."""
+    """An app's requirements on an env; "" = none."""
 
     rocm: str = ""  # PEP 440
     torch: bool = False
@@ -138,11 +138,11 @@ class Needs(Value, frozen=True, kw_only=True):
 
 
 class Launcher(Known, frozen=True, kw_only=True):
-    """The profile of an app: how it is recognised, started, kept on the GPU and understood.
+    """The profile of an app: how to recognise it, start it, keep it on the GPU, and read its output.
 
-    In commands and values `{python}` is the env's Python, `{batch_python}` the same with quotes on Windows,
-    where batch files add none, and `{prefix}` the env's folder. Paths are relative to the app's folder, with
-    `/`. The row `generic` completes all others with what `INHERITED` lists, and adds its `secret_options`.
+    In commands and values, `{python}` is the env's Python, `{batch_python}` the same in quotes for Windows
+    batch files, which add none, and `{prefix}` the env's folder. Paths are relative to the app's folder and
+    use `/`. Every row inherits the `INHERITED` fields and the `secret_options` of the row `generic`.
     """
 
     IDENTITY = ("key",)
@@ -153,58 +153,58 @@ class Launcher(Known, frozen=True, kw_only=True):
     platforms: tuple[str, ...] = ("linux", "windows")
     needs: Needs = Needs()
 
-    # Recognition. Without `signs` and `programs`, only `--app` and `create --app` name the app.
+    # Recognition. Without `signs` and `programs`, the app needs `--app`.
     programs: tuple[str, ...] = ()  # patterns of program names, "llama-*"
-    signs: tuple[str, ...] = ()  # files that its folder has, all of them
-    unlike: tuple[str, ...] = ()  # files that only a similar app has
+    signs: tuple[str, ...] = ()  # files that its folder must contain
+    unlike: tuple[str, ...] = ()  # files that identify a similar app instead
 
     # Start.
-    command: tuple[str, ...] = ()  # the usual command; () = the user has to give one
+    command: tuple[str, ...] = ()  # the usual command; () = the user must specify one
     entries: tuple[str, ...] = ()  # programs that take its arguments
     helpers: tuple[str, ...] = ()  # programs that do not use the GPU
-    settings: tuple[str, ...] = ()  # programs that contain their arguments and pass none on
+    settings: tuple[str, ...] = ()  # settings scripts that fix the arguments and ignore any others
     starters: tuple[Starter, ...] = ()
     wrapper: Wrapper = Wrapper()
-    arguments_variable: str = ""  # holds more arguments; "" = none
+    arguments_variable: str = ""  # variable with further arguments; "" = none
     environment: tuple[EnvChange, ...] = ()
-    # Arguments with secret values, besides those whose names show it (`--api-key`).
+    # Arguments with secret values, except those with obvious names (`--api-key`).
     secret_options: tuple[str, ...] = ()
 
     # Arguments.
-    help: tuple[str, ...] = ()  # lists all arguments; () = rocenv does not ask the program
-    modes: tuple[str, ...] = ()  # they determine which other arguments exist, so `help` follows them
+    help: tuple[str, ...] = ()  # arguments that print the full help; () = never ask for it
+    modes: tuple[str, ...] = ()  # mode arguments such as `--server`, which have their own help
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     devices: DeviceList | None = None
-    behind_dashes: tuple[str, ...] = ()  # arguments that count only after `--`; () = `--` means nothing
+    behind_dashes: tuple[str, ...] = ()  # arguments valid only after `--`; () = `--` has no meaning
     only_tells: tuple[str, ...] = ()  # arguments that print something and exit
-    cpu: tuple[str, ...] = ()  # arguments that ask for the CPU, "-ngl 0"
-    not_hip: tuple[str, ...] = ()  # arguments that ask for another GPU interface, "--gpu vulkan"
-    gpu_work: tuple[str, ...] = ()  # arguments that start GPU work; () = the app always does such work
+    cpu: tuple[str, ...] = ()  # arguments that select the CPU, "-ngl 0"
+    not_hip: tuple[str, ...] = ()  # arguments that select another GPU API, "--gpu vulkan"
+    gpu_work: tuple[str, ...] = ()  # arguments that start GPU work; () = it always does GPU work
     memory_notes: tuple[MemoryNote, ...] = ()  # for `mem model`
 
     # Its own torch, Python and ZLUDA.
-    own_torch: tuple[str, ...] = ()  # arguments against installing a torch, added unless the env has ZLUDA
+    own_torch: tuple[str, ...] = ()  # arguments that prevent a torch download; omitted with ZLUDA
     own_python: tuple[str, ...] = ()  # folders of its own Python
-    bypasses: tuple[str, ...] = ()  # programs that use its own Python and ZLUDA in any case
+    bypasses: tuple[str, ...] = ()  # programs that always use its own Python and ZLUDA
     own_zluda: tuple[str, ...] = ()  # folders of its own ZLUDA
     zluda_arguments: tuple[str, ...] = ()  # added if the env has ZLUDA
-    zluda_variable: str = ""  # names the ZLUDA to use instead; "" = it always uses its own
-    deletes_zluda: tuple[str, ...] = ()  # arguments, or files of ZLUDA, that make it delete the folder
-    deletes_zluda_if_set: tuple[str, ...] = ()  # variables that do the same, with any value
-    shims: Literal["any", "private", "torch"] = "any"  # where ZLUDA has to be
+    zluda_variable: str = ""  # variable that selects another ZLUDA; "" = it always uses its own
+    deletes_zluda: tuple[str, ...] = ()  # arguments or ZLUDA files that make it delete the ZLUDA folder
+    deletes_zluda_if_set: tuple[str, ...] = ()  # variables with the same effect, whatever their value
+    shims: Literal["any", "private", "torch"] = "any"  # where ZLUDA must be installed
 
     # Output.
-    gpu_used: tuple[str, ...] = ()  # texts that show that it uses the GPU; () = it prints none
-    gpu_work_shown: tuple[str, ...] = ()  # texts that show that GPU work begins
+    gpu_used: tuple[str, ...] = ()  # output that proves GPU use; () = no such output
+    gpu_work_shown: tuple[str, ...] = ()  # output that marks the start of GPU work
     failures: tuple[Failure, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
-    compiling: str = ""  # printed while it compiles kernels
-    first_run: str = ""  # explains that
+    compiling: str = ""  # output while it compiles kernels
+    first_run: str = ""  # explanation of the wait
     logs: tuple[str, ...] = ()  # its own log files
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield rules that do not exist, texts that cannot be searched for, and impossible arguments."""
+        """Report unknown rules, texts that cannot be searched for, and impossible arguments."""
         yield from self._code_faults(matrix)
         yield from self._text_faults()
         yield from self._argument_faults()
@@ -224,7 +224,7 @@ class Launcher(Known, frozen=True, kw_only=True):
                 yield f"`failures`: `{failure.text}` has neither `means` nor `code`"
         for fallback in self.fallbacks:
             if not fallback.text or not fallback.zh:
-                yield f"`fallbacks`: the one for `{fallback.code}` lacks a text in a language"
+                yield f"`fallbacks`: the entry for `{fallback.code}` needs both `text` and `zh`"
 
     def _text_faults(self) -> Iterator[str]:
         yield from literal_faults("failures", [failure.text for failure in self.failures])
@@ -240,14 +240,14 @@ class Launcher(Known, frozen=True, kw_only=True):
         if self.devices is not None:
             yield from self.devices.faults()
         if any(not each.names or each.operands < 0 for each in self.starters):
-            yield "`starters`: each needs `names`, and `operands` of at least 0"
+            yield "`starters`: each entry needs `names`, and `operands` must not be negative"
         if not all(each.old for each in self.renamed):
             yield "`renamed`: `old` is empty"
         if self.wrapper.names and not self.command:
             yield "`wrapper` needs a `command` to run instead"
 
     def inheriting(self, generic: "Launcher") -> "Launcher":
-        """Complete the row with what the row `generic` has for all apps."""
+        """Return the row with the fields that it inherits from the row `generic`."""
         values = {name: getattr(self, name) or getattr(generic, name) for name in INHERITED}
         values["secret_options"] = (*generic.secret_options, *self.secret_options)
         return msgspec.structs.replace(self, **values)
@@ -261,28 +261,28 @@ class AppPackages(Known, frozen=True, kw_only=True):
     REFERS = (("channels", "channel"),)
     NOT_EMPTY = ("channels", "names")
 
-    app: str  # key of its profile
+    app: str  # key of the app's profile
     channels: tuple[str, ...]
-    names: tuple[str, ...]  # the first has the app's version
-    program: str  # path in the tree: "usr/bin/blender"
-    programs: tuple[Program, ...]  # that users start by name
-    library_dirs: tuple[str, ...] = ()  # in the tree, in addition to the set's
+    names: tuple[str, ...]  # package names; the first determines the app's version
+    program: str  # main program's path in the tree: "usr/bin/blender"
+    programs: tuple[Program, ...]  # programs that users run by name
+    library_dirs: tuple[str, ...] = ()  # its own library folders in the tree
     links: dict[str, str] = msgspec.field(default_factory=dict)  # see `Layout`
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield each channel, since only one row may list its packages of an app."""
+        """Yield each channel: only one row may list an app's packages there."""
         for channel in self.channels:
             yield (self.app, channel), ", ".join(self.channels)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield ambiguous names, and paths that leave the tree."""
+        """Report ambiguous names, and paths that lead out of the tree."""
         yield from _program_faults(self.programs)
         paths = (self.program, *self.library_dirs, *self.links, *self.links.values())
         yield from _path_faults((*paths, *(each.path for each in self.programs)))
 
 
 class Compiler(Known, frozen=True, kw_only=True):
-    """A compiler for GPU code that a channel offers; it is installed into its own env."""
+    """A compiler for GPU code from a channel; it gets its own env."""
 
     IDENTITY = ("name",)
     VERSIONS = ("version",)
@@ -292,13 +292,13 @@ class Compiler(Known, frozen=True, kw_only=True):
     name: str  # name of its env, "clang-21"
     version: str  # LLVM version; only the series if the channel updates it
     channel: str
-    packages: tuple[str, ...]  # the first has the compiler's version
-    targets: tuple[str, ...]  # it compiles for these
+    packages: tuple[str, ...]  # package names; the first determines the compiler's version
+    targets: tuple[str, ...]  # targets that it can compile for
     layout: Layout
-    apt_dir: str = ""  # as in a ROCm set
+    apt_dir: str = ""  # see `Repo`
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield ambiguous names, and paths that leave the tree."""
+        """Report ambiguous names, and paths that lead out of the tree."""
         layout = self.layout
         yield from _program_faults(layout.programs)
         yield from _path_faults(
@@ -312,54 +312,54 @@ class AppBuild(Known, frozen=True, kw_only=True):
     IDENTITY = ("app", "name", "platform")
     FRESH_DAYS = NEWS_DAYS
 
-    app: str  # key of its profile
-    name: str  # of the publisher
+    app: str  # key of the app's profile
+    name: str  # the publisher's name
     platform: Literal["linux", "windows"]
     url: str
-    asset: str  # file name; `{family}` is the target's entry in `families`
+    asset: str  # file name; `{family}` stands for the target's entry in `families`
     targets: tuple[str, ...]
-    # Their name for a target; absent = the target's own.
+    # The publisher's names for targets, if they differ.
     families: dict[str, str] = msgspec.field(default_factory=dict)
     note: str = ""
 
 
 class AppProgram(Known, frozen=True, kw_only=True):
-    """How to ask an app's program for its version."""
+    """The version query of an app's program."""
 
     IDENTITY = ("app",)
 
-    app: str  # key of its profile
-    arguments: tuple[str, ...]  # make it print the version and exit
-    pattern: str  # matches the version; group `version`
+    app: str  # key of the app's profile
+    arguments: tuple[str, ...]  # arguments that print the version
+    pattern: str  # matches the output; group `version`
 
 
 class AppRelease(Known, frozen=True, kw_only=True):
-    """What some releases of an app require."""
+    """The GPU requirements of some releases of an app."""
 
     IDENTITY = ("app", "versions", "platform")
     FRESH_DAYS = NEWS_DAYS
 
-    app: str  # key of its profile
+    app: str  # key of the app's profile
     versions: str  # PEP 440
     platform: Literal["linux", "windows"]
-    without: str = ""  # why it cannot use the GPU at all; "" = it can
-    rocm: str = ""  # PEP 440: the releases whose runtime it works with
-    libraries: tuple[str, ...] = ()  # names by which it looks for the HIP runtime, in order; () = unknown
-    ray_tracing: tuple[str, ...] = ()  # the same, for hardware ray tracing
-    runtime: int = 0  # the lowest version that the HIP runtime may report; 0 = it does not check
-    driver: str = ""  # the oldest display driver, by AMD's numbers; "" = it does not check
-    targets: tuple[str, ...] = ()  # it comes with kernels for these; () = unknown
-    denoiser: tuple[str, ...] = ()  # it can denoise on these; () = unknown, or it has no denoiser
-    refuses: tuple[str, ...] = ()  # patterns of targets that it rejects, whatever kernels exist
+    without: str = ""  # why these releases cannot use the GPU; "" = they can
+    rocm: str = ""  # PEP 440; compatible releases of the runtime
+    libraries: tuple[str, ...] = ()  # file names it tries for the HIP runtime, in order; () = unknown
+    ray_tracing: tuple[str, ...] = ()  # the same for hardware ray tracing
+    runtime: int = 0  # lowest HIP runtime version that it accepts; 0 = any
+    driver: str = ""  # oldest display driver that it accepts, in AMD's numbering; "" = any
+    targets: tuple[str, ...] = ()  # targets with bundled kernels; () = unknown
+    denoiser: tuple[str, ...] = ()  # targets that its GPU denoiser supports; () = unknown or no denoiser
+    refuses: tuple[str, ...] = ()  # patterns of targets that it rejects even with kernels
     note: str = ""
 
 
 def _program_faults(programs: Sequence[Program]) -> Iterator[str]:
     for program in programs:
         if any("/" in name or not name for name in program.names):
-            yield f"`programs`: a name of `{program.path}` is empty or contains `/`"
+            yield f"`programs`: a name for `{program.path}` is empty or contains `/`"
         if program.names and any(character in program.path for character in "*?["):
-            yield f"`programs`: `{program.path}` may match several programs, and `names` are for one"
+            yield f"`programs`: `{program.path}` may match several programs, so it cannot have `names`"
 
 
 def _path_faults(paths: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Rows about GPUs, and about what works on them."""
+"""Rows about GPUs, and about combinations that work on them or fail."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -25,8 +25,8 @@ class Target(Known, frozen=True, kw_only=True):
     products: str
     codename: str = ""
     memory: str = ""
-    gc_ip: str = ""  # the kernel driver's name for the graphics core; several are separated by commas
-    kfd: int = 0  # the kernel's gfx_target_version; 0 = none yet
+    gc_ip: str = ""  # the kernel driver's names for the graphics core, separated by commas
+    kfd: int = 0  # the kernel's `gfx_target_version`; 0 = none yet
     generic: str = ""  # generic target whose code it can run
     family: str = ""  # TheRock's name for the group of builds
 
@@ -69,7 +69,7 @@ class GpuName(Known, frozen=True, kw_only=True):
 class Override(Known, frozen=True, kw_only=True):
     """The effect of HSA_OVERRIDE_GFX_VERSION on a target.
 
-    `ok` and `caution` can be used, with a note. `block` is known to fail. `reject` means that the target
+    `ok` and `caution` are usable, with a note. `block` is known to fail. `reject` means that the target
     needs no override.
     """
 
@@ -81,11 +81,11 @@ class Override(Known, frozen=True, kw_only=True):
     value: str  # "10.3.0"; "*" = any
     verdict: Literal["ok", "caution", "block", "reject"]
     note: str
-    rocm: str = ""  # only with these ROCm releases, including the one inside a wheel
+    rocm: str = ""  # PEP 440; affected ROCm releases, including those bundled in wheels
 
 
 class Alternative(Value, frozen=True, kw_only=True):
-    """A release, a build or both that work where a combination fails; "" = any."""
+    """A ROCm release, a ZLUDA build, or both, that avoid a failing combination; "" = any."""
 
     rocm: str = ""  # ROCm release or HIP SDK: "6.2.4"
     zluda: str = ""  # ZLUDA build: "3.9.5"
@@ -116,23 +116,23 @@ class Verdict(Known, frozen=True, kw_only=True):
     verdict: Literal["broken", "workaround", "works"]
     what: str  # what happens, in one sentence
     targets: tuple[str, ...] = ()
-    rocm: str = ""  # PEP 440 specifier for the ROCm release or HIP SDK
-    zluda: str = ""  # … for the ZLUDA build
-    project: str = ""  # the ZLUDA project
-    flavour: tuple[str, ...] = ()  # of the ZLUDA archive
+    rocm: str = ""  # versions of ROCm or the HIP SDK, a PEP 440 specifier
+    zluda: str = ""  # versions of ZLUDA, a PEP 440 specifier
+    project: str = ""  # project of the ZLUDA build
+    flavour: tuple[str, ...] = ()  # flavours of the ZLUDA archive
     torch: str = ""
-    # … for the display driver; if the driver is unknown, the row becomes a note
+    # Display drivers, a PEP 440 specifier; the row becomes a note if the driver is unknown.
     driver: str = ""
-    pack: Literal["", "none"] = ""  # `none`: with the SDK's own rocBLAS
+    pack: Literal["", "none"] = ""  # `none`: only with the SDK's own rocBLAS
     only_if: str = ""  # a further condition that the resolver cannot check
     remedy: str = ""  # text for users
-    instead: tuple[Alternative, ...] = ()  # the same as versions for `create`, best first
+    instead: tuple[Alternative, ...] = ()  # versions that `create` can use instead, best first
     app: str = ""
     code: str = ""  # identifier for `explain`
 
     @property
     def on_wheels(self) -> bool:
-        """Whether it concerns AMD's wheels for Windows: PyTorch uses a HIP SDK only under ZLUDA."""
+        """Whether it is about AMD's wheels for Windows: PyTorch uses a HIP SDK only under ZLUDA."""
         return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -146,7 +146,7 @@ class Verdict(Known, frozen=True, kw_only=True):
         return None if claimed.intersection(about for about, _ in self.claims()) else self
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield alternatives that `create` could not use."""
+        """Report alternatives without a version."""
         for each in self.instead:
             if not (each.rocm or each.zluda):
                 yield "`instead` names neither `rocm` nor `zluda`"
@@ -163,7 +163,7 @@ class GoodSet(Known, frozen=True, kw_only=True):
     platform: Platform
     by: str
     rocm: str  # PEP 440 specifiers
-    targets: tuple[str, ...] = ()  # () = all that the release supports
+    targets: tuple[str, ...] = ()  # () = all targets of the release
     zluda: str = ""
     torch: str = ""
     python: tuple[str, ...] = ()
@@ -201,12 +201,12 @@ class DisplayDriver(Known, frozen=True, kw_only=True):
     VERSIONS = ("version", "file_version")
 
     version: str  # Adrenalin version: "25.4.1"
-    file_version: str = ""  # Windows' version for it: "32.0.12033.1030"
+    file_version: str = ""  # version in Windows: "32.0.12033.1030"
     note: str = ""
 
 
 class WslNeeds(Known, frozen=True, kw_only=True):
-    """What ROCm releases need to reach the GPU from WSL 2."""
+    """Requirements of ROCm releases for GPU access from WSL 2."""
 
     IDENTITY = ("rocm",)
     FRESH_DAYS = NEWS_DAYS
@@ -214,8 +214,8 @@ class WslNeeds(Known, frozen=True, kw_only=True):
     VERSIONS = ("driver", "driver_file")
 
     rocm: str  # ">=7.1,<7.13"
-    # Source of librocdxg, through which the runtime reaches the GPU: included in ROCm, installed separately,
-    # or unsupported by the runtime.
+    # Where librocdxg, the runtime's link to the GPU, comes from: included in ROCm, installed separately, or
+    # unsupported.
     library: Literal["included", "separate", "none"]
     needs: str  # a noun phrase: "ROCm 7.1 needs ..."
     switched: bool = False  # needs HSA_ENABLE_DXG_DETECTION=1 to find the GPU
@@ -224,7 +224,7 @@ class WslNeeds(Known, frozen=True, kw_only=True):
 
 
 class Incident(Known, frozen=True, kw_only=True):
-    """A report that we learned from."""
+    """A documented incident, shown by `explain`."""
 
     IDENTITY = ("code",)
     FRESH_DAYS = None
@@ -236,7 +236,7 @@ class Incident(Known, frozen=True, kw_only=True):
 
 
 class Fact(Known, frozen=True, kw_only=True):
-    """A fact worth knowing about a subject."""
+    """A fact for `explain`."""
 
     about: str  # "override", "hip-sdk", "pack", "zluda", "torch", "repository" …
     text: str
@@ -244,17 +244,17 @@ class Fact(Known, frozen=True, kw_only=True):
 
 
 class Variable(Known, frozen=True, kw_only=True):
-    """An environment variable that matters."""
+    """An environment variable of ROCm or ZLUDA."""
 
     IDENTITY = ("name", "by")
 
     name: str
     meaning: str
     by: Literal["rocm", "zluda"]
-    value: str = ""  # default, or the value it is set to
+    value: str = ""  # its default, or the value that envs set
     set_by: str = ""
-    fragile: bool = False  # its files break on a network or read-only home
-    folder: str = ""  # where the env can put it, relative to the prefix
+    fragile: bool = False  # its files do not work in a network or read-only home
+    folder: str = ""  # folder for its files in an env, relative to the prefix
 
 
 class EnvRow(Known, frozen=True, kw_only=True):
@@ -264,26 +264,26 @@ class EnvRow(Known, frozen=True, kw_only=True):
     RANGES = ("rocm",)
 
     change: EnvChange
-    # A kind of component; `tree` and `wheels`: ROCm as its own tree or as wheels; `venv`: any wheels;
-    # `guard`: wheels that other programs must not replace; `wsl`: ROCm on WSL.
+    # A component that the set has; `tree` and `wheels`: ROCm as its own tree or as wheels; `venv`: any
+    # wheels; `guard`: wheels protected from other programs; `wsl`: ROCm on WSL.
     when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard", "wsl"]
     platform: Literal["linux", "windows"] = "linux"
-    rocm: str = ""  # releases that need it; "" = all sets
+    rocm: str = ""  # PEP 440; ROCm releases that need it; "" = all sets
     reason: str
 
     @property
     def note(self) -> str:
-        """The note to show if only some machines get the change."""
+        """The note for a change that only some machines get."""
         return f"{self.change.name}={self.change.value} in the env: {self.reason}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield combinations of settings that must not occur."""
+        """Report values with conflicting settings."""
         for rule in matrix.never_together:
             yield from rule.violations((self.change.name,), self.change.value)
 
 
 class Watched(Known, frozen=True, kw_only=True):
-    """A variable that affects every set, so values left over from other installations are reported."""
+    """A variable that affects every set; leftovers of other installations are reported."""
 
     IDENTITY = ("name",)
 

@@ -1,4 +1,4 @@
-"""The base of all rows: status, source and date of a fact, and the checks of the loader."""
+"""Base class of all rows: a fact's status, source and date, and the loader's checks."""
 
 import re
 from collections.abc import Hashable, Iterable, Iterator
@@ -9,14 +9,14 @@ from rocenv.core.model import Value
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
-# `maker`: stated by whoever makes the product. `tested`: verified by this project. `reported`: claimed by
+# `maker`: stated by the product's maker. `tested`: verified by this project. `reported`: claimed by
 # users or third parties. `inferred`: derived from other facts, not documented anywhere.
 Status = Literal["maker", "tested", "reported", "inferred"]
 
 # From the most to the least reliable.
 STATUS_RANK: dict[Status, int] = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}
 
-NEWS_DAYS = 120  # `FRESH_DAYS` of tables that new releases of ROCm, PyTorch or apps may extend
+NEWS_DAYS = 120  # `FRESH_DAYS` of tables that grow with releases of ROCm, PyTorch or apps
 
 Platform = Literal["linux", "windows"]
 
@@ -30,14 +30,14 @@ class Known(Value, frozen=True, kw_only=True):
 
     # Rows with equal values in these fields describe the same thing; () = duplicates are allowed.
     IDENTITY: ClassVar[tuple[str, ...]] = ()
-    VERSIONS: ClassVar[tuple[str, ...]] = ()  # fields with one or more PEP 440 versions
+    VERSIONS: ClassVar[tuple[str, ...]] = ()  # fields with PEP 440 versions
     RANGES: ClassVar[tuple[str, ...]] = ()  # fields with a PEP 440 specifier
     PATTERNS: ClassVar[tuple[str, ...]] = ()  # fields with a regular expression
-    REFERS: ClassVar[tuple[tuple[str, str], ...]] = ()  # a field, and the table whose rows it names
-    NOT_EMPTY: ClassVar[tuple[str, ...]] = ()  # fields that need at least one entry
-    # Days until someone should recheck the source; None = the fact cannot change.
+    REFERS: ClassVar[tuple[tuple[str, str], ...]] = ()  # pairs of a field and the table that it refers to
+    NOT_EMPTY: ClassVar[tuple[str, ...]] = ()  # fields that must not be empty
+    # Days until the source should be rechecked; None = the fact cannot change.
     FRESH_DAYS: ClassVar[int | None] = 365
-    provided_by: ClassVar[str] = ""  # entry of `rocenv.sources.SOURCES` that provides the files of such a row
+    provided_by: ClassVar[str] = ""  # key of `rocenv.sources.SOURCES`, if the row has files to download
 
     status: Status
     source: str
@@ -45,26 +45,26 @@ class Known(Value, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...] | None:
-        """The key of what the row describes; None if the table allows duplicates."""
+        """The values of the `IDENTITY` fields; None if the table allows duplicates."""
         return tuple(getattr(self, name) for name in self.IDENTITY) or None
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield pairs of a subject and a claim; another row must not claim something else about it.
+        """Yield pairs of a subject and a claim.
 
-        "" contradicts nothing.
+        Two rows must not make different claims about a subject; the claim "" contradicts nothing.
         """
         yield from ()
 
     def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Known | None":
-        """Remove the subjects that user rows claim; None if nothing remains."""
+        """Return the row without the subjects that user rows claim; None if nothing remains."""
         return self
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield mistakes that are specific to this kind of row."""
+        """Report mistakes that are specific to this type of row."""
         yield from ()
 
     def all_faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield all mistakes in the row."""
+        """Report all mistakes in the row."""
         for field in self.NOT_EMPTY:
             if not getattr(self, field):
                 yield f"`{field}` is empty"
@@ -130,7 +130,7 @@ def pattern_faults(field: str, text: str) -> Iterator[str]:
 
 
 def literal_faults(field: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield an error for each text that cannot be searched for in lines: too short, or more than one line."""
+    """Yield an error for each text that is too short to search for or has several lines."""
     for text in texts:
         if len(text.encode()) < _SHORTEST or "\n" in text:
             yield f"`{field}`: `{text}` must be part of one line and at least {_SHORTEST} bytes long"

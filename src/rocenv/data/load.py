@@ -46,7 +46,7 @@ _Rows = dict[str, list[tuple[str, "Known"]]]
 
 
 def profiles_folder() -> Path:
-    """Find the data folder: next to the installed package, or in the checkout that rocenv runs from.
+    """Find the data folder: in the installed package, or in the checkout that rocenv runs from.
 
     `ROCENV_PROFILES` overrides it, for tests and for users who maintain their own data.
     """
@@ -72,7 +72,7 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
-    """Load rocenv's rows and the user's from the cache, or from their files if any changed since.
+    """Load rocenv's rows and the user's from the cache, or from the files if any has changed.
 
     A cache that was not sealed with `key_file` is rebuilt. The cache and the folder of user rows may be
     missing. Raises as `load` does.
@@ -98,7 +98,7 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
     User rows are added; each replaces a row with the same `IDENTITY`.
 
     Raises:
-        DataError: A file is damaged or newer than this rocenv, or a row has an unknown key, no source, a
+        DataError: A file is damaged or too new for this rocenv, or a row has an unknown key, no source or a
             broken reference, or contradicts another row. The message names the file and the row.
     """
     try:
@@ -109,9 +109,9 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 
 
 def newest_day(folder: Path | None = None) -> date | None:
-    """Return the date of the most recent check of a source of rocenv's rows; None without rows.
+    """Return the latest `checked` date of rocenv's rows; None without rows.
 
-    The user's rows, which a loaded matrix includes, do not count.
+    The user's rows, which are part of a loaded matrix, are ignored.
 
     Raises:
         DataError: The folder cannot be listed.
@@ -224,7 +224,7 @@ def _merged(rows: list[tuple[str, Known]], own: list[tuple[str, Known]]) -> list
 
 
 def _require_sound(rows: list[tuple[str, Known]], matrix: Matrix) -> None:
-    """Raise DataError if a row has a mistake or contradicts another row of its table."""
+    """Raise DataError if a row is invalid or contradicts another row of its table."""
     said: dict[tuple[str, ...], tuple[str, str]] = {}
     for where, row in rows:
         for fault in row.all_faults(matrix):
@@ -246,7 +246,7 @@ def _stamp(folder: Path, own: Path) -> bytes:
 
 
 def _status(path: Path) -> tuple[int, ...]:
-    """Collect metadata that changes with a file; its size and mtime can be reset, its ctime cannot."""
+    """Collect metadata that reveals changes to a file; unlike size and mtime, the ctime cannot be set."""
     try:
         status = os.stat(path)
     except OSError:  # reading the file reports the error

@@ -1,4 +1,4 @@
-"""How an app's GPU kernels are compiled from its source, and where the app looks for them."""
+"""Rows about compiling an app's GPU kernels from its source."""
 
 import msgspec
 
@@ -7,39 +7,38 @@ from rocenv.data.known import Known
 
 
 class KernelSource(Known, frozen=True, kw_only=True):
-    """Where an app has the source of its kernels, and where it looks for compiled ones.
+    """The locations of an app's kernel sources and compiled kernels.
 
     Paths are relative to the installation and may contain patterns.
     """
 
     IDENTITY = ("app",)
 
-    app: str  # key of the launcher; also the option that names the program
+    app: str  # key of the app's profile; also the option for the program's path
     title: str
-    folders: tuple[str, ...]  # with `code` and `precompiled` in them
-    code: str  # folder of the source
-    precompiled: str  # folder of the kernels that the app ships with
+    folders: tuple[str, ...]  # folders that contain `code` and `precompiled`
+    code: str  # source folder
+    precompiled: str  # folder of the app's own compiled kernels
     programs: tuple[str, ...]
-    version_arguments: tuple[str, ...]  # make the program print its version
-    version_pattern: str  # its answer; group `version`
-    version_folder: str = ""  # name of its resource folder, if that is its version; group `version`
-    resources_up: int = 1  # how many levels above `folders` the folder of all resources is
-    resources_variable: str = ""  # the variable that names another resource folder
-    resources_since: str = ""  # the first version that reads this variable
+    version_arguments: tuple[str, ...]  # arguments that print the version
+    version_pattern: str  # matches the output; group `version`
+    version_folder: str = ""  # matches a resource folder named after the version; group `version`
+    resources_up: int = 1  # levels from `folders` up to the resource folder
+    resources_variable: str = ""  # variable that selects another resource folder
+    resources_since: str = ""  # first version that reads this variable
 
 
 class BuiltWith(Value, frozen=True, kw_only=True):
-    """Flags that depend on how the program was built."""
+    """Additional flags for programs built with an option."""
 
-    text: str  # the program contains it if it was built that way
+    text: str  # text in programs built with the option
     flags: tuple[str, ...]
 
 
 class KernelRecipe(Known, frozen=True, kw_only=True):
-    """How one kind of kernel is compiled.
+    """The build recipe for one kind of kernel.
 
-    Placeholders: `{source}` is the source folder, `{target}` the target, `{include}` the folder of the
-    additional headers.
+    `{source}` is the source folder, `{target}` the target, `{include}` the folder of additional headers.
     """
 
     IDENTITY = ("app", "kind", "versions")
@@ -47,25 +46,24 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
     app: str
     kind: str  # "hip", "hiprt"; an app's first kind is the default
     title: str
-    versions: str  # of the app, PEP 440
-    file: str  # what is compiled, relative to the source folder
+    versions: str  # versions of the app, PEP 440
+    file: str  # file to compile, relative to the source folder
     flags: tuple[str, ...]
-    precompiled: str  # file name of such a kernel in the app's own folder, without `.zst`
-    precompiled_text: (
-        str  # in every program that loads the kind; with `.zst` after it if files are compressed
-    )
+    precompiled: str  # file name of the app's own kernel, without `.zst`
+    # Text in every program that loads this kind of kernel, followed by `.zst` if it loads compressed files.
+    precompiled_text: str
     built_with: tuple[BuiltWith, ...] = ()
-    headers: str = ""  # a file below `{include}` that the source lacks
+    headers: str = ""  # additional header below `{include}`
     headers_from: str = ""  # where to download it
-    kernels: int = 0  # how many kernels it contains; 0 = not counted
-    seconds: int = 0  # about how long compiling takes
+    kernels: int = 0  # number of kernels in the file; 0 = unknown
+    seconds: int = 0  # approximate compile time
 
 
 class CodeObjects(Known, frozen=True, kw_only=True):
-    """How ELF files are marked as code for a GPU."""
+    """Identification of GPU code in ELF files."""
 
     IDENTITY = ("elf_machine",)
 
     elf_machine: int
-    mask: int  # the bits of `e_flags` that hold the number of the target
+    mask: int  # bits of `e_flags` with the target's number
     numbers: dict[str, int] = msgspec.field(default_factory=dict)

@@ -17,7 +17,7 @@ class Repo(Known, frozen=True, kw_only=True):
     """An apt repository.
 
     `base` is an address, or `debian:` or `host:` for the machine's own apt sources; `{apt_dir}` and `suite`
-    may come from the set that uses it.
+    may be filled in by the set that uses it.
     """
 
     IDENTITY = ("name",)
@@ -25,25 +25,25 @@ class Repo(Known, frozen=True, kw_only=True):
 
     name: str
     base: str
-    suite: str = ""  # "" = the set names it, or for `host:` the machine's own release
+    suite: str = ""  # "" = specified by the set, or the machine's own release for `host:`
     components: tuple[str, ...] = ("main",)
     keyrings: tuple[str, ...] = ()  # paths on the machine; missing ones are ignored
-    key_url: str = ""  # address of the key if no keyring exists; needs fingerprints
-    fingerprints: tuple[str, ...] = ()  # the only trusted keys, in uppercase; () = all keys of the keyrings
-    max_age_days: int = 0  # for a rolling suite, how old its index may be; 0 = any age
-    suites_known: tuple[str, ...] = ()  # releases or their aliases, used to recognise a mirror
+    key_url: str = ""  # where to get the key if no keyring exists; requires `fingerprints`
+    fingerprints: tuple[str, ...] = ()  # the only trusted keys, in uppercase; () = all keys in the keyrings
+    max_age_days: int = 0  # maximum age of a rolling suite's index; 0 = unlimited
+    suites_known: tuple[str, ...] = ()  # releases and aliases that identify a mirror of this repository
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield an error if no trusted key signs its packages."""
+        """Report missing or malformed signing keys."""
         if not (self.fingerprints if self.key_url else self.keyrings):
-            yield "`keyrings`, or `key_url` with `fingerprints`, must name the keys to trust"
+            yield "set `keyrings`, or `key_url` and `fingerprints`, to the keys to trust"
         for fingerprint in self.fingerprints:
             if not re.fullmatch("[0-9A-F]{40,64}", fingerprint):
                 yield f"`fingerprints`: `{fingerprint}` must be 40 uppercase hexadecimal digits"
 
 
 class Channel(Known, frozen=True, kw_only=True):
-    """Who builds a set, and the repositories that provide it."""
+    """The maker of sets, and the repositories that provide them."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -52,8 +52,8 @@ class Channel(Known, frozen=True, kw_only=True):
     name: str
     title: str
     by: Literal["maker", "distribution"]
-    repos: tuple[str, ...] = ()  # for packages, preferred first; () = wheels, whose rows name an index
-    only_named: bool = False  # use its sets only if the user names the channel
+    repos: tuple[str, ...] = ()  # package repositories, best first; () = wheels, whose rows have an index
+    only_named: bool = False  # opt-in: used only if the user names the channel
 
 
 class KeepOut(Known, frozen=True, kw_only=True):
@@ -64,11 +64,11 @@ class KeepOut(Known, frozen=True, kw_only=True):
 
 
 class CLibrary(Known, frozen=True, kw_only=True):
-    """The packages of the C library and the program loader that they provide."""
+    """The package of a C library, and its program loader."""
 
     package: str
     loader: str
-    files: tuple[str, ...]  # libraries to take from the system if its C library is used
+    files: tuple[str, ...]  # libraries that come from the system if its C library is used
 
 
 class Release(Known, frozen=True, kw_only=True):
@@ -105,8 +105,8 @@ class RocmSet(Known, frozen=True, kw_only=True):
     layout: Layout
     compiles: tuple[str, ...]  # targets that its runtime compiler supports
     blas: tuple[str, ...]  # targets that its rocBLAS has kernels for
-    official: tuple[str, ...] = ()  # targets that its publisher supports
-    glibc: str = ""  # oldest C library that it runs with, if its packages do not say so: "2.35"
+    official: tuple[str, ...] = ()  # targets with official support
+    glibc: str = ""  # oldest C library that it runs with, unless its packages state it: "2.35"
     apt_dir: str = ""
     suite: str = ""
     note: str = ""
@@ -118,10 +118,10 @@ class RocmSet(Known, frozen=True, kw_only=True):
 
 
 class Support(Known, frozen=True, kw_only=True):
-    """How well AMD's packages and SDKs support targets; wheels have their own fields (`RocmWheels`).
+    """The support level of targets in AMD's packages and SDKs; wheels have their own fields (`RocmWheels`).
 
-    `official`: supported by the maker. `deprecated`: supported, but not for long. `libraries`: the libraries
-    are built for them, without official support. `runtime`: programs run, but the libraries have no kernels.
+    `official`: supported by the maker. `deprecated`: supported, but about to be dropped. `libraries`: not
+    supported, but the libraries have kernels. `runtime`: programs run, but the libraries have no kernels.
     `unsupported`: documented as unsupported.
     """
 
@@ -148,7 +148,7 @@ class Support(Known, frozen=True, kw_only=True):
 
 
 class Kernels(Known, frozen=True, kw_only=True):
-    """Targets that a release's rocBLAS is built for, or was found to contain."""
+    """Targets of a release's rocBLAS, according to its source or its shipped files."""
 
     IDENTITY = ("rocm", "kind")
 
@@ -166,7 +166,7 @@ class SystemKernel(Known, frozen=True, kw_only=True):
     rocm: str
     os: str
     kernels: tuple[str, ...]
-    backports: bool = False  # the vendor backports newer drivers, so the version understates what it supports
+    backports: bool = False  # the vendor backports drivers, so the version understates hardware support
 
 
 class TorchSet(Known, frozen=True, kw_only=True):
@@ -183,17 +183,16 @@ class TorchSet(Known, frozen=True, kw_only=True):
     index: str
     python: tuple[str, ...]
     rocm: str = ""  # the ROCm release it is built for
-    cuda: str = ""  # or the CUDA version: "11.8"
-    channel: str = ""  # channel of the ROCm wheels that it uses; "" = it bundles the libraries
+    cuda: str = ""  # the CUDA version it is built for: "11.8"
+    channel: str = ""  # channel of the ROCm wheels that it requires; "" = it bundles ROCm
     targets: tuple[str, ...] = ()  # targets with BLAS kernels
-    compiled: tuple[
-        str, ...
-    ] = ()  # targets with torch's own kernels, even without BLAS kernels; () = the same
-    # torchvision, torchaudio, numpy … -> matching version
+    # Targets with torch's own kernels, even without BLAS kernels; () = the same as `targets`.
+    compiled: tuple[str, ...] = ()
+    # Matching versions of torchvision, torchaudio, numpy …
     companions: dict[str, str] = msgspec.field(default_factory=dict)
-    # Project -> package with its kernels for `{target}`, provided by an extra of the project
+    # Project -> package with its kernels for `{target}`, which an extra of the project installs.
     kernels: dict[str, str] = msgspec.field(default_factory=dict)
-    zluda: str = ""  # builds that app developers combine it with
+    zluda: str = ""  # ZLUDA builds that app developers combine it with
     triton: str = ""
     glibc: str = ""  # oldest C library that its wheels run with
     released: bool = True
@@ -228,16 +227,16 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     channel: str
     index: str
     platform: Platform
-    packages: tuple[str, ...]  # projects, with `{target}` for each target; () = torch bundles everything
+    packages: tuple[str, ...]  # projects; `{target}` is replaced by each target; () = torch bundles ROCm
     targets: tuple[str, ...]  # targets it is built for
     layout: Layout  # relative to the venv's site-packages
     python: tuple[str, ...]
-    official: tuple[str, ...] = ()  # targets that AMD supports; if both lists are empty, nobody has read them
-    ready: tuple[str, ...] = ()  # targets that its builders consider ready for release
-    devel: tuple[str, ...] = ()  # projects with compilers and headers, for `--dev`; () = not separate
-    devel_root: str = ""  # target of ROCM_PATH once they are installed
-    flat: bool = False  # the index is one page that lists all files
-    floating: bool = False  # rolling channel: the index tells the exact version
+    official: tuple[str, ...] = ()  # targets that AMD supports; unknown if `ready` is empty, too
+    ready: tuple[str, ...] = ()  # targets that its builders mark as release-ready
+    devel: tuple[str, ...] = ()  # projects with compilers and headers for `--dev`; () = always included
+    devel_root: str = ""  # ROCM_PATH if `devel` is installed
+    flat: bool = False  # the index is a single page with all files
+    floating: bool = False  # rolling channel; the index determines the exact version
     driver: str = ""  # required display drivers
     glibc: str = ""  # oldest C library that it runs with
     loader: str = ""  # name of the program loader, if it brings its own C library
@@ -259,7 +258,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
         return bool(self.official or self.ready)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield supported targets that nothing is built for."""
+        """Report supported targets that are missing from `targets`."""
         for target in {*self.official, *self.ready} - set(self.targets):
             yield f"`targets`: `{target}` is missing but listed as supported"
 
@@ -304,7 +303,7 @@ class HipSdk(Known, frozen=True, kw_only=True):
 
 
 class InstallerNote(Known, frozen=True, kw_only=True):
-    """What users should know before they run the HIP SDK's installer themselves."""
+    """A note for users who run the HIP SDK's installer themselves."""
 
     IDENTITY = ("text",)
 
@@ -316,8 +315,8 @@ class Asset(Value, frozen=True, kw_only=True):
     """One archive of a ZLUDA build."""
 
     name: str
-    rocm: tuple[str, ...] = ()  # series: "6.2", or "6" for all of them; () = none
-    # Further series for which some targets are reported to work.
+    rocm: tuple[str, ...] = ()  # HIP SDK series: "6.2", or "6" for every 6.x; () = none
+    # Further series -> targets that are reported to work.
     also: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     flavour: Literal["plain", "rocm5", "rocm6", "nightly"] = "plain"
     platform: Platform = "windows"
@@ -340,10 +339,10 @@ class ZludaBuild(Known, frozen=True, kw_only=True):
     commit: str
     assets: tuple[Asset, ...]
     url: str = ""  # `{tag}` and `{asset}` are placeholders
-    title: str = ""  # its own name, if that is not a version
+    title: str = ""  # its name, if different from the version
     date: str = ""
-    preferred: bool = False  # app developers use this build today
-    driver: str = ""  # display drivers that it works with
+    preferred: bool = False  # the build that app developers currently use
+    driver: str = ""  # compatible display drivers, PEP 440
     built_against: str = ""
     files: tuple[str, ...] = ()
     files_note: str = ""
@@ -374,10 +373,10 @@ class Pack(Known, frozen=True, kw_only=True):
     provider: str
     rocm: tuple[str, ...]  # versions of the HIP SDK
     asset: str  # "" = unknown
-    targets: tuple[str, ...]  # with features such as :xnack-, as the provider writes them
+    targets: tuple[str, ...]  # in the provider's spelling, with features such as :xnack-
     kind: Literal["rocblas", "hipblaslt"] = "rocblas"
-    absent: bool = False  # known not to exist
-    proven: bool = False  # a set with it is reported to work
+    absent: bool = False  # the pack is known not to exist
+    proven: bool = False  # reported to work in a set
     tag: str = ""
     url: str = ""
     sha256: str = ""
@@ -392,12 +391,12 @@ class Pack(Known, frozen=True, kw_only=True):
 
 
 class PackPlace(Known, frozen=True, kw_only=True):
-    """Where a part of a library pack belongs in the tree of a HIP SDK."""
+    """The location of a library pack's file or folder in a HIP SDK."""
 
     IDENTITY = ("kind", "member")
 
     kind: Literal["rocblas", "hipblaslt"]
-    member: str  # a file, or a folder such as `library/`, anywhere in the archive
+    member: str  # file, or folder such as `library/`, at any depth in the archive
     place: str
 
 
@@ -416,7 +415,7 @@ class Index(Known, frozen=True, kw_only=True):
 
 
 class ShimMap(Known, frozen=True, kw_only=True):
-    """Which files of a ZLUDA build replace which CUDA files."""
+    """The CUDA files that a ZLUDA build replaces."""
 
     IDENTITY = ("project", "zluda", "cuda")
     RANGES = ("zluda",)
@@ -425,10 +424,10 @@ class ShimMap(Known, frozen=True, kw_only=True):
     zluda: str  # PEP 440 specifier for the build
     cuda: str  # CUDA version of torch: "11.8"
     driver: tuple[str, ...]  # files loaded first under their own names, starting with the driver API
-    behind: tuple[str, ...]  # HIP SDK libraries that `files` call, loaded before them
+    behind: tuple[str, ...]  # HIP SDK libraries that `files` depend on, loaded before them
     files: tuple[ShimFile, ...]  # in loading order, cuBLAS first
-    first_run_s: int  # how long the first use may take while kernels compile
-    original: str = ""  # torch file that the build still calls
+    first_run_s: int  # maximum time for compiling kernels on first use
+    original: str = ""  # torch file that the build still uses
     note: str = ""
 
 

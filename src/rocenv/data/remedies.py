@@ -1,4 +1,4 @@
-"""Choose the remedies of a row that apply, and fill its texts with what is known."""
+"""Choose the applicable remedies of a row, and fill in its texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rocenv.core.language import Language
     from rocenv.data.rules import Remedy, Text
 
-# What a command may contain from a log, which anyone can have written.
+# Text from an untrusted log that may be part of a command.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
 MOST_STEPS = 4
 
@@ -33,18 +33,18 @@ class Step:
 
 
 def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
-    """Fill a text; None if a value is unknown and the text has no words for that case."""
+    """Fill a text; None if a value is unknown and has no fallback."""
     return fill_all(getattr(text, language), values)
 
 
 def unfilled(text: Text, language: Language) -> str:
-    """Render a text without any values: its words for unknown ones, else an ellipsis."""
+    """Render a text without values, using its fallbacks or an ellipsis."""
     gpu, gap = ("这块 GPU", "……") if language == "zh" else ("this GPU", "...")
     return without_values(getattr(text, language), lambda name: gpu if name == "gfx" else gap)
 
 
 def plain_word(text: str) -> str:
-    """Return the text if every shell reads it as one plain word, else ""."""
+    """Return the text if it is a single unquoted word in every shell, else ""."""
     return text if _WORD.fullmatch(text) else ""
 
 
@@ -61,11 +61,11 @@ def steps(
 
     Args:
         rows: The remedies.
-        facts: Decide which of them apply.
-        values: Fill the placeholders of texts and commands.
-        language: Of the texts.
-        commands: Whole commands that rocenv built; they fill placeholders as they are.
-        quote: Quotes a value for a command; "" if it must not stand in one.
+        facts: Facts that their conditions refer to.
+        values: Values of placeholders in texts and commands.
+        language: Language of the texts.
+        commands: Complete commands from rocenv, inserted without quoting.
+        quote: Quotes a value for a command; returns "" for a value that is not allowed there.
     """
     found: list[Step] = []
     seen: set[str] = set()
@@ -83,7 +83,7 @@ def steps(
 
 
 def hold(when: Mapping[str, str], facts: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether all conditions hold; an unknown fact satisfies only the condition that it is unknown."""
+    """Whether all conditions hold; an unknown fact satisfies only the condition ""."""
     return all(_holds(condition, facts.get(name, ())) for name, condition in when.items())
 
 

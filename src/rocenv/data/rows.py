@@ -58,7 +58,7 @@ class Matrix:
     """All data of `profiles/`.
 
     This is the only list of tables: each field is a table, and its type defines the rows. The order of rows
-    has no meaning.
+    is irrelevant.
     """
 
     repo: tuple[Repo, ...] = ()
@@ -141,7 +141,7 @@ class Matrix:
         return self.kept(f"{field} of {table}", lambda _: {getattr(row, field) for row in rows})
 
     def kept(self, name: str, make: "Callable[[Matrix], T]") -> T:
-        """Derive a value from the rows and cache it under a name for the lifetime of this matrix."""
+        """Compute a value from the rows and cache it under a name for this matrix's lifetime."""
         kept = self._derived
         if name not in kept:
             kept[name] = make(self)

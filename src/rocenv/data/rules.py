@@ -1,10 +1,10 @@
-"""Rows about failures: how a log shows them, why they happen, and what to do.
+"""Rows about failures: symptoms in logs, causes and remedies.
 
-Regular expressions are Python's and ignore case; literals are matched as printed. Texts are in English and
-Chinese; `{gfx}` becomes the value of a fact, `{gfx|your GPU}` those words if the fact is unknown.
+Regular expressions use Python's syntax and ignore case; literals must match exactly. Texts are in English and
+Chinese; `{gfx}` is replaced by the value of a fact, `{gfx|your GPU}` by the fallback if the fact is unknown.
 
-A condition (`when`) maps facts to what must hold: "" = unknown, "*" = known, a version range, or a regular
-expression that one of the values matches as a whole.
+A condition (`when`) maps facts to required values: "" = unknown, "*" = known, a version range, or a regular
+expression that must match one whole value.
 """
 
 import re
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 
-FARTHEST = 60  # lines that `near` can reach
+FARTHEST = 60  # maximum of `within`, in lines
 OPERATORS = ("<", ">", "=", "!", "~")
-# Values from rocenv instead of the log; `env` only for the log of an env.
+# Facts that rocenv provides; `env` only for the log of an env.
 DERIVED = ("create", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel", "env")
 _ONLY_SOMETIMES = "env"
 
@@ -35,46 +35,46 @@ class Text(Value, frozen=True, kw_only=True):
     zh: str
 
     def faults(self) -> Iterator[str]:
-        """Report placeholders that only one language has."""
+        """Report texts with different placeholders in the two languages."""
         if places(self.en).keys() != places(self.zh).keys():
-            yield f"the languages have different placeholders: `{self.en}`"
+            yield f"`en` and `zh` have different placeholders: `{self.en}`"
 
 
 class Pattern(Value, frozen=True, kw_only=True):
-    """A line of a log that shows a cause."""
+    """A log line that indicates a cause."""
 
-    text: tuple[str, ...]  # literals; the line contains one of them
-    regex: str = ""  # the line matches it; named groups become facts
-    near: tuple[str, ...] = ()  # regular expressions that all match in nearby lines
-    not_near: tuple[str, ...] = ()  # regular expressions that do not
-    within: int = 30  # lines before and after that are nearby
+    text: tuple[str, ...]  # literals, one of which the line contains
+    regex: str = ""  # matches the line; named groups become facts
+    near: tuple[str, ...] = ()  # regular expressions that must all match nearby lines
+    not_near: tuple[str, ...] = ()  # regular expressions that must not match nearby lines
+    within: int = 30  # maximum distance of nearby lines
     when: dict[str, str] = msgspec.field(default_factory=dict)
-    weight: float  # 0 to 1: confidence from this line alone
+    weight: float  # confidence from this line alone, 0 to 1
 
     def faults(self, facts: set[str]) -> Iterator[str]:
-        """Report expressions, literals and conditions that can never hold."""
+        """Report invalid expressions, literals and conditions."""
         for regex in (self.regex, *self.near, *self.not_near):
             yield from pattern_faults("pattern", regex)
         yield from literal_faults("text", self.text or ("",))
         if not 0 < self.weight <= 1:
             yield f"`weight` is {self.weight}; it must be above 0 and at most 1"
         if not 0 <= self.within <= FARTHEST:
-            yield f"`within` is {self.within}; it must be 0 to {FARTHEST}"
+            yield f"`within` is {self.within}; it must be between 0 and {FARTHEST}"
         yield from condition_faults(self.when)
         yield from (
-            f"`when` of a pattern: no extractor finds `{name}`" for name in self.when if name not in facts
+            f"`when` of a pattern: no extractor provides `{name}`" for name in self.when if name not in facts
         )
 
 
 class Why(Value, frozen=True, kw_only=True):
-    """Why it happened, under a condition."""
+    """An explanation, under a condition."""
 
     text: Text
     when: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Remedy(Value, frozen=True, kw_only=True):
-    """How to fix it, under a condition."""
+    """A remedy, under a condition."""
 
     text: Text
     commands: tuple[str, ...] = ()
@@ -90,14 +90,14 @@ class Rule(Known, frozen=True, kw_only=True):
     code: str
     title: Text
     pattern: tuple[Pattern, ...]
-    why: tuple[Why, ...]  # the first that holds is shown
-    remedy: tuple[Remedy, ...]  # all that hold are shown, best first
-    explains: tuple[str, ...] = ()  # causes that are consequences of this one
+    why: tuple[Why, ...]  # the first one whose condition holds is shown
+    remedy: tuple[Remedy, ...]  # all whose conditions hold are shown, best first
+    explains: tuple[str, ...] = ()  # rules for consequences of this cause
     links: tuple[str, ...] = ()
     more: Text | None = None  # background
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report unknown codes, patterns that never match, and texts that cannot be filled."""
+        """Report unknown codes, invalid patterns, and texts with unknown placeholders."""
         for code in self.explains:
             if code not in matrix.names("rule", "code"):
                 yield f"`explains`: unknown rule `{code}`"
@@ -118,7 +118,9 @@ class Rule(Known, frozen=True, kw_only=True):
 
     def _place_faults(self, known: set[str]) -> Iterator[str]:
         asked = dict.fromkeys(name for when in self._conditions() for name in when)
-        yield from (f"`when`: no clue provides `{name}`" for name in asked if name not in known)
+        yield from (
+            f"`when`: no extractor or pattern provides `{name}`" for name in asked if name not in known
+        )
         for text, always in self._texts():
             for name, has_fallback in places(text).items():
                 if name not in known:
@@ -129,7 +131,7 @@ class Rule(Known, frozen=True, kw_only=True):
             yield from each.faults()
 
     def _texts(self) -> Iterator[tuple[str, bool]]:
-        """Yield each text, and whether it is shown even if nothing is known."""
+        """Yield each text, and whether it is shown even if all facts are unknown."""
         pairs = [(self.title, True), *((why.text, why is self.why[-1]) for why in self.why)]
         pairs += [(remedy.text, False) for remedy in self.remedy]
         pairs += [(self.more, True)] if self.more else []
@@ -139,14 +141,14 @@ class Rule(Known, frozen=True, kw_only=True):
 
 
 class Extractor(Known, frozen=True, kw_only=True):
-    """How to read a fact about the machine or its programs from a line of a log."""
+    """Extracts a fact about the machine or its programs from a log line."""
 
     IDENTITY = ("fact", "value", "text", "pattern")
     PATTERNS = ("pattern",)
 
     fact: str
-    text: tuple[str, ...]  # literals; the line contains one of them
-    pattern: str  # the group named like the fact is the value; without such a group, `value` is
+    text: tuple[str, ...]  # literals, one of which the line contains
+    pattern: str  # captures the value in a group named after the fact; without one, `value` is used
     value: str = "yes"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -155,29 +157,29 @@ class Extractor(Known, frozen=True, kw_only=True):
 
 
 class Advice(Known, frozen=True, kw_only=True):
-    """The texts of something that a check finds."""
+    """The texts of a check's finding."""
 
     IDENTITY = ("name",)
 
     name: str
-    code: str  # that of the rule with the same cause, or its own
+    code: str  # code of the rule for the same cause, or its own
     severity: Literal["error", "warning", "info"]
     title: Text
     detail: Text
-    about: Text | None = None  # its line in `doctor --list`; None = the title, which then has no placeholder
+    about: Text | None = None  # line in `doctor --list`; None = the title, without placeholders
     remedy: tuple[Remedy, ...] = ()
     links: tuple[str, ...] = ()
-    fix: str = ""  # the fix of `doctor --fix` for it; "" = none
-    checks: tuple[str, ...] = ()  # the checks that find it; () = the one of its name
-    runs_in: tuple[Literal["doctor", "launch"], ...] = ("doctor",)  # the commands that check it
+    fix: str = ""  # fix that `doctor --fix` applies; "" = none
+    checks: tuple[str, ...] = ()  # checks that report it; () = the check with the same name
+    runs_in: tuple[Literal["doctor", "launch"], ...] = ("doctor",)  # commands that run these checks
 
     @property
     def found_by(self) -> tuple[str, ...]:
-        """The names of the checks that find it."""
+        """The names of the checks that report it."""
         return self.checks or (self.name,)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield conditions that cannot be evaluated."""
+        """Report invalid conditions."""
         for each in self.remedy:
             yield from condition_faults(each.when)
 
@@ -189,11 +191,11 @@ class Gauge(Known, frozen=True, kw_only=True):
 
     key: str
     values: tuple[str, ...]  # a number, a version, or names
-    text: str = ""  # what they mean
+    text: str = ""  # explanation of the values
 
 
 class FirstKernel(Known, frozen=True, kw_only=True):
-    """The first Linux kernel whose own driver can compute on a target."""
+    """The first Linux kernel whose amdgpu driver can compute on a target."""
 
     IDENTITY = ("target",)
     VERSIONS = ("linux",)
@@ -203,7 +205,7 @@ class FirstKernel(Known, frozen=True, kw_only=True):
 
 
 def condition_faults(when: Mapping[str, str]) -> Iterator[str]:
-    """Yield conditions that cannot be evaluated."""
+    """Report invalid conditions."""
     for value in when.values():
         check = range_faults if value.startswith(OPERATORS) else pattern_faults
         yield from check("when", "" if value == "*" else value)

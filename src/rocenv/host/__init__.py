@@ -1,7 +1,7 @@
 """Detect the GPUs of a machine, their targets, and the one to use, without loading a GPU library.
 
-`ROCENV_TARGET` replaces detection. Otherwise: KFD and the PCI bus on Linux, HIP and the display drivers on
-Windows, and Windows' answers on WSL. Every GPU is listed, even if it is unusable or rocenv does not know its
+`ROCENV_TARGET` replaces detection. The sources are KFD and the PCI bus on Linux, HIP and the display drivers
+on Windows, and Windows itself on WSL. Every GPU is listed, even if it is unusable or rocenv does not know its
 target.
 """
 
@@ -31,9 +31,9 @@ class Host:
     """The GPUs of a machine."""
 
     platform: Platform
-    gpus: tuple[Gpu, ...]  # numbered; those that HIP lists come in HIP's order
+    gpus: tuple[Gpu, ...]  # numbered; GPUs that HIP lists are in HIP's order
     selected: int | None  # index of the GPU in use
-    why: str  # why that one, or none: a sentence without a final period
+    why: str  # reason for the choice: a sentence without a final period
     driver: Driver = field(default_factory=Driver)
     others: tuple[str, ...] = ()  # vendors of other cards: "NVIDIA"
     notes: tuple[str, ...] = ()
@@ -48,9 +48,9 @@ class Host:
     def devices_for(self, *targets: str) -> tuple[Gpu, ...]:
         """Return the GPUs that an env should see, in order.
 
-        An env for several targets sees only their GPUs, in the order of the targets. An env for a single
-        target sees its GPUs first, because programs use the first one, and then other cards, but no iGPU if a
-        card has the target. Empty if none of HIP's GPUs has a target of the env.
+        An env for several targets sees only their GPUs, in the order of the targets. An env for one target
+        sees its GPUs first, because programs use the first one, then other cards, but no iGPU if a card has
+        the target. Returns nothing if none of HIP's GPUs has a target of the env.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
         own = [gpu for target in targets for gpu in listed if gpu.target == target]
@@ -72,7 +72,7 @@ class Host:
 def detect(matrix: Matrix) -> Host:
     """Detect the GPUs of this machine, or of the one below `ROCENV_SYSROOT`.
 
-    Unreadable or invalid files count as unknown and never cause an error.
+    Unreadable or invalid files are treated as unknown and never cause an error.
 
     Raises:
         RocenvError: `ROCENV_TARGET` contains an invalid target.
@@ -142,7 +142,7 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
 
 
 def _numbered(found: Found) -> tuple[Gpu, ...]:
-    """Number the GPUs, and those that HIP lists, or would list if not all were blocked."""
+    """Number the GPUs, and assign HIP's numbers to usable GPUs; if there are none, to blocked ones."""
     listed = [gpu.usable for gpu in found.gpus]
     if not any(listed):
         listed = [gpu.state == "barred" for gpu in found.gpus]

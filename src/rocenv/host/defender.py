@@ -3,8 +3,8 @@ r"""Query Microsoft Defender: quarantined files, exclusions, and real-time prote
 Source: learn.microsoft.com, "Review event logs and error codes to troubleshoot issues with Microsoft Defender
 Antivirus": event 1116 reports a detection, 1117 the action taken; `Path` lists files as `file:_C:\...`.
 "Configure and validate exclusions based on file extension and folder location": a folder includes everything
-below it, and `*` matches within one name. Only administrators may read the list, so an unreadable list says
-nothing.
+below it, and `*` matches within one name. Only administrators can read the list, so an unreadable list is
+ignored.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Quarantined:
 
 
 def quarantined(paths: Iterable[str]) -> tuple[Quarantined, ...]:
-    """List which of these files are in Defender's history, newest first; empty if unknown."""
+    """List Defender's actions on these files, newest first; empty if unknown."""
     wanted = {_key(path) for path in paths}
     return tuple(each for each in history() if _key(each.path) in wanted)
 
 
 def history() -> tuple[Quarantined, ...]:
-    """List all files in Defender's log, each once, newest first; empty if unknown."""
+    """List the files in Defender's log without duplicates, newest first; empty if unknown."""
     found: dict[str, Quarantined] = {}
     for event in events(_CHANNEL, (1116, 1117), "defender.xml") or ():
         for path in map(str.strip, _FILE.findall(event.get("Path", ""))):

@@ -1,4 +1,4 @@
-"""Read Windows' event log and the crashes in it.
+"""Read crashes from Windows' event log.
 
 Source: the fields of event 1000 of Application Error have names since Windows 11, and only positions before.
 """
@@ -23,17 +23,17 @@ _TIMEOUT_S = 20
 _MOST_BYTES = 4 << 20
 _PROVIDER = "Application Error"  # other providers also use the number 1000
 _NEWEST = 50
-# Positions of the fields if they have no names.
+# Positions of the unnamed fields.
 _PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "ModulePath": 11}
 
 
 def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
     """Return the data of events, newest first; None if the log cannot be read.
 
-    Unnamed data is stored under its number, from "0". `TimeCreated` is the system's time of the event and
-    `Provider` its author, because each provider numbers its own events.
+    Unnamed data is stored under its number, from "0". `TimeCreated` is the time of the event and `Provider`
+    its source; event numbers are unique only within a provider.
 
-    On an examined machine, the file `copy` in `windows/` contains the same.
+    For an examined machine, the file `copy` in `windows/` is read instead.
     """
     text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, most), _MOST_BYTES)
     if text is None:
@@ -79,7 +79,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A crash recorded by Windows."""
+    """A program crash recorded by Windows."""
 
     program: str
     module: str
@@ -97,16 +97,16 @@ def fault_of(
     recent: datetime.datetime,
     code: int,
 ) -> Fault | None:
-    """Return the newest crash of a process, or the crash of another program that probably belongs to it.
+    """Return the newest crash of a process, or else of a program that probably belongs to it.
 
-    An app started through a batch file crashes in its own process. A name alone proves little, so such a
-    crash counts only if its exception matches the app's exit code, or if it just happened.
+    An app started through a batch file crashes in its own process. A matching name proves little, so such a
+    crash is used only if its exception matches the app's exit code or it is recent.
 
     Args:
         pid: The process.
         programs: Lowercase names of other programs.
         since: When the process was started; all times have a time zone.
-        recent: Later crashes just happened.
+        recent: Crashes after this time are recent.
         code: The app's exit code, unsigned.
     """
     found = [fault for fault in faults() if fault.when is None or fault.when >= since]

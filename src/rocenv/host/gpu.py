@@ -8,9 +8,9 @@ from typing import Literal
 
 from rocenv.core.errors import RocenvError
 
-_LONGEST = 200  # characters of a name or other text from the machine
-# `usable`: programs can compute on it now. `barred`: they could once the problem in `why_not` is fixed.
-# `unable`: nothing can compute on it with its current driver.
+_LONGEST = 200  # maximum length of a name or other text from the machine
+# `usable`: programs can compute on it now. `barred`: they can once the problem in `why_not` is fixed.
+# `unable`: no program can compute on it with the current driver.
 State = Literal["usable", "barred", "unable"]
 
 
@@ -18,9 +18,9 @@ State = Literal["usable", "barred", "unable"]
 class Gpu:
     """One AMD GPU, or one partition of a GPU, usable or not."""
 
-    source: str  # how it was found, and how its target is known
+    source: str  # origin of the GPU and of its target: "KFD, target by PCI id"
     target: str = ""  # without features; "" = unknown
-    features: str = ""  # what follows the target: ":xnack-"
+    features: str = ""  # suffix of the target: ":xnack-"
     name: str = ""  # product name; "" = unknown
     pci_id: str = ""  # "1002:73bf"
     address: str = ""  # "0000:03:00.0"
@@ -32,8 +32,8 @@ class Gpu:
     why_not: str = ""
     node: int | None = None  # number in the kernel's KFD topology, including CPU nodes
     render_minor: int | None = None  # N of /dev/dri/renderDN
-    index: int = 0  # position in the list
-    hip_index: int | None = None  # HIP's number for it; None: HIP does not list it, or in an unknown order
+    index: int = 0  # position in the list of GPUs
+    hip_index: int | None = None  # HIP's number for it; None = not listed, or unknown order
 
     @property
     def usable(self) -> bool:
@@ -55,9 +55,9 @@ class Driver:
 
     kernel: str = ""  # Linux kernel version
     amdgpu: str = ""  # version of AMD's own driver build; "" = the kernel's
-    loaded: bool = False  # the amdgpu module is loaded
-    display: str = ""  # Windows' version of the display driver: "32.0.12033.1030"
-    release: str = ""  # the display driver in AMD's numbering: "24.12.1"; "" = unknown
+    loaded: bool = False  # whether the amdgpu module is loaded
+    display: str = ""  # display driver in Windows' numbering: "32.0.12033.1030"
+    release: str = ""  # display driver in AMD's numbering: "24.12.1"; "" = unknown
     wsl: bool = False
 
 
@@ -66,12 +66,12 @@ class Found:
     """The graphics hardware of a machine, before numbering and selection."""
 
     gpus: tuple[Gpu, ...] = ()
-    in_hip_order: bool = True  # GPUs that HIP lists are in its order
+    in_hip_order: bool = True  # whether GPUs that HIP lists are in HIP's order
     others: tuple[str, ...] = ()  # vendors of other cards
     remedies: tuple[str, ...] = ()  # advice for blocked GPUs
     notes: tuple[str, ...] = ()
-    unknown: str = ""  # why GPUs may exist although none was found, as a clause
-    display_driver: tuple[str, str] = ("", "")  # on Windows: its version, and AMD's release
+    unknown: str = ""  # why detection failed, as a clause; "" = it succeeded
+    display_driver: tuple[str, str] = ("", "")  # its versions in Windows' and AMD's numbering
 
 
 def target_name(gfx_target_version: int) -> str:
@@ -85,7 +85,7 @@ def target_name(gfx_target_version: int) -> str:
 
 
 def target_age(target: str) -> tuple[int, int, int]:
-    """Sort key in which newer targets are greater; an invalid target is the oldest.
+    """Sort key: newer targets are greater, and an invalid target is the smallest.
 
     Source: llvm/llvm-project:llvm/docs/AMDGPUUsage.rst, minor version and stepping are one digit each
     """
@@ -97,7 +97,7 @@ def target_age(target: str) -> tuple[int, int, int]:
 
 
 def is_target(text: str) -> bool:
-    """Whether a text looks like a target without features, known or not."""
+    """Whether a text has the form of a target without features."""
     return re.fullmatch(r"gfx[0-9a-f]{3,8}", text) is not None
 
 

@@ -1,7 +1,7 @@
-"""The child process that asks HIP for its devices and prints them like `hipInfo`.
+"""The child process that lists HIP's devices in the format of `hipInfo`.
 
-It does not ask for targets, because their structure differs between releases; PCI IDs from the display
-drivers provide them.
+It does not query targets, because their structure differs between releases; the display drivers' PCI IDs
+identify them.
 
 Source: ROCm/HIP include/hip/hip_runtime_api.h
 """

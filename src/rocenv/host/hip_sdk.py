@@ -1,7 +1,7 @@
 """Find the HIP SDKs on this Windows machine, identified by their files rather than folder names.
 
 AMD's installer sets `HIP_PATH`, `HIP_PATH_57` and so on for all users and installs below Program Files;
-people move, rename and patch these folders.
+users move, rename and patch these folders.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class InstalledSdk:
 
 
 def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
-    """List the installed SDKs, each folder once; those that variables name come first."""
+    """List the installed SDKs without duplicates, starting with those in environment variables."""
     found: dict[str, InstalledSdk] = {}
     for folder, found_by in _folders(matrix):
         key = os.path.normcase(os.path.realpath(folder))
@@ -77,7 +77,7 @@ def _is_of_an_env(folder: Path) -> bool:
 
 
 def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
-    # Shells opened before the installation lack its variables; the registry has them.
+    # Shells opened before the installation do not have its variables, but the registry does.
     registry = {name: str(value) for name, value in (registered(_MACHINE_ENVIRONMENT) or {}).items()}
     for name, value in sorted({*os.environ.items(), *registry.items()}):
         if _VARIABLE.fullmatch(name) and value.strip():
@@ -93,7 +93,7 @@ def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
 
 
 def _here(install_dir: str) -> Path:
-    r"""Return the installer's usual folder on this machine, where `C:\Program Files` may differ."""
+    r"""Return the installer's default folder; `C:\Program Files` may be elsewhere on this machine."""
     usual, own = r"C:\Program Files", os.environ.get("PROGRAMFILES", "")
     if own and install_dir.startswith(usual):
         install_dir = own + install_dir.removeprefix(usual)

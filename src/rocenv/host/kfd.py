@@ -27,11 +27,11 @@ _LINE = re.compile(r"^(\w+) ([0-9]{1,20})$", re.MULTILINE)  # "simd_count 192"
 class Node:
     """A GPU, or a partition of one, as KFD lists it.
 
-    The properties come from the kernel's text; older kernels lack some of them.
+    The properties are read from the kernel's text; older kernels have fewer.
     """
 
     number: int
-    unreadable: bool = False  # true for GPUs that a container was not given
+    unreadable: bool = False  # true for GPUs that are hidden from a container
     properties: Mapping[str, int] = field(default_factory=dict)
     gpu_id: int | None = None  # 0 if the driver failed to initialise it
     memory_bytes: int = 0
@@ -47,7 +47,7 @@ class Node:
         return f"{self.value('device_id'):04x}" if self.value("device_id") else ""
 
     def addresses(self) -> tuple[str, str]:
-        """The possible PCI addresses: from its location, and of its board if it is a partition.
+        """The possible PCI addresses: its own, and that of its board if it is a partition.
 
         The lowest three bits of the location are the partition number on partitioned boards, and the PCI
         function on all others.
@@ -57,7 +57,7 @@ class Node:
         return f"{board}.{self.value('location_id') & 7}", f"{board}.0"
 
     def value(self, name: str) -> int:
-        """Return a property; 0 if it is missing, which the kernel also writes for inapplicable ones."""
+        """Return a property, 0 if it is missing; the kernel also writes 0 for inapplicable properties."""
         return self.properties.get(name, 0)
 
 

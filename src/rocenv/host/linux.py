@@ -1,6 +1,7 @@
-"""Detect the GPUs of a Linux machine: KFD nodes, then PCI cards that KFD left out.
+"""Detect the GPUs of a Linux machine: KFD nodes, then PCI cards that KFD skipped.
 
-The kernel states the target of a node; otherwise the PCI ID does. No library is loaded and no GPU is woken.
+The target of a node comes from the kernel if possible, else from the PCI ID. Detection loads no library and
+wakes no GPU.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _GRANT_ACCESS = "start the container with `--device /dev/kfd --device /dev/dri`"
 
 
 def linux_gpus(matrix: Matrix) -> Found:
-    """List the GPUs by KFD node, which is HIP's order, then those that KFD left out."""
+    """List the GPUs by KFD node, which is HIP's order, then those that KFD skipped."""
     ids = pci.Ids(matrix)
     devices = pci.devices()
     nodes = kfd.gpu_nodes()
@@ -64,7 +65,7 @@ def _cards(nodes: tuple[kfd.Node, ...], devices: list[pci.Device]) -> Mapping[in
         card = next((at[address] for address in node.addresses() if address in at), None)
         if card and not node.unreadable:
             cards[node.number] = card
-    # An unreadable node still has a card, which no other node has. Both are in bus order.
+    # Unreadable nodes have cards too: match them with the remaining cards, both in bus order.
     spare = [device for device in devices if device.driver == "amdgpu" and device not in cards.values()]
     cards.update(zip((node.number for node in nodes if node.unreadable), spare, strict=False))
     return cards
@@ -166,9 +167,9 @@ def linux_driver() -> Driver:
 
 
 def kfd_barrier() -> Barrier | None:
-    """Return why `/dev/kfd`, which all computing needs, cannot be opened; None if it can.
+    """Return why `/dev/kfd`, which every GPU program needs, cannot be opened; None if it can.
 
-    This really opens it: in a container the mode may allow what the kernel forbids.
+    This opens it, because in a container the kernel may forbid what the mode allows.
     """
     match error := open_errno(_KFD):
         case 0:

@@ -1,7 +1,7 @@
 """List graphics devices on the PCI bus, regardless of driver, and look up their IDs.
 
-This finds GPUs that the compute driver (KFD) leaves out, names products, and identifies targets if KFD does
-not state them.
+This finds GPUs that the compute driver (KFD) skips, names products, and identifies targets that KFD does not
+state.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 AMD = 0x1002
-MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # other vendors of compute cards
+MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # other GPU vendors
 DEVICES = "/sys/bus/pci/devices"
-_DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without display outputs have the latter
-_SHOWN = 3  # products to name if several share an ID
+_DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without display outputs are accelerators
+_SHOWN = 3  # maximum number of products listed for a shared ID
 _NAME_TABLES = ("/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids")
 
 
@@ -84,7 +84,7 @@ class Ids:
         return {(device.lower(), revision.lower().zfill(2)): name.strip() for device, revision, name in lines}
 
     def row(self, device: str, revision: str) -> PciId | None:
-        """Return the row for an ID; an exact revision wins over any."""
+        """Return the row for an ID, preferably with the exact revision."""
         return self._rows.get((device, revision)) or self._rows.get((device, ""))
 
     def target(self, device: str, revision: str) -> str:

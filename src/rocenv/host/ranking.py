@@ -2,18 +2,18 @@
 
 The first rule that distinguishes two GPUs decides:
 
-1. A GPU that can compute now wins over a blocked one; an unable one is never chosen.
-2. On Windows, a GPU that AMD has libraries for, or whose target is unknown, wins: no override replaces
-missing libraries there, and a library pack helps only under ZLUDA.
-3. A card wins over a GPU that may be one, and that over an iGPU, whatever their memory: cards are faster, and
-libraries are built for them.
-4. GPUs that current releases support officially win over those with libraries, and those over the rest.
+1. A usable GPU wins over a blocked one; one that cannot compute is never chosen.
+2. On Windows, a GPU wins if AMD has libraries for it or its target is unknown: overrides cannot replace
+missing libraries there, and library packs help only under ZLUDA.
+3. A card wins over a possible card, and a possible card over an iGPU, whatever their memory: cards are
+faster, and libraries are built for them.
+4. Official support in current releases wins over mere libraries, and libraries win over none.
 5. More memory wins, in whole GiB, because that is what programs run out of.
 6. The newer target wins.
 7. The GPU that HIP lists first wins.
 
-An iGPU is not chosen over another vendor's card, unless current releases support it officially and it has
-more compute units than a desktop needs: such a machine computes on the other card.
+Beside another vendor's card, an iGPU is chosen only if current releases officially support it and it has more
+compute units than a desktop needs. Otherwise the other card is the one to compute on.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _DESKTOP_UNITS = 2
 _STATES = {"unable": 0, "barred": 1, "usable": 2}
 _CARDS = {True: 0, None: 1, False: 2}
 _GIB = 1 << 30
-# The reason to show if the rank first differs at this position.
+# Reasons, by the first position at which the ranks differ.
 _REASONS = (
     "{best} can be used now, {other} cannot",
-    "AMD has no libraries for {other} on Windows, but it has for {best}",
+    "AMD has no libraries for {other} on Windows, only for {best}",
     "{best} comes before {other}, which is {kind}",
     "current releases support {best} better than {other}",
     "{best} has more memory than {other}",
@@ -51,9 +51,9 @@ _KINDS = {True: "part of the CPU", None: "possibly not a card", False: "a card"}
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """Return how well the newest packages, and the newest wheels of each channel, support each target.
+    """Return the support for each target in the newest packages and the newest wheels of each channel.
 
-    Wheels count only if AMD's lists of supported targets are known.
+    Wheels are considered only if AMD's lists of supported targets are known.
     """
     from packaging.version import Version
 
@@ -75,7 +75,7 @@ def supported_today(matrix: Matrix) -> Mapping[str, Support]:
 
 
 def libraries_on_windows(matrix: Matrix) -> frozenset[str]:
-    """Return targets with libraries in a HIP SDK, or with wheels that AMD supports or calls ready."""
+    """Return the targets with libraries in a HIP SDK, or with supported or release-ready wheels."""
     sdks = (row for row in matrix.support if row.platform == "windows" and row.level in _LEVELS)
     wheels = (row for row in matrix.rocm_wheels if row.platform == "windows")
     return frozenset(target for row in sdks for target in row.targets) | frozenset(
@@ -98,7 +98,7 @@ def choose(
         libraries: See `libraries_on_windows`; None if missing libraries do not matter.
 
     Returns:
-        Its index, or None, and the reason: a sentence without a final period.
+        The GPU's index, or None, and the reason: a sentence without a final period.
     """
 
     def rank(gpu: Gpu) -> tuple[object, ...]:

@@ -1,9 +1,9 @@
-r"""Read the Windows registry, and other copies of facts about an examined machine.
+r"""Read the Windows registry, and JSON copies of facts about an examined machine.
 
 For an examined machine, `windows/registry.json` contains keys below HKEY_LOCAL_MACHINE with their values,
 spelled as in the registry: `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`.
-Missing keys are unknown. A recording stores only values that checks read, because a key may
-contain secrets of any program.
+Missing keys are unknown. Only values that checks read are recorded, because a key may contain other programs'
+secrets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def values(key: str) -> dict[str, Any] | None:
 
 
 def keep(key: str, row: dict[str, Any]) -> None:
-    """Record only these values of a key."""
+    """Record these values of a key."""
     keep_row(_COPY, key, {name: value for name, value in row.items() if isinstance(value, str | int)})
 
 

@@ -1,9 +1,9 @@
 """Detect the GPUs of a Windows machine: HIP's devices in order, with details from display drivers.
 
-HIP knows order, target and memory; the display drivers know PCI IDs, versions, and GPUs that HIP does not
-see. Their orders differ. The input is text: of `hipInfo`, or from HIP itself in the same form, and JSON in
-the form of `Win32_VideoController`. A child process asks HIP, because a display driver can crash or hang the
-process that loads it.
+HIP provides order, targets and memory; the display drivers provide PCI IDs, versions, and GPUs that HIP does
+not see. Their orders differ. The input is text: the output of `hipInfo`, or the same from HIP itself, and
+JSON in the format of `Win32_VideoController`. HIP is queried in a child process, because a display driver can
+crash or hang the process that loads it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _GIB = 1 << 30
-# Windows' value of the 32-bit AdapterRAM for 4 GiB or more.
+# Windows reports such values for 4 GiB or more, because AdapterRAM has 32 bits.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
 _MOST = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*?)\s*$", re.MULTILINE)  # "gcnArchName:          gfx1030"
 _REMEDY = "hipInfo   # from the HIP SDK to use: not every release knows every GPU"
 _TIMEOUT_S = 20
-_MARK = "\ufeff"  # PowerShell starts files with it
+_MARK = "\ufeff"  # byte order mark that PowerShell writes
 _ADAPTERS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 _VALUES = {
     "Name": "DriverDesc",
@@ -45,7 +45,7 @@ _VALUES = {
     "DriverVersion": "DriverVersion",
     "RadeonSoftwareVersion": "RadeonSoftwareVersion",
 }
-# HIP hides GPUs according to these, and numbers the rest from 0.
+# Variables that hide GPUs from HIP, which then numbers the others from 0.
 _HIDING = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 
@@ -73,7 +73,7 @@ class Controller:
 
 
 def windows_gpus(matrix: Matrix) -> Found:
-    """List the GPUs in HIP's order, then those that only the display drivers know."""
+    """List the GPUs in HIP's order, then those that only the display drivers report."""
     text = hip_text(tuple(dict.fromkeys(name for row in matrix.hip_sdk for name in row.runtime)))
     return found_on_windows(controllers_text(), text, matrix)
 
@@ -81,7 +81,7 @@ def windows_gpus(matrix: Matrix) -> Found:
 def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
     """List the GPUs from Windows' display adapters (JSON) and the text of `hipInfo`.
 
-    An empty `hipInfo` text means that HIP could not be asked.
+    An empty `hipInfo` text means that HIP could not be queried.
     """
     controllers = parse_controllers(adapters)
     ids = Ids(matrix)
@@ -105,7 +105,7 @@ def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
         unknown="`video_controllers.json` is not readable" if adapters.strip() and not controllers else "",
     )
     if not found.in_hip_order and any(gpu.integrated is not False for gpu in spare):
-        return replace(found, notes=("HIP could not be asked, so its numbers for these GPUs are unknown",))
+        return replace(found, notes=("HIP could not be queried, so its numbers for these GPUs are unknown",))
     return found
 
 
@@ -132,7 +132,7 @@ def parse_controllers(text: str) -> tuple[Controller, ...]:
 
 
 def target_by_name(name: str, matrix: Matrix) -> str:
-    """Return the target of a GPU that Windows names, "" if no row matches."""
+    """Return the target for Windows' name of a GPU, "" if no row matches."""
     plain = _plain(name)
     return next((row.target for row in matrix.gpu_name if re.search(row.pattern, plain, re.IGNORECASE)), "")
 
@@ -154,7 +154,7 @@ def _of_hip(fields: dict[str, str], matrix: Matrix) -> Gpu:
 
 
 def _units(text: str, wave: int) -> int | None:
-    """Return the compute units; HIP counts pairs of them if waves are 32 wide, as on RDNA."""
+    """Return the compute units; HIP counts pairs if waves are 32 wide, as on RDNA."""
     if not wave or not re.fullmatch(r"[0-9]{1,6}", text):
         return None
     return int(text) * (2 if wave == 32 else 1)
@@ -202,7 +202,7 @@ def _plain(name: str) -> str:
 
 
 def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
-    """Find the display adapter of a HIP device, by name, else by target."""
+    """Find the display adapter of a HIP device by name, or else by target."""
     same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
     same = same or [each for each in spare if each.target and each.target == gpu.target]
     return same[0] if same else None
@@ -218,7 +218,7 @@ def _joined(gpu: Gpu, twin: Gpu | None, matrix: Matrix) -> Gpu:
     total = gpu.vram_bytes
     joined = replace(gpu, target=target, integrated=integrated, pci_id=twin.pci_id if twin else "")
     if integrated:
-        # HIP's number for an iGPU includes all memory that it may use, mostly system memory.
+        # HIP's value for an iGPU includes all memory that it may use, mostly system memory.
         shared = total - (own or 0) if total else None
         joined = replace(joined, vram_bytes=own, gtt_bytes=shared)
     elif total is None:
@@ -240,7 +240,7 @@ def _unlisted(text: str) -> str:
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """Return the output of `hipInfo`, or the same from a HIP runtime of this name; "" without HIP."""
+    """Return the output of `hipInfo`, or the same from one of these HIP runtimes; "" without HIP."""
     return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
 
 
@@ -283,7 +283,7 @@ def _adapters() -> list[dict[str, Any]]:
     with contextlib.suppress(OSError):
         winreg: Any = importlib.import_module("winreg")
         with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _ADAPTERS) as folder:
-            # "0000", "0001" …; "Configuration" and "Properties" next to them are not readable
+            # "0000", "0001" …; the other keys, "Configuration" and "Properties", are not readable
             names = [winreg.EnumKey(folder, number) for number in range(winreg.QueryInfoKey(folder)[0])]
             for name in filter(str.isdecimal, names):
                 with winreg.OpenKey(folder, name) as key:

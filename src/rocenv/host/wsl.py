@@ -1,7 +1,7 @@
 """Detect GPUs on WSL 2, where the Linux kernel lists none, by asking Windows through interop.
 
-Windows answers with the display adapters that its own commands list, so one parser reads both. If this fails,
-the GPUs stay unknown; the user sees the reason and can name a target.
+The answer has the format that is used on Windows, so both have one parser. If this fails, the GPUs are
+unknown; the user sees the reason and can specify a target.
 
 Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.dev, interop
 """
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 ANSWER = "/wsl/video_controllers.json"  # in a copy of a machine: Windows' answer
 _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
-_MARK = "\ufeff"  # PowerShell starts files with it
+_MARK = "\ufeff"  # byte order mark that PowerShell writes
 _TIMEOUT_S = 20  # a cold start takes several seconds
 _HINT = "specify your GPU's target, e.g. `--target gfx1100`"
-# No double quotes, because the command passes through another command line on its way to Windows.
+# Avoid double quotes, because the command is embedded in a Windows command line.
 _QUESTION = (
     "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     "Get-CimInstance Win32_VideoController"
@@ -41,7 +41,7 @@ def wsl_gpus(matrix: Matrix) -> Found:
     """List the GPUs that Windows reports."""
     answer = (program_output(ANSWER, _ask) or "").removeprefix(_MARK)
     if not parse_controllers(answer):
-        why = printable(answer) or "the copy of that machine has no answer from Windows"
+        why = printable(answer) or "the copy of that machine contains no answer from Windows"
         return Found(unknown=f"this is WSL, and Windows did not list its GPUs: {why}; {_HINT}")
     found = found_on_windows(answer, "", matrix)
     gpus = tuple(replace(gpu, source=f"Windows, {gpu.source}") for gpu in found.gpus)
@@ -49,10 +49,9 @@ def wsl_gpus(matrix: Matrix) -> Found:
 
 
 def interop_is_off() -> bool:
-    """Whether Linux is known to be unable to start Windows programs.
+    """Whether the kernel's list of program formats shows that Linux cannot start Windows programs.
 
-    The kernel's list of program formats shows this. If that list is unreadable, as in a container, interop
-    may be on.
+    If that list is unreadable, as in a container, interop may be on.
     """
     names = list_folder(_FORMATS)
     entries = [f"{_FORMATS}/{name}" for name in names if name.startswith("WSLInterop")]

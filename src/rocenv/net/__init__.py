@@ -2,8 +2,8 @@
 
 The mirrors of an address are tried first, longest prefix first, then the address itself. Transient failures
 (a broken connection, 429, 5xx) are retried after increasing pauses, without limit while each attempt receives
-new bytes; permanent ones (403, 404, a certificate) are not. A server that is too slow counts as unreachable.
-Offline, no connection is opened. Callers verify hashes and signatures.
+new bytes; permanent ones (403, 404, a certificate) are not. A server that is too slow is treated as
+unreachable. In offline mode, no connection is opened. Callers verify hashes and signatures.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ T = TypeVar("T")
 
 TRIES = 4
 CONNECT_TIMEOUT_S = 10.0
-LONGEST_PAUSE_S = 30.0  # a server may ask for hours
+LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
-_TIMES_SHORTER = 25  # for pauses after progress: 1 GB in parts of 100 KB means 10,000 of them
+_TIMES_SHORTER = 25  # for pauses after progress: 1 GB in pieces of 100 KB means 10,000 pauses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Response:
     body: bytes
     final_url: str  # the address after redirects
     etag: str = ""  # for conditional requests with the same mirrors
-    unchanged: bool = False  # the server still has the file with this ETag, so there is no body
+    unchanged: bool = False  # the file still has the given ETag, so there is no body
     passed_over: tuple[str, ...] = ()  # why earlier addresses failed
 
 
@@ -60,12 +60,12 @@ class Network:
     """
 
     mirrors: Mirrors = ()
-    logins: tuple[str, ...] = ()  # addresses whose user name and password apply to their whole server
+    logins: tuple[str, ...] = ()  # addresses whose credentials apply to the whole server
     offline: bool = False  # ROCENV_OFFLINE has the same effect
-    proxy: str = ""  # for http:// if the environment names none
-    pause_s: float = 0.5  # before the second attempt; doubles each time
+    proxy: str = ""  # used for http:// if the environment specifies none
+    pause_s: float = 0.5  # pause before the second attempt; doubles each time
     read_timeout_s: float = 30.0
-    least_bytes_per_s: float = 1024  # per connection, averaged over slow_after_s
+    least_bytes_per_s: float = 1024  # minimum per connection, averaged over slow_after_s
     slow_after_s: float = 30.0
     _local: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
@@ -78,7 +78,7 @@ class Network:
         """List the addresses to try for `url`, in order.
 
         A prefix ends at a `/` or at its own last `/` or `:`, so `…/whl` does not match `…/whl-old`. Symbolic
-        addresses (`debian:pool/x.deb`) work through mirrors only.
+        addresses (`debian:pool/x.deb`) require a mirror.
         """
         matching = [(prefix, bases) for prefix, bases in self.mirrors if _is_below(url, prefix)]
         matching.sort(key=lambda mirror: -len(mirror[0]))
@@ -123,10 +123,10 @@ class Network:
     def get(
         self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False
     ) -> Response:
-        """Fetch a small file, such as an index or a key, unless it still has this ETag.
+        """Fetch a small file, such as an index or a key, unless `etag` is still current.
 
-        Where the caller checks a hash (`hashed`), it is continued after a break even if the server does not
-        vouch that it is still the same file.
+        If the caller checks a hash (`hashed`), an interrupted download is resumed even if the server cannot
+        guarantee that the file is unchanged.
 
         Raises:
             FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
@@ -159,10 +159,10 @@ class Network:
             )
 
     def size_of(self, url: str) -> int:
-        """Ask for the size of a file in bytes without reading it.
+        """Query a file's size in bytes without downloading it.
 
         Raises:
-            FetchError: No address answered, or none states the size.
+            FetchError: No address answered, or none stated the size.
         """
 
         def stated_size(candidate: str) -> int:
@@ -185,7 +185,7 @@ class Network:
         """Try the addresses for `url` in order until an attempt succeeds.
 
         Args:
-            url: The address before mirrors.
+            url: The original address.
             attempt: Called with one address; raises FetchError.
             on_failure: Called with each failure.
             name: Name of the file in errors, instead of `url`.
@@ -236,9 +236,10 @@ class Network:
             raise connection_error(url, error, *timeout) from error
 
     def pause_before(self, attempt: int, error: TransientError, *, advanced: bool = False) -> float:
-        """Return how many seconds to wait before attempt number `attempt` (2 is the first retry).
+        """Return the pause in seconds before attempt number `attempt` (2 is the first retry).
 
-        The pause does not grow after an attempt that `advanced`, because there may be thousands of them.
+        The pause does not grow after an attempt that `advanced`, because there may be thousands of such
+        attempts.
         """
         # Add jitter, so that parallel downloads do not retry in step.
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
@@ -258,8 +259,8 @@ class Network:
 
         Args:
             attempt: Called again after each pause.
-            position: Returns how many bytes have arrived. Bytes that arrive too slowly do not count.
-            restart: Called when a server refuses to resume, to discard the bytes.
+            position: Returns how many bytes have arrived. Bytes that arrive too slowly are not included.
+            restart: Called to discard the bytes if a server refuses to resume.
             wait: Called with the seconds of each pause.
 
         Raises:
@@ -280,7 +281,7 @@ class Network:
                 advanced = reached > furthest and not is_slow
                 furthest = max(furthest, reached)
                 tries = 1 if advanced else tries + 1
-                if error.code != "range-refused" or failure is None:  # a refusal only follows an interruption
+                if error.code != "range-refused" or failure is None:  # refused only after a break
                     failure = error
                 if tries == TRIES:
                     raise failure from None
@@ -331,7 +332,7 @@ def _offline_by_environment() -> bool:
 
 
 def is_protected(url: str) -> bool:
-    """Whether the address is encrypted, so that nobody in between can read or change the content."""
+    """Whether the connection is encrypted, which protects the content from eavesdroppers and changes."""
     with contextlib.suppress(ValueError):  # such as `http://[::1/`
         return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
     return False

@@ -35,7 +35,7 @@ def strong_etag(headers: Mapping[str, str]) -> str:
 
 
 def require_range(url: str, response: requests.Response, first_byte: int) -> None:
-    """Raise TransientError if a server sends a range other than the one from `first_byte`."""
+    """Raise TransientError if the range in a response does not start at `first_byte`."""
     stated = response.headers.get("Content-Range", "")
     if not stated.lower().startswith(f"bytes {first_byte}-"):
         raise TransientError(
@@ -54,7 +54,7 @@ class Body:
         self._resumes = True
 
     def resume_headers(self) -> dict[str, str]:
-        """Return headers that request the rest, if the part so far can be resumed."""
+        """Return the headers that request the remaining bytes, if the download can be resumed."""
         if not (self.content and (self._etag or self._hashed) and self._resumes):
             return {}
         headers = {"Range": f"bytes={len(self.content)}-"}
@@ -66,7 +66,7 @@ class Body:
             require_range(url, response, len(self.content))
         else:
             self.content.clear()
-        # A date cannot distinguish two files written in the same second, and nothing may check the hash.
+        # A date cannot distinguish two files written in the same second, and the hash may be unknown.
         self._etag = strong_etag(response.headers)
 
     def add(self, url: str, chunk: bytes) -> None:
@@ -79,6 +79,6 @@ class Body:
             )
 
     def start_over(self) -> None:
-        """Discard the content and request the whole file from now on."""
+        """Discard the content, and request the whole file next time."""
         self.content.clear()
         self._resumes = False

@@ -1,10 +1,10 @@
 """Download artifacts into the cache: in parallel, verified, and resumable by later processes.
 
-An artifact arrives as `<sha256>.part`, with the server's identification in `<sha256>.part.json`, under the
-lock `<sha256>.lock`. It is renamed to its hash after verification, so a file with that name is complete.
+An artifact is downloaded to `<sha256>.part` under the lock `<sha256>.lock`; `<sha256>.part.json` stores the
+server's validator. After verification it is renamed to its hash, so a file with that name is complete.
 
-If nobody publishes an artifact's hash, its size is checked, and bytes from several connections are combined
-only if the server guarantees that they belong to the same file. From then on, its hash is known.
+If an artifact's hash is not published, its size is checked, and bytes from several connections are combined
+only if the server guarantees that they belong to the same file. The first download determines the hash.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _HEAD_BYTES = 512
 def fetch_all(
     artifacts: Sequence[Artifact], folder: Path, network: Network, progress: Progress
 ) -> Generator[tuple[Artifact, Path], None, None]:
-    """Yield each artifact with its verified file on completion, in any order.
+    """Yield each artifact and its verified file on completion, in any order.
 
     A file with the right name and size is not hashed again, because it is hashed when unpacked. Ctrl-C, or
     closing the generator, stops the downloads and keeps the partial files.
 
     Raises:
-        FetchError: As soon as one artifact fails; names it and every address tried. The code is `gone` if all
-            of them answer 404, `hash-mismatch` if one served other bytes, `truncated` if one served too few,
-            `offline` ...
+        FetchError: An artifact failed; the message names it and every address tried. The code is `gone` if
+            all of them returned 404, `hash-mismatch` if one served different bytes, `truncated` if one served
+            too few, `offline` ...
         PrefixError: The folder is not writable, or the disk is full.
     """
     with storage_errors(folder):
@@ -81,8 +81,8 @@ def _workers(
 ) -> Iterator[Iterator[tuple[Artifact, Path]]]:
     """Download in threads while the block runs, and yield the results as they arrive.
 
-    The threads are daemons rather than an executor's: the interpreter waits for those at exit, and a thread
-    that reads from a silent server takes half a minute to notice that it should stop.
+    The threads are daemons. The interpreter would wait for an executor's threads at exit, and a thread that
+    reads from a silent server takes half a minute to notice that it should stop.
     """
     waiting: queue.SimpleQueue[Artifact] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[Artifact, Path]] = queue.SimpleQueue()
@@ -156,7 +156,7 @@ def _download(
 
 @dataclass(slots=True, kw_only=True)
 class _Download:
-    """One artifact in transit to its partial file."""
+    """The download of one artifact to its partial file."""
 
     artifact: Artifact
     part: PartialDownload
@@ -171,8 +171,8 @@ class _Download:
     def from_address(self, url: str) -> None:
         """Complete the file from one address and verify it.
 
-        If bytes from several connections do not add up, the file may have changed in between, or the first
-        bytes came from a bad mirror. So download it once more over one connection.
+        If bytes from several connections have the wrong hash, the file may have changed in between, or the
+        first bytes came from a bad mirror. So the file is downloaded once more over one connection.
         """
         if self.failure:
             self.stage.note(f"{self.failure.message}; trying `{shown(url)}`")
@@ -187,7 +187,7 @@ class _Download:
             raise error
 
     def _receive_all(self, url: str) -> None:
-        """Receive the whole file, over as many connections as needed while each makes progress."""
+        """Receive the whole file; reconnect as often as needed while each connection makes progress."""
         if self.part.size_bytes != self.artifact.size_bytes:
             self.network.persist(
                 lambda: self._receive(url),
@@ -252,10 +252,10 @@ class _Download:
 
 
 class PartialDownload:
-    """An open `.part` file; its opener holds the artifact's lock and closes the file.
+    """An open `.part` file; whoever opens it must hold the artifact's lock and close the file.
 
-    Nothing is buffered, so written bytes survive the process. A companion file records what identifies it on
-    the server (a strong ETag, else the date); without it, a file of unknown hash is not resumed.
+    Nothing is buffered, so written bytes survive the process. A companion file records the server's validator
+    (a strong ETag, else the date); without it, a file with unknown hash is not resumed.
 
     Attributes:
         size_bytes: The bytes so far.
@@ -284,7 +284,7 @@ class PartialDownload:
 
     @property
     def is_complete(self) -> bool:
-        """Whether this is the whole artifact, judged by its size and, if known, its hash."""
+        """Whether the artifact is complete, judging by its size and, if known, its hash."""
         return self.size_bytes == self._artifact.size_bytes and self._artifact.sha256 in ("", self.sha256)
 
     @property
@@ -295,9 +295,10 @@ class PartialDownload:
         return head.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
 
     def resume_headers(self, url: str) -> dict[str, str]:
-        """Return headers that request the rest.
+        """Return the headers that request the remaining bytes.
 
-        Only the server that gave the validator gets `If-Range`; for others, the hash decides at the end.
+        Only the server that sent the validator gets `If-Range`; with other servers, the hash detects a
+        different file.
         """
         if not self.size_bytes:
             return {}
@@ -307,11 +308,11 @@ class PartialDownload:
             if known["url"] == shown(url) and known["validator"]:
                 headers["If-Range"] = str(known["validator"])
         except (OSError, DataError, LookupError, TypeError):
-            pass  # killed before it was written; the hash decides
+            pass  # killed before it was written; the hash is checked anyway
         return headers
 
     def begin(self, url: str, headers: Mapping[str, str]) -> None:
-        """Start over with a body from its first byte, and record what identifies it on the server."""
+        """Start over from the first byte, and record the server's validator."""
         self.restart()
         validator = strong_etag(headers) or headers.get("Last-Modified", "")
         self._validator_file.unlink(missing_ok=True)

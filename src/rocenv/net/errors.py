@@ -1,4 +1,4 @@
-"""Network errors that say which server failed and how."""
+"""Network errors that name the server and the cause."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TransientError(FetchError):
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     """Combine the failures of all addresses of the file `name`.
 
-    The code is `gone` only if every address said so: an unreachable mirror says nothing about the file.
+    The code is `gone` only if every address returned it: an unreachable mirror may have the file.
     """
     if len(failures) == 1 and f"`{name}`" in failures[0].message:
         return failures[0]
@@ -55,7 +55,7 @@ def mirror_hint(url: str) -> str:
 
 
 def status_error(url: str, response: requests.Response) -> FetchError:
-    """Return the error for a status without content."""
+    """Return the error for an unsuccessful HTTP status."""
     status = response.status_code
     phrase = f" ({response.reason})" if response.reason else ""
     message = f"`{shown(url)}` answers {status}{phrase}"
@@ -83,7 +83,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
 def connection_error(
     url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
 ) -> FetchError:
-    """Explain an exception of requests or urllib3: which server failed, and how."""
+    """Convert an exception of requests or urllib3 to an error that names the server and the cause."""
     import socket
     import ssl
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TooSlow(Exception):
-    """A response arrives below the minimum speed."""
+    """A response arrives too slowly."""
 
     def __init__(self, bytes_per_s: float) -> None:
         super().__init__(f"{bytes_per_s:.3g} bytes per second")
@@ -33,8 +33,8 @@ class PacedAdapter(HTTPAdapter):
 
     Args:
         least_bytes_per_s: The minimum speed.
-        over_s: The seconds of waiting over which it is averaged.
-        timeout_s: The longest that one read can take.
+        over_s: The waiting time, in seconds, over which the speed is averaged.
+        timeout_s: The maximum duration of one read.
     """
 
     def __init__(self, least_bytes_per_s: float, over_s: float, timeout_s: float) -> None:
@@ -56,7 +56,7 @@ class PacedAdapter(HTTPAdapter):
         return manager
 
     def _pace(self, manager: PoolManager) -> None:
-        if manager.pool_classes_by_scheme.get("http") is HTTPConnectionPool:  # else another proxy type
+        if manager.pool_classes_by_scheme.get("http") is HTTPConnectionPool:  # not a SOCKS proxy
             manager.pool_classes_by_scheme = self._pools
 
 
@@ -106,7 +106,7 @@ class _PacedReader(io.RawIOBase):
         begin = monotonic()
         count = self._raw.readinto(buffer)
         took_s = monotonic() - begin
-        if took_s < self._timeout_s + 1:  # otherwise the machine slept meanwhile
+        if took_s < self._timeout_s + 1:  # otherwise the machine was asleep
             self._judge(count or 0, took_s)
         return count
 

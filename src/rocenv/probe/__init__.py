@@ -1,1 +1,1 @@
-"""The ladder of `verify`: what the vendor libraries can do on this machine, one process per rung."""
+"""The ladder of `verify`: tests of the vendor libraries on this machine, one process per rung."""

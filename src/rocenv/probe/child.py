@@ -1,8 +1,8 @@
 """The child process of one rung.
 
 It reads a Task from stdin and writes one Answer to stdout, each as one line of JSON. Whatever vendor
-libraries print goes to stderr. Exit code 0 means that there is an answer of any kind; otherwise the parent
-reports how this process ended.
+libraries print goes to stderr. Exit code 0 means that it answered, even if the rung failed; otherwise the
+parent reports how this process ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def answer(rung: str, task: Task) -> Answer:
-    """Run a rung, then check where every library that it used came from."""
+    """Run a rung, then check the origin of every library that it used."""
     session = Session(task)
     found = _attempt(RUNGS[rung], session)
     leaks = session.leaks()

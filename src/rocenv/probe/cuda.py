@@ -186,11 +186,11 @@ step:
 
 
 def open_device(session: Session) -> str:
-    """Make the first device current, which programs use, and describe it.
+    """Make the first device, which programs use, current and describe it.
 
     Raises:
-        NoDevice: There is none.
-        Failure: It is not ZLUDA's, has another target, or HIP sees a GPU that ZLUDA does not.
+        NoDevice: There is no device.
+        Failure: The device is not ZLUDA's or has another target, or HIP sees a GPU that ZLUDA does not.
     """
     driver = session.library("nvcuda")
     zluda = "hip" in session.task.libraries
@@ -242,13 +242,13 @@ def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> 
         raise Failure(text)
     number = _number(right[0].ordinal)
     raise Failure(
-        f"{text}, which is {right[0].name}: with {VISIBLE}={number}, programs see that one; "
-        "if the env sets it, `rocenv create NEW --from LOCK` on this machine chooses the right one"
+        f"{text}, which is {right[0].name}: set {VISIBLE}={number} to use that one; "
+        "if the env sets the variable, run `rocenv create NEW --from LOCK` on this machine"
     )
 
 
 def _number(ordinal: int) -> str:
-    """Return the variable's number for the GPU with this number among the visible ones."""
+    """Return the value of HIP_VISIBLE_DEVICES that selects a visible GPU by its current number."""
     visible = [each.strip() for each in os.environ.get(VISIBLE, "").split(",")]
     return visible[ordinal] if ordinal < len(visible) and visible[ordinal] else str(ordinal)
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Failure(Exception):
-    """The rung failed; the text says how."""
+    """The rung failed for the reason in the text."""
 
 
 class NoDevice(Exception):
-    """There is no usable GPU; the text says why."""
+    """There is no usable GPU, for the reason in the text."""
 
 
 class NotAllocated(CallError):
@@ -57,7 +57,7 @@ class BlasCalls:
     role: str
     create: str
     destroy: str
-    settings: tuple[tuple[str, int], ...]  # calls on a new handle
+    settings: tuple[tuple[str, int], ...]  # calls that set up a new handle
     sgemm: str
     gemm_ex: str
     no_transpose: int
@@ -71,7 +71,7 @@ def count_devices(
 ) -> int:
     """Initialise an API with `start` and count its devices; raise NoDevice if there is none.
 
-    Without a device, the functions return one of `none`; `why_none` turns that into a text.
+    Without a device, the functions return a status in `none`, and `why_none` explains it.
     """
     found = ctypes.c_int(0)
     for call, argument in ((start, 0), (count, ctypes.byref(found))):
@@ -85,7 +85,7 @@ def count_devices(
 
 
 class Runtime:
-    """The API that allocates and launches, with a current device."""
+    """The API for memory and kernel launches on the current device."""
 
     def __init__(self, library: Library, calls: RuntimeCalls) -> None:
         self._library = library
@@ -137,7 +137,7 @@ class Runtime:
         return module
 
     def find_function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
-        """Return a kernel of a loaded image."""
+        """Return a kernel from a loaded image."""
         function = ctypes.c_void_p()
         self._library.call(self._calls.find_function, ctypes.byref(function), module, name.encode())
         return function
@@ -171,7 +171,7 @@ class Buffer:
         return self
 
     def __exit__(self, kind: object, *_error: object) -> None:
-        if kind is None:  # after a failure, a second one would hide the first
+        if kind is None:  # otherwise, a second error would hide the first
             self._runtime.free(self.address)
 
     def write(self, data: bytes) -> None:

@@ -58,7 +58,7 @@ _TINY_F16 = 2.0**-14
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One element of the product, and the tolerance of a correct result."""
+    """One element of the product, and its error bound."""
 
     value: float
     tolerance: float

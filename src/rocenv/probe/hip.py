@@ -153,7 +153,7 @@ class Device:
 
 
 def open_device(session: Session) -> str:
-    """Choose the first GPU of the right target and describe it; raises the same errors as `choose_device`."""
+    """Choose the first GPU with the right target and describe it; errors as in `choose_device`."""
     device = choose_device(session)
     return (
         f"{device.name or 'an unnamed GPU'}, {session.describe_target()}, "
@@ -162,7 +162,7 @@ def open_device(session: Session) -> str:
 
 
 def choose_device(session: Session) -> Device:
-    """Choose the first GPU of the right target, and make it current.
+    """Choose the first GPU with the right target, and make it current.
 
     Raises:
         NoDevice: There is no GPU.

@@ -1,4 +1,4 @@
-"""Ask the HIP runtime of an env about GPU memory, in a child that may crash or hang at any request."""
+"""Query an env's HIP runtime about GPU memory in a child process, which may crash or hang on any request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ End = Literal["crashed", "timeout", "failed", "no-device"]
 
 
 class NoAnswer(Exception):
-    """A request failed or got no answer; the message says how. The child has ended."""
+    """A request failed or got no answer, and the child has ended."""
 
     def __init__(self, end: End, text: str) -> None:
         super().__init__(text)
@@ -41,9 +41,9 @@ class NoAnswer(Exception):
 
 
 class HipSession:
-    """A conversation with one child; after a failed request, with a new one.
+    """A session with a child process, which is replaced after a failed request.
 
-    Each request has the timeout of `probe`. The child's stderr goes to `log`.
+    The timeout of `probe` applies to each request. The child's stderr goes to `log`.
     """
 
     def __init__(self, probe: Probe, log: Path) -> None:
@@ -57,7 +57,7 @@ class HipSession:
     ) -> _T:
         """Send a request and return its answer; raise NoAnswer if it fails or gets none.
 
-        `report` is called with each report of progress, which also restarts the timeout.
+        `report` is called with each progress report, which also restarts the timeout.
         """
         try:
             if self._child is None:
@@ -73,14 +73,14 @@ class HipSession:
             raise
 
     def close(self) -> None:
-        """End the child, if there is one; the driver frees the memory that it holds."""
+        """Kill the child, if there is one; the driver frees its memory."""
         child, self._child = self._child, None
         if child is None:
             return
         if child.poll() is None:
             kill_group(child)
         assert child.stdin is not None
-        with contextlib.suppress(OSError):  # nobody reads what was still to be written
+        with contextlib.suppress(OSError):  # pending writes fail, because the child is dead
             child.stdin.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -110,7 +110,7 @@ class HipSession:
     ) -> Any:
         task = {"task": asdict(self._probe.task)} if what in _WITH_TASK else {}
         assert child.stdin is not None
-        with contextlib.suppress(OSError):  # it died, and the end of its output says so
+        with contextlib.suppress(OSError):  # it died; `_read_message` detects that
             child.stdin.write(json.dumps({"do": what, **task, **arguments}).encode() + b"\n")
             child.stdin.flush()
         while True:
@@ -133,11 +133,11 @@ class HipSession:
             raise NoAnswer("crashed", "the child's output is not an answer") from error
 
     def _read_line(self) -> bytes | None:
-        """Return the next line, b"" at the end of the output, None if there is none in time."""
+        """Return the next line, b"" at the end of the output, None after a timeout."""
         end = time.monotonic() + self._probe.timeout_s
         while (left := end - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
-                return self._lines.get(timeout=min(left, _POLL_S))  # on Windows Ctrl-C waits for it
+                return self._lines.get(timeout=min(left, _POLL_S))  # Windows delays Ctrl-C until then
         return None
 
     def _describe_end(self, child: subprocess.Popen[bytes]) -> str:

@@ -22,10 +22,10 @@ from rocenv.system.exit_codes import describe_exit, is_crash
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# By the API that programs use, in order; each rung needs those listed to pass. `torch` built for HIP needs no
-# rung of the set's own runtime, because its wheel bundles another one, and a wheel built without ROCm is
-# detected even without a GPU. `torch` built for CUDA needs the libraries that `load` loads. ZLUDA compiles
-# when it loads a kernel.
+# The rungs for each API, in order, with the rungs that must pass before. `torch` for HIP does not depend on
+# the set's own runtime, because its wheel bundles another one; a wheel built without ROCm is detected even
+# without a GPU. `torch` for CUDA needs the libraries that `load` loads. ZLUDA compiles kernels when it loads
+# them.
 NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {
     "hip": {
         "files": (),
@@ -50,9 +50,9 @@ NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {
         "torch": ("load",),
     },
 }
-RUNGS = tuple(NEEDS["hip"])  # all rungs
-_BLAS: dict[Runtime, str] = {"hip": "rocblas", "cuda": "cublas"}  # role of the library that `blas` tests
-_TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # what the env's torch must run on
+RUNGS = tuple(NEEDS["hip"])  # every rung
+_BLAS: dict[Runtime, str] = {"hip": "rocblas", "cuda": "cublas"}  # library that `blas` tests
+_TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # API that the env's torch must use
 _TORCH_SCRIPT = Path(__file__).with_name("torch_gemm.py")
 _TAIL_BYTES = 4096
 _ANSWER_BYTES = 65536
@@ -60,13 +60,13 @@ _ANSWER_BYTES = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What the ladder needs to know about an env and this run."""
+    """The env and the options of one run of the ladder."""
 
     task: Task
-    python: tuple[str, ...]  # start of the command line that runs rocenv's own Python, including a loader
-    environ: Mapping[str, str]  # complete environment of every child
+    python: tuple[str, ...]  # command line of rocenv's own Python, including the env's loader
+    environ: Mapping[str, str]  # environment of every child
     timeout_s: float  # per rung
-    torch_python: tuple[str, ...] = ()  # the same for the env's own Python; () = the env has no torch
+    torch_python: tuple[str, ...] = ()  # command line of the env's Python; () = the env has no torch
 
     @property
     def rungs(self) -> tuple[str, ...]:
@@ -98,8 +98,8 @@ def run_ladder(
         probe: The env.
         rungs: The rungs to run; prerequisites outside this list are assumed to pass.
         files: The caller's implementation of the rung `files`.
-        judge: Adds the caller's knowledge to each result; later rungs depend on what it returns.
-        report: Called with each result as soon as it exists.
+        judge: Adds the caller's knowledge to each result; later rungs depend on the returned result.
+        report: Called with each result immediately.
     """
     results: dict[str, RungResult] = {}
     needs = NEEDS[probe.task.runtime]
@@ -171,7 +171,7 @@ def _fault_library(exit_code: int, stderr: str) -> str:
 
 
 def last_call(stderr: str) -> str:
-    """Describe what a child that never answered was doing, and its last output."""
+    """Describe the last call and the last output of a child that never answered."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(FAULT)]
     calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
     text = f" in {calls[-1]}" if calls else ""
@@ -200,7 +200,7 @@ def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -
     missing = [need for need in needs if need in results and results[need].status != "passed"]
     if not missing:
         return None
-    # A fault outranks a missing GPU, because the user can fix it on this machine.
+    # Report a fault rather than a missing GPU, because the user can fix it on this machine.
     no_device = all(results[need].no_device for need in missing)
     needed = ", ".join(f"`{need}`" for need in missing if not results[need].no_device)
     detail = NO_GPU if no_device else f"needs {needed}"

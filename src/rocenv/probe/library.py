@@ -53,7 +53,7 @@ class Library:
         standin: Whether it is one of the fakes in `shims/fakes`.
 
     Raises:
-        OSError: It cannot be loaded.
+        OSError: The library cannot be loaded.
     """
 
     def __init__(self, path: str, prototypes: Mapping[str, list[Any]], namer: Namer | None) -> None:
@@ -108,7 +108,7 @@ class Library:
 
 
 def named_by(function: str) -> Namer:
-    """Return the namer for libraries with a `const char* FUNCTION(status)`."""
+    """Return a namer that calls the library's `const char* FUNCTION(status)`."""
 
     def status_name(library: Library, status: int) -> str:
         if not library.has(function):
@@ -120,7 +120,7 @@ def named_by(function: str) -> Namer:
 
 
 def trace(call: str) -> None:
-    """Write the name of a call to stderr before the call, so that the last one locates a crash."""
+    """Write the name of a call to stderr before the call, so that the last name locates a crash."""
     sys.stderr.write(f"{CALLING}{call}\n")
     sys.stderr.flush()
 

@@ -1,11 +1,11 @@
-"""The child of `mem probe`: allocates memory of a GPU, writes to it, checks it, and frees it.
+"""The child of `mem probe`: allocates GPU memory, writes to it, checks it, and frees it.
 
-Memory that was granted need not exist. So the GPU fills all of it; then the child writes a different mark to
-pages all over it, and reads them back only after all are written: a page that is also another page, or that
-nobody keeps, does not hold its mark.
+A successful allocation does not prove that the memory exists. So the GPU fills all of it; then the child
+writes a unique mark to pages throughout, and reads the marks back after the last write. A page without its
+mark was mapped twice or not kept.
 
-What the child holds must not outlive its parent. It ends when its stdin ends, even while it waits in a vendor
-library; on Linux the kernel ends it too, because a library may hang while it loads.
+The allocations must not outlive the parent. The child exits when its stdin is closed, even while a vendor
+library is running; on Linux, the kernel also kills it, because a library may hang while loading.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 _OUT_OF_MEMORY = 2  # hipErrorOutOfMemory
 _PAGE_BYTES = 4096
-_MARKS = 256  # pages of a block that get one
+_MARKS = 256  # marked pages per block
 _MIN_MARKS = 4
 _FILLING = 0x5A
 _FREED_WITHIN_S = 1.0  # usually at once
@@ -48,15 +48,15 @@ _FREED_WITHIN_S = 1.0  # usually at once
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Memory that was granted."""
+    """An allocated block of GPU memory."""
 
-    number: int  # part of the marks, so that no two blocks have the same
+    number: int  # part of the marks, which therefore differ between blocks
     address: int
     size_bytes: int
     marks: int = _MARKS
 
     def at(self, offset: int) -> ctypes.c_void_p:
-        """Return an address in it."""
+        """Return the address at an offset."""
         return ctypes.c_void_p(self.address + offset)
 
     def offsets(self) -> Iterator[int]:
@@ -72,7 +72,7 @@ class Block:
 
 
 def open_gpu(session: Session) -> tuple[Opened, Runtime]:
-    """Make the GPU current and try a small block; raise Failure, CallError or NoDevice."""
+    """Make the GPU current and test a small block; raise Failure, CallError or NoDevice."""
     device = choose_device(session)
     library = session.library("hip")
     runtime = Runtime(library, RUNTIME)
@@ -84,7 +84,7 @@ def open_gpu(session: Session) -> tuple[Opened, Runtime]:
 
 
 def list_gpus(session: Session) -> list[HipGpu]:
-    """List the GPUs of HIP with its figures for their memory; raise as `open_gpu`."""
+    """List HIP's GPUs and the memory that it reports; raise the same errors as `open_gpu`."""
     library = session.library("hip")
     addresses = _addresses(library)
     found = []
@@ -131,10 +131,10 @@ def fill(
     most_pieces: int,
     report: Callable[[int], None],
 ) -> FillResult:
-    """Allocate as many pieces as the runtime grants, check that all of them hold at once, and free them.
+    """Allocate as many pieces as the runtime grants, check all of them together, and free them.
 
-    Together they have at most `bound` bytes. The first has `piece` bytes; whenever a size is refused, half of
-    it comes next, down to `least`. `report` is called with the bytes allocated so far.
+    The total is limited to `bound` bytes. Pieces start at `piece` bytes, and each refusal halves the size,
+    down to `least`. `report` is called with the number of bytes allocated so far.
     """
     blocks: list[Block] = []
     trouble = BlockResult(outcome="had")
@@ -143,7 +143,7 @@ def fill(
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
-            # All blocks together get as many marks as one block, or thousands of pieces would take minutes.
+            # Share the marks of one block among all pieces, because thousands of pieces would take minutes.
             marks = max(_MIN_MARKS, _MARKS * piece // bound)
             block = _allocate(runtime, piece, number=len(blocks) + 1, marks=marks)
             if isinstance(block, Block):
@@ -172,7 +172,7 @@ def fill(
 
 
 def push(runtime: Runtime, size_bytes: int) -> ExcessResult:
-    """Ask for more than there is, as a renderer may do, and see what still works afterwards."""
+    """Request more memory than exists, as a renderer may do, and test what still works afterwards."""
     block = _allocate(runtime, size_bytes)
     if isinstance(block, Block):
         _discard(runtime, block)
@@ -230,7 +230,7 @@ def _becomes_free(runtime: Runtime, free_bytes: int) -> bool:
 def _allocate(
     runtime: Runtime, size_bytes: int, *, number: int = 1, marks: int = _MARKS
 ) -> Block | BlockResult:
-    """Allocate a block; return why not if that fails."""
+    """Allocate a block, or return the reason for the failure."""
     try:
         address = runtime.allocate(size_bytes)
     except NotAllocated as error:
@@ -238,7 +238,7 @@ def _allocate(
         is_refused = error.number == _OUT_OF_MEMORY
         return BlockResult(outcome="refused" if is_refused else "failed", answer=answer, detail=str(error))
     if not address.value:
-        return BlockResult(outcome="failed", detail="the runtime granted it without an address")
+        return BlockResult(outcome="failed", detail="the runtime reported success but returned no address")
     return Block(number, address.value, size_bytes, marks)
 
 
@@ -250,7 +250,7 @@ def _write(runtime: Runtime, block: Block) -> None:
 
 
 def _find_wrong_page(runtime: Runtime, block: Block) -> str:
-    """Return which page does not hold what was written, "" if all do: marked ones, and some between them."""
+    """Describe a page with wrong content, "" if there is none; checks marked pages and some in between."""
     marked = list(block.offsets())
     between = {
         (one + other) // 2 // _PAGE_BYTES * _PAGE_BYTES for one, other in itertools.pairwise(marked)
@@ -260,18 +260,18 @@ def _find_wrong_page(runtime: Runtime, block: Block) -> str:
     for offset, content in expected.items():
         if runtime.download(block.at(offset), _PAGE_BYTES) != content:
             where = f"{offset / 2**30:.2f} GiB of {block.size_bytes / 2**30:.2f} GiB"
-            return f"the page at {where} does not hold what was written to it"
+            return f"the page at {where} does not contain what was written to it"
     return ""
 
 
 def _discard(runtime: Runtime, block: Block) -> None:
-    """Free a block and ignore a failure: the end of this process frees it too."""
+    """Free a block and ignore errors, because the end of this process also frees it."""
     with contextlib.suppress(CallError):
         runtime.free(block.at(0))
 
 
 class Worker:
-    """Answers requests: `open` or `list` comes first, and the others are about the open GPU."""
+    """Answers requests. The first is `open` or `list`; the others use the open GPU."""
 
     _runtime: Runtime
 
@@ -279,7 +279,7 @@ class Worker:
         self._out = out
 
     def answer(self, line: str) -> None:
-        """Do what one line asks, and write the result."""
+        """Execute the request in a line, and write the result."""
         request = json.loads(line)
         try:
             found = self._run(request.pop("do"), request)
@@ -313,12 +313,12 @@ class Worker:
 def _die_with_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before that
+        if os.getppid() != parent:  # it had already died
             os._exit(0)
 
 
 def _read_requests() -> queue.SimpleQueue[str]:
-    """Read requests in a thread that ends this process with its stdin."""
+    """Read requests in a thread that exits the process at the end of stdin."""
     found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def read() -> None:
@@ -331,7 +331,7 @@ def _read_requests() -> queue.SimpleQueue[str]:
 
 
 def main(parent: str) -> NoReturn:
-    """Answer on the original stdout, one request after the other; `parent` is the process that asks."""
+    """Answer requests on the original stdout; `parent` is the process ID of the requesting process."""
     _die_with_parent(int(parent))
     out = own_process.keep_stdout()
     windows.watch_faults()

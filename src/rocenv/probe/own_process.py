@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rocenv.probe.wire import Task
 
-# Each Windows C library has its own streams. Python uses the first; the second comes with the system
-# libraries and is used by mingw programs.
+# Each Windows C library has its own streams. Python uses the first one; mingw programs use the second one,
+# which comes with the system.
 _C_LIBRARIES = ("ucrtbase", "msvcrt")
 
 
@@ -34,15 +34,15 @@ def keep_stdout() -> int:
 
 
 def flush_c_streams() -> None:
-    """Flush what vendor libraries printed through C's stdio."""
+    """Flush the output of vendor libraries in C's stdio buffers."""
     for name in _C_LIBRARIES if sys.platform == "win32" else (None,):
         ctypes.CDLL(name).fflush(None)
 
 
 def interposers(names: Iterable[str]) -> list[str]:
-    """List the functions that this process provides before any vendor library is loaded.
+    """List the vendor functions that are defined before any vendor library is loaded.
 
-    Such functions come from a preloaded library and would be called instead of the prefix's. Windows binds
+    They come from a preloaded library and would be called instead of the prefix's. Windows binds
     functions to libraries by name, so this cannot happen there.
     """
     if sys.platform == "win32":
@@ -87,11 +87,11 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
 
     Libraries loaded since `before` must be in the prefix or be allowed outside it; earlier ones (the
     interpreter, a preloaded library) may be anywhere. On Windows, virus scanners and overlays load libraries
-    into any process, so only libraries whose name the prefix has are checked. Of these, only one in the
-    folder `interpreter`, which came with it, may be outside.
+    into any process, so only libraries with a name from the prefix are checked. A library in the folder
+    `interpreter` may be outside, because it belongs to the interpreter.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
-    others_load = bool(task.system_dirs)  # only Windows has such folders
+    others_load = bool(task.system_dirs)  # set on Windows only
     known = set(map(os.path.normcase, task.known))
     found = []
     for path in sorted(now):

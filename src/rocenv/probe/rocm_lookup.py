@@ -1,8 +1,8 @@
 """Ask an env's own `rocm_sdk` where ROCm's libraries are, as PyTorch does before loading them.
 
 Arguments: the names that `rocm_sdk` uses for the libraries. It runs by path with the env's own Python, which
-has `rocm_sdk` but not rocenv, so it uses only these and the standard library. It writes one line of JSON: the
-version as `release`, each library under its name, and any error as `error`.
+has `rocm_sdk` but not rocenv, so it uses only `rocm_sdk` and the standard library. It writes one line of
+JSON: the version as `release`, each library under its name, and any error as `error`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def answer(names: list[str]) -> dict[str, str]:
-    """Return what `rocm_sdk` finds, up to the first missing library."""
+    """Return the version and the paths that `rocm_sdk` finds, up to the first missing library."""
     found: dict[str, str] = {}
     name = "rocm_sdk"
     try:
@@ -22,7 +22,7 @@ def answer(names: list[str]) -> dict[str, str]:
         found["release"] = rocm_sdk.__version__
         for name in names:
             found[name] = str(rocm_sdk.find_libraries(name)[0])
-    except Exception as error:  # for anything wrong with the packages
+    except Exception as error:  # broken packages may raise anything
         found["error"] = f"{name}: {type(error).__name__}: {error}"
     return found
 

@@ -29,7 +29,7 @@ def package_of(path: str) -> str:
 
 
 def provided_by(path: str) -> str:
-    """Return the end of a sentence about a library that does not load: which package provides it."""
+    """Return the end of an error message about a library: the package that provides it."""
     package = package_of(path)
     return f"; package `{package}` provides it" if package else ""
 

@@ -1,7 +1,7 @@
 """The rungs, each a function of the child's session.
 
 A rung returns a description of what it found. It raises Failure or CallError on errors, and NoDevice without
-a GPU. Rungs that compute poison every output beforehand and compare it afterwards.
+a GPU. Rungs that compute poison every output buffer beforehand and check it afterwards.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BLOCK = 65521
 def load(session: Session) -> str:
     """Load every library and bind all symbols; their origin is checked after every rung.
 
-    If ROCm is wheels, PyTorch asks `rocm_sdk` for its libraries, which must find the same ones.
+    If ROCm comes as wheels, PyTorch finds its libraries through `rocm_sdk`, which must find the same ones.
     """
     session.preload()
     for role in session.task.libraries:
@@ -114,7 +114,7 @@ def compile_kernel(session: Session) -> str:
 
 
 def device(session: Session) -> str:
-    """Find a GPU of the right target."""
+    """Find a GPU with the right target."""
     return session.open_device()
 
 

@@ -25,7 +25,7 @@ class Session:
 
     Attributes:
         before: Libraries mapped before any vendor library; None if unknown.
-        interposers: Functions of vendor libraries that already existed.
+        interposers: Functions of vendor libraries that were already defined.
     """
 
     def __init__(self, task: Task) -> None:
@@ -42,7 +42,7 @@ class Session:
 
     @property
     def target(self) -> str:
-        """The target to compile for: the one that an override selects, else the set's."""
+        """The target to compile for: that of the override, if there is one, else the set's."""
         return overridden_target(os.environ.get(OVERRIDE, "")) or self.task.target
 
     @property
@@ -76,8 +76,7 @@ class Session:
     def library(self, role: str) -> Library:
         """Load the library of a role, or raise Failure.
 
-        Preloaded libraries come first, then HIP, because the others load it by name and get the one that is
-        loaded.
+        Preloaded libraries are loaded first, then HIP: the others load HIP by name and get the loaded one.
         """
         self.preload()
         if role != "hip" and "hip" in self.task.libraries:
@@ -116,7 +115,7 @@ class Session:
         return found
 
     def describe_target(self) -> str:
-        """Return the target and, if an override selects it, say so."""
+        """Describe the target, and the override that selects it."""
         if self.target == self.task.target:
             return self.target
         return f"{self.target} ({OVERRIDE}={os.environ[OVERRIDE]}, in place of {self.task.target})"

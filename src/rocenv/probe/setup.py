@@ -1,4 +1,4 @@
-"""Collect what the ladder needs to know about an env and this machine."""
+"""Prepare a run of the ladder for an env on this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def probe_of(
     prefix: Prefix, record: Record, c_library: CLibrary, *, target: str, work_dir: Path, timeout_s: float
 ) -> Probe:
-    """Describe the checks for a complete env, whose code must be for `target`.
+    """Prepare the checks of a complete env, whose code must be for `target`.
 
     The libraries of `c_library` come from the system, unless the set has its own C library.
     """
@@ -65,13 +65,13 @@ def probe_of(
 
 
 def first_run_s(lock: Lock) -> int:
-    """Return how long the first use of a set may take; 0 = not unusually long."""
+    """Return the maximum duration of a set's first use in seconds; 0 = as usual."""
     build = zluda_of(lock)
     return build.shims.first_run_s if build is not None and build.shims is not None else 0
 
 
 def _own_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the start of a command line that runs rocenv's Python like `rocenv run` runs programs."""
+    """Return the command line of rocenv's Python with the env's program loader, as `rocenv run` uses it."""
     if not record.loader:
         return (sys.executable,)
     folders = library_folders(prefix, record.lock)
@@ -84,7 +84,7 @@ def _native(prefix: Prefix, path: str) -> str:
 
 
 def _lookup(prefix: Prefix, lock: Lock) -> dict[str, Any]:
-    """Return how the child queries the env's `rocm_sdk`; empty if ROCm is not wheels."""
+    """Return the child's parameters for querying the env's `rocm_sdk`; empty unless ROCm comes as wheels."""
     rocm = lock.part("rocm")
     if rocm is None or not rocm.is_wheels:
         return {}
@@ -98,14 +98,14 @@ def _lookup(prefix: Prefix, lock: Lock) -> dict[str, Any]:
 
 
 def _names(lock: Lock, files: Collection[str]) -> set[str]:
-    """Collect the names of ROCm's libraries, and of everything outside the env's venv."""
+    """Collect the names of ROCm's libraries, and of all libraries outside the env's venv."""
     mark = ".dll" if WINDOWS else ".so"
     folders = tuple(f"{folder}/" for part in lock.components for folder in _own_folders(part) if folder)
     return {path.rpartition("/")[2] for path in files if path.startswith(folders) and mark in path.lower()}
 
 
 def _own_folders(part: Component) -> tuple[str, ...]:
-    """Return folders whose libraries must come from the env; a venv also has others."""
+    """Return the folders whose libraries must come from the env; in a venv, these are not all folders."""
     if part.is_wheels:
         return part.layout.library_dirs if part.layout else ()
     return (part.into,)

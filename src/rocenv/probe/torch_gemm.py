@@ -1,6 +1,6 @@
 """The rung `torch`: a matrix product and a convolution in the env's torch, compared with float64 on the CPU.
 
-Arguments: SEED, and `hip` or `zluda`, which torch must run on. It runs by path with the env's own Python,
+Arguments: SEED, and `hip` or `zluda`: what torch must use. It runs by path with the env's own Python,
 which has torch but not rocenv, so it uses only torch and the standard library. It writes the same line of
 JSON as the children of other rungs, and then exits 0.
 """
@@ -70,7 +70,7 @@ def answer(seed: int, expected: str) -> dict[str, Any]:
     """Run the rung and return its answer."""
     try:
         torch: Any = importlib.import_module("torch")
-    except Exception as error:  # for any error in its libraries
+    except Exception as error:  # its libraries may raise anything
         return {"status": "failed", "detail": f"cannot import torch: {type(error).__name__}: {error}"}
     name = f"torch {torch.__version__}"
     fault = runs_on(torch, expected)
@@ -88,7 +88,7 @@ def products(torch: Any, seed: int, expected: str, name: str) -> dict[str, Any]:
     """Compute the products on the first GPU, and return the answer."""
     runtime = f"HIP {torch.version.hip}"
     if expected == "zluda":
-        # ZLUDA's device names say so; without it, these would be other libraries and perhaps another GPU.
+        # ZLUDA marks its device names; without the mark, torch uses other libraries and perhaps another GPU.
         gpu = torch.cuda.get_device_name(0)
         if not gpu.endswith("[ZLUDA]"):
             return {"status": "failed", "detail": f"{name} runs on `{gpu}` instead of ZLUDA"}

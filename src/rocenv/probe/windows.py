@@ -55,7 +55,7 @@ if sys.platform == "win32":
     _enumerate = _kernel.K32EnumProcessModules
     _enumerate.argtypes = [wintypes.HANDLE, ctypes.c_void_p, wintypes.DWORD, wintypes.LPDWORD]
     _kernel.GetCurrentProcess.restype = wintypes.HANDLE
-    _LONGEST = 1 << 15  # of a path, in characters
+    _LONGEST = 1 << 15  # maximum length of a path, in characters
 
     def loaded_modules() -> list[str]:
         """List the paths of the modules of this process, the program first."""
@@ -133,4 +133,4 @@ else:
         return str(error)
 
     def watch_faults() -> None:
-        """Do nothing: on other systems, the signal says everything that is known."""
+        """Do nothing: on other systems, the signal is all that is known."""

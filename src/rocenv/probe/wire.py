@@ -12,7 +12,7 @@ Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
-# A child writes this before each call into a vendor library, so the last one names a call that never
+# A child writes this before each call into a vendor library, so the last line names a call that never
 # returned.
 CALLING = "rocenv: calling "
 # On Windows, a child writes this when a fault happens: the code, and the library that contains it.
@@ -25,20 +25,21 @@ class Task:
 
     target: str  # target that the set was resolved for: "gfx1100"
     prefix: str  # absolute; every library must be below it
-    # role -> absolute path. hip: `hip`, `hiprtc`, `rocblas`; hiprtc may be hip's file. cuda: `nvcuda`,
-    # `cublas`, and the `hip` that they use; without it they are NVIDIA's, and no target is compared
+    # Role -> absolute path. For HIP: `hip`, `hiprtc`, `rocblas`; hiprtc may be the same file as hip. For
+    # CUDA: `nvcuda`, `cublas`, and the `hip` that they use; without `hip`, they are NVIDIA's, and the target
+    # is not compared.
     libraries: dict[str, str]
     work_dir: str  # existing folder for the GEMM source, the code objects and the logs
-    expected: dict[str, str]  # role -> version prefix that the library must report: "5.7"
+    expected: dict[str, str]  # role -> expected version prefix: "5.7"
     runtime: Runtime = "hip"  # the API that programs use
-    preload: tuple[str, ...] = ()  # absolute paths of libraries to load before all others, in order
+    preload: tuple[str, ...] = ()  # absolute paths of libraries to load first, in order
     search: tuple[str, ...] = ()  # absolute folders that Windows searches for libraries
     known: tuple[str, ...] = ()  # names of the prefix's libraries, which must not be mapped from elsewhere
     allowed_outside: tuple[str, ...] = ()  # patterns of libraries that come from the system: "libc.so.6"
     system_dirs: tuple[str, ...] = ()  # absolute folders with system libraries: r"C:\Windows"
-    seed: int = 1  # of the random input
-    # If ROCm is wheels: the command line that queries the env's `rocm_sdk`, its required version ("" = any),
-    # and the command that restores the locked packages.
+    seed: int = 1  # seed of the random input
+    # If ROCm comes as wheels: the command line that queries the env's `rocm_sdk`, its required version ("" =
+    # any), and the command that restores the locked packages.
     lookup: tuple[str, ...] = ()
     release: str = ""
     repair: str = ""
@@ -59,23 +60,23 @@ def valid_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a rung, as its child saw it."""
+    """The result of a rung, as reported by its child."""
 
     status: AnswerStatus
     detail: str
     no_device: bool = False
 
 
-# What became of a block. `refused`: the runtime said that there is no memory. `wrong`: the block did not hold
-# what was written. `failed`: another call failed, or this one for another reason.
+# Result of testing a block. `had`: it works. `refused`: the runtime reported a lack of memory. `wrong`: it
+# lost its content. `failed`: any other error.
 Outcome = Literal["had", "refused", "wrong", "failed"]
 Kind = Literal["progress", "done", "failed", "no-device"]
-SMALLEST_BYTES = 1 << 20  # block that is asked for
+SMALLEST_BYTES = 1 << 20  # size of the smallest test block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One line of the child of `mem probe`; any number of `progress` come before one of the others."""
+    """One line from the child of `mem probe`; a request gets any number of `progress` and one other."""
 
     kind: Kind
     what: Any
@@ -89,15 +90,15 @@ class HipGpu:
     name: str
     target: str
     address: str  # "0000:03:00.0", "" = unknown
-    free_bytes: int  # as hipMemGetInfo says, plausible or not
+    free_bytes: int  # as hipMemGetInfo reports it, not checked
     total_bytes: int
-    alike: int = 1  # how many GPUs HIP lists at that address …
-    before: int = 0  # … and how many of them come before this one
+    alike: int = 1  # number of GPUs that HIP lists at this address
+    before: int = 0  # number of GPUs before this one at this address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The GPU that the test allocates on; a first small block of its memory worked."""
+    """The GPU to test, on which a small block has already worked."""
 
     gpu: HipGpu
     runtime_path: str
@@ -106,31 +107,31 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockResult:
-    """What became of one block."""
+    """The result of testing one block."""
 
     outcome: Outcome
-    answer: str = ""  # the runtime's name of the error
+    answer: str = ""  # the runtime's name for the error
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillResult:
-    """How much memory the test had at once in pieces."""
+    """The amount of memory that was allocated at once in pieces."""
 
     outcome: Outcome
     total_bytes: int
     pieces: int
-    smallest_bytes: int  # of the pieces, 0 = there are none
+    smallest_bytes: int  # size of the smallest piece; 0 = no pieces
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExcessResult:
-    """What the runtime answered to a request for more than there is, and whether it works afterwards."""
+    """The result of requesting more memory than exists, and the state of the runtime afterwards."""
 
     granted: bool
-    answer: str = ""  # the runtime's name of the error
-    info_answer: str = ""  # hipMemGetInfo's error afterwards; "" = it answered with …
+    answer: str = ""  # the runtime's name for the error
+    info_answer: str = ""  # hipMemGetInfo's error afterwards; "" = it works
     free_bytes: int = 0
     total_bytes: int = 0
-    small: BlockResult | None = None  # what became of a small block afterwards
+    small: BlockResult | None = None  # result of testing a small block afterwards

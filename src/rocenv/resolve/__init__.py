@@ -3,7 +3,7 @@
 The resolver does no I/O and does not read the clock. There are three kinds of sets: `linux`, `zluda` (Windows
 with ZLUDA) and `windows` (ROCm itself). Each module enumerates its combinations, documents its order of
 preference, and describes violated constraints. `combination` filters and sorts them and finds a minimal
-explanation. The order of rows in the files has no meaning.
+explanation. The order of rows in the files is irrelevant.
 
 The resolver does not know which channels are reachable: `plan` takes the first candidate that it can
 download, and reports those that it could not.
@@ -41,12 +41,12 @@ __all__ = ["Candidate", "Choice", "resolve"]
 
 
 def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) -> Iterator[Candidate]:
-    """Find the sets that fit, best first: the best per ROCm release and way to use it.
+    """Find the sets that fit, best first; one per ROCm release and way to support the target.
 
     Raises:
         RocenvError: A SPEC or the driver is not a valid version, or ZLUDA is requested for several targets;
             exit code 2.
-        ResolutionImpossible: None fits. It has a minimal explanation, and commands that would work.
+        ResolutionImpossible: No set fits. The error has a minimal explanation, and commands that would work.
     """
     # A typo is an error even if nothing depends on it.
     for name in ("rocm", "zluda", "torch", "python"):
@@ -55,7 +55,7 @@ def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) ->
         require_version(request.driver, "--driver")
     if request.zluda and request.more_targets:
         raise WrongUsage(
-            "a set with ZLUDA is for one target",
+            "a set with ZLUDA supports only one target",
             hints=("create one env per target", "without `--zluda`, a set can support several"),
         )
     case = Case(request=request, matrix=matrix, machine=machine or Machine())

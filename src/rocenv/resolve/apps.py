@@ -1,4 +1,4 @@
-"""What an app needs from an env: a narrower request, and notes about what users must provide."""
+"""An app's requirements: a narrower request, and notes about programs that users must provide."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
-    """Add an app's requirements to a request where the user left them open; also return notes.
+    """Add an app's requirements to a request, except where the user decided; also return notes.
 
-    The request must be as the user gave it: `NO_TORCH` is not the same as unspecified.
+    Pass the user's original request, because `NO_TORCH` differs from unspecified.
 
     Raises:
         RocenvError: The app is unknown or does not exist for the platform; exit code 2.
@@ -62,8 +62,8 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set without packages of its app, so users know to provide the program.
 
-    Apps that no channel carries and that are not installed programs get none, because everyone has a folder
-    of those. `again` is the command for another set, without its options.
+    Apps that run from their own folder and are in no channel get no notes, because users already have them.
+    `again` is the command for another set, without its options.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
     row = next((each for each in matrix.launcher if each.key == lock.request.app), None)
@@ -86,11 +86,11 @@ def _elsewhere(channels: set[str], case: Case, again: str) -> str:
         request = structs.replace(case.request, channel=name)
         if fitting(replace(case, request=request)):
             return f". {known[name].title} has it: `{again} {options(request, case.machine.platform)}`"
-    return ". The channels that have it do not meet the rest of your request"
+    return ". The channels that have it do not meet your other requirements"
 
 
 def _release_notes(title: str, rocm: str, case: Case) -> Iterator[str]:
-    """Yield the app releases that a set supports, and what to request for others."""
+    """Yield the app releases that a set supports, and the options for other releases."""
     known = spans(known_releases(case.request.app, case.request.platform, case.matrix))
     if not known:
         return
@@ -109,20 +109,20 @@ def _release_notes(title: str, rocm: str, case: Case) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Consecutive releases of an app that work with the same ROCm."""
+    """Consecutive app releases that work with the same ROCm versions."""
 
     rocm: str  # PEP 440
     low: str  # the first release
-    high: str = ""  # the first release after them; "" = none
+    high: str = ""  # the first later release with other requirements; "" = none
 
     @property
     def label(self) -> str:
-        """The range of releases, to follow the app's name."""
+        """The range of releases, to append to the app's name."""
         return f"{self.low} or newer" + (f", before {self.high}" if self.high else "")
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
-    """List the releases of an app with known ROCm requirements, newest first, each up to the next one."""
+    """List an app's releases with known ROCm requirements, newest first; each ends at the next."""
     rows = [
         (low, row.rocm)
         for row in matrix.app_release
@@ -134,7 +134,7 @@ def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
 
 
 def spans(releases: Sequence[Span]) -> list[Span]:
-    """Merge adjacent spans with the same ROCm, newest first."""
+    """Merge adjacent spans with the same ROCm versions, newest first."""
     merged: list[Span] = []
     for each in releases:
         if merged and merged[-1].rocm == each.rocm:
@@ -144,7 +144,7 @@ def spans(releases: Sequence[Span]) -> list[Span]:
 
 
 def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str]:
-    """Find the ROCm that an app needs, and the app's name; if releases differ, use the newest."""
+    """Find the ROCm versions that an app's newest release needs, and the app's name."""
     newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
     if newest is None:
         return row.needs.rocm, row.title

@@ -18,14 +18,14 @@ R = TypeVar("R", bound="Known")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The row chosen for one component, and the reason. The row names the source of its files."""
+    """The row chosen for one component, and the reason. The row states the source of its files."""
 
     kind: ComponentKind
     row: Known
     version: str
     channel: str  # its channel, index, project or provider
     why: str
-    asset: Asset | None = None  # for a ZLUDA build
+    asset: Asset | None = None  # archive of a ZLUDA build
     python: str = ""  # Python version of the wheels, "3.11"; "" = the source chooses
 
     def outline(self, name: str) -> Component:
@@ -45,8 +45,8 @@ class Candidate:
     """A set that fits, with its components in installation order."""
 
     parts: tuple[Choice, ...]
-    runs_as: str  # target that its code is built for
-    override: Override | None = None  # makes the GPU pass for that target
+    runs_as: str  # target that the set's code is built for
+    override: Override | None = None  # makes the GPU report that target
     warnings: tuple[str, ...] = ()  # what the GPU lacks with this set
     notes: tuple[str, ...] = ()
     local_notes: tuple[str, ...] = ()  # on this machine

@@ -1,4 +1,4 @@
-"""Search: enumerate combinations, filter them with reasons, and sort the rest.
+"""Search: enumerate combinations, filter them with reasons, and sort the remaining ones.
 
 A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations, which have one choice per component.
 Each combination lists its violated constraints and its rank; it fits if it violates none. There are at most a
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Constraints = frozenset[str]
 NONE: Constraints = frozenset()
 
-# What users can request, from the easiest to give up.
+# The user's requirements, from the easiest to give up.
 REQUIREMENTS = ("channel", "python", "torch", "zluda", "rocm", "driver")
 
 # Support levels at which the libraries have kernels for a target.
@@ -42,7 +42,7 @@ class Case:
     request: Request
     matrix: Matrix
     machine: Machine = field(default_factory=Machine)
-    only_fitting: bool = False  # no explanation is needed, so combinations that do not fit may be skipped
+    only_fitting: bool = False  # skip combinations that do not fit: no explanation is needed
 
     @property
     def driver(self) -> str:
@@ -77,8 +77,8 @@ NOTHING = Option(row=None, rank=())  # for sets without this component
 class Combination:
     """One choice for every component of a set; the lowest rank is best."""
 
-    root: object  # the ROCm component and how it supports the target; users see the best set for each
-    parts: Any  # of the kind's own type
+    root: object  # the ROCm component and its support for the target; only the best set per root is shown
+    parts: Any  # in the kind's own type
     rank: tuple[Any, ...]
     broken: Constraints
 
@@ -99,7 +99,7 @@ class Kind(Protocol):
         ...
 
 
-# Platform and whether ZLUDA is requested -> the kind of set; imported on demand.
+# Platform, and whether ZLUDA is requested -> module of the kind, imported on demand.
 KINDS: Mapping[tuple[str, bool], str] = {
     ("linux", False): "rocenv.resolve.linux",
     ("windows", True): "rocenv.resolve.zluda",
@@ -137,13 +137,13 @@ def choices(
 ) -> Iterator[tuple[Option, Constraints]]:
     """Yield the relevant options with the constraints that they violate here.
 
-    Nobody wants an archive for another release if one for this release meets the same requirements, so an
-    option that does not fit counts only if it meets a requirement that no fitting option meets.
+    An option that does not fit is relevant only if it meets a requirement that no fitting option meets:
+    nobody wants an archive for another release if one for this release meets the same requirements.
 
     Args:
         options: All options for a component.
-        fitting: Those compatible with the other components.
-        constraint: What the others violate.
+        fitting: The options that are compatible with the other components.
+        constraint: The constraint that the other options violate.
     """
     missed = {requirements(each.broken) for each in options if each in fitting}
     for each in options:
@@ -187,8 +187,8 @@ def closest(combinations: Iterable[Combination]) -> dict[Constraints, Combinatio
 def explanation(broken: Iterable[Constraints]) -> list[str]:
     """Choose a minimal list of constraints such that every combination violates at least one.
 
-    If several lists exist, choose the one with the most requirements, because users can change those; an
-    unknown target outweighs everything.
+    Of several lists, choose the one with the most requirements, because users can change those. An unknown
+    target takes precedence over everything.
     """
     sets = list(broken)
     last = (*REQUIREMENTS, UNKNOWN_TARGET)
@@ -202,7 +202,7 @@ def explanation(broken: Iterable[Constraints]) -> list[str]:
 
 
 def example(constraint: str, lines: Iterable[str], found: dict[Constraints, Combination]) -> Combination:
-    """Find the combination that best illustrates a line: it violates no other line."""
+    """Find the best combination that violates this line of an explanation and no other line."""
     others = frozenset(lines) - {constraint}
     shown = [each for broken, each in found.items() if constraint in broken and not others & broken]
     return min(shown, key=lambda each: (len(each.broken), each.rank))

@@ -79,7 +79,7 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
 
 
 def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
-    """Return what a release needs to reach the GPU from WSL, or None if no row says so."""
+    """Return a release's requirements for GPU access from WSL, or None if no row has any."""
     return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
 
 
@@ -91,7 +91,7 @@ def display_is_older(display: str, oldest: str) -> bool | None:
 
 
 def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str]:
-    """Yield what the user must install so that a set reaches the GPU on this WSL."""
+    """Yield the components that the user must install for GPU access on this WSL."""
     rocm = lock.part("rocm")
     row = wsl_needs(rocm.version, matrix) if rocm is not None and machine.wsl else None
     if rocm is None or row is None or lock.platform != "linux":

@@ -4,22 +4,22 @@ A release comes as packages or as wheels (`RocmWheels`); both are ranked togethe
 
 The first difference decides:
 
-1. How the target is served: by its own kernels; by an override that works; by one that needs care; by wheels
-that are built for it but possibly never tested on it; or by a compiler that supports the target although
-rocBLAS has no kernels for it.
-2. A release tested with the machine's kernel driver, or on a kernel as old, if known.
+1. How the target is supported: by its own kernels; by an override that works; by one that needs care; by
+wheels that are built for it but possibly never tested on it; or by a compiler that supports the target
+although rocBLAS has no kernels for it.
+2. A release tested with the machine's kernel driver, or on an equally old kernel, if known.
 3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
 by their package names, but wheels have other names and no search path.
-4. The maker supports the target; the builders call it release-ready; it is only in the libraries.
+4. The maker supports the target; the builders mark it release-ready; only the libraries include it.
 5. The maker's own channel, before a distribution's.
-6. How reliable the data about the release and the target is: stated by the maker or tested, reported,
+6. The reliability of the data about the release and the target: stated by the maker or tested, reported,
 inferred.
 7. The newest release.
 8. A released PyTorch before a release candidate, for wheels one that AMD lists, then the newest.
 
-So PyTorch gets wheels of ROCm 10.0 rather than packages of 7.2 for a GPU that AMD supports in both, and
-packages of 6.3 rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this.
-Opt-in channels (`only_named`) count only if the request names them.
+So PyTorch gets ROCm 10.0 wheels rather than 7.2 packages for a GPU that AMD supports in both, and 6.3
+packages rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this. Opt-in
+channels (`only_named`) are used only if the request names them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _WAYS = {"native": 0, "ok": 1, "caution": 2, "built": 3, "compile": 4, "block": 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Way:
-    """How a ROCm release supports a target."""
+    """The way in which a ROCm release supports a target."""
 
     row: RocmSet | RocmWheels
     runs_as: str  # target that its kernels are built for
@@ -115,7 +115,7 @@ def _ways(case: Case) -> Iterator[Way]:
         if has_kernels and (isinstance(row, RocmWheels) or not case.request.torch):
             continue  # no target here needs an override
         if case.request.more_targets:
-            continue  # it would apply to all of them
+            continue  # an override applies to all targets
         for override in overrides:
             yield Way(row=row, runs_as=override.runs_as, kind=override.verdict, override=override)
 
@@ -184,7 +184,7 @@ def _promise(way: Way, more: Sequence[str]) -> int:
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Rate how uncertain it is that the release exists and supports the target; 0 = certain."""
+    """Rate the uncertainty of the data about the release and its target support; 0 = certain."""
     of_release = STATUS_RANK[way.row.status]
     if isinstance(way.row, RocmWheels):
         return of_release
@@ -394,7 +394,7 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
 
 
 def _not_this_torch(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
-    """Describe why a PyTorch release does not match a ROCm release that others match."""
+    """Describe why a PyTorch release does not match a ROCm release, although others do."""
     way, name = parts.way, wheels.title(torch)
     release, target = series(way.row.version), way.runs_as
     missing = [each for each in (target, *case.request.more_targets) if each not in torch.targets]

@@ -1,4 +1,4 @@
-"""Format a request as command-line options, as a command, and in words."""
+"""Format a request as command-line options, as a command, and as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def options(request: Request, here: str = "linux") -> str:
 
 
 def _torch_option(request: Request) -> str:
-    """Return the value of `--torch`; with ZLUDA, any release is the default and needs none."""
+    """Return the value of `--torch`; "" for the default, which is any release with ZLUDA."""
     if not request.zluda:
         return request.torch
     return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)
@@ -54,10 +54,10 @@ def resolve_command(request: Request, here: str = "linux") -> str:
 
 
 def no_set(request: Request) -> str:
-    """Say that nothing fits: `No ROCm and PyTorch combination works on gfx1033`.
+    """Return the message that no set fits: `No ROCm and PyTorch combination works on gfx1033`.
 
-    If the request names versions, others unknown to rocenv may exist: `rocenv knows no set with ROCm 6.4.9
-    for …`.
+    If the request includes versions, there may be sets that rocenv does not know: `rocenv knows no set with
+    ROCm 6.4.9 for …`.
     """
     if any(spec not in ("", "*") for spec in (request.rocm, request.zluda, request.torch)):
         return f"rocenv knows no set with {_components(request)} for {_place(request)}"

@@ -50,7 +50,7 @@ def without_zluda(case: Case) -> tuple[Suggestion, ...]:
 
 
 def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
-    """Yield the best set without some requirements, each replaced by that set's value."""
+    """Yield the best set without some requirements; the command replaces these with the set's values."""
     request = case.request
     wildcard = {name: "*" for name in ("zluda", "torch") if getattr(request, name)}
     relaxed = structs.replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})
@@ -67,7 +67,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """List the newest driver of each group that the data distinguishes from the current driver."""
+    """Group the drivers by the ranges that include them, and list the newest of each other group."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}

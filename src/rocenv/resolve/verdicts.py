@@ -36,8 +36,8 @@ class Facts(NamedTuple):
 def applies(row: Verdict, facts: Facts) -> bool:
     """Whether a set meets every condition of a verdict, as far as the facts are known.
 
-    No other function decides this. Conditions on undecided facts count as met. Conditions that a row cannot
-    express (`only_if`) are not checked.
+    No other function decides this. Conditions on undecided facts are treated as met. Conditions that a row
+    cannot express (`only_if`) are not checked.
     """
     return (
         facts.platform in (None, row.platform)
@@ -67,7 +67,7 @@ def _in_range(condition: str, version: str | None) -> bool:
 
 
 def is_certain(row: Verdict) -> bool:
-    """Whether a verdict excludes sets: it says broken, and all its conditions can be checked."""
+    """Whether a verdict excludes sets: it is `broken`, and all its conditions can be checked."""
     return row.verdict == "broken" and not row.only_if
 
 
@@ -103,7 +103,7 @@ def about(case: Case) -> list[Verdict]:
 
 def constraint_of(row: Verdict) -> str:
     """Return the constraint that represents a verdict."""
-    kind = "driver" if row.driver else "verdict"  # another driver would avoid it
+    kind = "driver" if row.driver else "verdict"  # can be avoided with another driver
     return f"{kind}: {row.what} {tuple(getattr(row, name) for name in _CONDITIONS)}"
 
 
@@ -118,7 +118,7 @@ def verdict_behind(constraint: str, case: Case) -> Verdict:
 
 
 def rejection(constraint: str, name: str, case: Case) -> Rejection:
-    """Describe what a verdict says against a set, or against the components in `name`."""
+    """Describe why a verdict excludes a set, or the components in `name`."""
     row = verdict_behind(constraint, case)
     given = f" with driver {case.driver}" if row.driver else ""
     text = f"{name}{given} is known to fail: {row.what}" + (f"; {row.remedy}" if row.remedy else "")
@@ -148,8 +148,8 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
     """Find the verdicts against an existing set, most specific first.
 
     `resolve` never returns such a set. But an env may be older than a verdict or come from an untrusted lock,
-    and the display driver may have changed. Verdicts on drivers count only if the driver is known. A ZLUDA
-    build that is incompatible with the driver counts as a verdict.
+    and the display driver may have changed. Verdicts on drivers are ignored if the driver is unknown. A ZLUDA
+    build that is incompatible with the driver is reported as a verdict.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)

@@ -1,6 +1,6 @@
 """ROCm as Python wheels, on every platform: requirements on a release, and the matching PyTorch.
 
-Everything in such an env is built for one ROCm release: libraries of 7.14.1 fail with a PyTorch for 7.14.0.
+Everything in the env is built for one ROCm release: libraries of 7.14.1 fail with PyTorch for 7.14.0.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rocenv.resolve.combination import Case, Constraints
 
 
-# AMD supports a target; its builders call it release-ready; neither, or unknown.
+# AMD supports a target; its builders mark it release-ready; neither, or unknown.
 SUPPORTED, READY, BUILT = range(3)
 
 
 def rows(case: Case) -> list[RocmWheels]:
-    """List the releases for the platform; opt-in channels only if the request names them."""
+    """List the releases for the platform; opt-in channels are included only if the request names them."""
     return [
         row
         for row in case.matrix.rocm_wheels
@@ -47,7 +47,7 @@ def broken(row: RocmWheels, case: Case) -> Constraints:
 
 
 def promise(row: RocmWheels, targets: Collection[str]) -> int:
-    """Rate the level of support of the least supported target; the lowest is best."""
+    """Rate the support for the least supported target; lower is better."""
     if set(targets) <= set(row.official):
         return SUPPORTED
     return READY if set(targets) <= {*row.official, *row.ready} else BUILT
@@ -96,7 +96,7 @@ def torches_for(row: RocmWheels, options: Sequence[Option]) -> list[Option]:
 
 
 def goes_with(torch: TorchSet, row: Known) -> bool:
-    """Whether a PyTorch is built for exactly this release of wheels."""
+    """Whether a PyTorch release is built for exactly this wheel release."""
     return isinstance(row, RocmWheels) and torch.channel == row.channel and torch.rocm == row.version
 
 
@@ -144,12 +144,12 @@ def torch_rejection(constraint: str, torch: TorchSet, case: Case) -> Rejection:
 
 
 def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Rejection:
-    """Describe why a PyTorch built for another ROCm does not match a release of wheels."""
+    """Describe why a PyTorch release for another ROCm version does not match a wheel release."""
     text = f"{title(torch)} does not work with {name}"
     if not any(goes_with(each, row) for each in case.matrix.torch):
-        text = f"no PyTorch is built for {name}, and {title(torch)} does not work with it"
+        text = f"no PyTorch release is built for {name}, and {title(torch)} does not work with it"
     text += ": all wheels of an env must be for the same ROCm release"
-    if row.note and not row.floating:  # it warns of exactly this mix
+    if row.note and not row.floating:  # the note warns of this mix
         text += f"; {row.note}"
     return rejected(
         torch, title(torch), f"torch for ROCm {row.version}", f"built for ROCm {torch.rocm}", text

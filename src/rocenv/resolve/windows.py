@@ -1,8 +1,8 @@
 """Sets for Windows without ZLUDA: ROCm as Python wheels, or the HIP SDK alone without PyTorch.
 
-The first difference decides: wheels before the SDK; AMD supports the target, its builders call it
-release-ready, or it is only built; how reliable the data about the release is; the newest ROCm; a PyTorch
-that AMD lists for it, then the newest.
+The first difference decides: wheels before the SDK; AMD supports the target, its builders mark it
+release-ready, or it is only built; the reliability of the data about the release; the newest ROCm; a PyTorch
+release that AMD lists for it, then the newest.
 """
 
 from __future__ import annotations

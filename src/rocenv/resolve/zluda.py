@@ -144,7 +144,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
-    """Find the best source for AMD's support of the target on an SDK."""
+    """Find the most reliable row about AMD's support for the target on an SDK."""
     wanted = ("windows", series(sdk.version))
     rows = [
         row
@@ -241,7 +241,7 @@ def _torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
-    """Rank PyTorch first by whether app developers recommend it in such a set or pair it with the build."""
+    """Rank PyTorch releases that app developers recommend in such a set or pair with the build first."""
     torch: TorchSet = option.row
     named = any(
         row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good
@@ -305,7 +305,7 @@ def _why_build(parts: Parts) -> str:
     relation = "is for" if serves(asset, sdk.version) else "is reported to work on this GPU with"
     why = f"{asset.name} {relation} HIP SDK {release}"
     if build.preferred:
-        why += "; apps use this build today"
+        why += "; apps currently use this build"
     if build.built_against and release not in build.built_against:
         why += f"; it was built against {build.built_against}"
     return why
@@ -316,12 +316,12 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     if build.driver and not case.driver:
         yield (
             f"ZLUDA {build.version} works with display drivers {build.driver}; this machine's driver is "
-            "unknown; specify it with `--driver`"
+            "unknown, so specify it with `--driver`"
         )
     if parts.pack is not None:
         yield from _pack_notes(parts.pack, case.request.target)
     if not asset.sha256:
-        yield f"no hash of {asset.name} is published, so rocenv records the one of the first download"
+        yield f"no hash is published for {asset.name}, so rocenv records that of the first download"
     yield from dict.fromkeys(_known(parts, case))
     for good in _recommending(parts, case):
         if good.driver and not case.driver:
@@ -330,12 +330,12 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
 
 def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
     yield (
-        f"the library pack replaces rocBLAS in the env's own copy of the SDK; it is by {pack.provider}, "
-        f"not by AMD, and fits HIP SDK {joined(pack.rocm)} only"
+        f"the library pack replaces rocBLAS in the env's own copy of the SDK; it comes from {pack.provider}, "
+        f"not AMD, and works only with HIP SDK {joined(pack.rocm)}"
     )
     featured = [each for each in pack.targets if each.startswith(target + ":")]
     if target not in pack.targets and featured:
-        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU that way"
+        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU with this name"
     if not pack.url:
         yield (
             "the pack's file name is unknown, so `create` cannot download it. Look for it at "

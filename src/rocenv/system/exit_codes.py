@@ -1,4 +1,4 @@
-"""Exit codes: names, meanings, whether they indicate a crash, and how to pass them on unchanged."""
+"""Exit codes: their names and meanings, crash detection, and passing them on unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SIGNALS = {
     "SIGBUS": "a memory-mapped file was removed or truncated",
     "SIGKILL": "it was killed; the kernel does this when memory runs out",
 }
-# Fatal signals, if programs do not use 128 plus their number as an exit code of their own.
+# Fatal signals; programs do not use 128 plus their number as an ordinary exit code.
 _REPORTED_BY_SHELLS = (
     *("SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL"),
     *("SIGSEGV", "SIGPIPE", "SIGTERM", "SIGXCPU", "SIGXFSZ", "SIGSYS"),

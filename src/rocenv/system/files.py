@@ -51,10 +51,10 @@ def sha256_of(path: Path) -> str:
 
 
 def clone_file(source: Path, destination: Path) -> str:
-    """Make `destination`, which must not exist, a copy of `source` without duplicating data if possible.
+    """Copy `source` to `destination`, which must not exist, without duplicating data if possible.
 
     Returns the method used: `hardlink`, `reflink` or `copy`. Filesystems without hard links (some cloud
-    folders, exFAT), different devices and link limits fall through to the next method.
+    folders, exFAT), different devices and link limits require the next method.
     """
     try:
         os.link(source, destination)
@@ -129,7 +129,8 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
 def require_unused(folder: Path) -> None:
     """Raise PrefixError if, on Windows, a program has a file open in a folder that will be removed.
 
-    The check renames the folder and back; `set_aside` recognises the name that an interruption leaves.
+    The check renames the folder and renames it back; `set_aside` recognises the temporary name after an
+    interruption.
     """
     if not WINDOWS:
         return
@@ -145,7 +146,7 @@ def set_aside(name: str) -> str:
 
 
 def break_link(path: Path) -> None:
-    """Give `path` its own writable data, so that changes do not affect the store or another env.
+    """Give `path` its own writable copy of the data, so that changes do not affect the store or another env.
 
     A file with a single link is only made writable.
     """
@@ -157,7 +158,7 @@ def break_link(path: Path) -> None:
         shutil.copy2(path, fresh)
         try:
             if WINDOWS:
-                _unlink(path)  # otherwise a read-only name could not be reassigned
+                _unlink(path)  # otherwise a read-only file could not be replaced
             move(fresh, path)
         except BaseException:
             _unlink(fresh)
@@ -166,7 +167,7 @@ def break_link(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that rocenv made, including locked subfolders; a missing one is fine.
+    """Remove a folder that rocenv made, if it exists, including locked subfolders.
 
     If a link took its place, remove only the link. File modes are never changed, because the store and other
     envs may share the files.
@@ -196,7 +197,7 @@ def _open_folders(path: Path) -> None:
 
 
 def _remove_files(folder: Path) -> None:
-    """Remove all files below a folder, read-only or not, but leave folders that can be removed.
+    """Remove all files below a folder, even read-only ones, and make its subfolders removable.
 
     Used on Windows only, where `os.walk` of older Python versions follows junctions.
     """
@@ -212,7 +213,7 @@ def _remove_files(folder: Path) -> None:
 
 
 def is_link(info: os.stat_result) -> bool:
-    """Whether an `lstat` result describes a symbolic link or junction."""
+    """Whether an `lstat` result indicates a symbolic link or junction."""
     return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
@@ -225,7 +226,7 @@ def leads_elsewhere(path: Path) -> bool:
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, a link (not its target) or a folder that rocenv made; a missing one is fine."""
+    """Remove a file, a link (not its target) or a folder that rocenv made, if it exists."""
     if leads_elsewhere(path):
         _remove_link(path)
     elif path.is_dir():
@@ -235,7 +236,7 @@ def remove_path(path: Path) -> None:
 
 
 def _remove_link(path: Path) -> None:
-    # Windows removes links to folders and junctions with the function for folders.
+    # On Windows, links to folders and junctions are removed with the function for folders.
     if WINDOWS and path.is_dir():
         path.rmdir()
     else:
@@ -283,8 +284,8 @@ _uncached_writes = [hasattr(os, "pwritev")]
 def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
-    For gigabytes that will not be read soon: they would evict everything else from the page cache, and
-    finding pages for them costs more than writing. Other kernels and filesystems write normally.
+    For gigabytes that will not be read soon: caching them would evict everything else and take longer than
+    writing. Other kernels and filesystems write normally.
     """
     while data and _uncached_writes[0]:
         try:
@@ -342,5 +343,5 @@ def storage_errors(place: Path) -> Iterator[None]:
 
 
 def is_device(name: str) -> bool:
-    """Whether Windows reserves the file name for a device, in every folder."""
+    """Whether Windows reserves the file name for a device."""
     return _DEVICE.fullmatch(name) is not None

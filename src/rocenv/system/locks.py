@@ -1,6 +1,6 @@
 """Locks between processes.
 
-A lock needs only an open file, so only users who may write to its folder can take it.
+Anyone who can open a lock file can take the lock, so only users with write access to its folder can open it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
-    """Hold a lock between processes; the kernel releases it when the holder dies, even if killed.
+    """Hold a lock between processes; the kernel releases it when the process ends, even if killed.
 
-    After one second of waiting, a message on stderr names the holders.
+    After one second of waiting, the holders are reported on stderr.
 
     Args:
         path: The lock file; created if missing and never removed, because that would race.
         shared: Allow other shared holders (on Windows every lock is exclusive).
-        waiting: A message for stderr, printed once if another process holds the lock.
+        waiting: A message for stderr, printed once if the lock is taken.
 
     Raises:
         PrefixError: The lock file is a link, or the filesystem has no locks.
@@ -70,7 +70,7 @@ def _open(path: Path) -> int:
             f"`{path}` is not a regular file, so rocenv cannot lock it", hints=(f"remove `{path}`",)
         ) from error
     if not WINDOWS:
-        with contextlib.suppress(OSError):  # another group member owns it
+        with contextlib.suppress(OSError):  # it belongs to another member of the group
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
                 os.fchmod(descriptor, mode)
     return descriptor
@@ -90,7 +90,7 @@ def _wait(path: Path, descriptor: int, shared: bool, waiting: str) -> None:
 
 
 def _record_holder(descriptor: int) -> None:
-    """Record who holds the lock. Skip the first byte: on Windows it is locked and unreadable for others."""
+    """Record the holder after the first byte, which is locked and unreadable for others on Windows."""
     found = _VERB.fullmatch(sys.argv[1]) if len(sys.argv) > 1 else None
     text = f" {os.getpid()} {time.time():.0f} {found[0] if found else '-'}\n"
     with contextlib.suppress(OSError):
@@ -100,7 +100,7 @@ def _record_holder(descriptor: int) -> None:
 
 
 def _holder(path: Path, descriptor: int) -> str:
-    """Name the exclusive holder according to the lock file, or the processes that share the lock."""
+    """Name the exclusive holder recorded in the lock file, or the processes that share the lock."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)
         found = _HOLDER.fullmatch(os.read(descriptor, 64))

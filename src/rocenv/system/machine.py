@@ -1,4 +1,4 @@
-"""Query this machine, or a stand-in for it.
+"""Query this machine, or a copy or recording of another.
 
 Queries go to this machine, to a copy of another machine's files (`ROCENV_SYSROOT`), or to recorded answers
 (`answering`). `recording` stores this machine's answers for the support bundle.
@@ -19,17 +19,17 @@ from typing import TypeVar
 
 from rocenv.system import WINDOWS
 
-# Filesystems with unreliable locks, links or memory maps. docs/design.md, "Where an env may lie", explains
-# why network homes are refused.
+# Filesystems with unreliable locks, links or memory maps. docs/design.md, "Where an env can be", explains why
+# network homes are refused.
 NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"}
 )
 
 # Opening a file for inspection must not block or leak to children; Windows lacks both flags.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_MOST_BYTES = 16 << 20  # limit for text files that are read whole
+_MOST_BYTES = 16 << 20  # size limit of `read_text`
 
-Plain = str | int | bool | None  # possible results of an attempt
+Plain = str | int | bool | None  # results that `tried` can record
 _T = TypeVar("_T", bound=Plain)
 
 
@@ -46,11 +46,11 @@ class Answers:
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
     folders: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     opened: dict[str, int] = field(default_factory=dict)
-    reached: dict[str, int] = field(default_factory=dict)  # judged by the mode alone
+    reached: dict[str, int] = field(default_factory=dict)  # expected from the mode alone
     real: dict[str, str] = field(default_factory=dict)  # paths with links resolved
     tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    shown: Callable[[str], bool] = bool  # which variables to list while recording
+    shown: Callable[[str], bool] = bool  # variables that are listed while recording
     rows: dict[str, dict[str, object]] = field(default_factory=dict)  # for copies that are JSON objects
 
     def keep_file(self, path: str, text: str, error: int) -> None:
@@ -131,7 +131,7 @@ def answering(answers: Answers) -> Iterator[None]:
 def sysroot() -> Path:
     """The root folder of the examined machine's files."""
     if _given is not None:
-        return Path(os.devnull)  # contains nothing, so no file of this machine is mistaken for the other's
+        return Path(os.devnull)  # has no files below it, so this machine's are never used instead
     return Path(os.environ.get("ROCENV_SYSROOT") or "/")
 
 
@@ -141,7 +141,7 @@ def machine_path(path: str) -> Path:
 
 
 def examined_elsewhere() -> bool:
-    """Whether the examined machine is not this one."""
+    """Whether another machine than this one is examined."""
     return _given is not None or bool(os.environ.get("ROCENV_SYSROOT"))
 
 
@@ -170,7 +170,7 @@ def environment() -> Mapping[str, str]:
 def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
     """Read the beginning of a file; returns its text and an errno, 0 = none.
 
-    Never blocks or fills the memory, whatever the file is.
+    Never blocks, and never reads an endless file.
     """
     if _given is not None:
         text, error = _given.file(path)
@@ -207,7 +207,7 @@ def read_text(path: str) -> str | None:
 
 
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """Return the output that `ask` gets from a program of this machine; None = none.
+    """Return the output of a program on this machine, as returned by `ask`; None = none.
 
     For an examined machine, return the text of the file `copy`, such as `/windows/hipinfo.txt`.
     """
@@ -221,15 +221,16 @@ def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 
 
 
 def keep_row(copy: str, key: str, row: object) -> None:
-    """Record an answer as a row of a copy that is a JSON object, such as `/windows/registry.json`."""
+    """Record an answer under a key of a JSON file such as `/windows/registry.json`."""
     if _kept is not None:
         _kept.rows.setdefault(copy, {})[key] = row
 
 
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
-    """Return the result of an attempt that works only on the machine itself, such as `free bytes` of a path.
+    """Return the result of an operation that works only on the machine itself, such as `free bytes`.
 
-    It is a plain value, so it can be recorded; `unknown` for an examined machine without a recorded result.
+    The result is a plain value, so that it can be recorded; `unknown` is returned for an examined machine
+    without a recorded result.
     """
     if _given is not None:
         answer = _given.tried.get((what, about), unknown)
@@ -259,7 +260,7 @@ def open_errno(path: str) -> int:
 def access_errno(path: str) -> int:
     """Return the errno that opening a device would give, judging by its mode alone.
 
-    For devices that must not be touched: opening a render node wakes a sleeping GPU.
+    Use it for devices that must not be opened: opening a render node wakes a sleeping GPU.
     """
     if _given is not None:
         return _given.reached.get(path, errno.ENOENT)
@@ -391,7 +392,7 @@ def cloud_folder(path: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """Return how many bytes an ordinary user may still write at `path`, which need not exist yet."""
+    """Return the free space for ordinary users at `path`, which need not exist yet, in bytes."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free

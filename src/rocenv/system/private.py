@@ -51,7 +51,7 @@ def make_closed(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     wanted = mode | 0o070 if folder.parent.stat().st_mode & stat.S_IWGRP else mode & ~0o077
     if wanted != mode:
-        with contextlib.suppress(PermissionError):  # another group member created it
+        with contextlib.suppress(PermissionError):  # it belongs to another member of the group
             folder.chmod(wanted)
 
 
@@ -117,7 +117,7 @@ def close_below(folder: Path, mask: int) -> str:
 def _close(descriptor: int, mask: int) -> None:
     info = os.fstat(descriptor)
     if stat.S_ISDIR(info.st_mode) and hasattr(os, "removexattr"):
-        with contextlib.suppress(OSError):  # it would open up files created here later
+        with contextlib.suppress(OSError):  # it would give others access to files created later
             os.removexattr(descriptor, "system.posix_acl_default")
     if info.st_mode & mask:
         with contextlib.suppress(OSError):

@@ -70,7 +70,7 @@ class Completed:
 
     @property
     def end(self) -> str:
-        """How it ended, as a clause: "it ended with exit code 3"."""
+        """The outcome, as a clause: "it ended with exit code 3"."""
         return self.problem or f"it ended with {describe_exit(self.code or 0)}"
 
 
@@ -91,8 +91,8 @@ def run(
     """Run a program to completion and capture its output.
 
     The child has its own process group. The whole group is killed on timeout, on excessive output, and when a
-    callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. Never raises because of the child; if the program
-    cannot be started, the result has a `problem`.
+    callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. Errors of the child raise no exception; if the
+    program cannot be started, the result has a `problem`.
 
     Args:
         argv: The program's path and arguments; on Windows also a complete command line.
@@ -101,8 +101,8 @@ def run(
         stdin: The child's standard input.
         stdout: `KEEP`, `DROP`, or a file to write to.
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
-        timeout_s: How long the child may run.
-        limit_bytes: How much it may print to each of stdout and stderr.
+        timeout_s: The maximum run time of the child.
+        limit_bytes: The maximum size of stdout and of stderr.
         plain_scripts: Run a script without `#!` with sh, as shells do.
         on_line: Called in this thread with each line of standard error as it arrives.
         on_wait: Called several times a second while the child runs.
@@ -294,7 +294,7 @@ def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None
 def _terminations() -> Iterator[list[int]]:
     """Collect SIGTERM and SIGHUP, because a child in its own group would outlive this process.
 
-    A handler that raises could do so while the child is being started, and the child would be lost.
+    A raising handler could interrupt the start of the child, which would then be lost.
     """
     received: list[int] = []
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()

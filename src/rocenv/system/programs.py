@@ -1,6 +1,6 @@
 """Find programs that rocenv needs, never in the current folder.
 
-Programs that the user runs are found as the user's shell finds them, not here.
+The user's own programs are found as the user's shell finds them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/
 
 
 def system_program(name: str) -> str | None:
-    """Find a program that decides what is trusted: in system folders, regardless of PATH."""
+    """Find a program that trust depends on; searches only system folders, not PATH."""
     return _first_in(SYSTEM_FOLDERS, name)
 
 

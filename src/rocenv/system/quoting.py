@@ -24,7 +24,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def find_windows_program(name: str, environ: Mapping[str, str]) -> str | None:
     """Find a command as cmd does in `environ`; None if it is missing.
 
-    A name may lack its extension: those of `PATHEXT` are tried in order, in each folder of `PATH`. The
+    For a name without extension, those in `PATHEXT` are tried in order, in each folder of `PATH`. The
     current folder is not searched, because a file there must not run in place of a program.
     """
     values = {key.upper(): value for key, value in environ.items()}
@@ -51,7 +51,7 @@ def _searched(name: str, path: str) -> Iterator[str]:
 def command_line(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return a command line for `argv`, whose first word is a path, that preserves every word.
 
-    A batch file runs through cmd, which parses the line before the file does.
+    Batch files run through cmd, which parses the line first.
 
     Raises:
         RocenvError: A word for a batch file contains a line break, which cmd cannot quote.
@@ -72,7 +72,8 @@ def command_line(argv: Sequence[str], environ: Mapping[str, str]) -> str:
 def _for_cmd(word: str, always: bool = False) -> str:
     """Quote a word for cmd: double the quotes and prevent variable expansion.
 
-    A `%` cannot be quoted on a command line; an expansion to nothing after it keeps it from starting a name.
+    A `%` cannot be quoted on a command line; an empty expansion after it prevents it from starting a variable
+    name.
     Source: CVE-2024-24576 and the fixes of other programs.
     """
     text = word.replace("%", "%%cd:~,%")
@@ -81,7 +82,7 @@ def _for_cmd(word: str, always: bool = False) -> str:
     quoted, backslashes = "", 0
     for char in text:
         if char == '"':
-            quoted += "\\" * backslashes + '"'  # each one before a quote counts twice
+            quoted += "\\" * backslashes + '"'  # backslashes before a quote must be doubled
         backslashes = backslashes + 1 if char == "\\" else 0
         quoted += char
     return f'"{quoted}{"" if always else chr(92) * backslashes}"'
@@ -90,8 +91,8 @@ def _for_cmd(word: str, always: bool = False) -> str:
 def shell_join(*words: str) -> str:
     """Quote a command, or one word of it, for the shell of this machine.
 
-    On Windows the quotes work for programs and cmd; characters that no quotes protect from cmd, such as `%`,
-    stay.
+    On Windows, the quotes work for programs and for cmd; characters that cannot be quoted for cmd, such as
+    `%`, are unchanged.
     """
     return " ".join(map(_quoted, words)) if WINDOWS else shlex.join(words)
 
@@ -100,5 +101,5 @@ def _quoted(word: str) -> str:
     line = subprocess.list2cmdline([word])
     if line != word or (word and not set(word) - _PLAIN):
         return line
-    # Programs would receive it unchanged, but cmd interprets an `&` first.
+    # Programs need no quotes here, but cmd would interpret characters such as `&`.
     return f'"{word}{chr(92) * (len(word) - len(word.rstrip(chr(92))))}"'

@@ -1,4 +1,4 @@
-"""Sealed files count only in the home that wrote them; caches from elsewhere are rebuilt.
+"""Sealed files are valid only in the home that wrote them; other caches are rebuilt.
 
 The first line is a keyed hash of the rest. Only users who may write to the home can read the key.
 """
@@ -35,7 +35,7 @@ def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
 def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """Read a file that `write_sealed` wrote to this path with this key.
 
-    A user who can read the home but not its key accepts files that only the owner can have written.
+    A user who can read the home but not its key accepts files that only the home's owner could write.
 
     Raises:
         DataError: The seal is invalid.
@@ -55,7 +55,7 @@ def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> byt
 
 
 def _key(path: Path) -> bytes:
-    """Read the key; raise DataError if another user may know it or have chosen it."""
+    """Read the key; raise DataError if another user may have read or written it."""
     key = read_file(path, _KEY_BYTES)
     info = path.lstat()
     if WINDOWS:
@@ -63,7 +63,7 @@ def _key(path: Path) -> bytes:
     else:
         is_shared = bool(
             path.parent.stat().st_mode & stat.S_IWGRP
-        )  # on purpose, or it would have been refused
+        )  # on purpose: rocenv refuses other exposed homes
         owners = {0, os.geteuid(), path.parent.stat().st_uid}
         is_own = (is_shared or info.st_uid in owners) and not info.st_mode & (0o007 if is_shared else 0o077)
     if len(key) != _KEY_BYTES or not is_own:

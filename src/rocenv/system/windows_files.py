@@ -1,7 +1,7 @@
 """File operations that differ on Windows.
 
 The read-only attribute belongs to a file and thus to all its names, some of which are in the store and other
-envs. Clearing it to remove one name would make the others writable. And no process can replace or remove a
+envs. Clearing it to remove one name would make the others writable. Also, no process can replace or remove a
 file while a program has it open.
 """
 
@@ -147,7 +147,7 @@ if sys.platform == "win32":
 else:
 
     def unlink_read_only(path: Path) -> None:
-        """Remove a name of a file; its mode does not matter here."""
+        """Remove a name of a file; its mode is irrelevant on this system."""
         path.unlink()
 
     def users_of(path: str) -> tuple[str, ...]:

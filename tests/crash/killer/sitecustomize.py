@@ -1,8 +1,8 @@
-"""Loaded through PYTHONPATH by a real `rocenv`: counts changes to the disk, and kills it at a chosen one.
+"""Loaded into a real `rocenv` through PYTHONPATH: counts disk changes and kills the process at one of them.
 
-KILL_AT=N kills the process, like `kill -9`, just before its N-th change below KILL_BELOW; if that writes a
-chunk of an unpacked file, after half of it. KILL_LOG=FILE receives a line per change. Child processes get
-neither variable.
+KILL_AT=N kills the process, like `kill -9`, just before its N-th change below KILL_BELOW, or halfway through
+it if the change writes a chunk of an unpacked file. KILL_LOG=FILE receives a line per change. Child processes
+get neither variable.
 """
 
 from __future__ import annotations
