@@ -30,7 +30,7 @@ def quote(value: str) -> str:
 
 
 def typed(word: str) -> str:
-    """Quote one literal word for a prompt, where history expands even within quotes."""
+    """Quote one literal word for a prompt, where history expansion applies even within quotes."""
     return quote(word).replace("!", "\\!")
 
 
@@ -96,7 +96,8 @@ def _changes(env: Env) -> list[str]:
 
 def _prepend(name: str, entries: Sequence[str]) -> str:
     newest = list(dict.fromkeys(reversed(entries)))
-    # Quotes do not make a pattern literal, so this may match another entry; the code it calls does not.
+    # Quotes do not make a pattern literal, so this may match another entry; the code that it calls matches
+    # exactly.
     there = " || ".join(f"${{_rocenv_l:q}}: =~ *:{quote(entry.translate(_GLOBS))}:*" for entry in newest)
     cuts = "\n".join(f"set _rocenv_e={quote(entry)}\n''eval $_ROCENV_CUT:q" for entry in newest)
     return f"""\

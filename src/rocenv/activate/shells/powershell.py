@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "Activate.ps1"
-# The separator of entries, how entries and names are compared, and whether a variable may be empty.
+# Separator of entries, comparison of entries and names, and whether a variable may be empty.
 _PLATFORMS = {
     "linux": {"SEPARATOR": ":", "COMPARISON": "Ordinal", "EMPTY": "true"},
     "windows": {"SEPARATOR": ";", "COMPARISON": "OrdinalIgnoreCase", "EMPTY": "false"},
@@ -123,7 +123,7 @@ def hook(place: Place) -> str:
     """Render the text for `Invoke-Expression`."""
     program = quote(_to_run(place.program), _NOT_ASCII)
     if not re.search(r"[/\\]", place.program):
-        # Skip the function of the same name.
+        # Bypass the function of the same name.
         command = r"Microsoft.PowerShell.Core\Get-Command"
         program = f"{command} -Name {program} -CommandType Application -TotalCount 1"
     return fill("powershell-hook.ps1", {"PROGRAM": program, "ENVS": quote(place.envs, _NOT_ASCII)})
