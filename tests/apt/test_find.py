@@ -107,7 +107,7 @@ def test_a_package_without_a_hash(inside: Inside, fields: dict[str, str]) -> Non
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.add("mini5-hip", "5.7.1-2", fields=fields)
     inside.mini.repo.publish()
-    with pytest.raises(NotAvailable, match=r"mini5-hip 5\.7\.1-2 has no sha256 or no file"):
+    with pytest.raises(NotAvailable, match=r"no sha256 or file name for mini5-hip 5\.7\.1-2"):
         inside.find()
 
 

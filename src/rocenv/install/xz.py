@@ -78,7 +78,7 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
             sizes = _block_sizes(block_header)
             if sizes is None:
                 if blocks:
-                    raise EOFError("only some blocks state their size")
+                    raise EOFError("only some blocks declare their size")
                 yield from _in_one_go(header + block_header, stream)
                 return
             compressed, plain = sizes
@@ -194,7 +194,7 @@ def _whole_block(start: bytes, rest: bytes, plain: int) -> list[bytes]:
 
 
 def _block(start: bytes, rest: Readable, plain: int) -> Iterator[bytes]:
-    """Decode one block as its own stream, in small chunks to avoid copying large buffers."""
+    """Decode one block as a separate stream, in small chunks to avoid copying large buffers."""
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
     size = 0
     for piece in _pieces(decoder, start, rest):
@@ -214,7 +214,7 @@ def _in_one_go(start: bytes, stream: Readable) -> Iterator[bytes]:
 
 
 def _pieces(decoder: lzma.LZMADecompressor, data: bytes, stream: Readable) -> Iterator[bytes]:
-    """Decode `data` and the rest of `stream` until the decoder or the stream ends."""
+    """Decode `data`, then `stream`, until the decoder or the stream ends."""
     while True:
         piece = decoder.decompress(data, CHUNK_BYTES)
         if piece:

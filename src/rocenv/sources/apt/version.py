@@ -30,7 +30,7 @@ def version_key(version: str) -> tuple[Any, ...]:
 
 
 def satisfies(version: str, relation: str, wanted: str) -> bool:
-    """Whether `version` satisfies a relation such as `>=` to 2.38; an empty relation always holds."""
+    """Whether `version` satisfies a relation such as `>= 2.38`; an empty relation always does."""
     if not relation:
         return True
     compare = _OPERATORS.get(relation)
@@ -51,7 +51,7 @@ def _split(version: str) -> tuple[str, str, str]:
 
 
 def _part_key(part: str) -> list[tuple[list[int], int]]:
-    """Split into texts and numbers. A shorter part compares as if padded with empty ones."""
+    """Split into texts and numbers. Shorter versions are compared as if padded with empty parts."""
     pieces = _PIECES.findall(part)[:-1] or [("", "")]
     return [*((_order(text), int(digits or 0)) for text, digits in pieces), ([0], 0)]
 
