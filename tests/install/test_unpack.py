@@ -260,7 +260,11 @@ class TestRejected:
             ({"linkpath": "../../etc"}, symlink("ok", "ok2"), "outside"),
             ({"linkpath": "a\0b"}, symlink("ok", "ok2"), "control"),
             ({"linkpath": "/etc/passwd"}, hardlink("ok", "ok2"), "absolute"),
-            ({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, file("ok", b"1\n0\n4\n".ljust(512)), "format"),
+            (
+                {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+                file("ok", b"1\n0\n4\n".ljust(512)),
+                "format",
+            ),
             ({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, file("ok", "x"), "damaged"),
             ({"GNU.sparse.map": "x"}, file("ok", "x"), "damaged"),
             ({"GNU.sparse.size": "x"}, file("ok", "x"), "damaged"),
