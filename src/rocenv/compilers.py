@@ -179,6 +179,6 @@ def _plain_program(prefix: Prefix, record: Record, part: Component) -> Path | No
 
 
 def _supports(found: Toolchain, target: str) -> bool:
-    """Whether the device libraries cover a target; its features, such as `:xnack-`, do not matter."""
+    """Whether the device libraries support a target; features such as `:xnack-` are ignored."""
     number = target.partition(":")[0].removeprefix("gfx")
     return found.device_libs is None or (found.device_libs / f"oclc_isa_version_{number}.bc").exists()

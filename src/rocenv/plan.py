@@ -67,7 +67,7 @@ def make_plan(
     try:
         candidate, parts, said = _chosen(request, context, machine, unlisted=unlisted)
     except ResolutionImpossible as error:
-        error.hints += tuple(notes)  # an app's requirements may be why nothing fits
+        error.hints += tuple(notes)  # an app's requirements may be the reason
         raise
     environment = changes_for(parts, context.matrix, request.platform, guarded=not request.no_guard)
     if candidate.override is not None:

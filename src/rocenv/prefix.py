@@ -263,7 +263,7 @@ def prefix_of(home: Home, name: str) -> Prefix:
 
 
 def _as_spelled(folder: Path, name: str) -> str:
-    """Return the name as Windows spells an existing folder, whose case may differ."""
+    """Return an existing folder's name as spelled on disk, because on Windows its case may differ."""
     try:
         wanted, names = (folder / name).lstat(), os.listdir(folder)
     except OSError:

@@ -29,7 +29,7 @@ class Shim:
 
 
 def zluda_of(lock: Lock) -> Component | None:
-    """Return the ZLUDA component of a set if the data says how to load it before torch."""
+    """Return a set's ZLUDA component if the data defines how to load it before torch."""
     build = lock.part("zluda")
     return build if build is not None and build.shims is not None else None
 

@@ -116,7 +116,7 @@ def _machine_for(
 
 
 def visible_gpus(host: Host, targets: Sequence[str], report: Callable[[str], None]) -> tuple[EnvChange, ...]:
-    """Restrict an env's programs to its own GPUs, if this machine has others."""
+    """Make an env's programs use its own GPUs, if this machine also has others."""
     indices = host.visible_devices(*targets)
     if not indices:
         return ()

@@ -49,7 +49,7 @@ def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
     """
     from msgspec.structs import (
         replace,
-    )  # imported late, because hooks need no values
+    )  # imported late, because hooks do not use values
 
     def put(value: str) -> str:
         if _PREFIX_URL in value:

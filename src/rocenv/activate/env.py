@@ -1,4 +1,4 @@
-"""The data from which scripts and hooks are rendered, and placeholders in resource files.
+"""The input for rendering scripts and hooks, and placeholders in resource files.
 
 Scripts are files in `shells/resources` that people can read and shells can check. `__NAME__` is a
 placeholder; lines that start with `##` are for maintainers and are removed.
@@ -31,7 +31,7 @@ _SHOWN_AS_IS = frozenset(" ._+-@,=")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
-    """The data of an env's scripts, for the prefix that they are rendered for."""
+    """The input for rendering an env's scripts at a given prefix."""
 
     name: str
     prefix: str
@@ -74,7 +74,7 @@ class Env:
 
     @property
     def marker(self) -> str:
-        """A file that exists as long as the env does."""
+        """A file that exists if and only if the env does."""
         return self.path(*MARKER)
 
     @property

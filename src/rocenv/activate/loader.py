@@ -37,14 +37,14 @@ _INTERP = 3  # p_type of the segment that names the program's loader. Source: el
 
 
 class CommandNotFound(RocenvError):
-    """A command does not exist; the exit code matches that of shells."""
+    """A command does not exist; shells use the same exit code."""
 
     code = "command-not-found"
     exit_code = 127
 
 
 class CommandNotExecutable(RocenvError):
-    """A command exists but cannot be executed; the exit code matches that of shells."""
+    """A command exists but cannot be executed; shells use the same exit code."""
 
     code = "command-not-executable"
     exit_code = 126
@@ -102,7 +102,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
 
     Raises:
         CommandNotFound: The command does not exist.
-        CommandNotExecutable: The file found is not executable.
+        CommandNotExecutable: The command is not executable.
     """
     if WINDOWS:
         program = find_windows_program(name, environ)

@@ -149,7 +149,7 @@ def _restore(
     needed = [part for part in lock.components if not part.is_wheels or venv_differs]
     _, wheels = ensure_available(replace(lock, components=tuple(needed)), context)
     origins = {path: origin for path, origin in tree_files(lock, home).items() if path in paths}
-    # Root, or a tool that changes modes, would affect the file in the env and in the store at once.
+    # Root, or a tool that changes modes, may have modified the file in the env and the store at once.
     expected: dict[str, dict[str, FileEntry]] = defaultdict(dict)
     for origin in origins.values():
         expected[origin.artifact.sha256][origin.inner] = origin.entry
@@ -160,7 +160,7 @@ def _restore(
     place_files(prefix, origins, home)
     kept = base_files(lock, files)
     if wheeled and venv_differs:
-        undo_shims(prefix, lock)  # a wheel lists torch's own files
+        undo_shims(prefix, lock)  # the wheel's RECORD lists torch's own files
         venv = install_venv(prefix.path, wheeled, wheels, context)
         # Skip files that the user added. Missing uv files belong to another uv version.
         kept = {
@@ -179,7 +179,7 @@ def _is_of_package(path: str, packages: tuple[str, ...]) -> bool:
 
 
 def _clear(root: Path, path: str) -> None:
-    """Remove what is at `path` or in place of a parent folder, but nothing behind a link."""
+    """Remove whatever is at `path`, or a non-folder in place of a parent, without following links."""
     for above in reversed(PurePosixPath(path).parents[:-1]):
         if (root / above).is_symlink() or not (root / above).is_dir():
             remove_path(root / above)

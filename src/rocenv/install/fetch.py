@@ -172,4 +172,4 @@ def _apt_proxy(artifacts: Sequence[Artifact]) -> str:
 
 
 class _Stopped(Exception):
-    """Stops unpacking because the caller no longer needs it."""
+    """Ends unpacking early, because the caller no longer needs the result."""

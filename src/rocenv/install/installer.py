@@ -137,7 +137,7 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
     """Unpack a Windows Installer package into an empty folder without installing it.
 
     Raises:
-        InstallerClosed: Windows Installer refuses; the message says why.
+        InstallerClosed: Windows Installer fails; the message contains the reason.
     """
     if not WINDOWS:
         raise InstallerClosed(f"only Windows can unpack `{package.name}`")
@@ -155,7 +155,7 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
 
 
 def _take_sdk(out: Path, tree: Tree) -> None:
-    r"""Move what the packages would install into `…\ROCm\VERSION` to the tree."""
+    r"""Move the files that the packages would install into `…\ROCm\VERSION` to the tree."""
     roots = [root for root in sorted(out.rglob("*")) if _is_version_folder(root)]
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:

@@ -99,7 +99,7 @@ def record_pin(artifact: Artifact, context: Context) -> None:
     """Record the hash of a first download, unless another process has recorded it.
 
     Raises:
-        FetchError: That process got a different file.
+        FetchError: The other process downloaded a different file.
     """
     home = context.home
     with locked(home.lock("pins", "all")):

@@ -94,7 +94,7 @@ def add(
     """Add an artifact to the store unless `holds`; a damaged one stays until its replacement is complete.
 
     Args:
-        home: The home with the store.
+        home: The home that contains the store.
         artifact: What `package` must be.
         package: The downloaded file; its hash is verified again, because it may have been cached for months.
         pool: Decodes packages; shared by all of a set's artifacts.

@@ -1,6 +1,6 @@
 """Swap an env's set for a newer one, and roll back.
 
-The newer set is a complete env of its own, `NAME~new`, until the swap renames it; the older one is then
+The newer set is a separate, complete env, `NAME~new`, until the swap renames it; the older one is then
 `NAME~old`. A killed swap leaves both, and `settle` completes it.
 """
 

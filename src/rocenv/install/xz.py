@@ -64,7 +64,7 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     Args:
         stream: The xz stream without other data; read once, sequentially.
         pool: Decodes blocks; may be shared.
-        ahead: How many blocks may be decoded or queued at once, which limits memory.
+        ahead: Maximum number of blocks decoded or queued at once; limits memory use.
 
     Raises:
         ArchiveError: The stream is damaged, truncated, or has trailing data.

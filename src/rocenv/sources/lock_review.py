@@ -2,7 +2,7 @@
 
 The hashes in a lock guarantee that everyone gets the same files, not that the files are safe: the lock's
 author chose them. Everything that rocenv writes to a lock comes from the data, so users must judge all other
-content. Some variables can never be changed by a lock.
+content. Locks can never change certain variables.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     # `https://host` or `*.domain`, and `/path/`
     Place = tuple[str, str]
 
-# These decide which programs and libraries run, or what a shell or Python runs first.
+# Variables that decide which programs and libraries run, or which code a shell or Python runs first.
 _NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _MOST_LOOKUPS = 100  # a set has about 30 wheels
@@ -61,7 +61,7 @@ class Review:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the user needs to judge anything."""
+        """Whether there is anything for the user to confirm."""
         return bool(self.hosts or self.variables or self.commands)
 
     @property
@@ -236,7 +236,7 @@ def _is_at(origin: str, known: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether every parser sees the same folder in a path."""
+    """Whether every parser finds the same folder in a path."""
     hidden = re.search("%2f|%5c|%25", path, re.IGNORECASE)
     return not hidden and not {".", ".."} & set(unquote(path).split("/"))
 

@@ -1,4 +1,4 @@
-"""Read a Python package index directly: pages of links, from which rocenv chooses files.
+"""Read a Python package index directly: rocenv chooses files from its pages of links.
 
 uv could resolve packages, but would have to download them to compute hashes that the index lacks. Such an
 index has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
@@ -64,7 +64,7 @@ class SimpleIndex:
         flat: All files are on one page.
         hashes: File name -> sha256, for files without a hash in the index.
         archives: Projects for which an sdist is acceptable if there is no wheel.
-        rank: Called with a wheel name; lower fits better, None = unusable.
+        rank: Called with a wheel's name; lower is better, None = unusable.
         pages: Pages read so far: URL -> text, and the base URL of its links.
     """
 
@@ -218,6 +218,6 @@ def _links(text: str) -> list[str]:
     parser = _Links()
     try:
         parser.feed(text)
-    except AssertionError as error:  # from an invalid declaration
+    except AssertionError as error:  # raised for an invalid declaration
         raise FetchError(f"the index page is not valid HTML: {error}") from error
     return parser.found

@@ -33,7 +33,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
         hint: An alternative to waiting.
 
     Raises:
-        FetchError: The place failed a few minutes ago, or the body raised this.
+        FetchError: The place failed a few minutes ago, or the body raised it.
     """
     mirrors = context.network.mirrors
     file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"

@@ -8,8 +8,8 @@ tool uses that name; functions of other tools are never replaced.
 A hook adds a function `rocenv`, completion, and activation on entering a folder with a `.rocenv` file:
 
 - `rocenv activate NAME` sources the env's script, if the folder of envs has one for this shell. Otherwise, or
-  with other arguments, it calls the program, whose message explains why. - `rocenv deactivate` leaves the
-  newest env of this shell, or calls the program if none is active. - `rocenv trust ...` calls the program and
+  with other arguments, it calls the program, whose message explains why. - `rocenv deactivate` deactivates
+  this shell's newest env, or calls the program if none is active. - `rocenv trust ...` calls the program and
   makes the shell look for a `.rocenv` again. - Everything else calls the program with unchanged arguments and
   exit code. - At each prompt it finds the nearest `.rocenv`, a regular file in this folder or a parent, and
   compares path and first line with the previous ones. If they differ, it asks `rocenv trust --check` for the

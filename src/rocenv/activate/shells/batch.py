@@ -56,7 +56,7 @@ def encode(script: str) -> bytes:
 
 
 def _placed(env: Env, change: EnvChange) -> EnvChange:
-    from msgspec import structs  # imported late, because the hook has no values
+    from msgspec import structs  # imported late, because the hook does not use values
 
     # Only URLs contain `%`, and they spell the prefix differently.
     return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))

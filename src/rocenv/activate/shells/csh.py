@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rocenv.activate.env import Env, Place
 
 FILE = "activate.csh"
-# Shell variables of tcsh that would hide the environment's and cannot be set aside. Source: tcsh(1), "Special
-# shell variables"
+# tcsh's shell variables that would hide environment variables and cannot be set aside. Source: tcsh(1),
+# "Special shell variables"
 _OWN = frozenset(
     {"argv", "cwd", "dirstack", "euid", "euser", "gid", "group", "histchars", "home", "noglob", "owd", "path"}
     | {"prompt", "prompt2", "prompt3", "shell", "shlvl", "status", "tcsh", "term", "tty", "uid", "user"}

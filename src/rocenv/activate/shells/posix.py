@@ -163,7 +163,7 @@ def windows_files(env: Env) -> dict[str, str]:
 
 
 def _windows_change(change: EnvChange) -> EnvChange:
-    from msgspec import structs  # imported late, because the hook has no values
+    from msgspec import structs  # imported late, because the hook does not use values
 
     if change.name.upper() == "PATH":
         return structs.replace(change, value=_spelled(change.value))

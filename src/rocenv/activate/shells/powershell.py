@@ -66,7 +66,7 @@ def source(script: str) -> str:
 def _to_run(path: str) -> str:
     """Escape a path after `.` or `&`.
 
-    PowerShell 5.1 reads it as a pattern, and 7 tries that too.
+    PowerShell 5.1 treats the path as a pattern, and 7 also tries that.
 
     Source: PowerShell/PowerShell issue 4726
     """
@@ -74,7 +74,7 @@ def _to_run(path: str) -> str:
 
 
 def files(env: Env) -> dict[str, str]:
-    """Render the script; if a path or value of the env is not UTF-8, it only reports that."""
+    """Render the script; if one of the env's paths or values is not UTF-8, the script only reports that."""
     variables = (
         f"@{{ Name = {quote(name)}; Entries = {_array(env.lists.get(name, ()))}; Old = $null; New = $null }}"
         for name in env.changed

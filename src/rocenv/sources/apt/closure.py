@@ -57,7 +57,7 @@ def closure(
 
     Args:
         roots: The requested packages.
-        indices: Where to search, in order of preference.
+        indices: The repositories to search, in order of preference.
         keep_out: Name patterns of packages that prefixes do not need; dependencies on them are treated as
           satisfied.
         keep_in: Names that are never excluded.

@@ -51,7 +51,7 @@ class Package:
     version: str
     depends: tuple[Clause, ...] = ()  # including Pre-Depends
     conflicts: tuple[Relation, ...] = ()  # including Breaks
-    provides: tuple[Relation, ...] = ()  # with operator "=" if the provided version is stated
+    provides: tuple[Relation, ...] = ()  # with operator "=" if a version is provided
     filename: str = ""
     sha256: str = ""
     size_bytes: int = 0

@@ -123,7 +123,7 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
         return True
     known = frozenset[str]().union(*map(fingerprints_in, keyrings(repo)))
     if not entry.signed_by:
-        return bool(known)  # on another distribution's machine, `stable` means something else
+        return bool(known)  # on another distribution, `stable` means a different release
     named = set[str]()
     for word in entry.signed_by:
         if word.startswith("/"):

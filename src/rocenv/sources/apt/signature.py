@@ -1,8 +1,8 @@
 """Verify the signature of a repository's `InRelease`.
 
-Sequoia does the verification. It rejects a key whose own signature uses SHA-1, as AMD's does. If such a key
-is pinned by fingerprint, its own signature does not matter, and `gpgv` verifies instead if installed; it is
-used for such keys only. Neither accepts a signature that is dated in the future or was made after the key
+Sequoia verifies signatures. It rejects keys whose self-signature uses SHA-1, as AMD's does. If such a key is
+pinned by fingerprint, its self-signature does not matter, and `gpgv`, if installed, verifies instead; it is
+used only for such keys. Neither accepts a signature that is dated in the future or was made after the key
 expired.
 
 Source: https://github.com/ROCm/legacy-rocm-build/issues/5619
@@ -119,7 +119,7 @@ def _is_of_the_future(message: bytes) -> bool:
 
 
 def _vouches_by_sha1(certificate: Any) -> bool:
-    """Whether Sequoia cannot judge a certificate because its own signature uses SHA-1."""
+    """Whether Sequoia rejects a certificate because its self-signature uses SHA-1."""
     try:
         certificate.expiration  # noqa: B018 -- this searches for an accepted signature
     except Exception as error:  # pysequoia raises a different type for each kind of damage

@@ -57,6 +57,6 @@ def _part_key(part: str) -> list[tuple[list[int], int]]:
 
 
 def _order(text: str) -> list[int]:
-    """Letters sort before other characters, and `~` before everything, even the end."""
+    """Letters sort before other characters, and `~` before everything, even the end of the version."""
     ranks = [-1 if char == "~" else ord(char) if char.isalpha() else ord(char) + 256 for char in text]
     return [*ranks, 0]

@@ -1,4 +1,4 @@
-## Code that every tcsh activation script contains, as texts that each follow their name.
+## Snippets that every tcsh activation script contains, each preceded by its name.
 ##
 ## tcsh has no functions; code is stored in variables and run with `eval`. It is in the shell rather than in a file, so
 ## that an env can be deactivated after it was removed. Names that begin with `_rocenv_` are unset when a script or
@@ -85,7 +85,7 @@ if ($_rocenv_w[1]:q != $_rocenv_e:q) set _rocenv_l=$_rocenv_l:q$_rocenv_w[1]:q
 ''shift _rocenv_w
 
 : TEXT POP
-## Leaves the newest env.
+## Deactivates the newest env.
 set _rocenv_id=$_ROCENV_STACK[1] _rocenv_kept=
 ''shift _ROCENV_STACK
 ''eval 'set _rocenv_list=($_ROCENV_NAMES_'$_rocenv_id') _rocenv_new=($_ROCENV_NEW_'$_rocenv_id':q)'

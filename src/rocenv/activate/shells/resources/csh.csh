@@ -1,6 +1,6 @@
 # Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## For tcsh (also `csh` on most systems); starts no process. An active env keeps in the shell, without exporting it:
+## For tcsh (also `csh` on most systems); starts no process. State of an active env in the shell, not exported:
 ##
 ##   deactivate                aliases that run _ROCENV_LEAVE
 ##   rocenv_deactivate
@@ -38,7 +38,7 @@ if (-f __MARKER__ == 0) then
 if ($#_ROCENV_STACK == 0) ''unset '_ROCENV_*'
 ''exit 1
 endif
-# If the env is active, leave it and those on top of it, and start over.
+# If the env is active, deactivate it and those on top of it, and start over.
 if ($#_ROCENV_STACK) then
 set _rocenv_until=__IDENT__ _rocenv_list=($_ROCENV_STACK)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_UNTIL:q'

@@ -107,7 +107,7 @@ fn deactivate {
   }
 }
 
-# If the env is active, leave it and those on top of it, and start over.
+# If the env is active, deactivate it and those on top of it, and start over.
 while (has-value [(idents)] $own[ident]) {
   deactivate
 }

@@ -12,7 +12,7 @@
 ##   _ROCENV_NEW_NAME_IDENT    x..., value of a list in the env
 ##   _rocenv_off_IDENT         the function that undoes the changes
 ##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
-##   _ROCENV_KEPT              while leaving an env: variables changed by the user
+##   _ROCENV_KEPT              during deactivation: variables changed by the user
 ##
 ## The options are `--export` or `--unexport`, or `--universal` for a variable that was universal and not global; and
 ## `--path` or `--unpath`, or `--` before fish 3.4, which cannot distinguish them.

@@ -23,7 +23,7 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   esac
 fi ;; esac
 if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
-  # If the env is active, leave it and those on top of it, and start over.
+  # If the env is active, deactivate it and those on top of it, and start over.
   case " ${_ROCENV_STACK-}" in *' __IDENT__ '*) _rocenv_lib _rocenv_leave __IDENT__ ;; esac
   case ${ZSH_VERSION-}/${BASH_VERSION-} in
   ?*/)
@@ -46,7 +46,8 @@ if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
   _rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB___IDENT__"; _rocenv_neutral "$@"; }
   rocenv_deactivate() { _rocenv_lib _rocenv_end; }
   _ROCENV_OLD___IDENT___PATH=${PATH+"x$PATH"}
-  # Usually PATH is exported and has no entry of this env, and no other variable that it changes or watches is set.
+  # Usually PATH is exported without an entry of this env, and no other variable that the env changes or watches is
+  # set.
   case $_ROCENV_HOW__ANY_SET__:${PATH-}: in
   __PATH_WITH_OURS__) _ROCENV_HOW=unusual ;;
   x:*) ;;

@@ -173,7 +173,7 @@ if not os.path.isfile(MARKER):
     raise XonshError("rocenv: " + gone)
 shared = sys.modules.get("_rocenv")
 while shared and any(ident == IDENT for ident, leave in shared.stack):
-    # If the env is active, leave it and those on top of it, and start over.
+    # If the env is active, deactivate it and those on top of it, and start over.
     shared.stack.pop()[1]()
 leave, replaced, acting = enter()
 if not shared:
