@@ -243,7 +243,7 @@ def test_offline_the_cache_is_used(planner: Planner) -> None:
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
 def test_an_unreachable_channel_is_retried_in_some_cases(planner: Planner, way: str) -> None:
-    """If the user names the channel, requests fresh data or has configured a mirror, or the time is over."""
+    """If the user names the channel, requests fresh data or has configured a mirror, or after ten minutes."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -539,7 +539,7 @@ def test_a_lock_may_spell_a_wheels_url_like_indices_and_mirrors(
     path = tmp_path / "x.lock"
     text = _wheels_lock({"name": name, "version": version, "url": url})
     path.write_text(text.replace(f'"schema": {LOCK_SCHEMA}', f'"schema": {schema}'))
-    if schema == 1:  # not for ROCm as wheels
+    if schema == 1:  # schema 1 had no ROCm wheels
         plain = json.loads(path.read_text())
         del plain["components"][0]
         path.write_text(json.dumps(plain))

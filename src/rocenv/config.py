@@ -1,7 +1,7 @@
 """Read and edit the settings file, `config.toml`; edits keep its comments.
 
 It contains `[mirrors]` (address prefix -> prefixes to try first, in order), `[defaults]`, `[trusted]` (folder
--> hash of its `.rocenv` file) and `[home]` (`shared`: several users share it on purpose). Mirror URLs may
+-> hash of its `.rocenv` file) and `[home]` (`shared`: several users intentionally share it). Mirror URLs may
 contain passwords, so only the owner can read the file unless the home is shared. Unknown names and wrong
 types are errors that name the file and key: a setting that is silently ignored looks broken.
 """

@@ -271,7 +271,7 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
     else:
         is_group = info.st_mode & 0o020
         who = f"its group can write to `{folder}`" if is_group else f"`{folder}` to {_name_of(info.st_uid)}"
-        more = "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`"
+        more = "if you share it intentionally: `env -u ROCENV_HOME rocenv config set home.shared true`"
     return PrefixError(
         f"`{path}` belongs to {owner}, and {who}, so others could change the programs that you run from it",
         hints=(hint, more),

@@ -287,7 +287,7 @@ def _against_name(name: str) -> str:
     if max(len(name.encode()), len(name.casefold().encode())) > _LONGEST_NAME_BYTES:
         return "it is too long"
     if is_device(name):
-        return "Windows reserves it for a device, so a lock could not use it there"
+        return "Windows reserves it for a device, so the env's lock would not work there"
     return ""
 
 

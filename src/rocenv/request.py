@@ -84,7 +84,7 @@ def _with_defaults(request: Request, context: Context, report: Callable[[str], N
 def _target_of(host: Host, report: Callable[[str], None]) -> str:
     if host.gpu is None or not host.gpu.target:
         raise RocenvError(
-            f"there is no GPU here to create an env for: {host.why}",
+            f"found no GPU to create an env for: {host.why}",
             hints=(
                 "name the target of the GPU that the env is for: `--target gfx1100`",
                 "list the GPUs of this machine: `rocenv gpus`",

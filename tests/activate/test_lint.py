@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 PLACE = Place(program="/opt/it's/rocenv", envs="/home/me/$x `y`/envs")
 PLACEHOLDER = "__[A-Z]+(_[A-Z]+)*__"
-# shellcheck rules that do not suit scripts for several shells, or code for `eval`.
+# shellcheck rules that do not apply to scripts for several shells or to code for `eval`.
 SHELLCHECK_EXCLUDES = {
-    "SC1003": "a path may contain a seeming mistake",
+    "SC1003": "a path may look like a quoting mistake",
     "SC1090": "the sourced file is known only at run time",
     "SC1091": "as SC1090",
     "SC2016": "code for `eval` is in single quotes",

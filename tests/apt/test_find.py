@@ -324,7 +324,7 @@ def test_a_package_replaced_on_the_mirror_is_planned_again(inside: Inside) -> No
 
 
 def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
-    """Apt's settings may be the only place with a proxy."""
+    """apt's settings may be the only ones that contain a proxy."""
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     mini = inside.mini

@@ -88,7 +88,7 @@ DAMAGE = {
     "executable bit lost in the shared file": ("chmod a-x $TOOL", TOOL, "changed"),
     "activation changed": ("echo exit >activate", "activate", "changed"),
     "activation gone": ("rm activate", "activate", "missing"),
-    "a folder for the activation": ("rm activate; mkdir activate", "activate", "not a file"),
+    "a folder in place of the activation script": ("rm activate; mkdir activate", "activate", "not a file"),
     "lock changed": ("echo {} >rocenv.lock", "rocenv.lock", "changed"),
 }
 

@@ -204,7 +204,7 @@ HOSTILE: dict[str, tuple[list[Entry], str]] = {
     "link to the parent": ([symlink("l", "..")], "outside"),
     "link out of a subfolder": ([symlink("usr/lib/l", "../../../etc/passwd")], "outside"),
     "late dots": ([symlink("a", "b/../../etc/passwd")], "outside"),
-    "late dots that stay inside by name": ([folder("b"), symlink("b/a", "c/../../x")], "outside"),
+    "dots after a name that seem to stay inside": ([folder("b"), symlink("b/a", "c/../../x")], "outside"),
     "link to nothing": ([symlink("l", "")], "link without a target"),
     "character device": ([device("dev/null")], "special file"),
     "block device": ([Entry(name="x", kind=tarfile.BLKTYPE)], "special file"),

@@ -1,7 +1,7 @@
 """A fast `rocenv`: a process that has already imported the package forks for each call.
 
-Starting Python and importing takes most of a call's time. The shell starts a small client program that
-forwards arguments, environment, files and folder, and exits with the call's exit code. Shell tests call
+Starting Python and importing modules takes most of a call's time. The shell starts a small client program
+that forwards arguments, environment, files and folder, and exits with the call's exit code. Shell tests call
 rocenv hundreds of times; tests of the program itself start the real one.
 """
 

@@ -28,7 +28,7 @@ LINES: Mapping[int, str] = {
     5: 'path with "',
     6: "path with $VAR",
     7: "path with a backtick",
-    8: "path with $(cmd), also when the prompt is drawn",
+    8: "path with $(cmd), also in the prompt",
     9: "path with ;&|<>",
     10: "path with *?[]",
     11: "path with a backslash",

@@ -50,7 +50,7 @@ class Terminal:
         until = time.monotonic() + 0.5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
-                # A process survives the strace that traces it.
+                # A traced process outlives a killed strace, so kill both.
                 for pid in (*_children(self._pid), self._pid):
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
@@ -65,7 +65,7 @@ class Terminal:
     def settle(self, marker: str = "", after: str = "") -> str:
         """Return the output until it ends in `marker` (if any) and the shell waits for input.
 
-        A late redraw of the prompt does not count: the right prompt comes `after` the line's echo.
+        Ignores a late redraw of the previous prompt: the next prompt comes `after` the line's echo.
         """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:

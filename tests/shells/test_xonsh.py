@@ -72,7 +72,7 @@ def test_a_variable_reserved_by_xonsh_is_refused_without_changes(xonsh: Work) ->
     )
     assert outcome.dumps["after"] == outcome.dumps["before"]
     assert outcome.stdout.split() == ["1", "False"]
-    assert "cannot hold the value of the env" in outcome.stderr
+    assert "to the env's value in xonsh" in outcome.stderr
 
 
 def test_invalid_utf_8_is_preserved(xonsh: Work) -> None:

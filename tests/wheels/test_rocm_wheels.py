@@ -374,7 +374,7 @@ def test_a_web_page_instead_of_a_wheel_is_not_pinned(amd: World) -> None:
 
 
 def test_a_package_with_unreadable_metadata_is_a_clear_error(tmp_path: Path) -> None:
-    """No hash identifies the right one."""
+    """No hash identifies the correct file."""
     metadata = "Metadata-Version: 2.1\nName: ro\u0109m\nVersion: 10.0.0\n".encode()
     sdist = _sdist(tmp_path, {"PKG-INFO": metadata})
     wheel = tmp_path / "x.whl"

@@ -60,7 +60,7 @@ def put(name, text):
     if held(name) != text and isinstance(env[name], EnvPath):
         env[name] = Literal(text.split(":"))
     if held(name) != text:
-        raise XonshError("rocenv: " + name + " cannot hold the value of the env in xonsh")
+        raise XonshError("rocenv: cannot set " + name + " to the env's value in xonsh")
 
 
 def put_back(name, *value):
