@@ -152,7 +152,7 @@ class Home:
         try:
             owner, user = self.path.stat().st_uid, os.geteuid()
         except OSError:
-            return  # missing, or unusable, as the command that needs it will explain
+            return  # missing or unusable; the command that needs it reports that
         folders = [self.path, *(self.path / name for name in _FOLDERS), *([env] if env else [])]
         mask = 0o022 if owner == user or user else 0o002
         exposed = [each for each in folders if is_exposed(each, {0, user, owner}, mask)]

@@ -91,7 +91,7 @@ def test_all_list_formats_are_read(world: World, forms: tuple[str, ...], by_hash
     state = world.refresh()
     assert world.names(state) == ["1"]
     assert state.base == f"{world.server.url}/debian/"
-    assert len(world.server.requests) == 2, "the smallest form is fetched, and only that"
+    assert len(world.server.requests) == 2, "only the smallest form is fetched"
 
 
 def test_a_fresh_index_is_used_without_a_request(world: World) -> None:

@@ -215,7 +215,9 @@ class TestWheels:
         look_everywhere(mini, ENCODED, "sd")
 
     @pytest.mark.parametrize("where", ["uv", "pip"])
-    def test_a_uv_or_pip_indexs_password_is_not_revealed(self, mini: Mini, torch: Index, where: str) -> None:
+    def test_passwords_of_uvs_and_pips_indices_are_not_revealed(
+        self, mini: Mini, torch: Index, where: str
+    ) -> None:
         torch.login = f"{NAME}:{ENCODED}"
         address = with_login(torch.url("mirror/rocm6.4"), ENCODED)
         assert mini.run("config", "set", f"mirrors.{ORIGINAL}", address).returncode == 0

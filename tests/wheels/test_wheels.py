@@ -47,7 +47,7 @@ def versions(artifacts: Sequence[Artifact]) -> dict[str, str]:
     return {artifact.name: artifact.version for artifact in artifacts}
 
 
-def test_a_set_is_resolved_with_the_indexs_hashes(index: Index, resolve: Resolve) -> None:
+def test_a_set_is_resolved_with_hashes_from_the_index(index: Index, resolve: Resolve) -> None:
     artifacts = resolve("torch==2.5.*")
     assert versions(artifacts) == {
         "filelock": "3.13.1",
@@ -318,7 +318,7 @@ def test_the_next_url_is_tried_with_a_note(index: Index, resolve: Resolve, said:
     assert [line.rpartition("; trying ")[2] for line in said] == [index.url("stale"), index.url(ROCM)]
 
 
-def test_an_answering_indexs_error_takes_precedence(index: Index, resolve: Resolve) -> None:
+def test_an_error_from_an_answering_index_takes_precedence(index: Index, resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible, match=r"torch==2\.9"):
         resolve("torch==2.9.*", candidates=lambda url: (url, "http://127.0.0.1:9/mirror"))
 

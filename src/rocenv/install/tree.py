@@ -77,7 +77,7 @@ class Tree:
         return path
 
     def claim_folder(self, name: str) -> None:
-        """Reserve the path of a folder, created once it contains a file; same errors as `claim`."""
+        """Reserve a folder's path; its first file creates the folder. Same errors as `claim`."""
         self._claimed_folder(self._clean_name(name), name)
 
     def _claimed_folder(self, path: str, name: str) -> str:

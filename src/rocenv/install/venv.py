@@ -342,7 +342,7 @@ def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
         if info.st_size < _OWN_DATA_BELOW:
             break_link(path)
         else:
-            # The same inode as in the cache and in every other env, so make it read-only there too.
+            # The cache and all other envs share this inode, so this makes it read-only there too.
             path.chmod(stat.S_IMODE(info.st_mode) & ~0o222)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -28,9 +28,9 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
 
     Args:
         place: What is contacted.
-        context: A failure recorded with other mirrors than its own is ignored.
+        context: Failures recorded with different mirrors are ignored.
         named: The user named the place, so contact it even if it failed a few minutes ago.
-        hint: An alternative to waiting.
+        hint: A suggested alternative to waiting.
 
     Raises:
         FetchError: The place failed a few minutes ago, or the body raised it.

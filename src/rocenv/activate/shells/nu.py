@@ -88,7 +88,7 @@ def _list(values: Iterable[str]) -> str:
 def hook(place: Place) -> str:
     """Render the hook for a starting nushell, which passes its version.
 
-    Without the sigil, nushell converts untyped words (`1kb` to a size), so such versions get no completion.
+    Versions without the sigil convert untyped words (`1kb` to a size), so they get no completion.
     """
     code = resource_text("nu-library.nu") + resource_text("nu-hook.nu")
     if re.match(_WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):

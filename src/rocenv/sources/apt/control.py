@@ -208,7 +208,7 @@ def _unpacked(path: Path, name: str) -> bytes:
     again = ("run the command again to download it",)
     try:
         packed = path.read_bytes()
-    except OSError as error:  # another rocenv has just replaced it
+    except OSError as error:  # another rocenv process has just replaced it
         raise FetchError(
             f"cannot read the cached index `{path}`", hints=again, code="index-damaged"
         ) from error
