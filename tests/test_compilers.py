@@ -1,4 +1,4 @@
-"""Compilers that rocenv downloads: which one, how it becomes an env, and how it starts."""
+"""Downloaded compilers: selection, creation as an env, and start script."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def row(name: str, version: str, *targets: str) -> str:
 
 @pytest.fixture
 def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """The mini world with two compilers in its archive, seen from this process."""
+    """The miniature world with two compilers in its archive, used in this process."""
     rows = row("clang-3", "3.1", "gfx1030", "gfx1100") + row("clang-21", "21.1", "gfx1100")
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{rows}")
     for name, version in (("clang-3", "3.1.4-1"), ("clang-21", "21.1.8-13")):
@@ -73,14 +73,14 @@ def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
 
 
 def install(context: Context, target: str = "gfx1100") -> tuple[Toolchain, list[str]]:
-    """Return the newest compiler for a target, installed, and the reported lines."""
+    """Install the newest compiler for a target; return it and the reported lines."""
     lines: list[str] = []
     found = newest_for(target, context.matrix)
     assert found is not None
     return ensure_available(found, context, lines.append), lines
 
 
-def test_newest_compiler_with_the_target_is_chosen(context: Context) -> None:
+def test_the_newest_compiler_that_supports_the_target_is_chosen(context: Context) -> None:
     for target, name in (("gfx1100", "clang-21"), ("gfx1030", "clang-3")):
         found = newest_for(target, context.matrix)
         assert found is not None
@@ -88,7 +88,7 @@ def test_newest_compiler_with_the_target_is_chosen(context: Context) -> None:
     assert newest_for("gfx9999", context.matrix) is None
 
 
-def test_compiler_is_downloaded_once_as_an_env_of_its_name(context: Context, mini: Mini) -> None:
+def test_a_compiler_is_downloaded_once_as_an_env_with_its_name(context: Context, mini: Mini) -> None:
     toolchain, lines = install(context)
     assert "compiler clang-21 21.1.8 from mini as the env `clang-21`: 1 packages" in lines[0]
     assert (toolchain.name, toolchain.version, toolchain.env) == ("clang-21", "21.1.8", "clang-21")
@@ -97,10 +97,10 @@ def test_compiler_is_downloaded_once_as_an_env_of_its_name(context: Context, min
     again, lines = install(Context())
     assert again == toolchain
     assert lines == []
-    assert not mini.server.requests, "the installed compiler needs no network"
+    assert not mini.server.requests, "an installed compiler needs no network"
 
 
-def test_start_script_adds_the_arguments_of_the_row(context: Context) -> None:
+def test_the_start_script_adds_the_rows_arguments(context: Context) -> None:
     toolchain, _ = install(context)
     tree = Path(context.home.envs / "clang-21" / "rocm")
 
@@ -113,7 +113,7 @@ def test_start_script_adds_the_arguments_of_the_row(context: Context) -> None:
     assert started("-cc1", "x") == ["clang-21", "-cc1", "x"], "clang calls itself like this"
 
 
-def test_compiler_of_an_env_is_found(context: Context, mini: Mini) -> None:
+def test_an_envs_compiler_is_found(context: Context, mini: Mini) -> None:
     install(context)
     prefix = prefix_of(context.home, "clang-21")
     found = toolchain_of(prefix, "gfx1100:xnack-")
@@ -124,7 +124,7 @@ def test_compiler_of_an_env_is_found(context: Context, mini: Mini) -> None:
     assert toolchain_of(prefix_of(context.home, "plain"), "gfx1100") is None
 
 
-def test_env_of_a_compiler_is_managed_like_any_other(context: Context, mini: Mini) -> None:
+def test_a_compilers_env_is_managed_like_any_other(context: Context, mini: Mini) -> None:
     install(context)
     assert "compiler 21.1.8" in mini.run("list").stdout
     shown = mini.run("show", "clang-21").stdout
@@ -145,22 +145,20 @@ def test_env_of_a_compiler_is_managed_like_any_other(context: Context, mini: Min
     assert mini.run("remove", "-y", "copied").returncode == 0
 
 
-def test_other_env_of_that_name_is_not_used(context: Context, mini: Mini) -> None:
+def test_another_env_with_that_name_is_not_used(context: Context, mini: Mini) -> None:
     mini.create("clang-21")
     with pytest.raises(RocenvError, match="does not contain that compiler") as caught:
         install(context)
     assert caught.value.hints == ("rocenv rename clang-21 clang-212",)
 
 
-def test_compiler_that_its_channel_dropped_is_an_error(context: Context, mini: Mini) -> None:
+def test_a_compiler_missing_from_its_channel_is_an_error(context: Context, mini: Mini) -> None:
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{row('clang-22', '22.1', 'gfx1100')}")
     with pytest.raises(RocenvError, match="clang-22 is not available from channel mini: `clang-22`, needed"):
         install(Context())
 
 
-def test_env_that_another_process_created_meanwhile_is_used(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_env_created_concurrently_is_used(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(name: str, lock: Lock, context: Context) -> Record:
         build(name, lock, context)
         return build(name, lock, context)

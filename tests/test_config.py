@@ -49,7 +49,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_reads_every_kind_of_setting(file: Path) -> None:
+def test_every_kind_of_setting_is_read(file: Path) -> None:
     assert config.load(file) == config.Config(
         mirrors=(
             ("https://download.pytorch.org/whl", ("https://mirror.example/whl",)),
@@ -60,11 +60,11 @@ def test_reads_every_kind_of_setting(file: Path) -> None:
     )
 
 
-def test_a_missing_file_is_an_empty_one(tmp_path: Path) -> None:
+def test_a_missing_file_means_no_settings(tmp_path: Path) -> None:
     assert config.load(tmp_path / "none" / "config.toml") == config.Config()
 
 
-def test_windows_editors_byte_order_mark_and_line_ends_are_read(tmp_path: Path) -> None:
+def test_byte_order_marks_and_windows_line_endings_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(b'\xef\xbb\xbf[defaults]\r\nrocm = "5.7"\r\n')
     assert config.load(path).defaults == {"rocm": "5.7"}
@@ -90,7 +90,7 @@ def test_windows_editors_byte_order_mark_and_line_ends_are_read(tmp_path: Path) 
         ("\n\nx = = 1", "line 3"),
     ],
 )
-def test_bad_settings_name_file_and_key(tmp_path: Path, text: str, told: str) -> None:
+def test_errors_name_the_file_and_key(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(DataError) as caught:
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         ('"defaults" . "a\\tb"', ("defaults", "a\tb")),
     ],
 )
-def test_keys_are_read_as_people_type_them(key: str, parts: tuple[str, ...]) -> None:
+def test_keys_are_parsed_as_users_type_them(key: str, parts: tuple[str, ...]) -> None:
     assert config.parse_key(key) == parts
 
 
@@ -141,7 +141,7 @@ def test_an_invalid_key_is_an_error(key: str) -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
 def test_any_key_written_in_toml_is_read_back(parts: list[str]) -> None:
-    assume(parts[0] != "mirrors" or len(parts) < 3)  # everything after `mirrors.` is one address
+    assume(parts[0] != "mirrors" or len(parts) < 3)  # everything after `mirrors.` is one URL
     assert config.parse_key(tomlkit.key(parts).as_string()) == tuple(parts)
 
 
@@ -160,7 +160,7 @@ def test_any_key_written_in_toml_is_read_back(parts: list[str]) -> None:
         ("https://mirror.example/", "https://mirror.example/"),
     ],
 )
-def test_values_are_read_as_people_type_them(text: str, value: object) -> None:
+def test_values_are_parsed_as_users_type_them(text: str, value: object) -> None:
     read = config.parse_value(text)
     assert read == value
     assert type(read) is type(value)
@@ -173,7 +173,7 @@ def test_a_broken_array_is_an_error() -> None:
         config.parse_value("[1]\nother = 2")
 
 
-def test_editing_keeps_comments_and_the_rest(file: Path) -> None:
+def test_edits_keep_comments_and_other_settings(file: Path) -> None:
     assign(file, "defaults.rocm", "6.1")
     assign(file, "mirrors.https://repo.radeon.com/", '["https://m.example/amd"]')
     assert unset(file, "mirrors.debian:")
@@ -195,7 +195,7 @@ def test_editing_keeps_comments_and_the_rest(file: Path) -> None:
     )
 
 
-def test_lookup_finds_values_and_tables(file: Path) -> None:
+def test_lookup_returns_values_and_tables(file: Path) -> None:
     assert lookup(file, "defaults.rocm") == "5.7"
     assert lookup(file, "mirrors.https://download.pytorch.org/whl") == "https://mirror.example/whl"
     assert lookup(file, "defaults") == {"rocm": "5.7", "offline": False}
@@ -206,7 +206,7 @@ def test_lookup_finds_values_and_tables(file: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("mirors.x", "https://a/"), ("mirrors.https://a/", "b"), ("trusted.x", "1")]
 )
-def test_edit_that_would_break_the_file_leaves_it_alone(file: Path, key: str, value: str) -> None:
+def test_an_edit_that_would_break_the_file_is_refused(file: Path, key: str, value: str) -> None:
     with pytest.raises(DataError):
         assign(file, key, value)
     assert file.read_text() == EXAMPLE
@@ -224,14 +224,14 @@ def test_unset_repairs_invalid_settings(tmp_path: Path) -> None:
     assert not unset(path, "defaults.rocm.deeper")
 
 
-def test_first_setting_makes_folder_and_file(tmp_path: Path) -> None:
+def test_the_first_setting_creates_folder_and_file(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "config.toml"
     assign(path, "defaults.rocm", "5.7")
     assert config.load(path).defaults == {"rocm": "5.7"}
     assert os.listdir(path.parent) == ["config.toml"]
 
 
-# Names with everything that TOML must quote; tomlkit and our reader must agree.
+# Names with all characters that TOML must quote; tomlkit and our parser must agree.
 NAMES = st.text(string.printable + "äß漢", min_size=1, max_size=12)
 
 

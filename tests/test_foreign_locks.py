@@ -1,4 +1,4 @@
-"""A lock from someone else: what it may contain and change, and who must agree."""
+"""Locks from other people: allowed contents and changes, and required confirmations."""
 
 from __future__ import annotations
 
@@ -218,8 +218,8 @@ def test_a_similar_host_is_foreign(url: str, host: str) -> None:
     st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=12),
     st.sampled_from(["", "/", "x/../"]),
 )
-def test_no_host_of_another_name_is_known(place: tuple[str, str], more: str, between: str) -> None:
-    """Either `requests` would contact a server from the data, or the address is foreign."""
+def test_no_host_with_another_name_is_known(place: tuple[str, str], more: str, between: str) -> None:
+    """Either `requests` would contact a server from the data, or the URL is foreign."""
     import requests
 
     origin, folder = place
@@ -275,7 +275,7 @@ def test_a_variable_that_the_data_does_not_list_is_refused(each: EnvChange) -> N
 
 
 @pytest.mark.parametrize("name", ["Path", "path", "pythonstartup", "Ld_Preload", "PATHEXT", "comspec"])
-def test_on_windows_case_hides_no_variable(name: str) -> None:
+def test_on_windows_variable_names_are_case_insensitive(name: str) -> None:
     with pytest.raises(DataError, match=name):
         compared(lock_of(changes=(change(name, "x"),), platform="windows"), MATRIX, PLACES)
 
@@ -301,7 +301,7 @@ def test_another_value_of_a_listed_variable_is_shown(each: EnvChange, said: str)
     assert said in found.lines[0]
 
 
-def test_another_folder_of_the_env_needs_no_confirmation() -> None:
+def test_another_folder_in_the_env_needs_no_confirmation() -> None:
     changes = (
         change("TORCH_HOME", "{prefix}/somewhere/else"),
         change("PATH", "{prefix}/rocm/opt/rocm-5.7.1/bin", "prepend"),
@@ -339,7 +339,7 @@ def write(mini: Mini, *, host: str = "", changes: tuple[dict[str, str], ...] = (
     return path
 
 
-def test_an_own_lock_needs_no_confirmation(mini: Mini) -> None:
+def test_a_lock_from_this_machine_needs_no_confirmation(mini: Mini) -> None:
     lock = write(mini)
     done = mini.run("create", "two", "--from", str(lock), "--no-verify")
     assert done.returncode == 0, done.stderr
@@ -366,7 +366,7 @@ def test_a_foreign_host_is_shown_and_needs_confirmation(mini: Mini) -> None:
     told = json.loads(mini.run("create", "two", "--from", str(lock), "--json", "-y").stdout)
     assert told["error"] == "lock-untrusted"
     assert not mini.prefix("two").exists()
-    # The file is already in the store, by its hash.
+    # The store already contains the file, by its hash.
     done = mini.run("create", "two", "--from", str(lock), "--no-verify", "--trust-lock")
     assert done.returncode == 0, done.stderr
 
@@ -462,8 +462,8 @@ def test_an_address_with_control_characters_is_refused(mini: Mini) -> None:
         read_lock(lock)
 
 
-def test_a_folder_of_the_machine_is_shown() -> None:
-    """Only an installed HIP SDK is ever copied, and from where this machine has it."""
+def test_a_folder_on_this_machine_is_shown() -> None:
+    """Only an installed HIP SDK is ever copied, from its folder on this machine."""
     folder = replace(file_at(""), kind="folder", path="/tmp/x")
     lock = lock_of()
     [part] = lock.components

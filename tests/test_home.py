@@ -1,4 +1,4 @@
-"""A home on a shared machine: who may write to it, and files that others planted in it."""
+"""A home on a shared machine: write permissions, and files planted by others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int:
 
 
 def writable_by_others(home: Path) -> list[str]:
-    """List what others can write to, if the folders' modes allow them to reach it."""
+    """List paths that others can reach and write to, according to their modes."""
     paths = [home, *home.rglob("*")]
     return [str(path) for path in paths if not path.is_symlink() and mode_of(path) & 0o022]
 
@@ -52,7 +52,7 @@ def run(mini: Mini, umask: int, *argv: str, **env: str) -> subprocess.CompletedP
 
 class TestNewFiles:
     @pytest.mark.parametrize("umask", [0o022, 0o002, 0o000])
-    def test_is_private_whatever_the_umask(self, mini: Mini, umask: int) -> None:
+    def test_a_new_home_is_private_regardless_of_the_umask(self, mini: Mini, umask: int) -> None:
         done = run(mini, umask, "create", "demo", "--rocm", "5.7", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert run(mini, umask, "config", "set", "defaults.rocm", "5.7").returncode == 0
@@ -71,7 +71,9 @@ class TestNewFiles:
             (("list",), False),
         ],
     )
-    def test_whatever_makes_it(self, mini: Mini, argv: tuple[str, ...], makes_it: bool) -> None:
+    def test_every_command_creates_a_private_home(
+        self, mini: Mini, argv: tuple[str, ...], makes_it: bool
+    ) -> None:
         (mini.root / ".rocenv").write_text("demo\n")
         done = run(mini, 0o000, *argv)
         assert done.returncode == 0, done.stderr
@@ -80,7 +82,7 @@ class TestNewFiles:
             assert mode_of(mini.home) == 0o700
             assert writable_by_others(mini.home) == []
 
-    def test_the_folder_of_settings_is_private_too(self, mini: Mini) -> None:
+    def test_the_settings_folder_is_private_too(self, mini: Mini) -> None:
         del mini.env["ROCENV_HOME"]
         settings = mini.root / "user" / ".config" / "rocenv"
         assert run(mini, 0o002, "config", "set", "defaults.rocm", "5.7").returncode == 0
@@ -88,14 +90,14 @@ class TestNewFiles:
         assert mode_of(settings / "config.toml") == 0o600
 
     @pytest.mark.parametrize("umask", [0o022, 0o002, 0o027, 0o077])
-    def test_programs_of_the_user_have_the_users_umask(self, mini: Mini, umask: int) -> None:
+    def test_the_users_programs_run_with_the_users_umask(self, mini: Mini, umask: int) -> None:
         mini.create()
         done = run(mini, umask, "run", "demo", "--", "/bin/sh", "-c", "umask")
         assert int(done.stdout, 8) == umask, done.stderr
 
 
 class TestHomeWritableByOthers:
-    def test_our_home_is_tightened_with_one_note(self, mini: Mini) -> None:
+    def test_write_permissions_are_removed_with_one_note(self, mini: Mini) -> None:
         mini.create()
         below = mini.home / "store" / "older"
         below.mkdir()
@@ -126,7 +128,9 @@ class TestHomeWritableByOthers:
             ("cache", "clear"),
         ],
     )
-    def test_every_command_that_uses_it_closes_it(self, mini: Mini, argv: tuple[str, ...]) -> None:
+    def test_every_command_that_uses_the_home_removes_write_permissions(
+        self, mini: Mini, argv: tuple[str, ...]
+    ) -> None:
         mini.create()
         mini.home.chmod(0o775)
         done = mini.run(*argv)
@@ -134,7 +138,7 @@ class TestHomeWritableByOthers:
         assert "rocenv has removed their write permission" in done.stderr
         assert mode_of(mini.home) == 0o755
 
-    def test_a_folder_in_it_that_was_open_is_closed_and_what_was_kept_is_made_anew(self, mini: Mini) -> None:
+    def test_a_writable_folder_is_closed_and_the_key_is_replaced(self, mini: Mini) -> None:
         mini.create()
         key = (mini.home / "key").read_bytes()
         (mini.home / "envs").chmod(0o775)
@@ -142,9 +146,9 @@ class TestHomeWritableByOthers:
         assert mode_of(mini.home / "envs") == 0o755
         assert (mini.home / "key").read_bytes() != key
 
-    def test_what_another_user_has_put_there_is_named_until_it_is_removed(self, mini: Mini) -> None:
+    def test_another_users_file_is_named_until_it_is_removed(self, mini: Mini) -> None:
         if sys.platform == "win32" or os.geteuid() != 0:
-            missing("only root can make a file of another user")
+            missing("only root can create another user's file")
         mini.create()
         planted = mini.home / "store" / "planted"
         planted.write_text("x")
@@ -161,7 +165,9 @@ class TestHomeWritableByOthers:
         assert (done.returncode, "has removed their write permission" in done.stderr) == (0, True)
         assert mini.run("run", "demo", "--", "true").stderr == ""
 
-    def test_a_killed_command_is_repeated(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_interrupted_removal_of_permissions_is_repeated(
+        self, mini: Mini, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         mini.create()
         below = mini.home / "store" / "older"
         below.mkdir()
@@ -179,7 +185,7 @@ class TestHomeWritableByOthers:
         Home(mini.home).require_own()
         assert mode_of(below) == 0o755
 
-    def test_an_env_that_others_can_write_to(self, mini: Mini) -> None:
+    def test_an_env_that_others_can_write_to_is_closed(self, mini: Mini) -> None:
         mini.create()
         (mini.prefix("demo") / "rocm").chmod(0o777)
         mini.prefix("demo").chmod(0o777)
@@ -197,7 +203,7 @@ class TestHomeWritableByOthers:
         assert mode_of(private) == 0o666
 
     @pytest.mark.skipif(sys.platform != "linux", reason="ACLs of Linux")
-    def test_default_acls_open_it_once(self, mini: Mini) -> None:
+    def test_write_permissions_from_default_acls_are_removed_once(self, mini: Mini) -> None:
         mini.create()
         # Tag, permissions and user of each entry: owner, user 65534, group, mask, others.
         entries = [(1, 7, -1), (2, 7, OTHER), (4, 5, -1), (0x10, 7, -1), (0x20, 5, -1)]
@@ -209,17 +215,17 @@ class TestHomeWritableByOthers:
         assert writable_by_others(mini.home) == []
         assert mini.run("run", "second", "--", "true").stderr == ""
 
-    def test_readers_keep_their_right(self, mini: Mini) -> None:
+    def test_read_permissions_are_kept(self, mini: Mini) -> None:
         mini.create()
         mini.home.chmod(0o755)
         assert "others" not in mini.create("second").stderr
         assert mode_of(mini.home) == 0o755
 
     @pytest.mark.parametrize("error", [None, errno.EROFS, errno.EPERM])
-    def test_a_file_system_without_modes_or_read_only(
+    def test_a_read_only_filesystem_or_one_without_modes_is_accepted(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch, error: int | None
     ) -> None:
-        """As Windows' drives in WSL: everything is 0777, and chmod changes nothing."""
+        """As on Windows' drives in WSL, all modes are 0777, and chmod changes nothing."""
         mini.create()
         key = (mini.home / "key").read_bytes()
         (mini.home / "envs").chmod(0o777)
@@ -234,7 +240,7 @@ class TestHomeWritableByOthers:
         assert said == []
         assert (mini.home / "key").read_bytes() == key
 
-    def test_a_home_shared_on_purpose_is_unchanged(self, mini: Mini) -> None:
+    def test_an_intentionally_shared_home_is_unchanged(self, mini: Mini) -> None:
         mini.home.mkdir()
         mini.home.chmod(0o2775)
         assert mini.run("config", "set", "home.shared", "true").returncode == 0
@@ -242,11 +248,11 @@ class TestHomeWritableByOthers:
         assert done.returncode == 0, done.stderr
         assert mode_of(mini.home) == 0o2775
         assert "others could" not in done.stderr
-        assert mode_of(mini.home / "envs") & 0o070 == 0o070, "the group can make envs"
+        assert mode_of(mini.home / "envs") & 0o070 == 0o070, "the group can create envs"
         assert mode_of(mini.home / "locks") & 0o777 == 0o770
-        assert mode_of(mini.home / "config.toml") == 0o644, "the others read it too"
+        assert mode_of(mini.home / "config.toml") == 0o644, "the group reads it too"
 
-    def test_the_setting_is_true_or_false(self, mini: Mini) -> None:
+    def test_the_setting_must_be_a_boolean(self, mini: Mini) -> None:
         file = mini.home / "config.toml"
         assert mini.run("config", "set", "home.shared", "yes").returncode == 1
         assert "must be a boolean" in mini.run("config", "set", "home.shared", "yes").stderr
@@ -258,9 +264,9 @@ class TestHomeWritableByOthers:
 
 @pytest.fixture
 def theirs(mini: Mini) -> Mini:
-    """A home that belongs to another user, for an unprivileged user."""
+    """Another user's home."""
     if sys.platform == "win32" or os.geteuid() != 0:
-        missing("only root can make a home of another user")
+        missing("only root can create another user's home")
     mini.home.mkdir()
     os.chown(mini.home, OTHER, OTHER)
     mini.home.chmod(0o755)
@@ -289,12 +295,8 @@ class TestHomeOfAnotherUser:
             error = self.refused(Home(theirs.home), monkeypatch, user)
             assert f"everyone can write to `{theirs.home}`" in error.message
 
-    @pytest.mark.parametrize(
-        "argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "-y", "demo")]
-    )
-    def test_that_everybody_can_write_to_runs_and_changes_nothing(
-        self, theirs: Mini, argv: tuple[str, ...]
-    ) -> None:
+    @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "-y", "demo")])
+    def test_nothing_runs_from_a_world_writable_home(self, theirs: Mini, argv: tuple[str, ...]) -> None:
         theirs.home.chmod(0o777)
         done = theirs.run(*argv)
         assert (done.returncode, done.stdout) == (1, "")
@@ -316,7 +318,7 @@ class TestHomeOfAnotherUser:
             (0o777, 0, False, True, False),
         ],
     )
-    def test_who_may_use_it(
+    def test_a_home_that_only_its_owner_can_change_may_be_used(
         self,
         theirs: Mini,
         monkeypatch: pytest.MonkeyPatch,
@@ -338,7 +340,7 @@ class TestHomeOfAnotherUser:
 
     @pytest.mark.parametrize("user", [0, 4711])
     @pytest.mark.parametrize("shared", [False, True])
-    def test_with_a_folder_that_everybody_can_write_to(
+    def test_a_home_with_a_world_writable_folder_is_refused(
         self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int, shared: bool
     ) -> None:
         envs = theirs.home / "envs"
@@ -350,7 +352,7 @@ class TestHomeOfAnotherUser:
             Home(theirs.home).require_own(shared=lambda: shared)
 
     @pytest.mark.parametrize("user", [0, 4711])
-    def test_with_an_env_of_a_third_user(
+    def test_an_env_owned_by_a_third_user_is_refused(
         self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int
     ) -> None:
         env = theirs.home / "envs" / "demo"
@@ -361,7 +363,7 @@ class TestHomeOfAnotherUser:
         with pytest.raises(PrefixError, match="to user ID 54321, so others could change"):
             Home(theirs.home).require_own(env=env)
 
-    def test_that_cannot_be_read_is_not_a_defect(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unreadable_home_is_an_error(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         (theirs.home / "envs").mkdir()
 
         def refused(path: object) -> list[str]:
@@ -371,15 +373,17 @@ class TestHomeOfAnotherUser:
         with pytest.raises(PrefixError, match="cannot read"):
             all_prefixes(Home(theirs.home))
 
-    def test_of_an_unknown_number(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unknown_owner_is_named_by_user_id(
+        self, theirs: Mini, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         os.chown(theirs.home, 54321, 54321)
         assert "user ID 54321" in self.refused(Home(theirs.home), monkeypatch, 4711).message
 
-    def test_root_may_use_it(self, theirs: Mini) -> None:
+    def test_root_may_use_another_users_home(self, theirs: Mini) -> None:
         theirs.create()
         assert mode_of(theirs.home) == 0o755
 
-    def test_their_settings_do_not_count(self, theirs: Mini) -> None:
+    def test_the_owners_settings_are_ignored(self, theirs: Mini) -> None:
         file = theirs.home / "config.toml"
         config.assign(file, ("home", "shared"), True)
         os.chown(file, OTHER, OTHER)
@@ -388,7 +392,7 @@ class TestHomeOfAnotherUser:
         assert '"error": "home-not-yours"' in done.stdout
         assert theirs.server.requests == []
 
-    def test_own_settings_count(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_users_own_settings_apply(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         theirs.home.chmod(0o775)
         env = {name: value for name, value in theirs.env.items() if name != "ROCENV_HOME"}
         command = theirs.command("config", "set", "home.shared", "true")
@@ -403,11 +407,11 @@ class TestHomeOfAnotherUser:
         monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
         assert Context(Home(theirs.home)).shares_home
         own.chmod(0o666)
-        assert not Context(Home(theirs.home)).shares_home, "anyone may have written that"
+        assert not Context(Home(theirs.home)).shares_home, "anyone could have written it"
 
 
 class TestPlantedLinks:
-    """Links that another user planted before the home was private."""
+    """Links planted by another user before the home was private."""
 
     @pytest.fixture
     def precious(self, mini: Mini) -> Path:
@@ -422,10 +426,10 @@ class TestPlantedLinks:
         done = mini.run("config", "set", "defaults.rocm", "5.7")
         assert precious.read_text() == "precious", done.stderr
 
-    def test_everything_that_create_writes(self, mini: Mini, precious: Path) -> None:
+    def test_create_does_not_write_through_links(self, mini: Mini, precious: Path) -> None:
         mini.create()
         files = [path for path in mini.home.rglob("*") if path.is_file() and not path.is_symlink()]
-        # An env is removed as a whole; a link instead of a lock is refused (tests/system/test_locks.py).
+        # Envs are removed completely; a link in place of a lock is refused (tests/system/test_locks.py).
         files = [path for path in files if mini.home / "envs" not in path.parents and path.suffix != ".lock"]
         assert {mini.home / "key"} < set(files)
         assert any(path.parent == mini.home / "cache" / "artifacts" for path in files)
@@ -439,7 +443,7 @@ class TestPlantedLinks:
         mini.create()
         assert precious.read_text() == "precious"
 
-    def test_a_staging_folder(self, mini: Mini) -> None:
+    def test_a_linked_staging_folder_is_not_followed(self, mini: Mini) -> None:
         mini.create()
         outside = mini.root / "outside"
         outside.mkdir()
@@ -453,7 +457,7 @@ class TestPlantedLinks:
         mini.create()
         assert [path.name for path in outside.iterdir()] == ["mine"]
 
-    def test_a_lock_is_written_through_a_link_that_the_user_names(self, mini: Mini, precious: Path) -> None:
+    def test_a_lock_is_written_through_a_link_given_by_the_user(self, mini: Mini, precious: Path) -> None:
         mini.create()
         link = mini.root / "link.lock"
         link.symlink_to(precious)
@@ -512,7 +516,7 @@ class TestLinksInEnvs:
         assert (outside / ".rocenv" / "record.json").exists()
         assert (mini.prefix("demo") / "mine").exists()
 
-    def test_rename_neither_from_nor_to_one(self, mini: Mini, outside: Path) -> None:
+    def test_rename_refuses_links_as_source_and_target(self, mini: Mini, outside: Path) -> None:
         record = (outside / ".rocenv" / "record.json").read_bytes()
         mini.prefix("demo").symlink_to(outside)
         done = mini.run("rename", "demo", "other")
@@ -528,7 +532,7 @@ class TestLinksInEnvs:
         assert (outside / ".rocenv" / "record.json").read_bytes() == record
 
     def test_a_junction_is_a_link(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Windows junctions are folders to everyone who does not check the tag of their reparse point."""
+        """Windows junctions look like folders unless you check their reparse tag."""
         from rocenv.prefix import prefix_of
         from rocenv.system import files
 

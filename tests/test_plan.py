@@ -1,4 +1,4 @@
-"""Which channel a plan uses, its notes on unavailable ones, and locks."""
+"""A plan's channel, its notes about unavailable channels, and locks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
-# A preferred channel, because a maker's comes before a distribution's; it has the same packages.
+# The preferred channel, because a vendor's comes before a distribution's; it has the same packages.
 _MAKER = """schema = 1
 [[repo]]
 name = "maker"
@@ -137,7 +137,7 @@ def test_a_set_with_its_own_c_library_has_no_search_path(planner: Planner) -> No
     assert any(FUTURE_GLIBC in note and "its own" in note for note in lock.local_notes)
 
 
-def test_the_same_world_gives_the_same_plan(planner: Planner) -> None:
+def test_planning_is_deterministic(planner: Planner) -> None:
     assert lock_text(planner.plan()) == lock_text(planner.plan(max_age_s=0))
 
 
@@ -152,7 +152,7 @@ def test_the_preferred_channel_needs_no_note(planner: Planner) -> None:
     assert (lock.notes, lock.local_notes) == ((), ())
 
 
-def test_the_second_channel_is_used_with_a_note(planner: Planner) -> None:
+def test_the_second_best_channel_is_used_with_a_note(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     lock = planner.plan()
     assert channels(lock) == ["mini"]
@@ -161,7 +161,7 @@ def test_the_second_channel_is_used_with_a_note(planner: Planner) -> None:
     assert note == f"ROCm 5.7.1 from maker would fit better, but `{url}` answers 404 (Not Found)"
 
 
-def test_an_unreachable_channel_gives_one_note_and_one_request(planner: Planner) -> None:
+def test_an_unreachable_channel_causes_one_note_and_one_request(planner: Planner) -> None:
     planner.add_maker("5.7.0", "5.7.1", "5.7.2", "5.7.3", "5.7.4")
     planner.break_maker()
     lock = planner.plan()
@@ -169,7 +169,7 @@ def test_an_unreachable_channel_gives_one_note_and_one_request(planner: Planner)
     which = "ROCm 5.7.4 and 4 more from maker"
     assert f"{which} would fit better, but the connection to `127.0" in note
     assert IN_RELEASE not in note
-    assert planner.asked_maker() == 4, "the tries of one question"
+    assert planner.asked_maker() == 4, "the attempts of one request"
 
 
 def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
@@ -182,10 +182,10 @@ def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
     assert "`hip-runtime-amd`, needed by the set itself, is not available" in lock.local_notes[0]
 
 
-def test_a_mixed_set_is_never_mistaken_for_one_release_of_its_series(planner: Planner) -> None:
+def test_a_mixed_set_does_not_match_an_exact_release(planner: Planner) -> None:
     path = planner.mini.root / "profiles/mini.toml"
     path.write_text(path.read_text().replace('version = "5.7.1"\n', 'version = "5.7"\n'))
-    assert planner.plan(rocm="5.7").components[0].version == "5.7", "whatever version its HIP has"
+    assert planner.plan(rocm="5.7").components[0].version == "5.7", "regardless of its HIP version"
     for release in ("5.7.1", ">=5.7.1,<6"):
         with pytest.raises(ResolutionImpossible) as caught:
             planner.plan(rocm=release)
@@ -193,7 +193,7 @@ def test_a_mixed_set_is_never_mistaken_for_one_release_of_its_series(planner: Pl
         assert line.text.endswith(f"matches {release}, only 6.4.3, 5.7; channel mini mixes releases of 5.7")
 
 
-def test_without_any_channel_all_reasons_are_given(planner: Planner) -> None:
+def test_if_all_channels_fail_every_reason_is_given(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.mini.repo.publish(key=None, fields={"SHA256": ""})
@@ -219,7 +219,7 @@ def test_only_the_requested_channel_is_tried(planner: Planner) -> None:
 # ---------------------------------------------------------------- a channel that did not answer
 
 
-def test_an_unreachable_channel_is_not_retried_for_some_minutes(planner: Planner) -> None:
+def test_an_unreachable_channel_is_not_retried_for_ten_minutes(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -242,8 +242,8 @@ def test_offline_the_cache_is_used(planner: Planner) -> None:
 
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
-def test_exceptions_to_that(planner: Planner, way: str) -> None:
-    """If the user names it, wants fresh data or has configured a mirror; and after a while."""
+def test_an_unreachable_channel_is_retried_in_some_cases(planner: Planner, way: str) -> None:
+    """If the user names the channel, requests fresh data or has configured a mirror, or after ten minutes."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -265,7 +265,7 @@ def test_exceptions_to_that(planner: Planner, way: str) -> None:
     assert channels(lock) == ["maker"]
 
 
-def test_once_it_answers_the_outage_is_forgotten(planner: Planner) -> None:
+def test_the_record_of_an_outage_is_removed_after_a_success(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -275,8 +275,8 @@ def test_once_it_answers_the_outage_is_forgotten(planner: Planner) -> None:
     assert channels(planner.plan()) == ["maker"]
 
 
-def test_a_refusal_is_not_remembered(planner: Planner) -> None:
-    """A server may fix its answer at any moment, and asking again costs no timeout."""
+def test_an_http_error_is_not_remembered(planner: Planner) -> None:
+    """The server may be fixed at any moment, and retrying does not cause a timeout."""
     planner.add_maker("5.7.1")
     assert channels(planner.plan()) == ["mini"]
     planner.serve_maker()
@@ -286,7 +286,7 @@ def test_a_refusal_is_not_remembered(planner: Planner) -> None:
 # ---------------------------------------------------------------- locks
 
 
-def test_lock_round_trip(planner: Planner, tmp_path: Path) -> None:
+def test_a_lock_survives_a_round_trip(planner: Planner, tmp_path: Path) -> None:
     lock = planner.plan(rocm="6.4")
     path = tmp_path / "a lock"
     path.write_text(lock_text(lock))
@@ -294,7 +294,7 @@ def test_lock_round_trip(planner: Planner, tmp_path: Path) -> None:
     assert lock_text(read_lock(path)) == path.read_text()
 
 
-def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
+def test_every_field_of_a_lock_survives_a_round_trip(tmp_path: Path) -> None:
     wheel = Artifact(
         kind="wheel",
         name="torch",
@@ -367,7 +367,7 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         ('{"schema": 3, "future": true}', "a newer rocenv wrote the lock"),
     ],
 )
-def test_invalid_locks(tmp_path: Path, content: str, said: str) -> None:
+def test_invalid_locks_are_refused(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "x.lock"
     path.write_text(content)
     with pytest.raises(DataError, match=said) as caught:
@@ -378,7 +378,7 @@ def test_invalid_locks(tmp_path: Path, content: str, said: str) -> None:
 
 
 def test_a_lock_of_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
-    """Its paths are relative to the folder of the ROCm packages, and no component states its folder."""
+    """Its paths are relative to the ROCm packages' folder, and components do not contain their folder."""
     packages = Layout(root="opt/rocm", library_dirs=("opt/rocm/lib",), libraries={}, links={"usr/bin": "a/*"})
     rocm = Component(kind="rocm", name="amd", version="6.2", channel="amd", why="", layout=packages)
     torch = Component(kind="torch", name="torch", version="2.5", channel="index", why="", python="3.11.2")
@@ -400,7 +400,7 @@ def test_a_lock_of_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
-def test_an_unreadable_lock(tmp_path: Path, name: str) -> None:
+def test_an_unreadable_lock_is_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="cannot read the lock"):
         read_lock(tmp_path / name)
 
@@ -455,7 +455,7 @@ def test_an_unreadable_lock(tmp_path: Path, name: str) -> None:
         (("components", 0, "artifacts", 0, "name"), "-r", "not a valid package name or version"),
     ],
 )
-def test_unsafe_locks(
+def test_unsafe_locks_are_refused(
     planner: Planner, tmp_path: Path, keys: tuple[Any, ...], value: object, said: str
 ) -> None:
     plain = json.loads(lock_text(planner.plan()))
@@ -533,13 +533,13 @@ def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("schema", [1, LOCK_SCHEMA])
-def test_a_lock_may_name_a_wheel_as_indices_and_mirrors_do(
+def test_a_lock_may_spell_a_wheels_url_like_indices_and_mirrors(
     tmp_path: Path, name: str, version: str, url: str, schema: int
 ) -> None:
     path = tmp_path / "x.lock"
     text = _wheels_lock({"name": name, "version": version, "url": url})
     path.write_text(text.replace(f'"schema": {LOCK_SCHEMA}', f'"schema": {schema}'))
-    if schema == 1:  # none exists with ROCm as wheels
+    if schema == 1:  # schema 1 had no ROCm wheels
         plain = json.loads(path.read_text())
         del plain["components"][0]
         path.write_text(json.dumps(plain))
@@ -567,7 +567,7 @@ def test_a_lock_may_name_a_wheel_as_indices_and_mirrors_do(
         ({}, {"python": "3.12.1"}, r"Python 3\.11\.2 in `venv`, torch for Python 3\.12\.1 in `venv`"),
     ],
 )
-def test_locks_with_invalid_wheels(
+def test_locks_with_invalid_wheels_are_refused(
     tmp_path: Path, artifact: dict[str, str], component: dict[str, Any], said: str
 ) -> None:
     path = tmp_path / "x.lock"
@@ -577,7 +577,7 @@ def test_locks_with_invalid_wheels(
     assert "rocenv lock NAME" in caught.value.hints[0]
 
 
-def test_packages_of_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:
+def test_packages_in_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:
     """A member `home/x` of a component without a folder would get the path `/home/x`."""
     plain = json.loads(lock_text(planner.plan()))
     del plain["components"][0]["into"], plain["components"][0]["layout"]
@@ -607,38 +607,38 @@ def test_a_lock_made_elsewhere_uses_this_machines_mirror(planner: Planner) -> No
     assert relocated(elsewhere, planner.work()) == here
 
 
-def test_a_lock_file_names_no_password_of_a_mirror(planner: Planner, tmp_path: Path) -> None:
+def test_a_lock_file_does_not_contain_a_mirrors_password(planner: Planner, tmp_path: Path) -> None:
     lock = _with_urls(planner.plan(), "http://me:p@ss@mirror.example.org/debian")
     path = tmp_path / "x.lock"
     path.write_text(lock_text(lock))
     assert read_lock(path) == _with_urls(lock, "http://mirror.example.org/debian")
 
 
-def test_an_address_of_this_machine_stays(planner: Planner) -> None:
+def test_a_url_from_this_machine_is_kept(planner: Planner) -> None:
     lock = planner.plan()
     with Loopback() as other:
         planner.network = replace(planner.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
         assert relocated(lock, planner.work()) == lock
 
 
-def test_on_a_machine_without_a_mirror_a_lock_keeps_its_addresses(planner: Planner) -> None:
+def test_a_lock_keeps_its_urls_on_a_machine_without_a_mirror(planner: Planner) -> None:
     elsewhere = _with_urls(planner.plan(), "http://mirror.example.org/debian")
     (planner.mini.sysroot / "etc/apt/sources.list.d/mini.sources").unlink()
     assert relocated(elsewhere, planner.work()) == elsewhere
 
 
-def test_a_lock_of_an_unknown_repository_keeps_its_addresses(planner: Planner) -> None:
+def test_a_lock_from_an_unknown_repository_keeps_its_urls(planner: Planner) -> None:
     lock = _with_urls(planner.plan(), "http://mirror.example.org/debian", repo="gone")
     assert relocated(lock, planner.work()) == lock
 
 
-def test_the_files_of_a_set_are_counted_once(planner: Planner) -> None:
+def test_shared_artifacts_are_listed_once(planner: Planner) -> None:
     lock = planner.plan()
     twice = structs.replace(lock, components=lock.components * 2)
     assert twice.artifacts == lock.components[0].artifacts
 
 
-def test_an_env_from_a_lock_is_the_same_env(mini: Mini) -> None:
+def test_an_env_from_a_lock_has_the_same_lock(mini: Mini) -> None:
     mini.create("one")
     lock = mini.root / "one.lock"
     lock.write_text(mini.run("lock", "one").stdout)

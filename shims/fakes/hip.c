@@ -31,7 +31,7 @@ static int installed(void) {
     return count ? atoi(count) : 1;
 }
 
-/* The installed device with number `device`, -1 if there is none. */
+/* Return the installed device that the visible device `device` maps to; -1 if there is none. */
 static int visible(int device) {
     const char *at = CHOSEN_DEVICES;
     for (; at && device > 0; device--) {
@@ -49,7 +49,7 @@ static int device_count(void) {
     return count;
 }
 
-/* The entry for one installed device in a list; the last entry applies to all further devices. */
+/* Return an installed device's entry in a list; the last entry applies to all further devices. */
 static void listed(const char *name, const char *otherwise, int device, char *out, size_t size) {
     const char *at = variable(name);
     if (!at) at = otherwise;
@@ -69,7 +69,7 @@ EXPORT void rocenv_standin_target(char *name, size_t size) { target_of(current, 
 
 #include "memory.h"
 
-/* Whether the device may access `size` bytes there; the other fake libraries use this, too. */
+/* Whether the device may access `size` bytes at an address; the other fake libraries use this, too. */
 EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     struct block *block = block_at(pointer);
     if (!block || size > block->size || (const char *)pointer + size > block->start + block->size) return 0;
@@ -77,7 +77,7 @@ EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     return 1;
 }
 
-/* The mode of a group, of its calls for large blocks, or of its calls after memory ran out. */
+/* The mode of a group, or of its calls for large blocks or after memory ran out. */
 static struct failure failure_for(const char *group, size_t size) {
     char name[64];
     const char *large = variable("ROCENV_STANDIN_LARGE");
@@ -93,7 +93,7 @@ static struct failure failure_for(const char *group, size_t size) {
     return found;
 }
 
-/* The mode of an allocation: of all, of this one by number, or of those that exceed the memory. */
+/* The mode of an allocation: for all, for this one by number, or for those that exceed the memory. */
 static struct failure failure_of_malloc(size_t size, int is_there) {
     static unsigned calls;
     char name[64];
@@ -184,7 +184,7 @@ static int fill_properties(char *properties, int device, size_t size, size_t mem
     FAIL("props");
     if (!initialized) return NOT_INITIALIZED;
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;
-    memset(properties, 0xA5, size); /* reads from wrong offsets must look wrong */
+    memset(properties, 0xA5, size); /* makes reads from wrong offsets look wrong */
     listed("ROCENV_STANDIN_NAME", "Stand-in GPU", device, properties, 256);
     size_t bytes, available;
     say(memory_of(device), &available, &bytes);

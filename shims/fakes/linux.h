@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define SHARED __attribute__((weak)) /* hipRTC may be part of HIP, which defines the same */
+#define SHARED __attribute__((weak)) /* hipRTC may be part of HIP, which defines the same function */
 #define LIBRARY(name) "lib" name
 #define ON_LOAD(library, group) \
     __attribute__((constructor)) static void loaded(void) { announce(library, group); }
@@ -21,7 +21,7 @@ static inline void wait_for_ever(void) {
     for (;;) pause();
 }
 
-/* Address space without memory: the kernel provides each page when it is written. */
+/* Reserve address space; the kernel provides each page when it is written. */
 static inline char *reserve_pages(size_t size) {
     void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return NULL;

@@ -1,4 +1,4 @@
-/* The memory of the fake devices: its size, its users, fragmentation, and what is reported about it. Test equipment, see
+/* The fake devices' memory: its size, users, fragmentation and reported state. Test equipment, see
    ../README.md.
 
    Allocations only take address space; the machine provides a page when it is written. So a card of 48 GiB can be filled
@@ -34,7 +34,7 @@ static struct block {
 } blocks[MAX_BLOCKS];
 
 static size_t blocks_used; /* all later blocks are free */
-static int ran_out;        /* an allocation was refused */
+static int ran_out;        /* an allocation failed */
 
 static size_t size_listed(const char *name, int device, size_t otherwise) {
     char text[64];
@@ -166,7 +166,7 @@ static void copy_bytes(char *to, const char *from, size_t size, unsigned char fi
     for (size_t i = 0; i < size; i++) to[i] = (char)(from[i] ^ fill);
 }
 
-/* What is reported about a device's memory: the truth, or one of the errors of real runtimes. */
+/* A device's reported memory: the actual values, or the wrong ones that some real runtimes report. */
 static void say(const struct memory *memory, size_t *available, size_t *total) {
     const char *how = variable("ROCENV_STANDIN_MEMINFO");
     *total = memory->total;

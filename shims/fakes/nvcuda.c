@@ -16,7 +16,7 @@ enum {
     UNKNOWN = 999,
 };
 enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 };
-enum { WARP_SIZE = 10, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; /* attributes of a device */
+enum { WARP_SIZE = 10, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; /* device attributes */
 enum { HIP_OUT_OF_MEMORY = 2, HIP_NO_DEVICE = 100, HIP_INVALID_DEVICE = 101, HIP_ILLEGAL_ADDRESS = 700 };
 
 #ifndef STANDIN_CUDA_VERSION

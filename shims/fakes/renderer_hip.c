@@ -77,13 +77,13 @@ EXPORT int hipDeviceGetAttribute(int *value, int which, int device) {
         case 61: *value = minor_of(target()); break;
         case 3: *value = 1; break; /* can map host memory */
         case 16: *value = 0; break; /* integrated */
-        case 26: case 27: case 28: case 56: *value = 1024; break; /* threads of a block */
-        case 29: case 30: case 31: *value = 65535; break; /* blocks of a grid */
-        case 57: *value = 2048; break; /* threads of a multiprocessor */
+        case 26: case 27: case 28: case 56: *value = 1024; break; /* threads per block */
+        case 29: case 30: case 31: *value = 65535; break; /* blocks per grid */
+        case 57: *value = 2048; break; /* threads per multiprocessor */
         case 63: *value = 32; break; /* multiprocessors */
-        case 81: *value = 256; break; /* alignment of textures */
+        case 81: *value = 256; break; /* texture alignment */
         case 87: *value = 32; break; /* lanes */
-        case 39: case 43: case 44: *value = 16384; break; /* sizes of textures */
+        case 39: case 43: case 44: *value = 16384; break; /* texture sizes */
         case 49: case 50: case 51: *value = 2048; break;
         default: *value = 0;
     }

@@ -59,7 +59,7 @@ static float from_half(uint16_t half) {
     return sign ? -tiny : tiny;
 }
 
-/* To nearest, ties to even. */
+/* Round to nearest, ties to even. */
 static uint16_t to_half(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -67,7 +67,7 @@ static uint16_t to_half(float value) {
     bits &= 0x7fffffff;
     if (bits > 0x7f800000) return sign | 0x7e00;
     if (bits >= 0x477ff000) return sign | 0x7c00;
-    if (bits < 0x38800000) { /* subnormal: count steps of 2^-24, rounding by adding a float without smaller steps */
+    if (bits < 0x38800000) { /* subnormal: count steps of 2^-24; adding a large float rounds to them */
         float steps = float_bits(bits) * 0x1p24f + 0x1p23f;
         memcpy(&bits, &steps, sizeof bits);
         return sign | (uint16_t)(bits & 0x7fffff);

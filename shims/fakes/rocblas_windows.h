@@ -1,9 +1,9 @@
-/* What rocBLAS does on Windows when a handle is created. Part of rocblas.c. Test equipment, see ../README.md. */
+/* Creation of a rocBLAS handle on Windows. Part of rocblas.c. Test equipment, see ../README.md. */
 #ifndef STANDIN_CRASHES_WITH
-#define STANDIN_CRASHES_WITH "" /* the ZLUDA build whose call causes an access violation */
+#define STANDIN_CRASHES_WITH "" /* the ZLUDA build whose calls cause an access violation */
 #endif
 #ifndef STANDIN_SERIES
-#define STANDIN_SERIES "5.7" /* of the HIP SDK that it was built for */
+#define STANDIN_SERIES "5.7" /* series of the HIP SDK it was built for */
 #endif
 
 void rocenv_standin_target(char *name, size_t size);
@@ -15,7 +15,7 @@ EXPORT void rocenv_standin_caller(const char *version) { snprintf(caller, sizeof
 
 static int is_called_by(const char *version) { return *version && !strcmp(caller, version); }
 
-/* The folder with the kernels, next to this DLL. */
+/* The kernel folder, next to this DLL. */
 static void library_folder(char *folder, size_t size) {
     const char *elsewhere = variable("ROCBLAS_TENSILE_LIBPATH");
     char own[MAX_PATH];
@@ -28,7 +28,7 @@ static void library_folder(char *folder, size_t size) {
         snprintf(folder, size, "%s\\rocblas\\library", own);
 }
 
-/* Whether the kernels for the current device are for this rocBLAS; without any, exit like the real one. */
+/* Whether the current device's kernels match this rocBLAS; if there are none, exit like the real one. */
 static int has_kernels(void) {
     char folder[MAX_PATH], path[MAX_PATH + 64], target[64], made_for[64] = "";
     rocenv_standin_target(target, sizeof target);

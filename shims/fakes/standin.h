@@ -1,4 +1,4 @@
-/* Code shared by the fake libraries: how they are made to fail. Test equipment, see ../README.md. */
+/* Code shared by the fake libraries: failure injection. Test equipment, see ../README.md. */
 #ifndef ROCENV_STANDIN_H
 #define ROCENV_STANDIN_H
 
@@ -18,10 +18,10 @@
 #define STANDIN_HIP_VERSION 50731921
 #endif
 
-/* The end of a code object from the fake hipRTC; the fake HIP loads no others. */
+/* Ends each code object from the fake hipRTC; the fake HIP loads no others. */
 #define STANDIN_MARKER "rocenv-standin-code"
 #define STANDIN_TRIPLE "amdgcn-amd-amdhsa--"
-/* The start of a kernel file, followed by the HIP SDK series that it is for. */
+/* Starts each kernel file; the HIP SDK series that it is for follows. */
 #define STANDIN_LIBRARY "rocenv-standin-kernels"
 
 #define STANDIN_CODE_BYTES (64 + 256) /* size of a code object; an ELF64 header has 64 bytes */
@@ -50,7 +50,7 @@ struct failure {
     uint64_t number;
 };
 
-/* A number, in bytes if a unit follows: "4096", "0x10", "512MiB", "16GiB". */
+/* Parse a number, in bytes if a unit follows: "4096", "0x10", "512MiB", "16GiB". */
 static inline uint64_t amount_of(const char *text) {
     char *end;
     uint64_t number = strtoull(text, &end, 0);
@@ -88,7 +88,7 @@ static inline void touch_nothing(void) {
 
 /* Apply modes that work in any function, and return the status to report, 0 = continue. */
 static inline int fail(const struct failure *failure) {
-    static uint64_t calls; /* calls of functions that crash at a later call */
+    static uint64_t calls; /* calls so far of functions that crash on the Nth call */
     if (fails_as(failure, "segv") && ++calls >= failure->number) {
         nobody_catches();
         touch_nothing();
@@ -100,7 +100,7 @@ static inline int fail(const struct failure *failure) {
     return fails_as(failure, "error") ? (int)failure->number : 0;
 }
 
-/* The start of a function: sets `failure` to its mode. */
+/* Begins a function: sets `failure` to its mode. */
 #define FAIL_AS(mode_of_it)                           \
     struct failure failure = mode_of_it;              \
     do {                                              \
@@ -108,7 +108,7 @@ static inline int fail(const struct failure *failure) {
         if (status_) return status_;                  \
     } while (0)
 
-/* The start of a function in a group. */
+/* Begins a function in a group. */
 #define FAIL(group) FAIL_AS(failure_of(group))
 
 static inline int leaves_unwritten(const struct failure *failure) { return fails_as(failure, "unwritten"); }

@@ -1,5 +1,6 @@
-/* Stands in for torch_cuda.dll: the work of the fake torch on "cuda". It loads cuBLAS without a folder, so it gets the
-   one that was loaded before; the same applies to nvcuda.dll, which it loads on first use, like the CUDA runtime. Test equipment, see ../README.md. */
+/* Stands in for torch_cuda.dll and does the work of the fake torch on "cuda". It loads cuBLAS without a folder, so it
+   gets the one that was loaded before; the same applies to nvcuda.dll, which it loads on first use, like the CUDA
+   runtime. Test equipment, see ../README.md. */
 #include "standin.h"
 
 typedef uintptr_t device_pointer;

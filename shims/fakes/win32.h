@@ -16,7 +16,7 @@
 
 static HMODULE own_module;
 
-/* A DLL with a load error fails to load: WinError 1114. */
+/* A DLL with a load error makes loading fail with WinError 1114. */
 #define ON_LOAD(library, group)                                                \
     BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, LPVOID reserved) {     \
         (void)reserved;                                                        \
@@ -44,7 +44,7 @@ typedef LONG(NTAPI *raise_exception)(EXCEPTION_RECORD *, CONTEXT *, BOOLEAN);
 
 static LONG CALLBACK end_process(EXCEPTION_POINTERS *fault) {
     raise_exception raise = (raise_exception)(void *)GetProcAddress(GetModuleHandleA("ntdll"), "NtRaiseException");
-    raise(fault->ExceptionRecord, fault->ContextRecord, FALSE); /* no handler took it at the first chance */
+    raise(fault->ExceptionRecord, fault->ContextRecord, FALSE); /* no first-chance handler took it */
     return EXCEPTION_CONTINUE_SEARCH;
 }
 
@@ -61,7 +61,7 @@ static inline void give_up(void) {
 
 static inline void wait_for_ever(void) { Sleep(INFINITE); }
 
-/* Address space without memory; pages must be committed before use. */
+/* Reserve address space; pages must be committed before use. */
 static inline char *reserve_pages(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE, PAGE_READWRITE); }
 static inline void release_pages(char *start, size_t size) {
     (void)size;
@@ -70,7 +70,7 @@ static inline void release_pages(char *start, size_t size) {
 static inline void forget_pages(char *start, size_t size) { VirtualFree(start, size, MEM_DECOMMIT); }
 static inline void present_pages(char *start, size_t size) { VirtualAlloc(start, size, MEM_COMMIT, PAGE_READWRITE); }
 
-/* A function of a loaded DLL, NULL if there is none. */
+/* Return a function of a loaded DLL, NULL if there is none. */
 static inline void *function_of(HMODULE module, const char *name) {
     return module ? (void *)GetProcAddress(module, name) : NULL;
 }

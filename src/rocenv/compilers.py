@@ -1,4 +1,4 @@
-"""Compilers for GPU code: the one in an env, or the newest for a target.
+"""GPU compilers: the one in an env, or the newest for a target.
 
 A downloaded compiler becomes an env named after its row, so `list`, `repair` and `remove` work on it, and it
 shares its files with envs that contain the same packages.
@@ -35,24 +35,24 @@ _CLANG = re.compile(r"(.*/)?bin/clang(-[0-9]+)?$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """A compiler that can be run."""
+    """An installed compiler."""
 
     name: str
     version: str
     clang: Path  # the program, or the script that starts it
     device_libs: Path | None
-    include: Path  # the folder of HIP's headers
+    include: Path  # the folder with HIP's headers
     env: str  # the env that contains it
 
 
 def newest_for(target: str, matrix: Matrix) -> Compiler | None:
-    """Return the newest compiler for a target, if there is one."""
+    """Return the newest compiler that supports a target, if any."""
     rows = [row for row in matrix.compiler if target in row.targets]
     return min(rows, key=lambda row: (newest_first(row.version), row.name), default=None)
 
 
 def toolchain_of(prefix: Prefix, target: str) -> Toolchain | None:
-    """Find the compiler in an env; None if it has none for the target.
+    """Find an env's compiler for a target, if it has one.
 
     Raises:
         PrefixError: The env is missing or incomplete.
@@ -83,10 +83,10 @@ def ensure_available(row: Compiler, context: Context, report: Callable[[str], No
     Args:
         row: The compiler.
         context: The home, the network and the matrix.
-        report: Takes a line for the user.
+        report: Receives a line for the user.
 
     Raises:
-        PrefixError: The env of that name is something else, or the disk is full.
+        PrefixError: An env of that name contains something else, or the disk is full.
         FetchError: The compiler cannot be downloaded now.
     """
     prefix = prefix_of(context.home, row.name)
@@ -102,7 +102,7 @@ def ensure_available(row: Compiler, context: Context, report: Callable[[str], No
         try:
             build(row.name, lock, context)
         except PrefixError as error:
-            if error.code != "env-exists":  # another process was faster
+            if error.code != "env-exists":  # another process created it first
                 raise
     found = toolchain_of(prefix, row.targets[0])
     if found is None:
@@ -115,7 +115,7 @@ def ensure_available(row: Compiler, context: Context, report: Callable[[str], No
 
 
 def compiler_lock(row: Compiler, context: Context) -> Lock:
-    """Plan the env of a compiler with the files that its channel has now.
+    """Plan a compiler's env from its channel's current files.
 
     Raises:
         FetchError: The channel is unreachable, or its signature is invalid.
@@ -163,7 +163,7 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
 
 
 def _start_script(prefix: Prefix, layout: Layout) -> Path | None:
-    """Find the script that starts clang, in an env that was created for a compiler."""
+    """Find the script that starts clang in an env created for a compiler."""
     names = [name for each in layout.programs for name in each.names or (PurePosixPath(each.path).name,)]
     return next((prefix.bin / name for name in names if _CLANG.fullmatch(f"bin/{name}")), None)
 
@@ -179,6 +179,6 @@ def _plain_program(prefix: Prefix, record: Record, part: Component) -> Path | No
 
 
 def _supports(found: Toolchain, target: str) -> bool:
-    """Whether the device libraries cover a target; its features, such as `:xnack-`, do not matter."""
+    """Whether the device libraries support a target; features such as `:xnack-` are ignored."""
     number = target.partition(":")[0].removeprefix("gfx")
     return found.device_libs is None or (found.device_libs / f"oclc_isa_version_{number}.bc").exists()

@@ -1,8 +1,8 @@
 """Read and edit the settings file, `config.toml`; edits keep its comments.
 
 It contains `[mirrors]` (address prefix -> prefixes to try first, in order), `[defaults]`, `[trusted]` (folder
--> hash of its `.rocenv` file) and `[home]` (`shared`: several users share it on purpose). Mirror addresses
-may contain passwords, so only the owner can read the file unless the home is shared. Unknown names and wrong
+-> hash of its `.rocenv` file) and `[home]` (`shared`: several users intentionally share it). Mirror URLs may
+contain passwords, so only the owner can read the file unless the home is shared. Unknown names and wrong
 types are errors that name the file and key: a setting that is silently ignored looks broken.
 """
 
@@ -45,7 +45,7 @@ class Config:
     mirrors: Mirrors = ()  # prefix -> prefixes, in file order
     defaults: Mapping[str, str | bool | int] = field(default_factory=dict)  # option of `create` -> default
     trusted: Mapping[str, str] = field(default_factory=dict)  # see `rocenv.commands.trust`
-    shared: bool = False  # several users share the home on purpose
+    shared: bool = False  # several users intentionally share the home
 
 
 def load(path: Path) -> Config:
@@ -61,7 +61,7 @@ def load(path: Path) -> Config:
 
 
 def _keep_private(path: Path) -> None:
-    """Make settings with a password readable by their owner only; skip files that other users own."""
+    """Make settings that contain a password readable only by their owner; skip other users' files."""
     if not WINDOWS:
         with contextlib.suppress(OSError):
             if os.stat(path).st_mode & 0o077:
@@ -69,7 +69,7 @@ def _keep_private(path: Path) -> None:
 
 
 def shares_home(path: Path) -> bool:
-    """Whether the settings of this user or of root declare the home shared; same errors as `load`."""
+    """Whether this user's or root's settings declare the home shared; same errors as `load`."""
     try:
         info = os.stat(path)
     except OSError:
@@ -90,7 +90,7 @@ def lookup(path: Path, key: Key) -> Any:
 
 
 def assign(path: Path, key: Key, value: str | bool | int | list[Any]) -> None:
-    """Set a key and keep the rest of the file; change nothing if the result would be invalid."""
+    """Set a key without touching other lines; change nothing if the result would be invalid."""
     import tomlkit
 
     *tables, last = key
@@ -131,7 +131,7 @@ def unset(path: Path, key: Key) -> bool:
 def parse_key(text: str) -> Key:
     """Parse a dotted key, written as in TOML: `defaults.rocm`, `mirrors."https://…/"`.
 
-    Addresses contain dots, so everything after an unquoted `mirrors.` is one part.
+    URLs contain dots, so everything after an unquoted `mirrors.` is one part.
     """
     first, _, rest = text.partition(".")
     if first.strip() == "mirrors" and rest and rest[0] not in "\"'":
@@ -211,7 +211,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """Refuse settings of another user, who could read a password or would lose the file."""
+    """Refuse to write another user's settings: they could read a password or lose the file."""
     owner = (path if path.exists() else path.parent).stat().st_uid
     if not WINDOWS and os.geteuid() not in (0, owner):
         raise DataError(
@@ -284,7 +284,7 @@ def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
 
 
 def _require_server(path: Path, key: Key, address: str) -> None:
-    """Refuse addresses where special characters hide part of a password; the error omits the address."""
+    """Reject URLs in which special characters hide part of a password; the error omits the URL."""
     from urllib.parse import urlsplit
 
     try:

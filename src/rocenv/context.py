@@ -25,7 +25,7 @@ FRESH_S = 6 * 3600.0  # newer package indices are used without asking the server
 
 
 class Context:
-    """Objects that commands share, created on first use unless the caller passes them in.
+    """Objects that a command's stages share, created on first use unless the caller passes them in.
 
     Args:
         home: The root of rocenv's files; by default the one that `ROCENV_HOME` names.
@@ -62,7 +62,7 @@ class Context:
 
     @cached_property
     def shares_home(self) -> bool:
-        """Whether the settings of the user or of root declare the home shared."""
+        """Whether the user's or root's settings declare the home shared."""
         from rocenv.config import shares_home
 
         return any(map(shares_home, {self.home.config_file, Home.settings_of_user()}))
@@ -108,7 +108,7 @@ class Context:
 
 
 def limit_umask() -> None:
-    """Keep other users from writing to new files; in a home shared on purpose, the group may."""
+    """Keep other users from writing to new files; an intentionally shared home allows its group."""
     if WINDOWS:
         return
     before = add_to_umask(0o022)

@@ -33,7 +33,7 @@ class Home:
 
     @classmethod
     def usual(cls) -> Home:
-        """Return the home in the platform's folder for user data."""
+        """Return the home in the platform's user data folder."""
         if folder := _xdg_folder("XDG_DATA_HOME", ".local/share"):
             return cls(folder)
         import platformdirs
@@ -47,7 +47,7 @@ class Home:
 
     @property
     def store(self) -> Path:
-        """Unpacked artifacts, by sha256: each has a `tree/` and a sealed `manifest.json`."""
+        """Unpacked artifacts, by sha256; each has a `tree/` and a sealed `manifest.json`."""
         return self.path / "store"
 
     @property
@@ -62,12 +62,12 @@ class Home:
 
     @property
     def compiled_matrix(self) -> Path:
-        """File with the data in a form that loads quickly."""
+        """The matrix in a form that loads quickly."""
         return self.path / "cache" / "matrix.msgpack"
 
     @property
     def uv_cache(self) -> Path:
-        """The cache of uv."""
+        """Cache folder of uv."""
         return self.path / "cache" / "uv"
 
     @property
@@ -82,12 +82,12 @@ class Home:
 
     @property
     def pins(self) -> Path:
-        """File with hashes that rocenv recorded at the first download, because no publisher provides them."""
+        """Hashes recorded at the first download of files whose publishers provide none."""
         return self.path / "pins.json"
 
     @property
     def key(self) -> Path:
-        """File with the key of `rocenv.system.seal`."""
+        """The key for `rocenv.system.seal`."""
         return self.path / "key"
 
     @property
@@ -134,25 +134,25 @@ class Home:
     ) -> None:
         """Make sure that other users cannot change the programs in this home.
 
-        In the user's own home, remove write permission from others. Another user's home is read-only, and
+        In the user's own home, remove other users' write permission. Another user's home is read-only, and
         refused if anyone else can write to it. Root may use it, as is common in containers, unless everyone
         can write to it.
 
         Args:
             env: The folder of the env in use.
             changes: Whether the command changes files in the home.
-            shared: Whether the user shares the home on purpose, so that its group may write to it.
-            report: Receives lines if rocenv removed write permissions.
+            shared: Whether the home is intentionally shared, so that its group may write to it.
+            report: Receives a message if rocenv removes write permissions.
 
         Raises:
-            PrefixError: Others can change files in the home, or the command would change another user's.
+            PrefixError: Others can change files in the home, or the command would change another user's home.
         """
         if WINDOWS:
             return
         try:
             owner, user = self.path.stat().st_uid, os.geteuid()
         except OSError:
-            return  # missing, or the command that needs it explains why it is unusable
+            return  # missing or unusable; the command that needs it reports that
         folders = [self.path, *(self.path / name for name in _FOLDERS), *([env] if env else [])]
         mask = 0o022 if owner == user or user else 0o002
         exposed = [each for each in folders if is_exposed(each, {0, user, owner}, mask)]
@@ -170,7 +170,7 @@ class Home:
 
     @property
     def _closing(self) -> Path:
-        """Marks a removal of write permissions in progress, so that an interrupted one is repeated."""
+        """Marks an ongoing removal of write permissions, so that an interrupted one is repeated."""
         return self.path / ".closing"
 
     def _close(self, exposed: list[Path], mask: int, report: Callable[[str], None]) -> None:
@@ -202,7 +202,7 @@ class Home:
                 hints=(f"remove it, or start over with a new home: `mv {self.path} {self.path}.old`",),
                 code="home-not-yours",
             )
-        if closed:  # else the filesystem has no modes
+        if closed:  # otherwise the filesystem has no modes
             report(f"others could write to `{closed[0]}`; rocenv has removed their write permission")
             report(
                 "`rocenv verify NAME` shows whether an env was modified, and `rocenv repair NAME` restores it"
@@ -219,14 +219,14 @@ class Home:
         shared: Callable[[], bool] = lambda: False,
         report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Create the home for this user alone, or check that an env can be created in it.
+        """Create the home, accessible only to this user, or check that an env can be created in it.
 
         Args:
             shared: As in `require_own`.
             report: As in `require_own`.
 
         Raises:
-            PrefixError: The home is on a network share or not writable, or as `require_own` raises.
+            PrefixError: The home is on a network share or not writable, or `require_own` fails.
         """
         from rocenv.system.files import beside
         from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
@@ -271,7 +271,7 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
     else:
         is_group = info.st_mode & 0o020
         who = f"its group can write to `{folder}`" if is_group else f"`{folder}` to {_name_of(info.st_uid)}"
-        more = "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`"
+        more = "if you share it intentionally: `env -u ROCENV_HOME rocenv config set home.shared true`"
     return PrefixError(
         f"`{path}` belongs to {owner}, and {who}, so others could change the programs that you run from it",
         hints=(hint, more),

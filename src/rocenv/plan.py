@@ -1,7 +1,7 @@
-"""Turn a request into a plan: the chosen set, all its files, and the reasons.
+"""Turn a request into a plan: the chosen set, its files, and the reasons.
 
 The plan uses the best candidate whose files can be listed. If a better one was unavailable, a note names it
-and says why, so nothing is replaced silently.
+and the reason, so no substitution is silent.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def make_plan(
     """Choose the set for a request and list all its artifacts.
 
     Args:
-        request: What the user asked for.
+        request: The user's request.
         context: The home, the network and the matrix.
         machine: The machine that the set must run on.
         changes: Environment changes that this machine needs in addition to the set's.
@@ -80,7 +80,7 @@ def make_plan(
     try:
         chosen = _chosen(request, context, machine, unlisted=unlisted)
     except ResolutionImpossible as error:
-        error.hints += tuple(notes)  # an app's requirements may be why nothing fits
+        error.hints += tuple(notes)  # an app's requirements may be the reason
         raise
     candidate, parts = chosen.candidate, chosen.parts
     environment = changes_for(parts, context.matrix, request.platform, guarded=not request.no_guard)
@@ -153,7 +153,7 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
 def _parts(
     candidate: Candidate, request: Request, context: Context, missed: Sequence[Miss]
 ) -> tuple[tuple[Component, ...], tuple[str, ...]] | Miss:
-    """Return the components of a set with all files, and notes; or the first unavailable component."""
+    """Return a set's components with all files, and notes; or the first unavailable component."""
     down = {_source_name(miss.choice): miss.error for miss in missed if miss.error.code in _DOWN}
     for choice in candidate.parts:
         if _source_name(choice) in down:
@@ -171,7 +171,7 @@ def _parts(
 
 
 def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple[Component, ...]:
-    """Return the components of a set without files that only the network can list."""
+    """Return a set's components without the files that need network access to list."""
     return tuple(source_of(each).outline(each, candidate, request, context) for each in candidate.parts)
 
 
@@ -181,7 +181,7 @@ def _source_name(choice: Choice) -> str:
 
 
 def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
-    """Pair unavailable sets with reasons; sets with the same gap and reason are merged."""
+    """Pair unavailable sets with reasons; sets with the same missing component and reason are merged."""
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
         part = "" if miss.choice is miss.candidate.rocm else f"with {miss.choice.kind} "

@@ -1,4 +1,4 @@
-"""A prefix: the folder of one env, which describes itself.
+"""A prefix: the self-describing folder of one env.
 
 `.rocenv/record.json` is written last, so a folder without it is an incomplete env: `create` may wipe it and
 start over, and every other command refuses it. rocenv never touches a folder without `.rocenv/`.
@@ -42,7 +42,7 @@ _LONGEST_NAME_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The path of a prefix and its layout."""
+    """A prefix's path and layout."""
 
     path: Path
 
@@ -53,12 +53,12 @@ class Prefix:
 
     @property
     def own(self) -> Path:
-        """The folder for rocenv's own files about the env."""
+        """The folder with rocenv's own files about the env."""
         return self.path / ".rocenv"
 
     @property
     def bin(self) -> Path:
-        """Programs that start others in the env."""
+        """Launchers for the env's programs."""
         return self.path / "bin"
 
     @property
@@ -75,7 +75,7 @@ class Prefix:
     def state(self) -> str:
         """One of `absent`, `foreign` (not created by rocenv), `incomplete`, `complete`.
 
-        A link is foreign unless it leads to a complete env, which can be used.
+        A link is foreign unless it points to a complete env, which can be used.
         """
         try:
             content = os.listdir(self.path)
@@ -84,7 +84,7 @@ class Prefix:
         except OSError:
             return "foreign"
         is_link = self.is_link
-        if not content:  # an empty folder, which a killed `create` may leave
+        if not content:  # an empty folder, which a killed `create` may leave behind
             return "foreign" if is_link else "absent"
         if not self.own.is_dir() or leads_elsewhere(self.own):
             return "foreign"
@@ -190,7 +190,7 @@ class Prefix:
     def wipe(self) -> None:
         """Remove the prefix, complete or not; remove only the link if it is one.
 
-        The record goes first and `.rocenv` last, so an interrupted removal leaves an incomplete env.
+        The record is removed first and `.rocenv` last, so an interrupted removal leaves an incomplete env.
         """
         if self.is_link:
             remove_path(self.path)
@@ -245,7 +245,7 @@ class Prefix:
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
-    """List the library folders of a set in search order."""
+    """List a set's library folders in search order."""
     return tuple(
         prefix.path / folder
         for component in lock.components
@@ -255,7 +255,7 @@ def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
 
 
 def prefix_of(home: Home, name: str) -> Prefix:
-    """Locate the prefix of an env, which need not exist; on Windows, use the folder's spelling.
+    """Return the prefix of an env, which need not exist; on Windows, use the folder's spelling.
 
     Raises:
         PrefixError: The name is invalid, or others could change the programs in the home.
@@ -273,7 +273,7 @@ def prefix_of(home: Home, name: str) -> Prefix:
 
 
 def _as_spelled(folder: Path, name: str) -> str:
-    """Return the name as Windows spells an existing folder, whose case may differ."""
+    """Return an existing folder's name as spelled on disk, because on Windows its case may differ."""
     try:
         wanted, names = (folder / name).lstat(), os.listdir(folder)
     except OSError:
@@ -291,13 +291,13 @@ def _against_name(name: str) -> str:
     if found:
         return f"it contains `{found}`"
     if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in name):
-        return "it contains a control character, or an invisible one"
+        return "it contains a control or invisible character"
     if name[0] in ".- " or name[-1] in ". ":
         return "it begins with a dot, a dash or a space, or ends with a dot or a space"
     if max(len(name.encode()), len(name.casefold().encode())) > _LONGEST_NAME_BYTES:
         return "it is too long"
     if is_device(name):
-        return "Windows reserves it for a device, so a lock could not use it there"
+        return "Windows reserves it for a device, so the env's lock would not work there"
     return ""
 
 
@@ -322,12 +322,12 @@ def all_prefixes(home: Home) -> list[Prefix]:
     return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]
 
 
-# Variables with a folder of the env, one of which every env sets, even if its `bin` is not on PATH.
+# Variables that point to a folder in the env; every env sets one of them, even if its `bin` is not on PATH.
 _OF_ACTIVE_ENV = ("VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH")
 
 
 def env_around(home: Home, path: str) -> str:
-    """Return the name of the env that contains a path, "" if none does; the env may be gone."""
+    """Return the name of the env that contains a path, "" if none does; the env may no longer exist."""
     path = os.path.normpath(path)
     for envs in (str(home.envs), os.path.realpath(home.envs)):
         root = os.path.join(os.path.normcase(envs), "")
@@ -337,20 +337,20 @@ def env_around(home: Home, path: str) -> str:
 
 
 def active_names(home: Home, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names of the envs whose variables are set, the first on `PATH` first; some may be gone."""
+    """Yield the names of envs whose variables are set, in `PATH` order; some may no longer exist."""
     for entry in (*environ.get("PATH", "").split(os.pathsep), *map(environ.get, _OF_ACTIVE_ENV)):
         if entry and (name := env_around(home, entry)):
             yield name
 
 
 def active_env(home: Home, environ: Mapping[str, str]) -> Prefix | None:
-    """Find the env that is active: of the complete ones, the one whose programs come first on `PATH`."""
+    """Find the active env: the complete one whose programs come first on `PATH`."""
     found = (Prefix(home.envs / name) for name in active_names(home, environ))
     return next((prefix for prefix in found if prefix.state == "complete"), None)
 
 
 def to_remove(home: Home, name: str) -> list[Prefix]:
-    """List what exists of an env: its prefix and the remains of interrupted removals.
+    """List an env's existing folders: its prefix and the leftovers of interrupted removals.
 
     Raises:
         PrefixError: Nothing exists, or the folder was not created by rocenv.

@@ -1,4 +1,4 @@
-"""What a ZLUDA set loads before torch, and which of its files replace CUDA's; pure.
+"""The libraries that a ZLUDA set loads before torch, and the files that replace CUDA's; pure functions.
 
 Paths are relative to the prefix and use `/`.
 """
@@ -25,26 +25,26 @@ class Shim:
     path: str
     source: str  # path of the file
     stands_for: str  # library name that programs load
-    original: str = ""  # where torch's replaced file is kept; "" = none was replaced
+    original: str = ""  # where torch's replaced file is kept; "" = no file was replaced
 
 
 def zluda_of(lock: Lock) -> Component | None:
-    """Return the ZLUDA component of a set if the data says how to load it before torch."""
+    """Return a set's ZLUDA component if the data defines how to load it before torch."""
     build = lock.part("zluda")
     return build if build is not None and build.shims is not None else None
 
 
 def torch_libraries(lock: Lock) -> str:
-    """Return the folder of torch's own libraries; "" if the set has no torch."""
+    """Return torch's library folder; "" if the set has no torch."""
     torch = lock.part("torch")
     place = torch.layout.site_packages if torch is not None and torch.layout is not None else ""
     return f"{place}/torch/lib" if place else ""
 
 
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
-    """List the shims of a set in creation order; empty without ZLUDA.
+    """List a set's shims in creation order; empty without ZLUDA.
 
-    The torch file that the build still calls comes first: it is copied before a shim replaces it.
+    The torch file that the ZLUDA build still calls comes first: it is copied before a shim replaces it.
     """
     build = zluda_of(lock)
     if build is None or build.shims is None:
@@ -68,7 +68,7 @@ def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
 
 
 def folders_of(lock: Lock) -> tuple[str, ...]:
-    """List the folders in which the libraries of a ZLUDA set find each other."""
+    """List the folders in which a ZLUDA set's libraries find each other."""
     build = zluda_of(lock)
     rocm = lock.part("rocm")
     if build is None or rocm is None or rocm.layout is None:
@@ -77,11 +77,11 @@ def folders_of(lock: Lock) -> tuple[str, ...]:
 
 
 def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str, ...]:
-    """List what is loaded before torch, in order.
+    """List the libraries loaded before torch, in order.
 
-    The SDK's HIP runtime and compiler come first, if it has them, because Windows searches System32 before
-    the env and the display driver may have put its own there. Then come the driver API, the libraries that
-    the shims call, and the shims.
+    The SDK's HIP runtime and compiler, if any, come first, because Windows searches System32 before the env,
+    and the display driver may have installed its own there. Then come the driver API, the libraries that the
+    shims call, and the shims.
     """
     build, folders = zluda_of(lock), folders_of(lock)
     if build is None or build.shims is None or not folders:

@@ -1,4 +1,4 @@
-"""Complete a request: fill in what the user left out, and state what the set must work with."""
+"""Complete a request: fill in defaults, and describe the machine that the set must run on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest:
-    """A request without gaps, and what is known about the machine that the set is for."""
+    """A complete request, and known facts about the set's machine."""
 
     request: Request
     machine: Machine
@@ -36,11 +36,11 @@ class CompleteRequest:
 
 
 def complete_request(request: Request, context: Context, report: Callable[[str], None]) -> CompleteRequest:
-    """Fill in what the user left out: from `[defaults]`, the app's needs and this machine.
+    """Fill in missing options from `[defaults]`, the app's requirements and this machine.
 
     Raises:
         DataError: `[defaults]` has a key that is not an option.
-        RocenvError: There is no target and no usable GPU, or no such app.
+        RocenvError: There is neither a target nor a usable GPU, or no such app.
     """
     request = _with_defaults(request, context, report)
     host = detect(context.matrix)
@@ -83,7 +83,7 @@ def _with_defaults(request: Request, context: Context, report: Callable[[str], N
 def _target_of(host: Host, report: Callable[[str], None]) -> str:
     if host.gpu is None or not host.gpu.target:
         raise RocenvError(
-            f"there is no GPU here to create an env for: {host.why}",
+            f"found no GPU to create an env for: {host.why}",
             hints=(
                 "name the target of the GPU that the env is for: `--target gfx1100`",
                 "list the GPUs of this machine: `rocenv gpus`",
@@ -98,15 +98,15 @@ def _target_of(host: Host, report: Callable[[str], None]) -> str:
 def _machine_for(
     request: Request, host: Host, report: Callable[[str], None]
 ) -> tuple[Machine, tuple[EnvChange, ...]]:
-    """State what the set must work with; a set for another machine has fewer conditions."""
+    """Describe the machine that the set must run on; less is known about another machine."""
     if request.platform != host.platform:
         return Machine(platform=host.platform), ()
     glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))
     machine = Machine(platform=host.platform, glibc=glibc, wsl=host.driver.wsl, display=host.driver.display)
     if all(gpu.target not in request.targets for gpu in host.gpus):
-        # It is for another machine's GPU, or Windows did not say which GPU WSL has.
+        # The GPU is in another machine, or Windows did not report WSL's GPU.
         return machine, ()
-    # A version of three parts (6.10.5) is the module's own and does not tell with which ROCm it was released.
+    # A version with three parts (6.10.5) is the module's own and does not identify a ROCm release.
     kernel_driver = host.driver.amdgpu if host.driver.amdgpu.count(".") > 3 else ""
     driver = kernel_driver if host.platform == "linux" else host.driver.release
     # With AMD's own driver, and on WSL, the kernel's version does not matter.
@@ -115,7 +115,7 @@ def _machine_for(
 
 
 def visible_gpus(host: Host, targets: Sequence[str], report: Callable[[str], None]) -> tuple[EnvChange, ...]:
-    """Make an env's programs use the GPUs that it is for, if this machine also has others."""
+    """Make an env's programs use its own GPUs, if this machine also has others."""
     indices = host.visible_devices(*targets)
     if not indices:
         return ()

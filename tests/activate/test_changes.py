@@ -23,11 +23,11 @@ def test_prepending_to_nothing_leaves_no_empty_entry(before: dict[str, str]) -> 
     assert apply([prepend("L", "/own")], before) == {"L": "/own"}
 
 
-def test_an_entry_that_was_there_moves_to_the_front() -> None:
+def test_an_existing_entry_moves_to_the_front() -> None:
     assert apply([prepend("L", "/own")], {"L": "/a:/own:/b:/own"})["L"] == "/own:/a:/b"
 
 
-def test_changes_act_in_order_and_leave_their_input_alone() -> None:
+def test_changes_apply_in_order_to_a_copy() -> None:
     before = {"A": "1", "B": "2"}
     after = apply(
         [set_("A", "x"), prepend("A", "y"), unset("B"), prepend("C", "2"), prepend("C", "1")], before
@@ -37,7 +37,7 @@ def test_changes_act_in_order_and_leave_their_input_alone() -> None:
 
 
 @given(st.lists(ENTRY, max_size=5), st.lists(ENTRY, min_size=1, max_size=3))
-def test_what_is_prepended_stands_first_and_once_and_the_rest_keeps_its_order(
+def test_prepended_entries_come_first_once_and_others_keep_their_order(
     old: list[str], new: list[str]
 ) -> None:
     changes = [prepend("L", entry) for entry in new]
@@ -71,6 +71,6 @@ def test_reduced_changes_have_the_same_effect(changes: list[EnvChange]) -> None:
         prepend("A", "/x:/y"),
     ],
 )
-def test_a_change_that_would_be_code_or_break_a_list_is_refused(change: EnvChange) -> None:
+def test_a_change_that_shells_cannot_apply_is_refused(change: EnvChange) -> None:
     with pytest.raises(DataError):
         require_valid([change])

@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 PLACE = Place(program="/opt/it's/rocenv", envs="/home/me/$x `y`/envs")
 PLACEHOLDER = "__[A-Z]+(_[A-Z]+)*__"
-# shellcheck rules for scripts that run in several shells or do not use eval on purpose.
+# shellcheck rules that do not apply to scripts for several shells or to code for `eval`.
 SHELLCHECK_EXCLUDES = {
-    "SC1003": "a path may hold what looks like a mistake",
-    "SC1090": "which file is sourced is known when it runs",
+    "SC1003": "a path may look like a quoting mistake",
+    "SC1090": "the sourced file is known only at run time",
     "SC1091": "as SC1090",
-    "SC2016": "texts for `eval` are in single quotes",
-    "SC2034": "variables are for the other file",
+    "SC2016": "code for `eval` is in single quotes",
+    "SC2034": "the other file uses the variables",
     "SC2147": "as SC1003",
     "SC2153": "as SC2034",
-    "SC2154": "variables are of the other file",
-    "SC2195": "a placeholder stands for patterns",
-    "SC2296": "zsh's `${(t)NAME}` is behind a test for zsh",
+    "SC2154": "the other file defines the variables",
+    "SC2195": "a placeholder is replaced by patterns",
+    "SC2296": "`${(t)NAME}` is used only in zsh",
     "SC3028": "OSTYPE and FUNCNAME are empty in other shells",
-    "SC3034": "`$(<FILE)` is behind a test for zsh",
-    "SC3054": "the array of aliases is behind a test for bash",
-    "SC3043": "`local` is in dash, bash and zsh; ksh has a function of its own",
+    "SC3034": "`$(<FILE)` is used only in zsh",
+    "SC3054": "the array of aliases is used only in bash",
+    "SC3043": "dash, bash and zsh have `local`; ksh has its own function",
 }
 
 
@@ -48,7 +48,7 @@ def shellcheck(file: Path, dialect: str) -> str:
 
 
 def run(*argv: str) -> str:
-    """Return the whole output of a command, which may fail."""
+    """Return all output of a command, which may fail."""
     done = subprocess.run(
         [program(argv[0]), *argv[1:]], capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL
     )
@@ -72,11 +72,11 @@ def python(file: Path) -> str:
 
 
 def complaints(file: Path, shell: str) -> str:
-    """Return the complaints of a shell's checker about a file."""
+    """Return the problems that a shell's linter finds in a file."""
     if shell in ("sh", "dash", "ksh", "zsh", "bash", "tcsh"):
         flags = {"zsh": "-fn", "tcsh": "-fn"}.get(shell, "-n")
         said = run("dash" if shell == "sh" else shell, flags, str(file))
-        if shell == "ksh":  # ksh mistakes lines in a long text for an unclosed quote
+        if shell == "ksh":  # ksh mistakes lines in a long string for an unclosed quote
             said = re.sub(r".*warning: line \d+: ' quote may be missing\n", "", said)
         return said + (shellcheck(file, shell) if shell in ("sh", "bash") else "")
     checks = {"nu": nushell, "powershell": powershell, "xonsh": python}
@@ -85,7 +85,7 @@ def complaints(file: Path, shell: str) -> str:
     return run(shell, {"fish": "--no-execute", "elvish": "-compileonly"}[shell], str(file))
 
 
-def test_the_resource_files(tmp_path: Path) -> None:
+def test_resource_files_pass_the_linters(tmp_path: Path) -> None:
     shells = {
         ".sh": ("sh", "ksh"),
         ".zsh": ("zsh",),
@@ -96,7 +96,7 @@ def test_the_resource_files(tmp_path: Path) -> None:
         ".ps1": ("powershell",),
         ".nu": ("nu",),
     }
-    # Fragments that are valid only after others, in a module, or when filled.
+    # Fragments that are valid only after other code, in a module, or when filled.
     whole = {
         "powershell.ps1",
         "elvish-shared.elv",
@@ -144,7 +144,7 @@ RENDERED = {
 
 # (In check mode, tcsh still expands `!` from the history.)
 @pytest.mark.parametrize("prefix", ["/home/me/env", f"/{HOSTILE}".replace("!", "")])
-def test_the_rendered_scripts(tmp_path: Path, prefix: str) -> None:
+def test_rendered_scripts_pass_the_linters(tmp_path: Path, prefix: str) -> None:
     files = activation_files("my env", prefix, (*CHANGES, set_("A", prefix)), WATCHED, "linux")
     assert files.keys() == {*RENDERED, ".rocenv/activate.nuon"}
     for name, shells in RENDERED.items():
@@ -155,7 +155,7 @@ def test_the_rendered_scripts(tmp_path: Path, prefix: str) -> None:
             assert complaints(file, shell) == "", (name, shell)
 
 
-def test_the_rendered_hooks(tmp_path: Path) -> None:
+def test_rendered_hooks_pass_the_linters(tmp_path: Path) -> None:
     for shell, hook in HOOKS.items():
         if shell == "cmd":
             continue
@@ -166,7 +166,7 @@ def test_the_rendered_hooks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("platform", ["linux", "windows"])
-def test_the_functions_of_powershell(platform: str) -> None:
+def test_powershells_grammar_accepts_the_functions(platform: str) -> None:
     assert [node for node in nodes(library(platform)) if node.is_error or node.is_missing] == []
 
 

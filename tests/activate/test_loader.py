@@ -1,4 +1,4 @@
-"""Programs started by another loader: the system's, with a library that only it knows about."""
+"""Start programs through the system's loader, with a library folder that only this loader searches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.core.lock import WRAPPERS
 from tests.shells.driver import program
 
-# The checkout, and so its venv, may have a path with spaces, which `#!` lines do not support.
+# The path of the checkout and its venv may contain spaces, which `#!` lines do not support.
 PYTHON = Path(sys.executable).resolve()
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 pytestmark = pytest.mark.skipif(not LOADER.exists(), reason="no x86-64 GNU system")
@@ -74,7 +74,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_program_finds_the_library_and_its_own_name(tree: Path) -> None:
+def test_a_program_finds_the_library_and_keeps_its_own_name(tree: Path) -> None:
     use = str(tree / "use")
     assert subprocess.run([use], capture_output=True, check=False, timeout=30).returncode == 127
     done = subprocess.run(arguments(tree, use, "a b"), capture_output=True, check=False, timeout=30)
@@ -87,7 +87,7 @@ def test_python_stays_in_its_venv(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("first", ["#!{python}", "#! /usr/bin/env python", "#!/usr/bin/env -S python -I"])
-def test_a_script_runs_by_its_interpreter(tree: Path, tmp_path: Path, first: str) -> None:
+def test_a_script_runs_through_its_interpreter(tree: Path, tmp_path: Path, first: str) -> None:
     folder = tmp_path / "venv"
     folder.symlink_to(tree / "ve nv")  # `#!` lines do not support spaces
     first = first.format(python=folder / "bin" / "python")
@@ -99,7 +99,7 @@ def test_a_script_runs_by_its_interpreter(tree: Path, tmp_path: Path, first: str
     ]
 
 
-def test_a_script_of_a_script(tree: Path, tmp_path: Path) -> None:
+def test_a_scripts_interpreter_may_be_a_script(tree: Path, tmp_path: Path) -> None:
     inner = script(tmp_path / "inner", f"#!{PYTHON} -I\n{ASK}\nprint(sys.argv[1:])\n")
     outer = script(tmp_path / "outer", f"#!{inner} -z\n")
     assert output(arguments(tree, str(outer), "x")).splitlines()[1:] == [f"['-z', '{outer}', 'x']"]
@@ -143,13 +143,13 @@ def test_the_users_libraries_come_after_ours(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing-of-that-name", "", "/nonexistent/x"])
-def test_a_missing_command(tree: Path, name: str) -> None:
+def test_a_missing_command_is_an_error(tree: Path, name: str) -> None:
     with pytest.raises(CommandNotFound, match=f"`{name}`") as caught:
         arguments(tree, name)
     assert caught.value.exit_code == 127
 
 
-def test_a_command_that_is_not_executable(tree: Path, tmp_path: Path) -> None:
+def test_a_command_that_is_not_executable_is_an_error(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("x")
     for name in (str(tmp_path / "plain"), str(tmp_path), "plain"):
         with pytest.raises(CommandNotExecutable) as caught:
@@ -182,7 +182,7 @@ def test_a_folder_that_the_loader_cannot_search_is_refused(tmp_path: Path) -> No
 
 @pytest.fixture
 def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
-    """The environment with wrappers of two envs first: each must skip the other and itself."""
+    """An environment whose PATH starts with two envs' wrappers; each must skip the other and itself."""
     for name in ("first env", "second"):
         (tmp_path / name).mkdir()
         write_wrappers(tmp_path / name, loader=LOADER, library_dirs=[tree / "lib"])
@@ -219,7 +219,7 @@ def test_a_version_managers_shim_is_resolved(tree: Path, wrapped: dict[str, str]
     assert output(arguments(tree, str(shim), "-c", ASK), behind) == expected
 
 
-def test_a_shim_that_leads_back_to_the_wrapper_ends(
+def test_a_shim_that_calls_the_wrapper_does_not_loop(
     tree: Path, wrapped: dict[str, str], tmp_path: Path
 ) -> None:
     first = wrapped["PATH"].partition(":")[0]
@@ -244,7 +244,7 @@ def test_a_wrapper_names_missing_files(wrapped: dict[str, str], tmp_path: Path) 
         assert (done.returncode, word in done.stderr) == (status, True), done.stderr
 
 
-def test_wrappers_are_executable_and_nothing_else_is_written(wrapped: dict[str, str]) -> None:
+def test_only_executable_wrappers_are_written(wrapped: dict[str, str]) -> None:
     folder = Path(wrapped["PATH"].partition(":")[0])
     assert sorted(os.listdir(folder)) == sorted(WRAPPERS)
     assert all(os.access(folder / name, os.X_OK) for name in WRAPPERS)

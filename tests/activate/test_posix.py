@@ -1,4 +1,4 @@
-"""bash, zsh, ksh and dash beyond the checklist in `tests/shells`."""
+"""Tests of bash, zsh, ksh and dash beyond the checklist in `tests/shells`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_previous_values_are_reported(posix: Work, before: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("value", ["C:", "", "a:x{prefix}/rocm", "{prefix}/rocm/"])
-def test_a_variable_changed_while_active_stays_changed_and_is_named(posix: Work, value: str) -> None:
+def test_a_variable_changed_while_active_is_kept_and_named(posix: Work, value: str) -> None:
     prefix = posix.env()
     value = value.replace("{prefix}", str(prefix))
     outcome = posix.run(
@@ -124,7 +124,7 @@ def test_a_list_reduced_to_our_entries_becomes_unset_again(posix: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_an_entry_that_was_there_before_stays(posix: Work) -> None:
+def test_an_entry_that_existed_before_is_kept(posix: Work) -> None:
     prefix = posix.env()
     outcome = posix.run(
         posix.enter(prefix),
@@ -152,7 +152,7 @@ def test_a_failed_activation_does_not_change_an_active_env(posix: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_executed_by_another_name_it_explains_how_to_source_it(posix: Work) -> None:
+def test_a_script_executed_under_another_name_explains_how_to_source_it(posix: Work) -> None:
     prefix = posix.env(folder="my env")
     done = subprocess.run(
         posix.driver.argv(prefix / ".." / "my env" / "activate"),
@@ -165,7 +165,7 @@ def test_executed_by_another_name_it_explains_how_to_source_it(posix: Work) -> N
     assert f"  . '{prefix}/activate'" in done.stderr
 
 
-def test_it_is_not_executable_and_can_be_sourced_from_a_function(posix: Work) -> None:
+def test_a_script_is_not_executable_and_can_be_sourced_in_a_function(posix: Work) -> None:
     prefix = posix.env()
     assert (prefix / "activate").stat().st_mode & 0o777 == 0o644
     functions = f"f() {{ {posix.enter(prefix)}; }}\ng() {{ deactivate; }}"
@@ -187,7 +187,7 @@ def test_the_command_cache_is_cleared(posix: Work) -> None:
 # ---------------------------------------------------------------- another tool's `deactivate`
 
 
-def test_a_user_alias_stays(posix: Work) -> None:
+def test_a_user_alias_is_kept(posix: Work) -> None:
     expand_them = "shopt -s expand_aliases" if posix.driver.name == "bash" else ":"
     alias = "alias deactivate='echo mine'"
     outcome = posix.run(
@@ -203,7 +203,7 @@ def test_a_user_alias_stays(posix: Work) -> None:
     assert (outcome.stdout, TAKEN in outcome.stderr) == ("mine\n", True)
 
 
-def test_a_venv_below_keeps_its_own_deactivate(posix: Work) -> None:
+def test_an_outer_venv_keeps_its_own_deactivate(posix: Work) -> None:
     prefix = posix.env(changes=(*CHANGES, set_("VIRTUAL_ENV", "{prefix}/venv")))
     venv = "VIRTUAL_ENV=/v; export VIRTUAL_ENV\ndeactivate() { unset VIRTUAL_ENV; unset -f deactivate; }"
     enter = posix.enter(prefix)
@@ -218,7 +218,7 @@ def test_a_venv_below_keeps_its_own_deactivate(posix: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_leaving_the_venv_first_still_allows_leaving_the_env(posix: Work) -> None:
+def test_the_env_can_be_deactivated_after_an_outer_venv(posix: Work) -> None:
     venv = "OTHER=/v; export OTHER\ndeactivate() { unset OTHER; unset -f deactivate; }"
     outcome = posix.run(
         *("set -eu", posix.dump("before"), venv, posix.enter(posix.env())),
@@ -242,7 +242,7 @@ def test_a_venv_on_top_replaces_only_deactivate(posix: Work) -> None:
 # ---------------------------------------------------------------- the prompt
 
 
-def test_each_env_is_in_the_prompt_until_left(posix: Work) -> None:
+def test_each_env_is_in_the_prompt_until_deactivated(posix: Work) -> None:
     first, second = posix.enter(posix.env("one")), posix.enter(posix.env("two"))
     lines = [first, second, second, "deactivate", "deactivate", first, "PS1='new #''> '", "deactivate"]
     shown = posix.driver.talk(posix, lines)

@@ -1,4 +1,4 @@
-"""Starting programs: names of exit codes, and delivery of interrupts."""
+"""Started programs: names of exit codes, and delivery of interrupts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_exit_codes_have_names(code: int, name: str, crash: bool) -> None:
 
 
 SHELLS_SAY = {139: -11, 134: -6, 130: -2, 143: -15, 137: -9}
-OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140, 145: signals that are not faults
+OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140 and 145 are signals that are not faults
 
 
 @pytest.mark.parametrize(("code", "told"), [*SHELLS_SAY.items(), *((code, code) for code in OWN)])
@@ -57,7 +57,7 @@ def test_meanings_of_exit_codes() -> None:
     assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5
 
 
-def test_commands_are_quoted_for_the_machines_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_quoted_for_the_platforms_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shell_join("rocenv", "verify", "second one") == "rocenv verify 'second one'"
     monkeypatch.setattr(command_lines, "WINDOWS", True)
     assert shell_join("rocenv", "verify", "second one") == 'rocenv verify "second one"'
@@ -80,7 +80,7 @@ os.kill(os.getpid(), 2)
 
 
 @pytest.mark.parametrize(("kind", "code"), [("caught", 7), ("default", -signal.SIGINT)])
-def test_an_interrupt_goes_to_the_child_and_its_code_comes_back(kind: str, code: int) -> None:
+def test_an_interrupt_reaches_the_child_and_its_exit_code_is_returned(kind: str, code: int) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, kind],
         stdout=subprocess.PIPE,

@@ -1,4 +1,5 @@
-"""Windows activation, as far as it can be tested here: the oracle's rules, rejections, PowerShell's grammar.
+"""Windows activation, as far as other systems can test it: the oracle's rules, rejections, PowerShell's
+grammar.
 
 `tests/windows/test_cmd.py` runs the cmd script.
 """
@@ -44,7 +45,7 @@ PREFIXES = (
 )
 
 
-def test_names_and_entries_ignore_case() -> None:
+def test_names_and_entries_are_case_insensitive() -> None:
     before = {"Path": r"C:\Env\BIN;C:\a;;c:\env\bin", "hip_path": "old", "Rocm_Path": "x"}
     changes = [prepend("PATH", r"C:\env\bin"), set_("HIP_PATH", "new"), unset("ROCM_PATH")]
     assert apply(changes, before, "windows") == {"Path": r"C:\env\bin;C:\a;", "hip_path": "new"}
@@ -139,7 +140,7 @@ def literals(script: str) -> set[str]:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_powershell_can_parse_the_script_and_sees_the_values_as_literals(prefix: str) -> None:
+def test_powershells_grammar_parses_the_script_and_its_literals(prefix: str) -> None:
     script = activation_script("my env", prefix, CHANGES, WATCHED, "powershell", "windows")
     assert [node for node in nodes(script) if node.is_error or node.is_missing] == []
     expected = [
@@ -164,7 +165,7 @@ SINGLE = "'\u2018\u2019\u201a\u201b"
     st.text(st.one_of(st.sampled_from(SINGLE + '$`"()#{}\\ a'), st.characters(codec="utf-8")), max_size=12)
 )
 def test_no_character_ends_a_powershell_literal(value: str) -> None:
-    # PowerShell's own scanner: any of five quotes ends the literal unless another one follows.
+    # Scan like PowerShell: any of five quotes ends the literal unless another one follows.
     quoted, read, position = powershell.quote(value), "", 1
     whole = not quoted.startswith("(")
     while position < len(quoted) and not whole:

@@ -56,7 +56,7 @@ libraries = {{ hip = "libamdhip64.so.5" }}
 
 @dataclass
 class Inside:
-    """The miniature world for calls instead of commands."""
+    """The miniature world, for function calls instead of commands."""
 
     mini: Mini
     network: Network
@@ -87,7 +87,7 @@ class Inside:
 
 @dataclass
 class Amd:
-    """An archive with AMD's layout: the key is next to it, and the release is part of the address."""
+    """An archive with AMD's layout: the key is next to it, and the release is part of the URL."""
 
     inside: Inside
     repo: Repo

@@ -1,4 +1,4 @@
-"""Compare the closure with an oracle that tries every choice."""
+"""Compare the closure with an oracle that tries every combination."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VIRTUAL = ("v", "w")
 
 @dataclass
 class PackageList:
-    """An in-memory index that fails when it is queried endlessly."""
+    """An in-memory index that fails if a search never ends."""
 
     packages: Sequence[Package]
     questions: int = field(default=0)
@@ -89,7 +89,7 @@ exceptions = st.lists(st.sampled_from(["d", "e", "w"]), max_size=1).map(tuple)
 
 
 def meets(one: Package, relation: Relation) -> bool:
-    """Policy 7.5: a virtual package meets a bound only if it provides a version."""
+    """Policy 7.5: a virtual package satisfies a bound only if it provides a version."""
     if one.name == relation.name and (
         not relation.operator or satisfies(one.version, relation.operator, relation.version)
     ):
@@ -137,7 +137,7 @@ def choices(universe: Sequence[Package]) -> Iterable[list[Package]]:
 
 @settings(max_examples=300, deadline=None)
 @given(universe=universes, roots=wishes, keep_out=patterns, keep_in=exceptions)
-def test_it_finds_a_set_exactly_if_one_exists(
+def test_the_search_finds_a_set_exactly_if_one_exists(
     universe: list[Package], roots: tuple[Clause, ...], keep_out: tuple[str, ...], keep_in: tuple[str, ...]
 ) -> None:
     possible = any(is_valid(choice, roots, keep_out, keep_in) for choice in choices(universe))
@@ -155,7 +155,7 @@ def test_it_finds_a_set_exactly_if_one_exists(
 
 @settings(max_examples=100, deadline=None)
 @given(universe=universes, roots=wishes, mixer=st.randoms(use_true_random=False))
-def test_the_order_of_the_index_changes_nothing(
+def test_the_order_of_the_index_does_not_matter(
     universe: list[Package], roots: tuple[Clause, ...], mixer: Random
 ) -> None:
     def outcome(packages: list[Package]) -> object:
@@ -172,24 +172,24 @@ def test_the_order_of_the_index_changes_nothing(
 # ---------------------------------------------------------------- what is preferred, and what is said
 
 
-def test_the_newest_version_that_fits() -> None:
+def test_the_newest_allowed_version_wins() -> None:
     assert found("a (<< 3)", package("a", "1"), package("a", "10"), package("a", "2")) == ["a 2"]
 
 
-def test_the_packagers_first_alternative() -> None:
+def test_the_packagers_first_alternative_wins() -> None:
     assert found("b | a", package("a"), package("b")) == ["b 1"]
 
 
-def test_an_alternative_that_is_already_chosen() -> None:
+def test_an_already_chosen_alternative_wins() -> None:
     assert found("c, x", package("x", depends="b | c"), package("b"), package("c")) == ["c 1", "x 1"]
 
 
-def test_a_real_package_before_one_that_provides_its_name() -> None:
+def test_a_real_package_beats_a_virtual_one() -> None:
     assert found("a", package("z", "9", provides="a"), package("a")) == ["a 1"]
 
 
-def test_a_bound_is_met_by_the_version_that_is_provided() -> None:
-    """Neither the version of the providing package counts, nor a name without a version."""
+def test_only_the_provided_version_satisfies_a_bound() -> None:
+    """The providing package's own version does not satisfy it, and neither does an unversioned name."""
     offered = (package("a", "3", provides="v (= 1)"), package("b", provides="v"))
     assert found("v (>= 2)", *offered, package("c", provides="v (= 2)")) == ["c 1"]
     with pytest.raises(NotAvailable):
@@ -201,13 +201,13 @@ def test_equal_providers_are_ordered_by_name() -> None:
     assert found("v", *providers) == found("v", *reversed(providers)) == ["p 1"]
 
 
-def test_the_first_repository_before_a_newer_version_elsewhere() -> None:
+def test_the_first_repository_beats_a_newer_version_elsewhere() -> None:
     first, second = PackageList([package("a", "1")]), PackageList([package("a", "2")])
     assert [str(each) for each in closure(parse_clauses("a"), [first, second], ())] == ["a 1"]
     assert [str(each) for each in closure(parse_clauses("a (>= 2)"), [first, second], ())] == ["a 2"]
 
 
-def test_it_backtracks() -> None:
+def test_the_search_backtracks() -> None:
     packages = (
         package("a", "2", depends="b, missing"),
         package("a", "1", depends="b"),
@@ -218,7 +218,7 @@ def test_it_backtracks() -> None:
     assert found("a, c", *packages) == ["a 1", "b 1", "c 1"]
 
 
-def test_a_cycle() -> None:
+def test_a_dependency_cycle_resolves() -> None:
     assert found("a", package("a", depends="b"), package("b", depends="a (>= 1)")) == ["a 1", "b 1"]
 
 
@@ -226,7 +226,7 @@ def test_a_package_may_conflict_with_the_name_it_provides() -> None:
     assert found("a", package("a", provides="mta", conflicts="mta")) == ["a 1"]
 
 
-def test_dependencies_on_excluded_packages_count_as_met() -> None:
+def test_dependencies_on_excluded_packages_are_satisfied() -> None:
     perl = package("perl", depends="missing")
     assert found(
         "a", package("a", depends="perl (>= 5), debconf | cdebconf"), perl, keep_out=["perl*", "debconf*"]
@@ -234,7 +234,7 @@ def test_dependencies_on_excluded_packages_count_as_met() -> None:
 
 
 def test_requested_packages_are_not_excluded() -> None:
-    """Blender runs Python inside, so modules are included, but Python itself and its dependencies are not."""
+    """Blender embeds Python, so modules are included, but Python itself and its dependencies are not."""
     modules = package("python3-numpy", depends="python3, libblas3")
     index = PackageList([package("blender"), modules, package("python3"), package("libblas3")])
     roots = parse_clauses("blender, python3-numpy")
@@ -256,7 +256,7 @@ def test_an_excluded_package_is_not_installed_under_another_name() -> None:
         ("nothing", "`nothing`, needed by the set itself, is not available: the index has none"),
     ],
 )
-def test_the_reason_names_the_dependency_and_its_package(roots: str, said: str) -> None:
+def test_the_error_names_the_dependency_and_its_package(roots: str, said: str) -> None:
     shelf = (
         package("a", depends="c"),
         package("c", depends="missing (>= 2)"),
@@ -271,7 +271,7 @@ def test_the_reason_names_the_dependency_and_its_package(roots: str, said: str) 
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
-    """Thirty packages with two versions each: trying all combinations would take years."""
+    """Thirty packages have two versions each; trying all combinations would take years."""
     free = [package(f"x{number}", version) for number in range(30) for version in "12"]
     chain = [
         package(f"y{number}", version, depends=f"y{number + 1}")
@@ -283,7 +283,7 @@ def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
         found(f"{wanted}, y0", *free, *chain)
 
 
-def test_lower_bounds_on_a_package() -> None:
+def test_demands_on_lists_lower_bounds() -> None:
     needing = (
         package("a", depends="libc6 (>= 2.34)"),
         package("b", depends="libc6 (>> 2.38) | musl, libc6 (<< 3)"),

@@ -1,4 +1,4 @@
-"""Stanzas of an index are parsed as deb-control(5) defines them."""
+"""Index stanzas are parsed according to deb-control(5)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_a_stanza() -> None:
         Relation("libhip-any"),
     )
     assert (package.size_bytes, package.installed_bytes) == (4711, 20123 * 1024)
-    assert package.sha256 == "abcdef", "hashes are compared in lower case"
+    assert package.sha256 == "abcdef", "hashes are compared in lowercase"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a (< 2)", ((Relation("a", "<=", "2"),),)),  # the meaning of the old operators since 1996
+        ("a (< 2)", ((Relation("a", "<=", "2"),),)),  # the old operators' meaning since 1996
         ("a (> 2)", ((Relation("a", ">=", "2"),),)),
         ("python3:any (>= 3.9~)", ((Relation("python3", ">=", "3.9~"),),)),
         ("a:amd64", ((Relation("a"),),)),
@@ -78,12 +78,12 @@ def test_an_invalid_relation_is_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     "stanza", ["Version: 1\n", "Package: a\n", "", "Package: a\nVersion: 1\nSize: big\n"]
 )
-def test_an_invalid_stanza(stanza: str) -> None:
+def test_an_invalid_stanza_is_an_error(stanza: str) -> None:
     with pytest.raises(ValueError, match=r"no name or no version|invalid literal"):
         parse_package(stanza, "debian")
 
 
-def test_field_names_ignore_case_and_values_may_continue() -> None:
+def test_field_names_are_case_insensitive_and_values_may_span_lines() -> None:
     assert parse_fields("SHA256:\n one\n two\nsuite:  x \nno field\n") == {
         "sha256": "\none\ntwo",
         "suite": "x",

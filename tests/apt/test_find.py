@@ -1,4 +1,4 @@
-"""Find the packages of a set in its repositories, on any mirror."""
+"""Find a set's packages in its repositories, on any mirror."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def own_glibc() -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def test_a_set_that_runs_with_this_machines_c_library(inside: Inside) -> None:
+def test_a_set_uses_this_machines_c_library_if_possible(inside: Inside) -> None:
     found = inside.find()
     assert [artifact.name for artifact in found.artifacts] == ["mini5-blas", "mini5-hip"]
     assert (found.version, found.glibc, found.own_glibc) == ("5.7.1", "2.17", False)
@@ -59,7 +59,7 @@ def test_a_set_that_needs_a_newer_c_library_includes_it(inside: Inside) -> None:
     assert (found.glibc, found.own_glibc) == (FUTURE_GLIBC, True)
 
 
-def test_the_same_c_library_is_new_enough(inside: Inside) -> None:
+def test_an_equal_c_library_version_is_new_enough(inside: Inside) -> None:
     repo = inside.mini.repo
     repo.remove("mini5-blas")
     repo.add("mini5-blas", "5.7.2-1", depends=f"libc6 (>= {own_glibc()})")
@@ -81,7 +81,7 @@ def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> N
 
 
 def test_a_planted_closure_is_recomputed(inside: Inside) -> None:
-    """It lists planted packages; its name is right, because that depends only on public files."""
+    """The file lists planted packages under the correct name, which depends only on public files."""
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     whole = answer.read_bytes()
@@ -92,7 +92,7 @@ def test_a_planted_closure_is_recomputed(inside: Inside) -> None:
         assert answer.read_bytes() == whole
 
 
-def test_offline_an_index_that_an_older_rocenv_kept_says_what_to_do(inside: Inside) -> None:
+def test_offline_an_index_cached_by_an_older_rocenv_is_explained(inside: Inside) -> None:
     inside.find()
     (state,) = inside.home.indices.glob("*/state.json")
     state.write_bytes(state.read_bytes().partition(b"\n")[2])
@@ -103,15 +103,15 @@ def test_offline_an_index_that_an_older_rocenv_kept_says_what_to_do(inside: Insi
 
 
 @pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
-def test_a_package_without_a_hash(inside: Inside, fields: dict[str, str]) -> None:
+def test_a_package_without_a_hash_is_refused(inside: Inside, fields: dict[str, str]) -> None:
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.add("mini5-hip", "5.7.1-2", fields=fields)
     inside.mini.repo.publish()
-    with pytest.raises(NotAvailable, match=r"mini5-hip 5\.7\.1-2 has no sha256 or no file"):
+    with pytest.raises(NotAvailable, match=r"no sha256 or file name for mini5-hip 5\.7\.1-2"):
         inside.find()
 
 
-def test_an_index_that_lacks_a_package_of_the_set(inside: Inside) -> None:
+def test_a_package_missing_from_the_index_is_named(inside: Inside) -> None:
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.publish()
     with pytest.raises(NotAvailable, match="`mini5-hip`, needed by the set itself, is not available"):
@@ -121,7 +121,7 @@ def test_an_index_that_lacks_a_package_of_the_set(inside: Inside) -> None:
 # ---------------------------------------------------------------- whose mirrors
 
 
-def test_a_machine_without_a_mirror(inside: Inside) -> None:
+def test_a_machine_without_a_mirror_gets_a_hint(inside: Inside) -> None:
     inside.write_sources("")
     error = refused(inside)
     assert error.code == "no-mirror"
@@ -137,7 +137,7 @@ def test_the_users_mirror_comes_before_apts(inside: Inside, tmp_path: Path) -> N
 
 
 def test_a_new_mirror_takes_effect_at_once(inside: Inside) -> None:
-    """The old mirror may be the one that does not work."""
+    """The user may have replaced a broken mirror."""
     inside.find()
     with Loopback(folder=inside.mini.root / "www") as other:
         inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
@@ -155,7 +155,7 @@ def test_the_second_mirror_is_used_if_the_first_fails(inside: Inside) -> None:
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
 def test_another_archive_with_the_same_suite_is_not_a_mirror(inside: Inside, form: str) -> None:
-    """Many vendors use the distribution's suite names; their keys must not vouch for its packages."""
+    """Many vendors use the distribution's suite names; their keys must not authenticate its packages."""
     vendor, url = Key.new("vendor"), inside.mini.server.url
     (inside.mini.sysroot / "usr/share/keyrings/vendor.gpg").write_bytes(vendor.keyring)
     inline = "".join(f"\n {line or '.'}" for line in vendor.armoured.decode().strip().splitlines())
@@ -175,7 +175,7 @@ def test_another_archive_with_the_same_suite_is_not_a_mirror(inside: Inside, for
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
-def test_a_mirror_that_names_the_distributions_key_in_its_own_way(inside: Inside, form: str) -> None:
+def test_a_mirror_may_specify_the_distributions_key_in_any_form(inside: Inside, form: str) -> None:
     (inside.mini.sysroot / "usr/share/keyrings/copy.gpg").write_bytes(archive_key().armoured)
     inline = "".join(f"\n {line or '.'}" for line in archive_key().armoured.decode().strip().splitlines())
     signed_by = {
@@ -190,7 +190,7 @@ def test_a_mirror_that_names_the_distributions_key_in_its_own_way(inside: Inside
     assert inside.find().artifacts
 
 
-def test_a_machine_without_the_distributions_keyring(inside: Inside) -> None:
+def test_a_missing_distribution_keyring_is_named(inside: Inside) -> None:
     (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
     error = refused(inside)
     assert error.code == "signature"
@@ -198,7 +198,7 @@ def test_a_machine_without_the_distributions_keyring(inside: Inside) -> None:
 
 
 def test_on_another_distribution_stable_is_not_a_mirror(inside: Inside) -> None:
-    """Browsers and editors come from archives with a suite `stable`, often without their own key."""
+    """Archives of browsers and editors have a suite `stable`, often without specifying a key."""
     (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
     url = inside.mini.server.url
     inside.write_sources(f"Types: deb\nURIs: {url}/vendor\nSuites: mini\nComponents: main\n")
@@ -223,7 +223,7 @@ def test_an_expired_index_is_used_with_a_note_if_apt_allows_it(
 # ---------------------------------------------------------------- an archive of AMD's kind
 
 
-def test_amds_packages_use_those_of_the_machines_release(amd: Amd) -> None:
+def test_amds_packages_depend_on_those_of_the_machines_release(amd: Amd) -> None:
     found = amd.find()
     assert [(artifact.name, artifact.repo) for artifact in found.artifacts] == [
         ("hip-runtime-amd", "amd"),
@@ -239,7 +239,7 @@ def test_the_key_is_fetched_once(amd: Amd) -> None:
 
 
 @pytest.mark.parametrize("content", [Key.new("evil").armoured, HTML, b""], ids=["other key", "page", "empty"])
-def test_a_key_that_is_not_the_pinned_one(amd: Amd, content: bytes) -> None:
+def test_an_unexpected_key_is_refused(amd: Amd, content: bytes) -> None:
     amd.inside.mini.server.fail(amd.key_path, Fault(body=content))
     error = refused(amd.inside, "amd")
     assert error.code == "signature"
@@ -255,23 +255,23 @@ def test_keys_beside_the_pinned_one_are_not_trusted(amd: Amd) -> None:
     assert refused(amd.inside, "amd").code == "signature"
 
 
-def test_an_archive_with_an_unavailable_key(amd: Amd) -> None:
+def test_an_unavailable_key_is_reported_once(amd: Amd) -> None:
     amd.inside.mini.server.always(amd.key_path, Fault(status=404))
     error = refused(amd.inside, "amd")
     assert error.code == "gone"
     assert error.message.count(amd.key_path) == 1, "each cause is reported once"
 
 
-def test_a_mirror_of_amds_archive(amd: Amd) -> None:
+def test_a_mirror_of_amds_archive_is_used(amd: Amd) -> None:
     url = amd.inside.mini.server.url
     with Loopback(folder=amd.inside.mini.root / "www") as other:
         amd.inside.network = replace(amd.inside.network, mirrors=((f"{url}/rocm", (f"{other.url}/rocm",)),))
         found = amd.find()
         assert len(other.seen(amd.key_path)) == len(other.seen("/rocm/apt/5.7.1/dists/jammy/InRelease")) == 1
-        assert found.artifacts[0].url.startswith(f"{url}/rocm/apt/5.7.1/"), "a lock is good on any machine"
+        assert found.artifacts[0].url.startswith(f"{url}/rocm/apt/5.7.1/"), "a lock works on any machine"
 
 
-def test_a_machine_whose_apt_follows_stable(amd: Amd) -> None:
+def test_amds_packages_resolve_if_apt_tracks_stable(amd: Amd) -> None:
     profile = amd.inside.mini.root / "profiles/amd.toml"
     host = 'base = "host:"\n'
     profile.write_text(profile.read_text().replace(host, f'{host}suites_known = ["stable"]\n'))
@@ -281,7 +281,7 @@ def test_a_machine_whose_apt_follows_stable(amd: Amd) -> None:
     assert [artifact.name for artifact in amd.find().artifacts] == ["hip-runtime-amd", "libdrm2"]
 
 
-def test_amds_packages_on_another_distribution(amd: Amd) -> None:
+def test_amds_packages_require_debian_or_ubuntu(amd: Amd) -> None:
     (amd.inside.mini.sysroot / "etc/os-release").write_text('ID=fedora\nVERSION_CODENAME=""\n')
     error = refused(amd.inside, "amd")
     assert error.code == "no-mirror"
@@ -292,7 +292,7 @@ def test_amds_packages_on_another_distribution(amd: Amd) -> None:
 # ---------------------------------------------------------------- seen from the command line
 
 
-def test_a_package_removed_from_the_pool(inside: Inside) -> None:
+def test_a_package_removed_from_the_pool_is_an_error(inside: Inside) -> None:
     mini = inside.mini
     mini.create("first")
     mini.repo.remove("mini5-blas")
@@ -300,7 +300,7 @@ def test_a_package_removed_from_the_pool(inside: Inside) -> None:
     (mini.repo.folder / blas.path).unlink()
     mini.repo.publish()
     done = mini.run("create", "second", "--rocm", "5.7", "--no-verify")
-    assert done.returncode == 0, "the kept index still names the package that the cache has"
+    assert done.returncode == 0, "the cached index still lists the cached package"
     for path in (mini.home / "cache/indices").glob("*/state.json"):
         change_sealed(path, Home(mini.home), checked_s=1)
     done = mini.run("create", "third", "--rocm", "5.7", "--no-verify")
@@ -311,8 +311,8 @@ def test_a_package_removed_from_the_pool(inside: Inside) -> None:
     assert not (mini.prefix("third")).exists()
 
 
-def test_a_package_replaced_on_the_mirror(inside: Inside) -> None:
-    """The cached index is hours old and the mirror has changed: the plan is repeated, with a note."""
+def test_a_package_replaced_on_the_mirror_is_planned_again(inside: Inside) -> None:
+    """The cached index is hours old and the mirror has changed, so rocenv plans again and adds a note."""
     mini = inside.mini
     assert mini.run("resolve", "--rocm", "5.7").returncode == 0
     mini.repo.remove("mini5-blas")
@@ -324,7 +324,7 @@ def test_a_package_replaced_on_the_mirror(inside: Inside) -> None:
 
 
 def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
-    """Apt's settings may be the only place with a proxy."""
+    """apt's settings may be the only ones that contain a proxy."""
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     mini = inside.mini
@@ -351,7 +351,9 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
         ({"Date": ""}, "no valid field `Date`"),
     ],
 )
-def test_a_signed_index_of_another_suite(inside: Inside, fields: dict[str, str], said: str) -> None:
+def test_a_signed_index_of_another_suite_is_refused(
+    inside: Inside, fields: dict[str, str], said: str
+) -> None:
     mini = inside.mini
     mini.repo.publish(fields=fields)
     assert said in printed(mini.run("resolve", "--rocm", "5.7"))
@@ -362,8 +364,8 @@ def test_a_signed_index_of_another_suite(inside: Inside, fields: dict[str, str],
     assert not mini.prefix("demo").exists()
 
 
-def test_an_old_signed_index_from_another_mirror(inside: Inside, tmp_path: Path) -> None:
-    """Lagging mirrors do this, and attackers who want to reintroduce an old vulnerability."""
+def test_an_old_signed_index_from_another_mirror_is_not_used(inside: Inside, tmp_path: Path) -> None:
+    """Outdated mirrors do this, and so do attackers who want to reintroduce an old vulnerability."""
     mini = inside.mini
     (old,) = (each for each in mini.repo.packages if each.name == "mini5-blas")
     with Loopback(folder=tmp_path / "old") as mirror:

@@ -1,4 +1,4 @@
-"""An index is trusted link by link: key, `InRelease`, `Packages`, package."""
+"""An index is verified link by link: key, `InRelease`, `Packages`, package."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.mark.parametrize("forms", [(".xz", ".gz"), (".gz",), ("", ".gz"), ("",)])
 @pytest.mark.parametrize("by_hash", [True, False])
-def test_all_list_formats_of_mirrors(world: World, forms: tuple[str, ...], by_hash: bool) -> None:
+def test_all_list_formats_are_read(world: World, forms: tuple[str, ...], by_hash: bool) -> None:
     world.repo.publish(forms=forms, by_hash=by_hash)
     state = world.refresh()
     assert world.names(state) == ["1"]
     assert state.base == f"{world.server.url}/debian/"
-    assert len(world.server.requests) == 2, "the smallest form is fetched, and only that"
+    assert len(world.server.requests) == 2, "only the smallest form is fetched"
 
 
 def test_a_fresh_index_is_used_without_a_request(world: World) -> None:
@@ -100,12 +100,12 @@ def test_a_fresh_index_is_used_without_a_request(world: World) -> None:
     assert world.refresh(max_age_s=60) == state
 
 
-def test_an_unchanged_index_costs_one_small_request(world: World) -> None:
+def test_an_unchanged_index_takes_one_small_request(world: World) -> None:
     first = world.refresh()
     sent = world.server.sent_bytes(IN_RELEASE)
     second = world.refresh()
     assert second == structs.replace(first, checked_s=second.checked_s)
-    assert second.checked_s > first.checked_s, "it counts as fresh again"
+    assert second.checked_s > first.checked_s, "it is fresh again"
     assert [request.status for request in world.server.seen(IN_RELEASE)] == [200, 304]
     assert world.server.sent_bytes(IN_RELEASE) == sent
 
@@ -121,7 +121,7 @@ def test_a_changed_index_replaces_the_old_one(world: World) -> None:
 
 
 def test_by_hash_bridges_an_update_between_two_requests(world: World) -> None:
-    """The mirror is updated after `InRelease` was read: the old list still exists under its hash."""
+    """The mirror is updated after `InRelease` was read; the old list still exists under its hash."""
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
     world.repo.publish()
@@ -130,7 +130,7 @@ def test_by_hash_bridges_an_update_between_two_requests(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"]
 
 
-def test_without_by_hash_an_update_is_detected(world: World) -> None:
+def test_an_update_between_two_requests_is_detected_without_by_hash(world: World) -> None:
     world.repo.publish(by_hash=False)
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
@@ -141,7 +141,7 @@ def test_without_by_hash_an_update_is_detected(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"], "no wrong list was cached"
 
 
-def test_a_mirror_that_lacks_promised_by_hash_files(world: World) -> None:
+def test_a_mirror_may_lack_promised_by_hash_files(world: World) -> None:
     world.server.always(world.list_path(), Fault(status=404))
     assert world.names(world.refresh()) == ["1"]
 
@@ -154,14 +154,14 @@ def test_a_mirror_that_lacks_promised_by_hash_files(world: World) -> None:
     [Fault(body=HTML), Fault(body=b""), Fault(body=lzma.compress(b"Package: evil\nVersion: 1\n"))],
     ids=["sign-in page", "empty", "another list"],
 )
-def test_a_list_with_the_wrong_hash(world: World, fault: Fault) -> None:
+def test_a_list_with_the_wrong_hash_is_refused(world: World, fault: Fault) -> None:
     world.server.always(world.list_path(), fault)
     error = world.refused("hash-mismatch")
     assert world.list_path() in error.message
     assert {path.name for path in world.folder.iterdir()} == set(), "none of it is cached"
 
 
-def test_a_truncated_list(world: World) -> None:
+def test_a_truncated_list_is_refused(world: World) -> None:
     content = world.repo.read("main/binary-amd64/Packages.xz")
     world.server.always(world.list_path(), Fault(body=content[: len(content) // 2]))
     error = world.refused("hash-mismatch")
@@ -170,32 +170,32 @@ def test_a_truncated_list(world: World) -> None:
     world.refused("unreachable")
 
 
-def test_a_list_whose_connection_breaks_again_and_again(world: World) -> None:
+def test_a_download_that_keeps_breaking_fails(world: World) -> None:
     world.server.always(world.list_path(), Fault(cut_after=20))
     world.refresh()
 
 
 @pytest.mark.parametrize("body", [HTML, b"", b"Suite: mini\n"])
-def test_a_page_instead_of_the_index(world: World, body: bytes) -> None:
+def test_a_web_page_instead_of_the_index_is_refused(world: World, body: bytes) -> None:
     world.server.always(IN_RELEASE, Fault(body=body))
     error = world.refused("signature")
     assert "install the keyring" in error.hints
 
 
-def test_a_tampered_index(world: World) -> None:
+def test_a_tampered_index_is_refused(world: World) -> None:
     world.refresh()
     evil = world.repo.read("InRelease").replace(b"Packages.xz", b"Packages.zz")
     world.repo.write("InRelease", evil)
     world.refused("signature")
-    assert world.names(world.refresh(max_age_s=60)) == ["1"], "the good one is still there"
+    assert world.names(world.refresh(max_age_s=60)) == ["1"], "the valid one still exists"
 
 
-def test_an_index_signed_by_another_key(world: World) -> None:
+def test_an_index_signed_by_another_key_is_refused(world: World) -> None:
     world.repo.publish(key=Key.new("stranger"))
     world.refused("signature")
 
 
-def test_an_index_without_the_list_that_is_needed(world: World) -> None:
+def test_a_list_missing_from_the_index_is_named(world: World) -> None:
     world.place = replace(world.place, components=("main", "rocm"))
     error = world.refused("index-damaged")
     assert "rocm/binary-amd64/Packages" in error.message
@@ -211,7 +211,7 @@ def test_an_index_without_the_list_that_is_needed(world: World) -> None:
         ({"SHA256": f"\n {'0' * 300} 5 main/binary-amd64/Packages.xz"}, "Packages"),
     ],
 )
-def test_an_invalid_signed_index(world: World, fields: dict[str, str], said: str) -> None:
+def test_an_invalid_signed_index_is_refused(world: World, fields: dict[str, str], said: str) -> None:
     world.repo.publish(fields=fields)
     assert said in world.refused("index-damaged").message
 
@@ -224,7 +224,7 @@ def test_an_invalid_signed_index(world: World, fields: dict[str, str], said: str
         b"Package: a\nVersion: 1\nDepends: )\n",
     ],
 )
-def test_an_invalid_signed_list(world: World, content: bytes) -> None:
+def test_an_invalid_signed_list_is_refused(world: World, content: bytes) -> None:
     path = world.folder / hashlib.sha256(content).hexdigest()
     world.folder.mkdir()
     path.write_bytes(content)
@@ -242,18 +242,18 @@ def test_an_expired_index_is_refused(world: World) -> None:
     assert any("rocenv config set mirrors." in hint for hint in error.hints)
 
 
-def test_an_index_that_is_still_valid(world: World) -> None:
+def test_a_still_valid_index_is_accepted(world: World) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(3600)})
     assert not world.refresh().has_expired
 
 
-def test_an_expired_index_that_apt_accepts(world: World) -> None:
+def test_an_expired_index_is_accepted_if_apt_accepts_it(world: World) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(-3600)})
     world.settings = Settings(check_valid_until=False)
     assert world.refresh().has_expired
 
 
-def test_an_expired_index_that_apt_accepts_from_one_mirror(world: World) -> None:
+def test_apt_may_accept_expired_indices_from_one_mirror(world: World) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(-3600)})
     world.place = replace(world.place, dateless=("http://other.example.org/debian/",))
     world.refused("index-expired")
@@ -261,7 +261,7 @@ def test_an_expired_index_that_apt_accepts_from_one_mirror(world: World) -> None
     assert world.names(world.refresh()) == ["1"]
 
 
-def test_a_frozen_mirror_cannot_claim_forever_that_nothing_changed(
+def test_a_frozen_mirror_cannot_report_unchanged_forever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(600)})
@@ -300,7 +300,7 @@ def test_an_index_names_its_suite_by_either_name(world: World, fields: dict[str,
         ({"Suite": "", "Codename": ""}, "an unnamed suite"),
     ],
 )
-def test_the_index_of_another_suite(world: World, fields: dict[str, str], said: str) -> None:
+def test_the_index_of_another_suite_is_refused(world: World, fields: dict[str, str], said: str) -> None:
     """One key signs them all."""
     world.refresh()
     world.repo.publish(fields=fields)
@@ -323,17 +323,17 @@ def test_a_suite_below_another_may_have_its_name(tmp_path: Path, world: World) -
     world.refused("index-suite")
 
 
-def test_an_index_of_the_future(world: World) -> None:
+def test_a_future_dated_index_is_refused(world: World) -> None:
     world.repo.publish(fields={"Date": http_date(3600)})
     error = world.refused("index-future")
     assert "dated in the future" in error.message
     assert error.hints[0] == "check this machine's clock: `date`"
-    assert {path.name for path in world.folder.iterdir()} == set(), "it does not count as the newest"
+    assert {path.name for path in world.folder.iterdir()} == set(), "its date was not recorded as the newest"
     world.repo.publish(fields={"Date": http_date(600)})
-    assert world.names(world.refresh()) == ["1"], "clocks are never quite the same"
+    assert world.names(world.refresh()) == ["1"], "clocks always differ slightly"
 
 
-def test_an_index_of_the_future_that_apt_accepts(world: World) -> None:
+def test_a_future_dated_index_is_accepted_if_apt_accepts_it(world: World) -> None:
     world.repo.publish(fields={"Date": http_date(3600)})
     world.place = replace(world.place, undated=("http://other.example.org/debian/",))
     world.refused("index-future")
@@ -347,7 +347,7 @@ def test_an_index_of_the_future_that_apt_accepts(world: World) -> None:
 @pytest.mark.parametrize(
     "date", ["", "today", "Mon, 99 Foo 2026 00:00:00 UTC", "Sat, 01 Jan 10000 00:00:00 UTC"]
 )
-def test_an_index_without_a_date(world: World, date: str) -> None:
+def test_an_index_without_a_date_is_refused(world: World, date: str) -> None:
     world.repo.publish(fields={"Date": date})
     assert "Date" in world.refused("index-damaged").message
 
@@ -374,7 +374,7 @@ def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
     assert (world.names(state), state.older) == (["3"], "")
 
 
-def test_an_index_of_the_same_time_is_accepted(world: World) -> None:
+def test_an_index_of_the_same_date_is_accepted(world: World) -> None:
     date = http_date(-60)
     world.repo.publish(fields={"Date": date})
     world.refresh()
@@ -399,7 +399,7 @@ def test_a_newer_expired_index_is_not_used_forever(world: World, monkeypatch: py
     world.refused("index-expired")
 
 
-def test_an_older_index_without_the_newer_one(world: World) -> None:
+def test_an_older_index_is_refused_if_the_newer_one_is_missing(world: World) -> None:
     published(world, "2", -3600)
     (newest,) = world.refresh().files
     (world.folder / newest.sha256).unlink()
@@ -420,16 +420,16 @@ def test_another_mirror_does_not_make_an_older_index_acceptable(world: World) ->
     published(world, "1", -86400)
     state = world.refresh(max_age_s=3600)
     assert world.names(state) == ["2"]
-    assert state.mirrors == world.place.mirrors, "packages come from the mirror that is set now"
+    assert state.mirrors == world.place.mirrors, "packages come from the current mirror"
 
 
-def test_an_old_release_has_only_an_old_index(world: World) -> None:
-    """AMD has never signed ROCm 5.7 again."""
+def test_an_old_release_may_have_an_old_index(world: World) -> None:
+    """AMD has never re-signed ROCm 5.7."""
     published(world, "1", -900 * 86400.0)
     assert world.names(world.refresh()) == ["1"]
 
 
-def test_an_old_index_of_a_rolling_suite(world: World) -> None:
+def test_an_old_index_of_a_rolling_suite_is_refused(world: World) -> None:
     world.place = replace(world.place, max_age_s=14 * 86400.0)
     published(world, "1", -13 * 86400.0)
     assert world.names(world.refresh()) == ["1"]
@@ -457,7 +457,7 @@ def test_offline_the_cached_index_is_used_at_any_age(world: World) -> None:
     assert len(world.server.requests) == before
 
 
-def test_offline_without_an_index(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_without_an_index_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCENV_OFFLINE", "1")
     error = world.refused("offline")
     assert IN_RELEASE in error.message
@@ -487,7 +487,7 @@ def test_a_damaged_state_is_ignored(world: World, state: bytes) -> None:
 
 
 def test_a_planted_state_is_ignored(world: World) -> None:
-    """It lists a file that nobody signed, which exists under its own hash."""
+    """The planted state lists an unsigned file that exists under its own hash."""
     signed = world.refresh()
     forged = b"Package: a\nVersion: 666\nFilename: a.deb\nSHA256: " + b"6" * 64 + b"\n"
     sha256 = hashlib.sha256(forged).hexdigest()
@@ -501,7 +501,7 @@ def test_a_planted_state_is_ignored(world: World) -> None:
         assert world.names(world.refresh(max_age_s=60)) == ["1"]
 
 
-def test_a_list_that_another_process_has_just_replaced(world: World) -> None:
+def test_a_list_that_another_process_just_replaced_is_an_error(world: World) -> None:
     state = world.refresh()
     (world.folder / state.files[0].sha256).unlink()
     with pytest.raises(FetchError, match="cannot read the cached index") as caught:
@@ -512,7 +512,7 @@ def test_a_list_that_another_process_has_just_replaced(world: World) -> None:
 # ---------------------------------------------------------------- finding packages in it
 
 
-def test_packages_by_name_and_provided_name(world: World) -> None:
+def test_packages_are_found_by_name_and_provided_name(world: World) -> None:
     world.repo.add("b", "1", provides="a (= 7), mail-agent")
     world.repo.add("a", "2", depends="x", description="first\n Package: c\n Provides: mail-agent")
     world.repo.add("ab", "1", provides="z")
@@ -525,7 +525,7 @@ def test_packages_by_name_and_provided_name(world: World) -> None:
     assert lists.named("A") == []
 
 
-def test_an_empty_list(world: World) -> None:
+def test_an_empty_list_is_valid(world: World) -> None:
     world.repo.remove("a")
     world.repo.publish()
     assert world.lists(world.refresh()).named("a") == []

@@ -1,4 +1,4 @@
-"""The machine's apt configuration is read as apt reads it."""
+"""Read the machine's apt configuration as apt does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIRROR = "http://mirror.example.org/debian"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty apt configuration of another machine."""
+    """Another machine's empty apt configuration."""
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     folder = tmp_path / "etc/apt"
     (folder / "sources.list.d").mkdir(parents=True)
@@ -55,7 +55,7 @@ def entry(uri: str = MIRROR, suite: str = "trixie", **fields: object) -> Entry:
         ("", []),
     ],
 )
-def test_the_one_line_form(machine: Path, line: str, expected: list[Entry]) -> None:
+def test_one_line_entries_are_read(machine: Path, line: str, expected: list[Entry]) -> None:
     (machine / "sources.list").write_text(f"\n{line}\n")
     assert list(all_entries()) == expected
 
@@ -63,7 +63,7 @@ def test_the_one_line_form(machine: Path, line: str, expected: list[Entry]) -> N
 @pytest.mark.parametrize(
     "uri", ["mirror+file:/etc/apt/mirrors/debian.list", "mirror+file:///etc/apt/mirrors/debian.list"]
 )
-def test_a_list_of_mirrors_in_a_file(machine: Path, uri: str) -> None:
+def test_a_file_of_mirrors_is_read(machine: Path, uri: str) -> None:
     """Debian's cloud images use this."""
     (machine / "mirrors").mkdir()
     (machine / "mirrors/debian.list").write_text(
@@ -111,12 +111,12 @@ def test_a_list_of_mirrors_in_a_file(machine: Path, uri: str) -> None:
         ("", []),
     ],
 )
-def test_the_deb822_form(machine: Path, text: str, expected: list[Entry]) -> None:
+def test_deb822_entries_are_read(machine: Path, text: str, expected: list[Entry]) -> None:
     (machine / "sources.list.d/x.sources").write_text(text)
     assert list(all_entries()) == expected
 
 
-def test_a_key_within_an_entry(machine: Path) -> None:
+def test_a_key_embedded_in_an_entry_is_read(machine: Path) -> None:
     key = archive_key().armoured.decode()
     folded = "".join(f"\n {line or '.'}" for line in key.strip().splitlines())
     (machine / "sources.list.d/x.sources").write_text(
@@ -126,7 +126,7 @@ def test_a_key_within_an_entry(machine: Path) -> None:
     assert found.signed_by == (key.strip(),)
 
 
-def test_files_that_apt_does_not_read_are_not_read_here(machine: Path) -> None:
+def test_files_that_apt_ignores_are_ignored(machine: Path) -> None:
     line = f"deb {MIRROR} trixie main\n"
     for name in ("a.list.disabled", "b.sources.save", "c.txt"):
         (machine / "sources.list.d" / name).write_text(line)
@@ -137,7 +137,7 @@ def test_files_that_apt_does_not_read_are_not_read_here(machine: Path) -> None:
     assert [found.suite for found in all_entries()] == ["trixie", "b", "z"], "apt's order"
 
 
-def test_a_machine_without_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_apt_has_no_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert all_entries() == ()
@@ -145,7 +145,7 @@ def test_a_machine_without_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert keyring_bytes("/usr/share/keyrings/debian-archive-keyring.gpg") is None
 
 
-def test_mirrors_of_a_distribution(machine: Path) -> None:
+def test_a_distributions_mirrors_are_found(machine: Path) -> None:
     (machine / "sources.list").write_text(
         "deb http://one.example.org/debian bookworm main\n"
         "deb http://one.example.org/debian forky main\n"
@@ -172,7 +172,7 @@ def test_mirrors_of_a_distribution(machine: Path) -> None:
         ('Acquire::http { Proxy "DIRECT"; };', Settings()),
     ],
 )
-def test_settings_come_from_the_examined_machine(machine: Path, conf: str, expected: Settings) -> None:
+def test_settings_come_from_the_inspected_machine(machine: Path, conf: str, expected: Settings) -> None:
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     (machine / "apt.conf.d").mkdir()

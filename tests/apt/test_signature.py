@@ -1,4 +1,4 @@
-"""Only text signed by a trusted key is accepted, whatever the attack."""
+"""Only text signed by a trusted key is accepted, despite every kind of tampering."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refused(signed: bytes, *keyrings: bytes, fingerprints: tuple[str, ...] = ())
     return caught.value
 
 
-def test_text_signed_by_a_known_key() -> None:
+def test_text_signed_by_a_known_key_is_accepted() -> None:
     key = archive_key()
     assert checked(key.clear_sign(TEXT), key.keyring).rstrip("\n") == TEXT.rstrip("\n")
 
@@ -69,28 +69,28 @@ def test_the_key_may_be_anywhere_in_the_keyring(other: Key) -> None:
 
 
 @pytest.mark.parametrize("change", [(b"trixie", b"forky!"), (b"abc", b"abd"), (b"- - dashed", b"- dashed!")])
-def test_a_changed_text(change: tuple[bytes, bytes]) -> None:
+def test_changed_text_is_rejected(change: tuple[bytes, bytes]) -> None:
     signed = archive_key().clear_sign(TEXT)
     assert change[0] in signed
     error = refused(signed.replace(*change), archive_key().keyring)
     assert "is invalid" in error.message
 
 
-def test_a_changed_signature() -> None:
+def test_a_changed_signature_is_rejected() -> None:
     signed = archive_key().clear_sign(TEXT)
     head, _, tail = signed.partition(b"-----BEGIN PGP SIGNATURE-----\n\n")
     refused(head + b"-----BEGIN PGP SIGNATURE-----\n\n" + tail.swapcase(), archive_key().keyring)
 
 
-def test_another_key(other: Key) -> None:
+def test_another_key_is_rejected(other: Key) -> None:
     refused(other.clear_sign(TEXT), archive_key().keyring)
 
 
-def test_another_key_of_the_same_name() -> None:
+def test_another_key_with_the_same_name_is_rejected() -> None:
     refused(Key.new("archive").clear_sign(TEXT), archive_key().keyring)
 
 
-def test_a_key_that_has_expired() -> None:
+def test_a_signature_made_before_the_key_expired_is_accepted() -> None:
     key = Key.new("old")
     past = datetime.now(timezone.utc) - timedelta(seconds=30)
     expired = bytes(key.secret.extract_certificate().set_expiration(past, key.secret.certifier()))
@@ -108,12 +108,12 @@ def test_a_key_that_has_expired() -> None:
         bytes(range(256)),
     ],
 )
-def test_unsigned_text(content: bytes) -> None:
+def test_unsigned_text_is_rejected(content: bytes) -> None:
     refused(content, archive_key().keyring)
 
 
 @pytest.mark.parametrize("end", [0.3, 0.6, 0.9])
-def test_a_part_of_a_signed_file(end: float) -> None:
+def test_a_truncated_signed_file_is_rejected(end: float) -> None:
     signed = archive_key().clear_sign(TEXT)
     refused(signed[: int(len(signed) * end)], archive_key().keyring)
 
@@ -138,7 +138,7 @@ def test_text_outside_the_signed_part_is_dropped(before: bytes, after: bytes) ->
         assert "evil" not in text
 
 
-def test_text_signed_by_a_stranger_beside_the_trusted_one(other: Key) -> None:
+def test_text_signed_by_a_stranger_is_dropped(other: Key) -> None:
     evil, good = other.clear_sign("Suite: evil\n"), archive_key().clear_sign(TEXT)
     for signed in (evil + good, good + evil):
         try:
@@ -149,8 +149,8 @@ def test_text_signed_by_a_stranger_beside_the_trusted_one(other: Key) -> None:
             assert "evil" not in text
 
 
-def test_one_known_signature_of_two(other: Key) -> None:
-    """Debian signs with the archive's key and the release's, of which an old machine knows one."""
+def test_one_trusted_signature_of_two_is_enough(other: Key) -> None:
+    """Debian signs with the archive's key and the release's; an old machine knows only one of them."""
     signed = _signed_by_both(archive_key(), other)
     assert "trixie" in checked(signed, archive_key().keyring)
     assert "trixie" in checked(signed, other.keyring)
@@ -158,18 +158,18 @@ def test_one_known_signature_of_two(other: Key) -> None:
     refused(signed.replace(b"trixie", b"forky!"), archive_key().keyring)
 
 
-def test_no_keyring_at_all() -> None:
+def test_a_missing_keyring_is_an_error() -> None:
     error = refused(archive_key().clear_sign(TEXT))
     assert "no key" in error.message
 
 
 @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\x99" * 40, b"<html></html>"])
-def test_an_invalid_keyring(garbage: bytes) -> None:
+def test_an_invalid_keyring_is_an_error(garbage: bytes) -> None:
     refused(archive_key().clear_sign(TEXT), garbage)
     assert fingerprints_in(garbage) == frozenset()
 
 
-def test_a_pinned_key_is_the_only_one(other: Key) -> None:
+def test_only_the_pinned_key_is_trusted(other: Key) -> None:
     key = archive_key()
     pin = (key.fingerprint,)
     assert "trixie" in checked(key.clear_sign(TEXT), key.keyring + other.keyring, fingerprints=pin)
@@ -222,7 +222,7 @@ bXBsZS5vcmcACgkQ6k0BbY5Rif8vLwEA3LyxC1ENlOjDoiSApTM1eS+2S0YixEAh
 """
 
 
-def test_it_is_used_if_it_is_pinned() -> None:
+def test_a_pinned_sha1_key_is_accepted() -> None:
     """AMD's key is one of these."""
     if shutil.which("gpgv") is None:
         cannot_run("gpgv is not installed")
@@ -232,7 +232,7 @@ def test_it_is_used_if_it_is_pinned() -> None:
     assert "evil" not in checked(surrounded, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
 
 
-def test_a_key_without_that_is_not_used() -> None:
+def test_an_unpinned_sha1_key_is_rejected() -> None:
     refused(SHA1_KEY_SIGNED, SHA1_KEY)
 
 
@@ -252,26 +252,28 @@ def test_gpgv_rejects_other_texts(signed: bytes) -> None:
     refused(signed, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
 
 
-def test_a_stranger_and_gpgv(other: Key) -> None:
+def test_gpgv_rejects_a_strangers_signature(other: Key) -> None:
     for signed in (other.clear_sign(TEXT), other.clear_sign(TEXT) + SHA1_KEY_SIGNED):
         refused(signed, SHA1_KEY + other.keyring, fingerprints=(SHA1_FINGERPRINT,))
 
 
-def test_a_pinned_key_that_has_expired() -> None:
+def test_gpgv_rejects_signatures_after_the_keys_expiry() -> None:
     key = Key.new("old")
     past = datetime.now(timezone.utc) - timedelta(seconds=30)
     expired = bytes(key.secret.extract_certificate().set_expiration(past, key.secret.certifier()))
     refused(key.clear_sign(TEXT), expired, fingerprints=(key.fingerprint,))
 
 
-def test_without_gpgv_the_hint_is_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_gpgv_the_hint_suggests_installing_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path),))
     error = refused(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
     assert "install `gpgv`" in error.hints[0]
 
 
 def test_gpgv_is_used_only_for_sha1_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If Sequoia can judge a key, gpgv is not asked, even if the key is pinned."""
+    """If Sequoia can evaluate a key, gpgv is not used, even if the key is pinned."""
     monkeypatch.setattr(process, "run", lambda *_, **__: pytest.fail("gpgv was asked"))
     key = archive_key()
     changed = key.clear_sign(TEXT).replace(b"trixie", b"forky!")
@@ -291,21 +293,21 @@ SIGNERS = pytest.mark.parametrize(
 
 
 @SIGNERS
-def test_a_signature_from_the_future(signer: Signer, short: Signer) -> None:
+def test_a_future_signature_is_rejected(signer: Signer, short: Signer) -> None:
     pin = (signer.fingerprint,)
     assert checked(signer.signed["2024-01-01"], signer.key, fingerprints=pin).startswith("Suite: jammy")
     refused(signer.signed["2090-01-01"], signer.key, fingerprints=pin)
 
 
 @SIGNERS
-def test_a_key_that_had_expired_when_it_signed(signer: Signer, short: Signer) -> None:
-    """A key that has expired since was valid then: AMD never re-signs its old releases."""
+def test_a_signature_made_after_the_key_expired_is_rejected(signer: Signer, short: Signer) -> None:
+    """A key that expired later was valid when it signed: AMD never re-signs its old releases."""
     pin = (short.fingerprint,)
     assert checked(short.signed["2024-01-01"], short.key, fingerprints=pin).startswith("Suite: jammy")
     refused(short.signed["2024-04-01"], short.key, fingerprints=pin)
 
 
-def test_a_slow_clock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_clock_is_suggested_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     signed = archive_key().clear_sign(f"{TEXT}Date: {http_date(0)}\n").replace(b"abc", b"abd")
     assert not any("clock" in hint for hint in refused(signed, archive_key().keyring).hints)
     then = time.time() - 7 * 3600  # Windows keeps the hardware clock in local time
@@ -365,7 +367,7 @@ print(ask(signed), peak() - before)
 """
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is read there")
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is read from it")
 @pytest.mark.parametrize(
     "name",
     [
@@ -379,7 +381,7 @@ print(ask(signed), peak() - before)
         "a second signature",
     ],
 )
-def test_a_small_untrusted_file_takes_little_memory(name: str, tmp_path: Path) -> None:
+def test_a_small_untrusted_file_needs_little_memory(name: str, tmp_path: Path) -> None:
     good, key, signed = (tmp_path / each for each in ("good", "key", "signed"))
     good.write_bytes(archive_key().clear_sign(TEXT))
     key.write_bytes(archive_key().keyring)
@@ -392,7 +394,7 @@ def test_a_small_untrusted_file_takes_little_memory(name: str, tmp_path: Path) -
 
 
 def test_real_files_are_within_the_limits() -> None:
-    """Ubuntu's has 300 kB, Debian's three signatures; a newer kind of signature has 5 kB."""
+    """Ubuntu's file is 300 kB, Debian's has three signatures, and newer signature types take 5 kB."""
     text = TEXT + "".join(
         f" {number:064x} 12345 main/binary-amd64/Packages{number}\n" for number in range(6000)
     )
@@ -416,7 +418,7 @@ echo "[GNUPG:] VALIDSIG A 2026-11-20 1795177117 0 4 0 1 10 01 A"
 
 @pytest.mark.parametrize("path", ["", ".", ":{system}", ".:{system}", "{folder}:{system}", "bin:{system}"])
 def test_a_foreign_gpgv_is_never_used(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `.` in PATH, one in a cloned project's folder would make a forged index valid."""
+    """With `.` in PATH, a `gpgv` in a cloned project's folder would make a forged index valid."""
     for folder in (tmp_path, tmp_path / "bin"):
         folder.mkdir(exist_ok=True)
         fake = folder / "gpgv"
@@ -436,7 +438,7 @@ def test_a_foreign_gpgv_is_never_used(path: str, tmp_path: Path, monkeypatch: py
 # ---------------------------------------------------------------- keyrings
 
 
-def test_the_fingerprints_of_a_keyring(other: Key) -> None:
+def test_a_keyrings_fingerprints_are_listed(other: Key) -> None:
     both = fingerprints_in(archive_key().keyring + other.keyring)
     assert both == {archive_key().fingerprint, other.fingerprint}
 

@@ -1,4 +1,4 @@
-"""Versions are ordered like dpkg orders them, if dpkg accepts them."""
+"""Versions that dpkg accepts are ordered as by dpkg."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def compare(left: str, right: str) -> int:
     return (one > other) - (one < other)
 
 
-def test_the_table_ascends() -> None:
+def test_the_table_is_in_ascending_order() -> None:
     mixed = sorted(ASCENDING)
     assert mixed != ASCENDING
     assert sorted(mixed, key=version_key) == ASCENDING
@@ -82,7 +82,7 @@ def test_dpkg_agrees_with_the_table(dpkg: str, left: str, right: str) -> None:
 @pytest.mark.parametrize(
     ("left", "right"), [("1.0", "1.0-0"), ("0:1.0", "1.0"), ("1.00", "1.0"), ("1.a0", "1.a")]
 )
-def test_equal_versions_with_different_spelling(dpkg: str, left: str, right: str) -> None:
+def test_different_spellings_of_a_version_are_equal(dpkg: str, left: str, right: str) -> None:
     assert by_dpkg(dpkg, left, right) == 0
     assert compare(left, right) == 0
 
@@ -98,7 +98,7 @@ VERSION = st.builds(
 
 @settings(max_examples=120, deadline=None)
 @given(left=VERSION, right=VERSION)
-def test_any_two_versions_are_ordered_as_by_dpkg(dpkg: str, left: str, right: str) -> None:
+def test_the_order_of_any_two_versions_matches_dpkg(dpkg: str, left: str, right: str) -> None:
     assert compare(left, right) == by_dpkg(dpkg, left, right)
 
 
@@ -128,5 +128,5 @@ def test_operators_match_the_order(left: str, right: str, operator: str) -> None
         ("2.41-12+deb13u1", "2.41"),
     ],
 )
-def test_the_upstream_part(version: str, plain: str) -> None:
+def test_upstream_drops_packaging_suffixes(version: str, plain: str) -> None:
     assert upstream(version) == plain

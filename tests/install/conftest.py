@@ -1,4 +1,4 @@
-"""A home, and artifacts for it that need no server."""
+"""A home, and artifacts that need no server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CachedHome:
     pool: ThreadPoolExecutor
 
     def artifact(self, name: str, entries: Iterable[Entry], package: bytes | None = None) -> Artifact:
-        """Return an artifact of these entries (or of this package) that is in the cache."""
+        """Return a cached artifact with these entries (or this package)."""
         data = deb(entries) if package is None else package
         sha256 = hashlib.sha256(data).hexdigest()
         self.home.artifacts.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What zip and 7z archives may contain, what they may not, and how damage is handled."""
+"""Allowed and forbidden contents of zip and 7z archives, and damaged archives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name)
-            info.filename = name  # as it is, even if the constructor would cut or change it
+            info.filename = name  # unchanged, even if the constructor would truncate or alter it
             info.compress_type = method
             archive.writestr(info, content)
     return out.getvalue()
@@ -128,7 +128,7 @@ class TestContents:
     def test_7z(self, place: Place, tmp_path: Path, options: str) -> None:
         self.check(place, by_7z(tmp_path, FILES, *options.split()))
 
-    def test_7z_of_py7zr(self, place: Place) -> None:
+    def test_7z_written_by_py7zr(self, place: Place) -> None:
         self.check(place, sevenzipped(FILES))
 
     @staticmethod
@@ -143,7 +143,7 @@ class TestContents:
         for name in FILES:
             assert stat.S_IMODE((place.into / name).stat().st_mode) == 0o444
 
-    def test_a_7z_that_py7zr_cannot_read(self, place: Place, tmp_path: Path) -> None:
+    def test_a_system_program_unpacks_a_7z_that_py7zr_cannot_read(self, place: Place, tmp_path: Path) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes() * 3
         files = {"library/Kernels.so-000-gfx1031.hsaco": b"code" * 5000, "rocblas.dll": library}
         place.take(by_7z(tmp_path, files, "-m0=BCJ2"))
@@ -151,7 +151,7 @@ class TestContents:
         for name in files:
             assert stat.S_IMODE((place.into / name).stat().st_mode) == 0o444
 
-    def test_without_a_suitable_program_the_error_names_one(
+    def test_without_a_suitable_program_the_error_suggests_one(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -161,7 +161,7 @@ class TestContents:
         assert "install 7-Zip" in error.hints[0]
         assert place.contents == {}
 
-    def test_a_failing_program_is_quoted_and_the_next_one_used(
+    def test_after_a_program_fails_the_next_one_is_used(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -204,13 +204,13 @@ class TestContents:
         assert place.contents == {"zluda/nvcuda.dll": b"x", "zluda/trace/a.dll": b"y"}
 
     @PACKERS
-    def test_folders_in_two_spellings_are_one(
+    def test_folder_names_are_case_insensitive(
         self, place: Place, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
         place.take(pack({"Bin/a.dll": b"a", "bin/b.dll": b"b", "BIN/Library/c": b"c"}))
         assert place.contents == {"Bin/a.dll": b"a", "Bin/b.dll": b"b", "Bin/Library/c": b"c"}
 
-    def test_modes_do_not_matter(self, place: Place) -> None:
+    def test_modes_in_the_archive_are_ignored(self, place: Place) -> None:
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:
             for mode in (0o777, 0o4755, 0o000):
@@ -264,7 +264,7 @@ class TestUnsafeNames:
 
     @pytest.mark.parametrize("name", [name for name in UNSAFE if "\x00" not in name])
     def test_7z(self, place: Place, name: str) -> None:
-        # py7zr refuses to write some of these names, so write one of the same length and patch it.
+        # py7zr refuses to write some of these names, so write a name of the same length and patch it.
         stand_in = "x" * len(name)
         out = io.BytesIO()
         with py7zr.SevenZipFile(out, "w") as archive:
@@ -282,11 +282,11 @@ class TestUnsafeNames:
         place.take(zipped({name: b"x"}))
         assert list(place.contents) == [name]
 
-    def test_a_name_that_is_not_unicode(self) -> None:
+    def test_a_name_that_is_not_utf8_is_rejected(self) -> None:
         with pytest.raises(ArchiveError, match="UTF-8"):
             windows_path("bin/\ud800.dll")
 
-    def test_a_name_that_is_too_long(self, place: Place) -> None:
+    def test_a_name_that_is_too_long_is_rejected(self, place: Place) -> None:
         place.refused(zipped({"x" * 300: b""}), "cannot be created")
 
 
@@ -303,7 +303,7 @@ class TestTwice:
             ("a.dll", "./a.dll", "twice"),
         ],
     )
-    def test_by_the_rules_of_windows(
+    def test_names_that_windows_treats_as_equal_are_rejected(
         self,
         place: Place,
         pack: Callable[[dict[str, bytes]], bytes],
@@ -314,7 +314,7 @@ class TestTwice:
         place.refused(pack({first: b"1", second: b"2"}), why)
         assert place.contents == {}
 
-    def test_the_same_name(self, place: Place) -> None:
+    def test_identical_names_are_rejected(self, place: Place) -> None:
         with pytest.warns(UserWarning, match="Duplicate"):
             out = io.BytesIO()
             with zipfile.ZipFile(out, "w") as archive:
@@ -325,7 +325,7 @@ class TestTwice:
 
 class TestLinks:
     @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])
-    def test_in_a_zip(self, place: Place, kind: int) -> None:
+    def test_links_and_special_files_in_a_zip_are_rejected(self, place: Place, kind: int) -> None:
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:
             info = zipfile.ZipInfo("bin")
@@ -335,7 +335,7 @@ class TestLinks:
         place.refused(out.getvalue(), "link or another special file|goes through")
         assert place.contents == {}
 
-    def test_in_a_7z(self, place: Place, tmp_path: Path) -> None:
+    def test_a_link_in_a_7z_is_rejected(self, place: Place, tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to("/etc/passwd")
         command = ["7z", "a", "-snl", str(tmp_path / "l.7z"), "link"]
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
@@ -358,12 +358,12 @@ class TestOtherFiles:
             (b"\xde\xad\xbe\xef", "bytes de ad be ef"),
         ],
     )
-    def test_it_is_named(self, place: Place, data: bytes, why: str) -> None:
+    def test_the_error_describes_the_file(self, place: Place, data: bytes, why: str) -> None:
         place.refused(data, why)
 
     @pytest.mark.parametrize("head", [b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c"])
     @pytest.mark.parametrize("size", [0, 26, 5000])
-    def test_a_truncated_archive(self, place: Place, head: bytes, size: int) -> None:
+    def test_a_truncated_archive_is_rejected(self, place: Place, head: bytes, size: int) -> None:
         place.refused(head + b"\x00" * size, "damaged|cut|incomplete")
 
     def test_the_file_name_does_not_matter(self, place: Place, tmp_path: Path) -> None:
@@ -374,7 +374,9 @@ class TestOtherFiles:
 
 class TestDamage:
     @PACKERS
-    def test_any_cut(self, place: Place, pack: Callable[[dict[str, bytes]], bytes]) -> None:
+    def test_any_truncation_is_detected(
+        self, place: Place, pack: Callable[[dict[str, bytes]], bytes]
+    ) -> None:
         whole = pack(FILES)
         for kept in [*range(4, 200, 17), *range(200, len(whole) - 1, len(whole) // 20), len(whole) - 1]:
             place.refused(whole[:kept], "damaged|truncated|expected a zip or 7z")
@@ -382,9 +384,11 @@ class TestDamage:
 
     @pytest.mark.slow
     @PACKERS
-    def test_any_flipped_byte(self, place: Place, pack: Callable[[dict[str, bytes]], bytes]) -> None:
+    def test_any_flipped_byte_is_detected_or_harmless(
+        self, place: Place, pack: Callable[[dict[str, bytes]], bytes]
+    ) -> None:
         whole = pack(FILES)
-        # Mostly in the headers, which 7z has at its end.
+        # Mostly in the headers, which are at the end of a 7z archive.
         places = {*range(0, 120, 3), *range(len(whole) - 400, len(whole), 3), *range(0, len(whole), 2497)}
         for at in sorted(places):
             data = whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :]
@@ -393,7 +397,7 @@ class TestDamage:
             except ArchiveError:
                 pass
             else:
-                # Timestamps, or an equally valid name: the unpacked files are the packed ones.
+                # Only timestamps or names changed; the contents of the unpacked files are correct.
                 content = {hashlib.sha256(content).hexdigest() for content in FILES.values()}
                 assert {entry.sha256 for entry in entries.values()} <= content
             self.only_whole_files(place)
@@ -403,7 +407,7 @@ class TestDamage:
         shutil.rmtree(place.into)
         place.into.mkdir()
 
-    def test_a_wrong_sum_names_the_file(self, place: Place) -> None:
+    def test_a_checksum_error_names_the_file(self, place: Place) -> None:
         data = zipped({"a.dll": b"content of a file"}, zipfile.ZIP_STORED)
         place.refused(data.replace(b"content", b"CONTENT"), "`a.dll` is damaged")
         self.only_whole_files(place)
@@ -436,20 +440,20 @@ class TestDamage:
 
 class TestBombs:
     @PACKERS
-    def test_an_implausible_compression_ratio(
+    def test_an_implausible_compression_ratio_is_rejected(
         self, place: Place, pack: Callable[[dict[str, bytes]], bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("rocenv.install.tree._RATIO_FREE_BYTES", 1 << 20)
         place.refused(pack({"zeros": bytes(10 << 20)}), "claims to contain 10485760 bytes")
         assert place.contents == {}
 
-    def test_plausible_compression_ratios(self) -> None:
+    def test_plausible_compression_ratios_are_accepted(self) -> None:
         require_plausible(200 * (1 << 30), 1 << 30)
         require_plausible(64 << 20, 100)
         with pytest.raises(ArchiveError, match="claims to contain"):
             require_plausible(150 << 20, 100_000)
 
-    def test_many_names_for_the_same_bytes(self, place: Place) -> None:
+    def test_many_names_for_the_same_bytes_are_rejected(self, place: Place) -> None:
         # Every entry of the list points to the same compressed member.
         data = zipped({"a": bytes(20 << 20)})
         start = data.index(b"PK\x01\x02")
@@ -465,13 +469,13 @@ class TestBombs:
         place.refused(data[:start] + entries + bytes(tail), "claims to contain|twice")
         assert place.contents == {}
 
-    def test_more_than_declared(self, place: Place) -> None:
+    def test_more_data_than_declared_is_rejected(self, place: Place) -> None:
         data = bytearray(zipped({"a.dll": b"x" * 5000}))
         at = data.index(b"PK\x01\x02")
         data[at + 24 : at + 28] = (10).to_bytes(4, "little")
         place.refused(bytes(data), "damaged|larger")
 
-    def test_less_than_declared(self, place: Place) -> None:
+    def test_less_data_than_declared_is_rejected(self, place: Place) -> None:
         data = bytearray(zipped({"a.dll": b"x" * 5000}))
         at = data.index(b"PK\x01\x02")
         data[at + 24 : at + 28] = (9000).to_bytes(4, "little")

@@ -1,4 +1,4 @@
-"""Removing, renaming and repairing real envs without affecting others."""
+"""Remove, rename and repair real envs without affecting others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def differences(mini: Mini, name: str = "demo") -> str:
 
 
 def content(place: Path) -> dict[str, object]:
-    """Return everything below a folder with its content."""
+    """Return all paths below a folder with their contents."""
     found: dict[str, object] = {}
     for path in sorted(place.rglob("*")):
         info = path.lstat()
@@ -71,7 +71,7 @@ def store_is_whole(mini: Mini) -> bool:
     return True
 
 
-# Damage -> how to cause it in the prefix; one affected file; its reported state
+# Damage -> a command that causes it in the prefix; one affected file; its reported state
 DAMAGE = {
     "missing file": ("rm $HIP", HIP, "missing"),
     "missing link": ("rm $LINK", LINK, "missing"),
@@ -85,10 +85,10 @@ DAMAGE = {
     "a file for a folder": ("rm -r rocm/usr/lib; echo x >rocm/usr/lib", KERNELS, "missing"),
     "replaced": ("rm $HIP; echo mine >$HIP", HIP, "changed"),
     "emptied": ("rm $HIP; : >$HIP", HIP, "changed"),
-    "bit lost in the shared file": ("chmod a-x $TOOL", TOOL, "changed"),
+    "executable bit lost in the shared file": ("chmod a-x $TOOL", TOOL, "changed"),
     "activation changed": ("echo exit >activate", "activate", "changed"),
     "activation gone": ("rm activate", "activate", "missing"),
-    "a folder for the activation": ("rm activate; mkdir activate", "activate", "not a file"),
+    "a folder in place of the activation script": ("rm activate; mkdir activate", "activate", "not a file"),
     "lock changed": ("echo {} >rocenv.lock", "rocenv.lock", "changed"),
 }
 
@@ -116,7 +116,7 @@ def test_repair(mini: Mini, damage: str) -> None:
     assert mini.run("repair", "demo").stderr.endswith("there was nothing to repair\n")
 
 
-def test_repair_after_damage_to_the_store_through_a_shared_file(mini: Mini) -> None:
+def test_repair_fixes_the_store_after_damage_through_a_shared_file(mini: Mini) -> None:
     mini.create()
     mini.create("sibling")
     shared = mini.prefix("demo") / HIP
@@ -133,10 +133,10 @@ def test_repair_after_damage_to_the_store_through_a_shared_file(mini: Mini) -> N
     assert HIP in differences(mini, "sibling")
     assert mini.run("repair", "sibling").returncode == 0
     assert differences(mini, "sibling") == ""
-    assert shared.stat().st_nlink == 3, "now they share again"
+    assert shared.stat().st_nlink == 3, "they share the file again"
 
 
-def test_repair_keeps_what_it_cannot_download_again(mini: Mini) -> None:
+def test_repair_keeps_packages_that_it_cannot_download_again(mini: Mini) -> None:
     mini.create()
     shutil.rmtree(mini.home / "cache" / "artifacts")
     shared = mini.prefix("demo") / HIP
@@ -151,7 +151,7 @@ def test_repair_keeps_what_it_cannot_download_again(mini: Mini) -> None:
 
 
 @pytest.mark.quick
-def test_repair_when_the_cache_is_empty_too(mini: Mini) -> None:
+def test_repair_works_with_an_empty_cache(mini: Mini) -> None:
     mini.create()
     shutil.rmtree(mini.home / "store")
     shutil.rmtree(mini.home / "cache" / "artifacts")
@@ -177,7 +177,7 @@ def test_repair_never_follows_a_planted_link(mini: Mini, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["record.json", "files-"])
-def test_an_env_whose_record_is_damaged_says_what_to_do(mini: Mini, name: str) -> None:
+def test_a_damaged_record_comes_with_a_hint(mini: Mini, name: str) -> None:
     mini.create()
     (path,) = (mini.prefix("demo") / ".rocenv").glob(f"{name}*")
     path.write_text("{}")
@@ -192,7 +192,7 @@ def test_an_env_whose_record_is_damaged_says_what_to_do(mini: Mini, name: str) -
 
 class TestRename:
     @pytest.mark.quick
-    def test_keeps_everything_and_works_under_the_new_name(self, mini: Mini) -> None:
+    def test_rename_keeps_everything_and_the_env_works(self, mini: Mini) -> None:
         mini.create("old", "--rocm", "6.4")
         (mini.prefix("old") / "mine.txt").write_text("added by hand")
         inode = (mini.prefix("old") / f"rocm/{LIBRARIES}/libc.so.6").stat().st_ino
@@ -219,7 +219,7 @@ class TestRename:
                 assert str(mini.prefix("old")).encode() + b"/" not in path.read_bytes(), path
 
     @pytest.mark.parametrize("there", ["complete", "foreign", "itself"])
-    def test_rejects_a_name_in_use(self, mini: Mini, there: str) -> None:
+    def test_rename_rejects_a_name_in_use(self, mini: Mini, there: str) -> None:
         mini.create("old")
         new = "old" if there == "itself" else "new"
         if there == "complete":
@@ -234,7 +234,7 @@ class TestRename:
         assert content(mini.home / "envs") == before
 
     @pytest.mark.parametrize("there", ["incomplete", "empty"])
-    def test_replaces_an_interrupted_attempt(self, mini: Mini, there: str) -> None:
+    def test_rename_replaces_an_incomplete_env(self, mini: Mini, there: str) -> None:
         mini.create("old")
         mini.prefix("new").mkdir()
         if there == "incomplete":
@@ -256,7 +256,7 @@ class TestRename:
         assert differences(mini, "new") == ""
         assert str(mini.prefix("old")) not in (mini.prefix("new") / "activate").read_text()
 
-    def test_a_whole_home_that_moved_is_repaired(self, mini: Mini, tmp_path: Path) -> None:
+    def test_repair_works_after_the_home_was_moved(self, mini: Mini, tmp_path: Path) -> None:
         mini.create("demo", "--rocm", "6.4")
         moved = tmp_path / "moved home"
         mini.home.rename(moved)
@@ -269,13 +269,13 @@ class TestRename:
 
 
 class TestRemove:
-    def test_of_an_interrupted_attempt(self, mini: Mini) -> None:
+    def test_remove_deletes_an_incomplete_env(self, mini: Mini) -> None:
         (mini.prefix("demo") / ".rocenv").mkdir(parents=True)
         (mini.prefix("demo") / "rocm" / "x").mkdir(parents=True)
         assert mini.run("remove", "-y", "demo").returncode == 0
         assert not mini.prefix("demo").exists()
 
-    def test_keeps_the_files_of_other_envs(self, mini: Mini) -> None:
+    def test_remove_keeps_other_envs_files(self, mini: Mini) -> None:
         mini.create()
         mini.create("sibling")
         before = content(mini.prefix("sibling"))
@@ -299,7 +299,7 @@ class TestRemove:
         assert str(place) in done.stderr
         assert content(place) == {"data": (False, b"mine")}
 
-    def test_of_a_missing_env_creates_nothing(self, mini: Mini) -> None:
+    def test_remove_of_a_missing_env_creates_nothing(self, mini: Mini) -> None:
         for argv in (("remove", "nosuch"), ("rename", "nosuch", "new"), ("repair", "nosuch")):
             done = mini.run(*argv)
             assert done.returncode == 1
@@ -308,7 +308,7 @@ class TestRemove:
 
 
 class TestSharedFiles:
-    def test_breaking_a_link_leaves_the_store_and_other_envs_alone(self, mini: Mini) -> None:
+    def test_breaking_a_link_does_not_affect_the_store_or_other_envs(self, mini: Mini) -> None:
         mini.create()
         mini.create("sibling")
         ours, theirs = (mini.prefix(name) / HIP for name in ("demo", "sibling"))
@@ -321,7 +321,7 @@ class TestSharedFiles:
         assert store_is_whole(mini)
         assert HIP in differences(mini)
 
-    def test_breaking_a_single_name_or_a_symbolic_link(self, tmp_path: Path) -> None:
+    def test_breaking_a_single_link_or_a_symbolic_link_does_nothing(self, tmp_path: Path) -> None:
         single, link = tmp_path / "single", tmp_path / "link"
         single.write_text("x")
         single.chmod(0o555)
@@ -333,10 +333,10 @@ class TestSharedFiles:
         assert stat.S_IMODE(single.stat().st_mode) == 0o755
         assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "single"]
 
-    def test_across_devices_a_file_is_copied(self, tmp_path: Path) -> None:
+    def test_files_are_copied_across_devices(self, tmp_path: Path) -> None:
         other = Path("/dev/shm")
         if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
-            missing("there is no second file system here")
+            missing("this machine has no second filesystem")
         source = tmp_path / "source"
         source.write_text("content")
         source.chmod(0o555)
@@ -350,10 +350,10 @@ class TestSharedFiles:
         finally:
             destination.unlink()
 
-    def test_an_env_on_another_device_than_the_store_is_whole(self, mini: Mini) -> None:
+    def test_an_env_on_another_device_than_the_store_is_complete(self, mini: Mini) -> None:
         other = Path("/dev/shm") / f"rocenv-test-{os.getpid()}"
         if not other.parent.is_dir() or other.parent.stat().st_dev == mini.root.stat().st_dev:
-            missing("there is no second file system here")
+            missing("this machine has no second filesystem")
         other.mkdir()
         try:
             mini.home.mkdir()
@@ -366,7 +366,7 @@ class TestSharedFiles:
 
 
 class TestRemovingTrees:
-    def test_no_mode_of_a_shared_file_is_touched(self, tmp_path: Path) -> None:
+    def test_modes_of_shared_files_do_not_change(self, tmp_path: Path) -> None:
         store, env = tmp_path / "store", tmp_path / "env"
         store.mkdir()
         (env / "locked" / "deeper").mkdir(parents=True)

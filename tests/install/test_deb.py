@@ -1,4 +1,4 @@
-"""Valid and invalid packages: the outer archive and its compression."""
+"""Valid and invalid packages: outer archive and compression."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_compression(pool: ThreadPoolExecutor, how: Compression) -> None:
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_truncated_anywhere(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
+def test_any_truncation_is_an_error(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
     package = deb(ENTRIES, compression=how)
     for number, end in enumerate({len(package) * part // 40 for part in range(40)} | {len(package) - 2}):
         place = tmp_path / str(number)
@@ -66,8 +66,10 @@ def test_truncated_anywhere(pool: ThreadPoolExecutor, how: Compression, tmp_path
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_tree_truncated_before_packing(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
-    # The package is intact with correct checksums, but files would be missing silently.
+def test_a_tar_truncated_before_packing_is_an_error(
+    pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
+) -> None:
+    # The package is intact and its checksums match, but files would be missing silently.
     for number, end in enumerate({len(TREE) * part // 40 // 512 * 512 for part in range(40)} | {1000, 1024}):
         place = tmp_path / str(number)
         place.mkdir()
@@ -77,7 +79,9 @@ def test_a_tree_truncated_before_packing(pool: ThreadPoolExecutor, how: Compress
 
 
 @pytest.mark.parametrize("how", ["gz", "zst"])
-def test_the_compressed_data_ends_early(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
+def test_compressed_data_that_ends_early_is_an_error(
+    pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
+) -> None:
     data = compress(TREE, how)
     for number, end in enumerate({len(data) * part // 40 for part in range(40)}):
         place = tmp_path / str(number)
@@ -88,7 +92,7 @@ def test_the_compressed_data_ends_early(pool: ThreadPoolExecutor, how: Compressi
 
 
 @pytest.mark.parametrize("how", HOW[:-1])  # uncompressed data has no checksums
-def test_flipped_bits_end_in_an_error_or_in_the_same_files(
+def test_flipped_bits_are_detected_or_harmless(
     pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
 ) -> None:
     data = bytearray(compress(TREE, how))
@@ -106,12 +110,12 @@ def test_flipped_bits_end_in_an_error_or_in_the_same_files(
         data[place] ^= 1 << number % 8
 
 
-def test_several_streams_of_gzip_are_one_tree(pool: ThreadPoolExecutor) -> None:
+def test_several_gzip_streams_form_one_tar(pool: ThreadPoolExecutor) -> None:
     data = gzip.compress(TREE[:70_000]) + gzip.compress(b"") + gzip.compress(TREE[70_000:])
     assert content(deb([], data=data, compression="gz"), pool) == TREE
 
 
-def test_several_frames_of_zstd_are_one_tree(pool: ThreadPoolExecutor) -> None:
+def test_several_zstd_frames_form_one_tar(pool: ThreadPoolExecutor) -> None:
     pack = zstandard.ZstdCompressor().compress
     assert content(deb([], data=pack(TREE[:70_000]) + pack(TREE[70_000:]), compression="zst"), pool) == TREE
 
@@ -134,10 +138,16 @@ NO_PACKAGE = {
     "only the magic": (b"!<arch>\n", "no data"),
     "no file tree": (ar([("debian-binary", b"2.0\n"), ("control.tar.gz", b"odd")]), "no data"),
     "another compression": (ar([("data.tar.lzma", b"x")]), r"`\.lzma`"),
-    "a size that is no number": (ar([("x", b"")]).replace(b"0         `", b"1e3       `"), "list of members"),
+    "a size that is not a number": (
+        ar([("x", b"")]).replace(b"0         `", b"1e3       `"),
+        "list of members",
+    ),
     "a size below zero": (ar([("x", b"")]).replace(b"0         `", b"-9        `"), "list of members"),
-    "a size beyond the end": (ar([("x", b"")]).replace(b"0         `", b"9999999999`"), "truncated"),
-    "a tree beyond the end": (ar([("data.tar", b"")]).replace(b"0         `", b"9999999999`"), "truncated"),
+    "a member larger than the file": (ar([("x", b"")]).replace(b"0         `", b"9999999999`"), "truncated"),
+    "a data member larger than the file": (
+        ar([("data.tar", b"")]).replace(b"0         `", b"9999999999`"),
+        "truncated",
+    ),
     "something between members": (ar([("x", b"ab")]) + b"\n" + ar([("data.tar", b"")])[8:], "no data"),
 }
 
@@ -148,6 +158,6 @@ def test_other_files(pool: ThreadPoolExecutor, package: bytes, text: str) -> Non
         content(package, pool)
 
 
-def test_a_member_of_odd_length_before_the_tree(pool: ThreadPoolExecutor) -> None:
+def test_a_member_of_odd_length_before_the_data_is_skipped(pool: ThreadPoolExecutor) -> None:
     package = ar([("debian-binary", b"2.0\n"), ("_sign", b"odd"), ("data.tar/", TREE)])
     assert content(package, pool) == TREE

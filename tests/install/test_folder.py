@@ -49,7 +49,7 @@ def state(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
     return found
 
 
-def test_it_is_copied_and_not_modified(cached_home: CachedHome, sdk: Path) -> None:
+def test_a_folder_is_copied_and_not_modified(cached_home: CachedHome, sdk: Path) -> None:
     before = state(sdk)
     copied: list[int] = []
     artifact = take(cached_home, sdk, copied)
@@ -147,7 +147,7 @@ def test_a_special_file_is_named(cached_home: CachedHome, sdk: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_an_empty_or_missing_folder(cached_home: CachedHome, tmp_path: Path, there: bool) -> None:
+def test_an_empty_or_missing_folder_is_an_error(cached_home: CachedHome, tmp_path: Path, there: bool) -> None:
     folder = tmp_path / "5.7"
     if there:
         folder.mkdir()
@@ -155,13 +155,13 @@ def test_an_empty_or_missing_folder(cached_home: CachedHome, tmp_path: Path, the
         take(cached_home, folder)
 
 
-def test_names_that_are_invalid_on_windows(cached_home: CachedHome, sdk: Path) -> None:
+def test_names_that_windows_treats_as_equal_are_an_error(cached_home: CachedHome, sdk: Path) -> None:
     (sdk / "bin" / "AMDHIP64.DLL").write_bytes(b"")
     with pytest.raises(PrefixError, match="twice"):
         folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
 
 
-def test_at_most_the_announced_size_is_copied(cached_home: CachedHome, sdk: Path) -> None:
+def test_at_most_the_declared_size_is_copied(cached_home: CachedHome, sdk: Path) -> None:
     (sdk / "bin" / "more.dll").write_bytes(b"x" * 100_000)
     described = folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
     artifact = replace(described, size_bytes=50_000, sha256="0" * 64)
@@ -196,7 +196,7 @@ def test_a_folder_changed_before_copying_is_rejected(cached_home: CachedHome, sd
     assert list((cached_home.home.store / store.STAGING).iterdir()) == []
 
 
-def test_gc_removes_it_like_any_other(cached_home: CachedHome, sdk: Path) -> None:
+def test_gc_removes_a_copied_folder(cached_home: CachedHome, sdk: Path) -> None:
     artifact = take(cached_home, sdk)
     assert store.sweep(cached_home.home, frozenset({artifact.sha256}), dry_run=False) == []
     (freed,) = store.sweep(cached_home.home, frozenset(), dry_run=False)

@@ -59,7 +59,7 @@ def _without_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unpack(path: Path, into: Path, advance: Callable[[int], None] = lambda _size: None) -> dict[str, bytes]:
-    """Unpack an installer and return the unpacked files."""
+    """Unpack an installer and return its files."""
     tree = Tree(into, advance, for_windows=True)
     try:
         unpack_installer(path, tree, into.parent / "work")
@@ -77,12 +77,14 @@ def test_only_the_sdk_is_unpacked(made: Path, into: Path) -> None:
     assert unpack(made, into) == {**CORE, **LIBRARIES}
 
 
-def test_an_installer_that_only_7zip_can_read(into: Path, tmp_path: Path) -> None:
+def test_7zip_unpacks_an_installer_that_py7zr_cannot_read(into: Path, tmp_path: Path) -> None:
     path = installer(tmp_path / "x.exe", "6.2", {"SDKCore/ROCm_SDK_Core.msi": CORE}, "-m0=BCJ2")
     assert unpack(path, into) == CORE
 
 
-def test_such_an_installer_without_7zip(into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_7zip_the_hint_suggests_installing_it(
+    into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = installer(tmp_path / "x.exe", "6.2", {"SDKCore/ROCm_SDK_Core.msi": CORE}, "-m0=BCJ2")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InstallerClosed, match="BCJ2") as caught:
@@ -91,7 +93,7 @@ def test_such_an_installer_without_7zip(into: Path, tmp_path: Path, monkeypatch:
     assert "yourself" in caught.value.hints[1]
 
 
-def test_the_archive_is_found_although_the_program_contains_its_signature(made: Path) -> None:
+def test_the_archive_is_found_even_if_the_program_contains_its_signature(made: Path) -> None:
     data = made.read_bytes()
     start = archive_start(made)
     assert data.index(b"7z\xbc\xaf\x27\x1c") < start
@@ -99,14 +101,14 @@ def test_the_archive_is_found_although_the_program_contains_its_signature(made: 
     assert data[:start].endswith(b"!@InstallEnd@!")
 
 
-def test_a_file_that_two_packages_share(into: Path, tmp_path: Path) -> None:
+def test_two_packages_may_share_an_identical_file(into: Path, tmp_path: Path) -> None:
     shared = {"LICENSE.txt": b"the same"}
     packages = {"a/ROCm_A.msi": {**CORE, **shared}, "b/ROCm_B.msi": {**LIBRARIES, **shared}}
     path = installer(tmp_path / "x.exe", "5.7", packages)
     assert unpack(path, into) == {**CORE, **LIBRARIES, **shared}
 
 
-def test_contradictory_packages(into: Path, tmp_path: Path) -> None:
+def test_packages_with_different_files_at_one_path_are_rejected(into: Path, tmp_path: Path) -> None:
     packages = {"a/ROCm_A.msi": CORE, "b/ROCm_B.msi": {"bin/amdhip64.dll": b"another"}}
     with pytest.raises(ArchiveError, match=r"`bin/amdhip64\.dll` differs between two packages"):
         unpack(installer(tmp_path / "x.exe", "5.7", packages), into)
@@ -119,28 +121,28 @@ def test_contradictory_packages(into: Path, tmp_path: Path) -> None:
         ({"a/ROCm_A.msi": {"doc/readme.txt": b"x"}}, r"no `ROCm\\5\.7\\bin`"),
     ],
 )
-def test_another_kind_of_installer(
+def test_another_kind_of_installer_is_rejected(
     into: Path, tmp_path: Path, packages: dict[str, dict[str, bytes]], why: str
 ) -> None:
     with pytest.raises(ArchiveError, match=why):
         unpack(installer(tmp_path / "x.exe", "5.7", packages), into)
 
 
-def test_an_invalid_version_folder(into: Path, tmp_path: Path) -> None:
+def test_an_invalid_version_folder_is_rejected(into: Path, tmp_path: Path) -> None:
     path = installer(tmp_path / "x.exe", "current", {"SDKCore/ROCm_SDK_Core.msi": CORE})
     with pytest.raises(ArchiveError, match="found: none"):
         unpack(path, into)
 
 
 @pytest.mark.parametrize("content", [b"<!doctype html><title>Sign in", b"", b"MZ" + bytes(5000)])
-def test_other_files(into: Path, tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_rejected(into: Path, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.exe"
     path.write_bytes(content)
     with pytest.raises(ArchiveError, match=r"web page|empty|contains no 7z archive"):
         unpack(path, into)
 
 
-def test_a_truncated_download(made: Path, into: Path, tmp_path: Path) -> None:
+def test_a_truncated_download_is_rejected(made: Path, into: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.exe"
     data = made.read_bytes()
     for kept in (len(data) - 1, len(data) - 5000, archive_start(made) + 40, archive_start(made) + 20, 1000):
@@ -157,7 +159,7 @@ def test_a_truncated_download(made: Path, into: Path, tmp_path: Path) -> None:
         ("exit 0", r"`msiexec /a` unpacked no files from ROCm_Libs_RT\.msi"),
     ],
 )
-def test_a_refusal_of_windows_installer_is_explained(
+def test_an_error_of_windows_installer_is_explained(
     made: Path, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, why: str
 ) -> None:
     with_msiexec(tmp_path, monkeypatch, answer)
@@ -181,7 +183,9 @@ def test_a_forbidding_policy_is_named(
         unpack(made, into)
 
 
-def test_on_other_systems_the_error_says_so(made: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_other_systems_the_error_names_windows(
+    made: Path, into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)
     with pytest.raises(InstallerClosed, match=r"only Windows can unpack `ROCm_Libs_RT\.msi`"):
         unpack(made, into)
@@ -223,7 +227,7 @@ def test_an_interruption_kills_the_unpacking_program(
     assert list(into.parent.iterdir()) == [into]
 
 
-def test_in_the_store(made: Path, cached_home: CachedHome) -> None:
+def test_an_installer_is_unpacked_into_the_store(made: Path, cached_home: CachedHome) -> None:
     data = made.read_bytes()
     artifact = Artifact(
         kind="installer",

@@ -32,7 +32,7 @@ def test_files_are_copied_with_a_note(mini: Mini, tmp_path: Path) -> None:
     assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
 
-def test_a_onedrive_folder_is_named(mini: Mini) -> None:
+def test_a_home_in_onedrive_causes_a_warning(mini: Mini) -> None:
     done = mini.create("demo", OneDrive=str(mini.home.parent))
     assert "OneDrive would upload gigabytes" in done.stderr
     assert "setx ROCENV_HOME" in done.stderr

@@ -1,4 +1,4 @@
-"""Map files of archives to their places, using manifests in a store."""
+"""Map archive files to their places in a prefix, using manifests in a store."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ PACK = ("library/Kernels_gfx1031.co", "rocblas.dll")
             ("README",),
         ),
     ],
-    ids=["top folder", "flat", "copies with the same names further down"],
+    ids=["top folder", "flat", "copies with the same names in deeper folders"],
 )
-def test_zluda_with_and_without_a_top_folder(
+def test_zluda_archives_may_have_a_top_folder(
     tmp_path: Path, zluda: tuple[str, ...], left_out: tuple[str, ...]
 ) -> None:
     found = tree_files(zluda_lock(), stored(tmp_path, zluda=zluda, pack=PACK))
@@ -73,7 +73,7 @@ def test_a_pack_overlays_the_sdk(tmp_path: Path, inner: str) -> None:
     assert not [path for path in found if "readme" in path]
 
 
-def test_on_windows_two_spellings_are_one_file(tmp_path: Path) -> None:
+def test_on_windows_file_names_are_case_insensitive(tmp_path: Path) -> None:
     sdk = ("bin/amdhip64.dll", "bin/RocBLAS.dll")
     found = tree_files(zluda_lock(), stored(tmp_path, sdk=sdk, zluda=ZLUDA, pack=PACK))
     assert [path for path in found if path.lower() == "rocm/5.7/bin/rocblas.dll"] == [
@@ -82,7 +82,7 @@ def test_on_windows_two_spellings_are_one_file(tmp_path: Path) -> None:
 
 
 def test_a_file_cannot_be_a_folder_of_another_component(tmp_path: Path) -> None:
-    """It could be a link, and writes through a link may go anywhere."""
+    """The file could be a link, and writes through a link may end up anywhere."""
     home = stored(tmp_path, zluda=("bin/amdhip64.dll/nvcuda.dll",), pack=PACK)
     lock = zluda_lock()
     parts = (
@@ -94,11 +94,11 @@ def test_a_file_cannot_be_a_folder_of_another_component(tmp_path: Path) -> None:
     assert caught.value.code == "package-conflict"
 
 
-def test_an_archive_of_something_else(tmp_path: Path) -> None:
+def test_an_archive_of_something_else_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"it has no `nvcuda\.dll`"):
         tree_files(zluda_lock(), stored(tmp_path, zluda=("setup.exe",), pack=PACK))
 
 
-def test_an_empty_pack(tmp_path: Path) -> None:
+def test_an_empty_pack_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="is not a library pack"):
         tree_files(zluda_lock(), stored(tmp_path, zluda=ZLUDA, pack=("readme.txt", "my library.txt")))

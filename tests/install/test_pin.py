@@ -1,4 +1,4 @@
-"""First downloads: their hashes are recorded once and must match from then on."""
+"""Hashes of first downloads are recorded once, and later downloads must match."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def context(tmp_path: Path, network: Network | None = None) -> Context:
 
 
 def pinned(lock: Lock, work: Context, installed: Sequence[InstalledSdk] = ()) -> Lock:
-    """Do what `create` does with a plan before it changes the prefix."""
+    """Prepare a plan as `create` does before it changes the prefix."""
     return ensure_available(with_installed_sdk(lock, work, installed), work)[0]
 
 
@@ -98,7 +98,7 @@ def test_all_files_of_a_set_are_recorded_in_any_order(tmp_path: Path, server: Lo
     assert {pin["sha256"] for pin in read_pins(Home(tmp_path)).values()} == set(hashes)
 
 
-def test_another_process_got_a_different_file(tmp_path: Path) -> None:
+def test_a_different_file_in_another_process_is_an_error(tmp_path: Path) -> None:
     work = context(tmp_path)
     [unknown] = unpinned("https://example.invalid/zluda.zip").components[0].artifacts
     record_pin(replace(unknown, sha256="a" * 64, size_bytes=1), work)
@@ -108,7 +108,7 @@ def test_another_process_got_a_different_file(tmp_path: Path) -> None:
     assert read_pins(work.home)[unknown.url]["sha256"] == "a" * 64
 
 
-def test_a_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
+def test_a_web_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
     server.files["/zluda.zip"] = HTML
     with pytest.raises(FetchError, match="sent a web page"):
         pinned(unpinned(f"{server.url}/zluda.zip"), context(tmp_path))
@@ -179,21 +179,21 @@ class TestInstalledSdk:
         (folder / "bin" / "amdhip64.dll").write_bytes(b"MZ")
         return folder
 
-    def test_replaces_the_installer(self, tmp_path: Path) -> None:
+    def test_an_installed_sdk_replaces_the_installer(self, tmp_path: Path) -> None:
         work = context(tmp_path / "home")
         folder = self.folder(tmp_path)
         installed = InstalledSdk(folder=folder, found_by="HIP_PATH_57", row=self.ROW)
         lock = pinned(self.lock(), work, (installed,))
         [artifact] = lock.components[0].artifacts
         assert (artifact.kind, artifact.path) == ("folder", str(folder))
-        assert artifact.url == "https://example.invalid/sdk.exe", "another machine gets it from there"
+        assert artifact.url == "https://example.invalid/sdk.exe", "another machine downloads it from there"
         assert set(store.manifest_of(work.home, artifact)) == {"bin/amdhip64.dll"}
         copy = store.tree_of(work.home, artifact) / "bin/amdhip64.dll"
-        assert not copy.samefile(folder / "bin/amdhip64.dll"), "a link would reach into Program Files"
+        assert not copy.samefile(folder / "bin/amdhip64.dll"), "a link would point into Program Files"
         (folder / "bin/amdhip64.dll").unlink()
-        assert pinned(lock, work).components == lock.components, "uninstalled since: the copy stays"
+        assert pinned(lock, work).components == lock.components, "the SDK was uninstalled; the copy stays"
 
-    def test_another_release_or_a_broken_one_is_ignored(
+    def test_another_release_or_a_broken_sdk_is_ignored(
         self, tmp_path: Path, server: Loopback, capsys: pytest.CaptureFixture[str]
     ) -> None:
         server.files["/sdk.exe"] = made_installer(tmp_path)
@@ -211,7 +211,9 @@ class TestInstalledSdk:
         assert found.components[0].artifacts[0].kind == "installer"
         assert "`rocblas.dll` is missing" in capsys.readouterr().err
 
-    def test_one_from_another_machine_comes_from_amd_here(self, tmp_path: Path, server: Loopback) -> None:
+    def test_an_sdk_copied_on_another_machine_comes_from_amd_here(
+        self, tmp_path: Path, server: Loopback
+    ) -> None:
         server.files["/AMD.exe"] = data = made_installer(tmp_path)
         work = context(tmp_path / "home")
         sdk = self.lock().components[0]

@@ -83,7 +83,7 @@ REFUSED = {
     " a": "begins",
     "n" * 201: "too long",
     "日" * 67: "too long",
-    "ΐ" * 100: "too long",  # for the name of its lock, which all spellings share
+    "ΐ" * 100: "too long",  # for the lock's name, which all spellings share
     "con": "device",
     "NUL": "device",
     "Com1": "device",
@@ -128,17 +128,17 @@ def test_valid_names(home: Home, name: str) -> None:
     assert prefix.record().name == name
     assert [found.name for found in all_prefixes(home)] == [name]
     with locked(home.lock("env", name)):
-        pass  # the file of a lock has a longer name
+        pass  # lock file names are longer
 
 
-def test_spellings_of_one_name_have_one_lock(home: Home) -> None:
+def test_spellings_of_one_name_share_a_lock(home: Home) -> None:
     assert home.lock("env", "SD") == home.lock("env", "sd")
     assert home.lock("env", "STRASSE") == home.lock("env", "straße")
     assert home.lock("env", "sd") != home.lock("env", "sdx")
 
 
 class TestInterruptedRemoval:
-    """On Windows a folder is renamed before removal; here it looks like a remaining one."""
+    """On Windows, a folder is renamed before removal, so an interrupted removal leaves this."""
 
     @pytest.fixture
     def left(self, home: Home, prefix: Prefix) -> Path:
@@ -146,19 +146,19 @@ class TestInterruptedRemoval:
         prefix.path.rename(left)
         return left
 
-    def test_is_listed_as_incomplete(self, home: Home, left: Path) -> None:
+    def test_its_env_is_listed_as_incomplete(self, home: Home, left: Path) -> None:
         assert [(found.name, found.path, found.state) for found in all_prefixes(home)] == [
             ("demo", left, "incomplete")
         ]
         assert prefix_of(home, "demo").state == "absent"
 
-    def test_is_completed_by_another(self, home: Home, left: Path) -> None:
+    def test_another_removal_completes_it(self, home: Home, left: Path) -> None:
         remove(home, "demo")
         assert not left.exists()
         with pytest.raises(PrefixError, match="there is no env `demo`"):
             remove(home, "demo")
 
-    def test_is_completed_by_the_next_env_of_that_name(self, home: Home, left: Path) -> None:
+    def test_creating_an_env_of_that_name_completes_it(self, home: Home, left: Path) -> None:
         anew = Prefix(home.envs / "demo")
         anew.own.mkdir(parents=True)
         anew.write_record(record_of("demo"), FILES)
@@ -169,13 +169,13 @@ class TestInterruptedRemoval:
         "name",
         [".demo.removing", ".demo.x.removing", ".demo.4711", "demo.4711.removing", ".other.4711.removing"],
     )
-    def test_similar_names_stay(self, home: Home, left: Path, name: str) -> None:
+    def test_similarly_named_folders_are_kept(self, home: Home, left: Path, name: str) -> None:
         similar = left.rename(home.envs / name)
         with pytest.raises(PrefixError, match="there is no env `demo`"):
             remove(home, "demo")
         assert (similar / ".rocenv" / "record.json").exists()
 
-    def test_a_foreign_folder_stays(self, home: Home) -> None:
+    def test_a_foreign_folder_is_kept(self, home: Home) -> None:
         theirs = home.envs / ".demo.4711.removing"
         theirs.mkdir(parents=True)
         (theirs / "data").write_text("mine")
@@ -185,24 +185,24 @@ class TestInterruptedRemoval:
 
 
 @pytest.mark.parametrize("name", ["a;b", "a:b", "a\nb", "x$ORIGIN", "${LIB}", "$PLATFORM-1"])
-def test_a_home_in_which_no_env_would_work(tmp_path: Path, name: str) -> None:
-    """Loaders and shells would misread such a path, or split it."""
+def test_a_home_in_which_envs_would_not_work_is_refused(tmp_path: Path, name: str) -> None:
+    """Loaders and shells would misread or split such a path."""
     home = Home(tmp_path / name)
     with pytest.raises(PrefixError, match=r"program loader|PATH|control characters") as caught:
         require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
     assert "set ROCENV_HOME to another folder" in caught.value.hints[0]
-    assert not home.path.exists(), "before anything is created or downloaded"
+    assert not home.path.exists(), "before rocenv creates or downloads anything"
 
 
 @pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])
-def test_a_home_with_an_unusual_name(tmp_path: Path, name: str) -> None:
+def test_a_home_may_have_an_unusual_name(tmp_path: Path, name: str) -> None:
     home = Home(tmp_path / name)
     require_place(prefix_of(home, "demo"), Context(home))
 
 
 class TestState:
-    def test_each(self, home: Home, prefix: Prefix) -> None:
+    def test_each_state_is_detected(self, home: Home, prefix: Prefix) -> None:
         assert prefix.state == "complete"
         assert prefix_of(home, "other").state == "absent"
         (prefix.own / "record.json").unlink()
@@ -265,7 +265,7 @@ class TestRecord:
         assert caught.value.hints == prefix.made_anew
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'"text"', b"null"])
-    def test_a_damaged_record(self, prefix: Prefix, content: bytes) -> None:
+    def test_a_damaged_record_is_an_error_with_hints(self, prefix: Prefix, content: bytes) -> None:
         (prefix.own / "record.json").write_bytes(content)
         with pytest.raises(DataError, match=r"record\.json") as caught:
             prefix.record()
@@ -291,7 +291,7 @@ class TestRecord:
         assert not prefix.path.exists()
 
     @pytest.mark.parametrize("damage", ["changed", "deleted"])
-    def test_a_modified_file_list(self, prefix: Prefix, damage: str) -> None:
+    def test_a_modified_file_list_is_an_error(self, prefix: Prefix, damage: str) -> None:
         (path,) = prefix.own.glob("files-*.json")
         record = prefix.record()
         if damage == "deleted":
@@ -301,13 +301,13 @@ class TestRecord:
         with pytest.raises(DataError, match=path.name):
             prefix.files(record)
 
-    def test_a_new_record_replaces_it_with_its_list(self, prefix: Prefix) -> None:
+    def test_a_new_record_replaces_the_old_one_and_its_list(self, prefix: Prefix) -> None:
         files = FILES | {"rocm/b": FileEntry(sha256="1" * 64, size_bytes=1)}
         prefix.write_record(record_of("demo"), files)
         assert prefix.files(prefix.record()) == files
         assert len(list(prefix.own.iterdir())) == 2
 
-    def test_a_manually_moved_env(self, home: Home, prefix: Prefix) -> None:
+    def test_a_manually_moved_env_is_detected(self, home: Home, prefix: Prefix) -> None:
         moved = prefix_of(home, "moved")
         prefix.path.rename(moved.path)
         with pytest.raises(PrefixError, match="renamed from `demo`") as caught:
@@ -317,7 +317,7 @@ class TestRecord:
 
 
 class TestWipe:
-    def test_removes_only_the_prefix(self, prefix: Prefix, tmp_path: Path) -> None:
+    def test_wiping_removes_only_the_prefix(self, prefix: Prefix, tmp_path: Path) -> None:
         outside = tmp_path / "outside"
         outside.mkdir()
         (outside / "mine").write_text("x")
@@ -330,7 +330,7 @@ class TestWipe:
         assert not prefix.path.exists()
         assert (outside / "mine").read_text() == "x"
 
-    def test_a_linked_env(self, home: Home, prefix: Prefix) -> None:
+    def test_wiping_a_linked_env_removes_only_the_link(self, home: Home, prefix: Prefix) -> None:
         elsewhere = home.path / "large disk"
         prefix.path.rename(elsewhere)
         prefix.path.symlink_to(elsewhere)

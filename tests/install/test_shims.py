@@ -65,7 +65,7 @@ def test_shims_in_torch_can_be_undone(prefix: Prefix, times: int) -> None:
     there = content(prefix)
     assert there[f"{TORCH_LIB}/cublas64_11.dll"] == b"zluda cublas"
     assert there[f"{TORCH_LIB}/nvrtc64_112_0.dll"] == b"zluda nvrtc"
-    assert there["zluda/nvrtc_cuda.dll"] == b"nvidia nvrtc", "what the wrapper calls is not the wrapper"
+    assert there["zluda/nvrtc_cuda.dll"] == b"nvidia nvrtc", "the wrapper does not call itself"
     assert base_files(zluda_lock(), base | made) == base
     undo_shims(prefix, zluda_lock())
     after = content(prefix)
@@ -93,7 +93,7 @@ def test_a_wrapper_never_wraps_itself(prefix: Prefix) -> None:
             apply_shims(prefix, zluda_lock(), entries(prefix), in_torch=in_torch)
 
 
-def test_an_incomplete_build(prefix: Prefix) -> None:
+def test_an_incomplete_build_is_an_error(prefix: Prefix) -> None:
     base = {path: entry for path, entry in entries(prefix).items() if path != "zluda/cublas.dll"}
     with pytest.raises(PrefixError, match=r"no component contains `zluda/cublas\.dll`"):
         apply_shims(prefix, zluda_lock(), base)

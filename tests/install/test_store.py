@@ -82,8 +82,8 @@ def test_a_modified_cached_package_is_removed(cached_home: CachedHome) -> None:
     assert not store.holds(cached_home.home, artifact)
 
 
-def test_another_valid_package_is_never_accepted(cached_home: CachedHome) -> None:
-    """It unpacks fine, and the wrong hash is known only at the end."""
+def test_a_different_valid_package_is_never_accepted(cached_home: CachedHome) -> None:
+    """The package unpacks without errors; the wrong hash is known only at the end."""
     artifact, other = (
         cached_home.artifact("x", ENTRIES),
         cached_home.artifact("y", [*ENTRIES, file("./z", "more")]),
@@ -95,14 +95,14 @@ def test_another_valid_package_is_never_accepted(cached_home: CachedHome) -> Non
     assert not cached_home.package(artifact).exists()
 
 
-def test_a_package_missing_from_the_cache(cached_home: CachedHome) -> None:
+def test_a_package_missing_from_the_cache_is_an_error(cached_home: CachedHome) -> None:
     artifact = cached_home.artifact("x", ENTRIES)
     cached_home.package(artifact).unlink()
     with pytest.raises(FetchError, match="is missing"):
         add(cached_home, artifact)
 
 
-def test_a_hostile_package_leaves_nothing_and_is_named(cached_home: CachedHome) -> None:
+def test_a_hostile_package_is_named_and_leaves_nothing_behind(cached_home: CachedHome) -> None:
     artifact = cached_home.artifact("evil", [*ENTRIES, file("../out", "x")])
     with pytest.raises(ArchiveError, match=r"evil 1\.0: .*points outside") as caught:
         add(cached_home, artifact)
@@ -111,7 +111,7 @@ def test_a_hostile_package_leaves_nothing_and_is_named(cached_home: CachedHome) 
     assert not store.holds(cached_home.home, artifact)
 
 
-def test_remains_of_a_killed_process_are_harmless(cached_home: CachedHome) -> None:
+def test_leftovers_of_a_killed_process_are_harmless(cached_home: CachedHome) -> None:
     artifact = cached_home.artifact("x", ENTRIES)
     left = cached_home.home.store / store.STAGING / artifact.sha256 / "tree" / "usr"
     left.mkdir(parents=True)
@@ -124,7 +124,7 @@ def test_remains_of_a_killed_process_are_harmless(cached_home: CachedHome) -> No
     assert whole(cached_home) == {artifact.sha256}
 
 
-def test_two_processes_add_the_same_artifact(cached_home: CachedHome) -> None:
+def test_concurrent_processes_unpack_an_artifact_once(cached_home: CachedHome) -> None:
     entries = [*ENTRIES, *(file(f"./usr/share/{number}", os.urandom(20_000)) for number in range(200))]
     artifact = cached_home.artifact("x", entries)
     code = textwrap.dedent(
@@ -177,7 +177,7 @@ def test_a_damaged_manifest_is_named(cached_home: CachedHome, text: str) -> None
     assert str(manifest) in caught.value.message
 
 
-def test_a_damaged_entry_stays_until_replaced_and_envs_keep_their_files(cached_home: CachedHome) -> None:
+def test_a_damaged_entry_exists_until_replaced_and_envs_keep_their_files(cached_home: CachedHome) -> None:
     artifact = cached_home.artifact("x", ENTRIES)
     add(cached_home, artifact)
     expected = store.manifest_of(cached_home.home, artifact)
@@ -214,20 +214,20 @@ def test_gc_removes_only_unused_artifacts(cached_home: CachedHome) -> None:
     told = store.sweep(cached_home.home, keep, dry_run=True)
     assert store.holds(cached_home.home, other)
     assert store.sweep(cached_home.home, keep, dry_run=False) == told
-    assert [title for title, _ in told] == ["remains of interrupted work", "other 1.0"]
+    assert [title for title, _ in told] == ["leftovers of interrupted work", "other 1.0"]
     assert told[0][1] == 5
     assert told[1][1] >= 5000
     assert whole(cached_home) == {needed.sha256}
     assert store.sweep(cached_home.home, keep, dry_run=False) == []
 
 
-def test_gc_in_a_home_without_a_store(cached_home: CachedHome) -> None:
+def test_gc_removes_nothing_in_a_home_without_a_store(cached_home: CachedHome) -> None:
     assert store.sweep(cached_home.home, frozenset(), dry_run=False) == []
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_is_an_error_that_says_so(cached_home: CachedHome) -> None:
-    # An unpacked file hits a full disk; a whole disk filling up is in tests/crash/test_full_disk.py.
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="requires /dev/full")
+def test_a_full_disk_is_reported(cached_home: CachedHome) -> None:
+    # Writing an unpacked file fails; tests/crash/test_full_disk.py fills a whole disk.
     artifact = cached_home.artifact("x", ENTRIES)
 
     def full(_size: int) -> None:

@@ -1,4 +1,4 @@
-"""A user who can write to the cache, or to the store without its key, cannot get any byte into an env."""
+"""A user who can write to the cache, or to the store without its key, cannot change any byte of an env."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def zipped(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> Iterator[None]:
-    """Let another process repeatedly swap a file for another and back."""
+    """Repeatedly swap a file for another and back in a separate process."""
     (folder_ / "good").write_bytes(good)
     (folder_ / "evil").write_bytes(evil)
     head = f"""
@@ -85,7 +85,7 @@ def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> 
         child.wait()
 
 
-@pytest.mark.skipif(WINDOWS, reason="a file that is open is not replaced there")
+@pytest.mark.skipif(WINDOWS, reason="open files cannot be replaced there")
 @pytest.mark.parametrize("how", _WRITERS)
 def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path, how: str) -> None:
     good, evil = zipped(GOOD), zipped(EVIL)
@@ -114,10 +114,10 @@ def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path,
             library = store.tree_of(cached_home.home, artifact) / "nvcuda.dll"
             assert library.read_bytes() == GOOD
             shutil.rmtree(library.parents[1])
-    assert refused, "the other process was never in between"
+    assert refused, "the other process never interfered"
 
 
-@pytest.mark.skipif(WINDOWS, reason="there are no modes")
+@pytest.mark.skipif(WINDOWS, reason="files have no modes")
 def test_the_private_copy_is_not_writable_by_others(
     cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,10 +142,10 @@ def test_the_private_copy_is_not_writable_by_others(
     assert set(found) == {0o700}
 
 
-@pytest.mark.skipif(WINDOWS, reason="there are no pipes in folders")
+@pytest.mark.skipif(WINDOWS, reason="folders cannot contain pipes")
 @pytest.mark.parametrize("kind", ["deb", "archive"])
 @pytest.mark.parametrize("what", ["a pipe", "a folder", "a device"])
-def test_special_files_in_the_cache(cached_home: CachedHome, kind: str, what: str) -> None:
+def test_special_files_in_the_cache_are_refused(cached_home: CachedHome, kind: str, what: str) -> None:
     artifact = replace(cached_home.artifact("x", ENTRIES), kind=kind)
     package = cached_home.package(artifact)
     package.unlink()
@@ -158,7 +158,7 @@ def test_special_files_in_the_cache(cached_home: CachedHome, kind: str, what: st
 
 
 class TestTheManifest:
-    def test_files_and_manifest_changed_together(self, cached_home: CachedHome) -> None:
+    def test_a_change_of_both_files_and_manifest_is_detected(self, cached_home: CachedHome) -> None:
         artifact = cached_home.artifact("x", ENTRIES)
         cached_home.add(artifact)
         place = cached_home.home.store / artifact.sha256
@@ -175,7 +175,7 @@ class TestTheManifest:
         cached_home.add(artifact)
         assert library.read_text() == "content"
 
-    def test_an_entry_moved_to_another_hash(self, cached_home: CachedHome) -> None:
+    def test_an_entry_moved_to_another_hash_is_invalid(self, cached_home: CachedHome) -> None:
         first, second = cached_home.artifact("x", ENTRIES), cached_home.artifact("y", [file("./y", "other")])
         cached_home.add(first)
         shutil.copytree(cached_home.home.store / first.sha256, cached_home.home.store / second.sha256)
@@ -183,7 +183,7 @@ class TestTheManifest:
         cached_home.add(second)
         assert set(store.manifest_of(cached_home.home, second)) == {"y"}
 
-    def test_an_entry_of_an_older_version_or_of_another_home(
+    def test_an_entry_of_an_older_version_or_another_home_is_invalid(
         self, cached_home: CachedHome, tmp_path: Path
     ) -> None:
         artifact = cached_home.artifact("x", ENTRIES)
@@ -199,14 +199,14 @@ class TestTheManifest:
         shutil.copytree(cached_home.home.store, other.store)
         assert not store.holds(other, artifact)
 
-    def test_create_and_verify_detect_it(self, mini: Mini) -> None:
+    def test_create_and_verify_detect_a_planted_entry(self, mini: Mini) -> None:
         assert mini.run("create", "one", "--rocm", "5.7", "--no-verify").returncode == 0
         library = next(
             path for path in (mini.home / "store").rglob("librocblas.so*") if not path.is_symlink()
         )
         content = library.read_bytes()
         library.chmod(0o644)
-        library.write_bytes(content + b"evil")  # the env's file, too, because it is the same
+        library.write_bytes(content + b"evil")  # the env's file too, because it is the same file
         place = next(path for path in library.parents if path.parent.name == "store")
         manifest, old = place / "manifest.json", hashlib.sha256(content).hexdigest()
         text = manifest.read_text().replace(old, hashlib.sha256(content + b"evil").hexdigest())
@@ -224,7 +224,7 @@ class TestTheManifest:
 
 class TestUnpackedSizeLimit:
     def written(self, cached_home: CachedHome, artifact: Artifact) -> int:
-        """Return how many bytes are written before a package is rejected."""
+        """Return the number of bytes written before a package is rejected."""
         sizes: list[int] = []
         with pytest.raises(ArchiveError) as caught:
             store.add(
@@ -236,35 +236,37 @@ class TestUnpackedSizeLimit:
         return sum(sizes)
 
     @pytest.mark.parametrize("how", ["xz", "xz-blocks", "gz", "zst"])
-    def test_a_package_that_claims_a_kilobyte(self, cached_home: CachedHome, how: Compression) -> None:
+    def test_a_package_may_not_exceed_its_declared_size(
+        self, cached_home: CachedHome, how: Compression
+    ) -> None:
         package = deb([file("./x", bytes(200 << 20))], compression=how)
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=1024)
         assert self.written(cached_home, artifact) <= 65 << 20
         assert "it unpacks to more than 67.1 MB, but the package index states 1.0 kB" in self.message
 
-    def test_a_package_without_a_stated_size(self, cached_home: CachedHome) -> None:
+    def test_a_package_without_a_declared_size_is_limited(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(200 << 20))])
         assert self.written(cached_home, cached_home.artifact("x", (), package)) < 80 << 20
         assert "states no size" in self.message
 
-    def test_a_package_a_quarter_larger_than_stated(self, cached_home: CachedHome) -> None:
+    def test_a_package_may_exceed_its_declared_size_by_a_quarter(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(180 << 20))], compression="gz")
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=150 << 20)
         cached_home.add(artifact)
         assert store.holds(cached_home.home, artifact)
 
-    def test_trailing_data_counts(self, cached_home: CachedHome) -> None:
+    def test_trailing_data_is_limited(self, cached_home: CachedHome) -> None:
         package = deb((), data=compress(tar([file("./x", b"x")]) + bytes(200 << 20), "xz"))
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=1024)
         assert self.written(cached_home, artifact) == 1
 
-    def test_an_oversized_header(self, cached_home: CachedHome) -> None:
+    def test_an_oversized_header_is_rejected(self, cached_home: CachedHome) -> None:
         long_name = [file("./" + "a/" * (4 << 20), b"x")]
         artifact = replace(cached_home.artifact("x", (), deb(long_name)), installed_bytes=1 << 30)
         assert self.written(cached_home, artifact) == 0
         assert "a header of 8.4 MB" in self.message
 
-    def test_too_many_folders(self, cached_home: CachedHome) -> None:
+    def test_too_many_folders_are_rejected(self, cached_home: CachedHome) -> None:
         entries = [folder(f"./{number}/{'a/' * 2000}") for number in range(_MOST_MEMBERS // 2000)]
         artifact = replace(cached_home.artifact("x", (), deb(entries)), installed_bytes=1 << 30)
         assert self.written(cached_home, artifact) == 0

@@ -1,4 +1,4 @@
-"""Hostile archives: every known escape from the folder, and damage that `tarfile` hides."""
+"""Hostile archives: every known way to escape the folder, and damage that `tarfile` hides."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def snapshot(folder_: Path, leave_out: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def pax(headers: dict[str, str], entry: Entry) -> bytes:
-    """Return a tar stream with one member that has these pax headers."""
+    """Return a tar stream with one member and these pax headers."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         info = tarfile.TarInfo(entry.name)
@@ -109,13 +109,13 @@ class TestContents:
         modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in place.iterdir()}
         assert modes == {"a": 0o444, "b": 0o555, "c": 0o444}
 
-    def test_every_byte_is_counted(self, place: Path) -> None:
+    def test_progress_counts_every_byte(self, place: Path) -> None:
         counted: list[int] = []
         stream = tar([file("a", bytes(3_000_000)), file("b", b"12")])
         unpack(iter([stream]), place, counted.append)
         assert sum(counted) == 3_000_002
 
-    def test_long_names_of_gnu_and_pax(self, place: Path) -> None:
+    def test_gnu_and_pax_long_names_are_read(self, place: Path) -> None:
         name = "/".join(["d" * 60] * 5) + "/" + "n" * 200
         files = take(place, tar([file(name, "gnu"), symlink("l", name)]))
         assert (place / "l").read_text() == "gnu"
@@ -135,7 +135,7 @@ class TestContents:
         ]
         assert sorted(take(place, tar(file(name, "x") for name in names))) == sorted(names)
 
-    def test_the_size_of_the_chunks_makes_no_difference(self, place: Path) -> None:
+    def test_chunk_sizes_do_not_matter(self, place: Path) -> None:
         stream = tar([file("a", "x" * 2000), folder("d"), file("d/b", "y" * 700), symlink("l", "a")])
         found = []
         for step in (1, 511, 512, 513, 100_000):
@@ -163,17 +163,21 @@ ABSOLUTE_LINKS = {
 
 class TestLinks:
     @pytest.mark.parametrize(("given_", "expected"), ABSOLUTE_LINKS.items())
-    def test_an_absolute_one_means_the_root_of_the_tree(self, given_: tuple[str, str], expected: str) -> None:
+    def test_an_absolute_target_is_relative_to_the_root_of_the_tree(
+        self, given_: tuple[str, str], expected: str
+    ) -> None:
         assert link_target(*given_) == expected
 
-    def test_relative_to_any_working_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_targets_do_not_depend_on_the_working_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         gone = tmp_path / "gone"
         gone.mkdir()
         monkeypatch.chdir(gone)
         gone.rmdir()
         assert link_target("usr/share/l", "/etc/x") == "../../etc/x"
 
-    def test_an_absolute_link_leads_into_the_tree(self, place: Path) -> None:
+    def test_an_absolute_link_points_into_the_tree(self, place: Path) -> None:
         take(place, tar([file("etc/passwd", "of the package\n"), symlink("usr/lib/l", "/etc/passwd")]))
         assert (place / "usr/lib/l").read_text() == "of the package\n"
 
@@ -189,7 +193,7 @@ HOSTILE: dict[str, tuple[list[Entry], str]] = {
     "a drive": ([file("./c:/x", "x")], "absolute"),
     "climbing": ([file("../etc/passwd", "x")], "points outside"),
     "climbing later": ([file("usr/../../etc/passwd", "x")], "points outside"),
-    "climbing and coming back": ([file("usr/../x", "x")], "points outside"),
+    "leaving the tree and coming back": ([file("usr/../x", "x")], "points outside"),
     "a folder that points outside": ([folder("../new")], "points outside"),
     "only dots": ([file("..", "x")], "points outside"),
     "through a link": ([symlink("d", "usr"), file("d/x", "x")], "uses a file as a folder"),
@@ -198,9 +202,9 @@ HOSTILE: dict[str, tuple[list[Entry], str]] = {
     "through a file": ([file("d", "x"), file("d/x", "x")], "uses a file as a folder"),
     "link out": ([symlink("l", "../etc/passwd")], "outside"),
     "link to the parent": ([symlink("l", "..")], "outside"),
-    "link out from below": ([symlink("usr/lib/l", "../../../etc/passwd")], "outside"),
+    "link out of a subfolder": ([symlink("usr/lib/l", "../../../etc/passwd")], "outside"),
     "late dots": ([symlink("a", "b/../../etc/passwd")], "outside"),
-    "late dots that count right": ([folder("b"), symlink("b/a", "c/../../x")], "outside"),
+    "dots after a name that seem to stay inside": ([folder("b"), symlink("b/a", "c/../../x")], "outside"),
     "link to nothing": ([symlink("l", "")], "link without a target"),
     "character device": ([device("dev/null")], "special file"),
     "block device": ([Entry(name="x", kind=tarfile.BLKTYPE)], "special file"),
@@ -214,15 +218,15 @@ HOSTILE: dict[str, tuple[list[Entry], str]] = {
     ),
     "hard link out": ([hardlink("h", "../etc/passwd")], "points outside"),
     "absolute hard link": ([hardlink("h", "/etc/passwd")], "absolute"),
-    "hard link to what comes later": ([hardlink("h", "x"), file("x")], "not an earlier file"),
+    "hard link to a later member": ([hardlink("h", "x"), file("x")], "not an earlier file"),
     "hard link to a link": ([symlink("l", "x"), hardlink("h", "l")], "not an earlier file"),
     "hard link to a folder": ([folder("d"), hardlink("h", "d")], "not an earlier file"),
     "hard link to itself": ([hardlink("h", "h")], "not an earlier file"),
     "the same file twice": ([file("x", "1"), file("x", "2")], "twice"),
     "a link and then a file": ([symlink("x", "y"), file("x", "2")], "twice"),
-    "the same under another spelling": ([file("./x", "1"), file("x", "2")], "twice"),
+    "the same file under another spelling": ([file("./x", "1"), file("x", "2")], "twice"),
     "a file over a folder": ([folder("d"), file("d", "x")], "twice"),
-    "a file over a folder that is only used": ([file("d/x", "x"), file("d", "x")], "twice"),
+    "a file over an implied folder": ([file("d/x", "x"), file("d", "x")], "twice"),
     "a folder over a file": ([file("d", "x"), folder("d")], "uses a file as a folder"),
     "line break": ([file("a\nb", "x")], "control"),
     "escape sequence": ([file("a\x1b[31mb", "x")], "control"),
@@ -242,7 +246,7 @@ class TestRejected:
         with pytest.raises(ArchiveError, match=text) as caught:
             take(place, tar([file("first", "x"), *entries]))
         assert snapshot(place.parent, place) == before
-        assert caught.value.message.isprintable(), "it would act on the terminal"
+        assert caught.value.message.isprintable(), "it would control the terminal"
         for path in place.rglob("*"):
             assert path.is_symlink() or path.is_file() or path.is_dir()
             assert place.resolve() in path.resolve().parents
@@ -256,7 +260,11 @@ class TestRejected:
             ({"linkpath": "../../etc"}, symlink("ok", "ok2"), "outside"),
             ({"linkpath": "a\0b"}, symlink("ok", "ok2"), "control"),
             ({"linkpath": "/etc/passwd"}, hardlink("ok", "ok2"), "absolute"),
-            ({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, file("ok", b"1\n0\n4\n".ljust(512)), "form"),
+            (
+                {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+                file("ok", b"1\n0\n4\n".ljust(512)),
+                "format",
+            ),
             ({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, file("ok", "x"), "damaged"),
             ({"GNU.sparse.map": "x"}, file("ok", "x"), "damaged"),
             ({"GNU.sparse.size": "x"}, file("ok", "x"), "damaged"),
@@ -268,8 +276,8 @@ class TestRejected:
             take(place, pax(headers, entry))
         assert snapshot(place.parent, place) == before
 
-    def test_a_gnu_sparse_file(self, place: Path) -> None:
-        with pytest.raises(ArchiveError, match="form"):
+    def test_a_gnu_sparse_file_is_rejected(self, place: Path) -> None:
+        with pytest.raises(ArchiveError, match="format"):
             take(place, with_header(tar([file("x", "x")]), 156, b"S"))
 
     @pytest.mark.parametrize(
@@ -277,7 +285,7 @@ class TestRejected:
         [b"77777777777\0", b"\x80" + b"\x7f" * 11, b"\xff" * 11 + b"\x01", b"\xff" * 10 + b"\xfe\x00"],
         ids=["8 GiB", "an exabyte", "below zero", "far below zero"],
     )
-    def test_a_claimed_size(self, place: Path, size: bytes) -> None:
+    def test_a_false_size_is_rejected(self, place: Path, size: bytes) -> None:
         with pytest.raises(ArchiveError):
             take(place, with_header(tar([file("x", "x" * 600), file("y", "y")]), 124, size))
         assert sum(path.stat().st_size for path in place.iterdir()) < 20_000
@@ -289,7 +297,7 @@ class TestRejected:
             take(place, bytes(stream))
 
     @pytest.mark.parametrize("end", [0, 1, 511, 512, 513, 1024, 1500, 2048])
-    def test_a_missing_end_marker(self, place: Path, end: int) -> None:
+    def test_a_missing_end_marker_is_rejected(self, place: Path, end: int) -> None:
         stream = tar([file("a", "x"), file("b", "x")])
         assert len(stream) > 2048
         with pytest.raises(ArchiveError):
@@ -322,7 +330,7 @@ class TestRejected:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("ab./\\:\0\n~é"), max_size=12))
-def test_a_name_stays_inside_or_is_refused(name: str) -> None:
+def test_a_name_stays_inside_the_tree_or_is_refused(name: str) -> None:
     try:
         path = member_path(name)
     except ArchiveError:
@@ -337,7 +345,7 @@ def test_a_name_stays_inside_or_is_refused(name: str) -> None:
     name=st.lists(st.sampled_from(["a", "b", "usr"]), min_size=1, max_size=4),
     target=st.text(st.sampled_from("ab./"), max_size=14),
 )
-def test_a_link_stays_inside_or_is_refused(
+def test_a_link_stays_inside_the_tree_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, name: list[str], target: str
 ) -> None:
     try:
@@ -350,7 +358,7 @@ def test_a_link_stays_inside_or_is_refused(
 
 
 def test_no_chain_of_links_escapes(place: Path) -> None:
-    """Each link is harmless by its name; only the chain would escape."""
+    """Each link is harmless by itself; only the chain would escape."""
     entries: Iterable[Entry] = [
         folder("a/b/c"),
         symlink("a/b/c/up", ".."),

@@ -1,4 +1,4 @@
-"""`rocenv upgrade`: the newest set for an env's request takes its place, and can be taken back."""
+"""`rocenv upgrade` replaces an env's set with the newest one for its request, and can undo that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def publish_newer(mini: Mini, version: str = "5.7.2") -> None:
-    """Offer a newer release that meets `--rocm 5.7`."""
+    """Offer a newer release that matches `--rocm 5.7`."""
     mini.add_set("mini57", version, "2.17", {})
     mini.repo.publish()
     add_row(mini.root / "profiles", "mini57", version)
@@ -44,7 +44,7 @@ def result(mini: Mini, *argv: str) -> dict[str, Any]:
     return found
 
 
-def test_nothing_newer_is_nothing_to_do(mini: Mini) -> None:
+def test_the_newest_set_is_not_upgraded(mini: Mini) -> None:
     mini.create()
     before = (mini.prefix("demo") / ".rocenv" / "record.json").read_bytes()
     done = mini.run("upgrade", "demo")
@@ -54,7 +54,7 @@ def test_nothing_newer_is_nothing_to_do(mini: Mini) -> None:
     assert result(mini)["changed"] is False
 
 
-def test_a_dry_run_shows_the_change_and_makes_nothing(mini: Mini) -> None:
+def test_a_dry_run_shows_the_change_and_creates_nothing(mini: Mini) -> None:
     mini.create()
     publish_newer(mini)
     done = mini.run("upgrade", "demo", "--dry-run")
@@ -63,7 +63,7 @@ def test_a_dry_run_shows_the_change_and_makes_nothing(mini: Mini) -> None:
     assert version_of(mini) == "5.7.1"
 
 
-def test_the_newer_set_takes_the_place_and_gives_it_back(mini: Mini) -> None:
+def test_the_newer_set_replaces_the_old_one_and_is_rolled_back(mini: Mini) -> None:
     mini.create()
     cache = mini.prefix("demo") / "cache"
     for path in ("huggingface/model", "torch/hub/weights", "torch/kernels/old", "miopen/db/old"):
@@ -108,7 +108,7 @@ def test_a_new_build_of_the_same_release_is_an_upgrade(mini: Mini) -> None:
 
 def test_a_set_that_does_not_work_here_is_not_swapped_in(mini: Mini) -> None:
     mini.create()
-    publish_newer(mini)  # libraries of plain text, which no loader takes
+    publish_newer(mini)  # text files as libraries, which no loader accepts
     done = mini.run("upgrade", "demo", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"] == "upgrade-broken"
@@ -117,7 +117,7 @@ def test_a_set_that_does_not_work_here_is_not_swapped_in(mini: Mini) -> None:
     assert version_of(mini) == "5.7.1"
 
 
-def test_the_kept_set_is_removed_by_the_next_upgrade_only(mini: Mini) -> None:
+def test_only_the_next_upgrade_removes_the_previous_set(mini: Mini) -> None:
     mini.create()
     publish_newer(mini)
     result(mini)
@@ -137,7 +137,7 @@ def test_without_an_upgrade_there_is_nothing_to_roll_back(mini: Mini) -> None:
 
 
 class TestAKilledSwap:
-    """Each rename may be the last that happens; the same command goes on from there, and nothing is lost."""
+    """After a kill at any rename, the same command continues from there, and nothing is lost."""
 
     @pytest.fixture
     def both(self, mini: Mini) -> Mini:
@@ -150,7 +150,9 @@ class TestAKilledSwap:
 
     @pytest.mark.parametrize("moves", [0, 1, 2])
     @pytest.mark.parametrize("back", [False, True])
-    def test_goes_on(self, both: Mini, monkeypatch: pytest.MonkeyPatch, moves: int, back: bool) -> None:
+    def test_the_next_command_completes_it(
+        self, both: Mini, monkeypatch: pytest.MonkeyPatch, moves: int, back: bool
+    ) -> None:
         home = Home(both.home)
         if back:
             upgrade.swap_in(home, "demo")

@@ -1,4 +1,4 @@
-"""Compare the decoder with `lzma` and the `xz` program, on streams of both."""
+"""Compare the decoder with `lzma` and the `xz` program, on streams from both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decode(stream: bytes, pool: ThreadPoolExecutor, ahead: int = 3) -> bytes:
 
 
 def streams() -> dict[str, bytes]:
-    """Return streams of `DATA` of every kind; the name states the checksum type."""
+    """Return every kind of stream of `DATA`; the name contains the checksum type."""
     found = {
         f"one block, {name}": lzma.compress(DATA, check=check, preset=0) for name, check in CHECKS.items()
     }
@@ -74,11 +74,11 @@ STREAMS = streams()
 
 class TestWholeStreams:
     @pytest.mark.parametrize("name", STREAMS)
-    def test_every_kind_of_stream(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_every_kind_of_stream_is_decoded(self, pool: ThreadPoolExecutor, name: str) -> None:
         assert decode(STREAMS[name], pool) == DATA
 
     def test_blocks_are_decoded_separately(self) -> None:
-        # Otherwise all tests of this file would use the plain decoder.
+        # Otherwise all tests in this file would use the sequential decoder.
         stream = STREAMS["sized blocks, crc64"]
         assert stream[13] & 0xC0 == 0xC0
         with CountingPool(1) as own:
@@ -97,26 +97,26 @@ class TestWholeStreams:
         assert decode(lzma.compress(data, check=check), pool, ahead) == data
 
     @pytest.mark.parametrize("size", [1, 4 * KIB - 1, 4 * KIB, 4 * KIB + 1, 8 * KIB, 100 * KIB + 3])
-    def test_any_length_of_the_last_block(self, pool: ThreadPoolExecutor, size: int) -> None:
+    def test_the_last_block_may_have_any_length(self, pool: ThreadPoolExecutor, size: int) -> None:
         data = random.Random(size).randbytes(size)
         assert decode(xz(data, "-0", "-T2", "--block-size=4KiB"), pool) == data
 
     @pytest.mark.parametrize(
         "filters", [("--x86", "--lzma2=preset=1"), ("--delta=dist=4", "--lzma2=preset=0")]
     )
-    def test_with_filters_before_the_compression(
+    def test_filters_before_the_compression_are_supported(
         self, pool: ThreadPoolExecutor, filters: tuple[str, ...]
     ) -> None:
         assert decode(xz(DATA, "-T2", "--block-size=16KiB", *filters), pool) == DATA
 
-    def test_pieces_are_small(self, pool: ThreadPoolExecutor) -> None:
+    def test_chunks_are_small(self, pool: ThreadPoolExecutor) -> None:
         stream = xz(bytes(8 << 20), "-0", "-T2", "--block-size=4MiB")
         sizes = [len(piece) for piece in xz_chunks(io.BytesIO(stream), pool, 2)]
         assert max(sizes) <= CHUNK_BYTES
         assert min(sizes) > 0
         assert sum(sizes) == 8 << 20
 
-    def test_a_large_block_is_not_held_in_memory(self, pool: ThreadPoolExecutor) -> None:
+    def test_a_large_block_is_decoded_as_a_stream(self, pool: ThreadPoolExecutor) -> None:
         size = 160 << 20
         stream = xz(bytes(size), "-0", "-T2", "--block-size=80MiB")
         tracemalloc.start()
@@ -126,7 +126,7 @@ class TestWholeStreams:
         finally:
             tracemalloc.stop()
 
-    def test_no_more_than_the_allowed_blocks_are_ahead(self) -> None:
+    def test_read_ahead_is_limited(self) -> None:
         stream = io.BytesIO(xz(random.Random(1).randbytes(400 * KIB), "-0", "-T2", "--block-size=20KiB"))
         with ThreadPoolExecutor(2) as own:
             chunks = xz_chunks(stream, own, 3)
@@ -136,7 +136,7 @@ class TestWholeStreams:
 
 class TestDamage:
     @pytest.mark.parametrize("name", STREAMS)
-    def test_truncated_anywhere(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_any_truncation_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
         stream = STREAMS[name]
         ends = {*range(40), *range(40, len(stream), 2999), *range(len(stream) - 90, len(stream))}
         for end in sorted(ends):
@@ -155,9 +155,7 @@ class TestDamage:
             stream[place] ^= bit
 
     @pytest.mark.parametrize("name", [name for name in STREAMS if name.endswith("none")])
-    def test_without_a_checksum_at_least_nothing_is_missing(
-        self, pool: ThreadPoolExecutor, name: str
-    ) -> None:
+    def test_without_a_checksum_missing_data_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
         stream = bytearray(STREAMS[name])
         for place in [*range(60), *range(60, len(stream), 3499), *range(len(stream) - 100, len(stream))]:
             stream[place] ^= 0x10
@@ -165,14 +163,14 @@ class TestDamage:
                 assert len(decode(bytes(stream), pool)) == len(DATA)
             stream[place] ^= 0x10
 
-    def test_a_block_that_looks_like_the_index(self, pool: ThreadPoolExecutor) -> None:
+    def test_a_block_that_looks_like_the_index_is_an_error(self, pool: ThreadPoolExecutor) -> None:
         # With a zero header size, a block looks like the index, and everything after it would be lost.
         stream = bytearray(STREAMS["sized blocks, crc32"])
         stream[12] = 0
         with pytest.raises(ArchiveError, match="index"):
             decode(bytes(stream), pool)
 
-    def test_a_missing_block(self, pool: ThreadPoolExecutor) -> None:
+    def test_a_missing_block_is_detected(self, pool: ThreadPoolExecutor) -> None:
         data = random.Random(2).randbytes(12 * KIB)
         two = xz(data[: 8 * KIB], "-0", "-T2", "--block-size=4KiB")
         three = xz(data, "-0", "-T2", "--block-size=4KiB")
@@ -195,7 +193,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         "field", [b"\xff" * 9, b"\xff" * 8 + b"\x7f"], ids=["a number without end", "an exabyte"]
     )
-    def test_an_impossible_size(self, pool: ThreadPoolExecutor, field: bytes) -> None:
+    def test_an_impossible_size_is_an_error(self, pool: ThreadPoolExecutor, field: bytes) -> None:
         header = bytes([5, 0xC0]) + field + b"\x21\x01\x0c"
         header = header.ljust(20, b"\0")
         header += zlib.crc32(header).to_bytes(4, "little")

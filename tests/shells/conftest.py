@@ -1,4 +1,4 @@
-"""The checklist lines that a test covers, and its shell."""
+"""A test's checklist lines and shell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip lines that do not apply to a shell; its driver says why."""
+    """Skip lines that do not apply to a shell, with the driver's reason."""
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def work(request: pytest.FixtureRequest, tmp_path: Path) -> Work:
-    """A folder in which the shell of this test runs."""
+    """The folder in which this test's shell runs."""
     folder = tmp_path / "work"
     folder.mkdir()
     return Work(DRIVERS[request.param], folder)

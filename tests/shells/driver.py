@@ -1,4 +1,4 @@
-"""The interface that the checklist uses for each shell, and running real shells."""
+"""The checklist's interface to each shell, and code that runs real shells."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ CHANGES = (
     set_("EMPTY", ""),
     unset("HIP_PATH_57"),
 )
-# Variables that every shell keeps for itself in the environment.
+# Variables that each shell maintains in the environment.
 _SHELLS_OWN = re.compile(r"_|SHLVL|OLDPWD|PWD|XONSH.*|NU_VERSION|_AST_FEATURES|ROCENV_HOME")
 
 
 def program(name: str) -> str:
-    """Return the path of a program that tests need; without it they are skipped, but not in CI."""
+    """Return the path of a program that tests need; without it, they are skipped, or fail in CI."""
     found = shutil.which(name, path=f"{ROOT / 'build' / 'shells'}{os.pathsep}{os.environ['PATH']}")
     if found is None:
         if os.environ.get("CI"):
@@ -65,7 +65,7 @@ def program(name: str) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a script left: exit code, output, and the environments it dumped."""
+    """A script's exit code, output, and dumped environments."""
 
     status: int
     stdout: str
@@ -74,16 +74,16 @@ class Outcome:
 
 
 class Driver:
-    """Code of one shell for the checklist: each method returns whole lines of code."""
+    """One shell's code for the checklist; each method returns complete lines of code."""
 
     name: ClassVar[str]  # a name in `SHELLS` and `HOOKS`
     program: ClassVar[str]
     suffix: ClassVar[str] = ""  # of a script file
     # Checklist lines that do not apply to this shell -> the reason.
     not_applicable: ClassVar[Mapping[int, str]] = {}
-    # Line 1: name -> code that makes the shell strict.
+    # Line 1: name -> code that enables strict modes.
     modes: ClassVar[Mapping[str, str]] = {"plain": ""}
-    # Line 36: name -> code: aliases, functions and options that must not change the result.
+    # Line 36: name -> code that defines aliases, functions and options, which must not change the result.
     oddities: ClassVar[Mapping[str, str]] = {}
     # Can the shell distinguish its own variables from the environment's?
     has_own_variables: ClassVar[bool] = True
@@ -121,7 +121,7 @@ class Driver:
         raise NotImplementedError
 
     def leave(self) -> str:
-        """Leave the newest env."""
+        """Deactivate the newest env."""
         return "deactivate"
 
     def call(self, *words: str) -> str:
@@ -163,7 +163,7 @@ class Driver:
         raise NotImplementedError
 
     def start_up(self, code: str) -> list[str]:
-        """Return the lines that are typed first: a prompt that ends in `#> `, then `code`."""
+        """Return the lines to type first: they set a prompt that ends in `#> `, then run `code`."""
         return ["PS1='#''> '", *code.splitlines()]
 
     def talk(
@@ -175,9 +175,9 @@ class Driver:
         prefix: Sequence[str] = (),
         **environ: str,
     ) -> list[str]:
-        """Type lines at a terminal; return the output after each, including the next prompt.
+        """Type lines at a terminal; return the output after each one, including the next prompt.
 
-        `first` are statements of the start-up file; `prefix` precedes the shell's command line.
+        `first` contains statements for the start-up file; `prefix` precedes the shell's command line.
         """
         argv = [*prefix, *self.interactive(work)]
         terminal = Terminal(argv, work.folder, {**work.environ, "TERM": "dumb", **environ})
@@ -211,7 +211,7 @@ class Work:
     def env(
         self, name: str = "demo", changes: Sequence[EnvChange] = CHANGES, folder: Path | str = ""
     ) -> Path:
-        """Create a minimal env with only the files that a script checks."""
+        """Create a minimal env that contains only the files that scripts check."""
         prefix = self.home / "envs" / (folder or name)
         (prefix / ".rocenv").mkdir(parents=True, exist_ok=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -231,7 +231,7 @@ class Work:
         return self.driver.dump(self.folder / f"dump.{name}")
 
     def hook(self) -> str:
-        """Return the code that loads a hook which finds rocenv."""
+        """Return the code that loads a hook with a working rocenv."""
         file = self.folder / f"hook{self.driver.suffix}"
         place = Place(program=str(resident_rocenv()), envs=str(self.folder / "unused" / "envs"))
         file.write_bytes(os.fsencode(HOOKS[self.driver.name].render(place)))
@@ -258,7 +258,7 @@ class Work:
         return Outcome(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr), dumps)
 
     def round_trip(self, prefix: Path, *before: str, environ: Mapping[str, str] | None = None) -> Outcome:
-        """Activate and deactivate, and check that the previous state is back."""
+        """Activate and deactivate, and check that the previous state is restored."""
         outcome = self.run(
             *before,
             self.dump("before"),

@@ -1,4 +1,4 @@
-"""Other tools that change a shell's environment, entered and left like their users do."""
+"""Other tools that change a shell's environment, activated and deactivated as their users would."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.shells.driver import Work
 
 _POSIX = ("bash", "zsh", "dash", "ksh")
-# The shell evaluates a program's output, like the tools' own hooks.
+# Evaluates a program's output in the shell, like the tools' own hooks.
 _EVALUATE = {
     **dict.fromkeys(_POSIX, 'eval "$({})"'),
     "fish": "{} | source",
@@ -32,7 +32,7 @@ _ASSIGN_PATH = {
     "nu": "$env.PATH = (^{} | str trim | split row ':')",
     "xonsh": "$PATH = $({}).strip().split(':')",
 }
-# What the module printed by `mise activate nu` does with the answer.
+# Applies mise's output like the module printed by `mise activate nu`.
 _NU_MISE = (
     "for row in (^{} | from csv --noheaders --no-infer | rename op name value) {{ if $row.op == hide "
     "{{ hide-env --ignore-errors $row.name }} else if $row.name == PATH "
@@ -44,10 +44,11 @@ class Neighbour:
     """A tool in one shell; its methods return code, like a driver's."""
 
     name: ClassVar[str]
-    shells: ClassVar[tuple[str, ...]]  # shells that it documents as supported
-    # Variables that it keeps in the environment; some stay forever, even without rocenv.
+    shells: ClassVar[tuple[str, ...]]  # shells that its documentation lists as supported
+    # Variables that the tool stores in the environment; some remain after it is deactivated, even without
+    # rocenv.
     keeps: ClassVar[str] = "(?!)"
-    # Is it left with `deactivate`, like our envs?
+    # Is it deactivated with `deactivate`, like our envs?
     same_name: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
@@ -64,7 +65,7 @@ class Neighbour:
         return self.work.environ
 
     def start(self) -> str:
-        """Do what its line in a start-up file does."""
+        """Run the tool's line in a start-up file."""
         return ""
 
     def before_script(self) -> str:
@@ -82,7 +83,7 @@ class Neighbour:
         raise NotImplementedError
 
     def is_on(self, environ: dict[str, str]) -> bool:
-        """Whether it is active in this environment; it must not be half active."""
+        """Whether the tool is active in this environment; it must not be partly active."""
         in_path = str(self.folder / "bin") in environ["PATH"].split(":")
         assert in_path == (self.mark() in environ.items()), environ
         return in_path
@@ -99,8 +100,8 @@ class Neighbour:
 class Conda(Neighbour):
     """Imitates conda's activation, because conda is not available here.
 
-    A program reads PATH and prints the new value: with PREFIX/bin first, or without that entry. The rest are
-    variables that are set, and unset except for the depth. Source: conda/activate.py, `build_activate`,
+    A program reads PATH and prints the new value: with PREFIX/bin first, or without that entry. Other
+    variables are set, and later unset, except for the depth. Source: conda/activate.py, `build_activate`,
     `build_deactivate`, `_remove_prefix_from_path`
     """
 
@@ -162,7 +163,7 @@ class Venv(Neighbour):
         return f"overlay use {script}" if driver.name == "nu" else driver.source(script)
 
     def off(self) -> str:
-        # `deactivate` of virtualenv is an alias for this; in nushell ours replaces it for good.
+        # virtualenv's `deactivate` is an alias for this; in nushell ours replaces it permanently.
         return "overlay hide activate" if self._shell == "nu" else "deactivate"
 
     def mark(self) -> tuple[str, str]:
@@ -170,7 +171,7 @@ class Venv(Neighbour):
 
 
 class Virtualenv(Venv):
-    """The one from PyPI; it behaves like venv."""
+    """virtualenv from PyPI; it behaves like venv."""
 
     name = "virtualenv"
     shells = ("bash", "zsh", "dash", "ksh", "fish", "tcsh", "nu", "xonsh")
@@ -178,7 +179,7 @@ class Virtualenv(Venv):
 
 
 class Direnv(Neighbour):
-    """direnv: on leaving the folder, every variable gets its value from entering."""
+    """direnv: on leaving the folder, every variable gets the value it had on entering."""
 
     name = "direnv"
     shells = ("bash", "zsh", "fish", "tcsh", "elvish")
@@ -201,11 +202,11 @@ class Direnv(Neighbour):
         return "NEIGHBOUR", "direnv"
 
     def _prompt(self, folder: Path) -> str:
-        """Change to a folder, and do what the hook does at the next prompt."""
+        """Change to a folder, and run the code that the hook runs at the next prompt."""
         name = self._shell
         command = f"{self.program} export {name}"
         if name == "elvish":
-            # What `direnv hook elvish` does with the answer, which is empty or JSON.
+            # Applies direnv's output, which is empty or JSON, like `direnv hook elvish`.
             code = (
                 f"for m [({command} | from-json)] {{ for k [(keys $m)] "
                 "{ if $m[$k] { set-env $k $m[$k] } else { unset-env $k } } }"
@@ -225,7 +226,7 @@ class Mise(Neighbour):
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self.program = program("mise")
-        # It prints its own path as code, which breaks at a space.
+        # mise prints its own path unquoted, which breaks at a space.
         if " " in self.program:
             self.program = shutil.copy2(self.program, str(self.folder / "mise"))
         (self.folder / "bin").mkdir()
@@ -238,7 +239,7 @@ class Mise(Neighbour):
 
     def start(self) -> str:
         driver, name = self.work.driver, self._shell
-        if name in ("nu", "elvish"):  # where the rest needs a prompt
+        if name in ("nu", "elvish"):  # where all other code needs a prompt
             return f"{driver.put('MISE_SHELL', name)}\n{driver.put('__MISE_ORIG_PATH', self.environ['PATH'])}"
         return _EVALUATE[name].format(f"{self.program} activate {name}")
 
@@ -252,9 +253,9 @@ class Mise(Neighbour):
         return "NEIGHBOUR", "mise"
 
     def _prompt(self, folder: Path) -> str:
-        """Change to a folder, and do what the hook does at the next prompt."""
+        """Change to a folder, and run the code that the hook runs at the next prompt."""
         name = self._shell
-        # Without --force, mise may decide from times of files that nothing has changed.
+        # Without --force, mise may conclude from file times that nothing has changed.
         command = f"{self.program} hook-env --force -s {name}"
         code = _NU_MISE.format(command) if name == "nu" else _EVALUATE[name].format(command)
         return f"{self.work.driver.change_folder(folder)}\n{code}"

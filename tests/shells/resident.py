@@ -1,8 +1,8 @@
-"""A fast `rocenv`: a process that has already imported it forks for each call.
+"""A fast `rocenv`: a process that has already imported the package forks for each call.
 
-Starting Python and importing takes most of a call's time. The shell starts a small program that passes on
-arguments, environment, files and folder, and exits as the call did. Shell tests call rocenv hundreds of
-times; tests of the program itself start the real one.
+Starting Python and importing modules takes most of a call's time. The shell starts a small client program
+that forwards arguments, environment, files and folder, and exits with the call's exit code. Shell tests call
+rocenv hundreds of times; tests of the program itself start the real one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ os._exit(connection.recv(1)[0])
 
 @cache
 def resident_rocenv() -> Path:
-    """Start the process, which ends with this one; return the path of its client program."""
+    """Start the process, which ends with this one, and return the path of its client program."""
     folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))  # a socket's path has at most 107 bytes
     address, program = str(folder / "socket"), folder / "rocenv"
     program.write_text(_CLIENT.format(python=os.path.realpath(sys.executable), address=address))
@@ -59,7 +59,7 @@ def resident_rocenv() -> Path:
 
 
 def main() -> None:
-    """Answer calls until the test process is gone, which closes this one's standard input."""
+    """Answer calls until the test process exits, which closes this one's standard input."""
     from rocenv.cli import COMMANDS, HIDDEN, load_command
 
     for name in (*COMMANDS, *HIDDEN):

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     import pytest
 
 LINES: Mapping[int, str] = {
-    1: "strict shells: exit code 0, nothing said",
-    2: "the same on the way out, and with nothing active",
+    1: "strict shells: exit code 0, no output",
+    2: "the same on deactivation, and with no active env",
     3: "path with a space",
     4: "path with '",
     5: 'path with "',
     6: "path with $VAR",
     7: "path with a backtick",
-    8: "path with $(cmd), also when the prompt is drawn",
+    8: "path with $(cmd), also in the prompt",
     9: "path with ;&|<>",
     10: "path with *?[]",
     11: "path with a backslash",
@@ -36,27 +36,27 @@ LINES: Mapping[int, str] = {
     13: "path with %",
     14: "path with CJK, also under LANG=C",
     15: "path with a leading - or ~",
-    16: "separator or control character: refused at create",
-    17: "cmd: no wrong .bat is ever written",
-    18: "values arrive byte for byte",
-    19: "place holders in a path stay",
-    20: "a name is inert in the prompt",
+    16: "separator or control character: refused by create",
+    17: "cmd: no incorrect .bat is ever written",
+    18: "values are preserved byte for byte",
+    19: "placeholders in a path are unchanged",
+    20: "a name is never code in the prompt",
     21: "first in PATH, and once",
     22: "activating twice",
     23: "unset stays unset",
     24: "empty stays empty",
-    25: "the old value comes back",
-    26: "also where it equals ours",
-    27: "edits of lists survive",
+    25: "the old value is restored",
+    26: "also if it equals ours",
+    27: "edits of lists are kept",
     28: "empty or unset lists: no empty entry",
     29: "a changed variable is kept and named",
     30: "A, then B, back to A",
-    31: "inside and around conda, venv, mise, direnv",
-    32: "nothing of ours stays",
+    31: "with conda, venv, mise, direnv in any order",
+    32: "nothing of ours remains",
     33: "the last exit code is kept",
     34: "the prompt is neither lost nor exported",
-    35: "the marker can be switched off",
-    36: "aliases, functions, options of the user",
+    35: "the prompt label can be disabled",
+    36: "the user's aliases, functions, options",
     37: "executed instead of sourced",
     38: "a child shell",
     39: "env moved or deleted",
@@ -67,7 +67,7 @@ LINES: Mapping[int, str] = {
     44: "Git-Bash, MSYS, Cygwin",
     45: "no process",
     46: "the hook prints nothing",
-    47: "what the machine had is reported",
+    47: "previously set variables are reported",
     48: "a .rocenv has to be trusted",
 }
 # Lines that concern a single shell.
@@ -91,7 +91,7 @@ class Table:
         self.seen: dict[tuple[int, str], bool] = {}
 
     def add(self, lines: tuple[int, ...], shell: str, *, passed: bool) -> None:
-        """Count one test; the worst test of a line decides."""
+        """Record one test; a line's worst result wins."""
         for line in lines:
             for name in SHELLS if shell == EVERY_SHELL else (shell,):
                 if line in reasons()[name]:
@@ -109,7 +109,7 @@ class Table:
         return "read" if shell == "powershell" and line in test_powershell.REVIEWED else "?"
 
     def bad(self, *, part: bool) -> list[tuple[int, str]]:
-        """Return cells that failed, or that were not tested although more than a `part` was to run."""
+        """Return cells that failed or, unless only a `part` ran, were not tested."""
         bad = ("FAIL",) if part else ("FAIL", "?")
         return [(line, shell) for line in LINES for shell in SHELLS if self.cell(line, shell) in bad]
 
@@ -125,7 +125,7 @@ class Table:
             for line, reason in sorted(apart.items()):
                 if ONLY.get(line, shell) == shell:
                     rows.append(f"{shell}, line {line}: {reason}")
-        rows.append("powershell: reviewed by hand and parsed, not run: there is none to be had for the tests")
+        rows.append("powershell: parsed and reviewed by hand, not run, because it is not available for tests")
         return "\n".join(rows)
 
 
@@ -134,7 +134,7 @@ class _Plugin:
         self.table = Table()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """With --collect-only, every existing test counts as passed, so that missing ones show."""
+        """With --collect-only, treat every existing test as passed, so that missing tests are visible."""
         if session.config.option.collectonly:
             for item in session.items:
                 self.table.add(lines_of(item), shell_of(item), passed=True)
@@ -163,6 +163,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Attach the covered lines to a test's report, because another process may run it."""
+    """Attach the covered lines to a test's report, because another process may run the test."""
     if lines := lines_of(item):
         item.user_properties.append(("checklist", json.dumps([lines, shell_of(item)])))

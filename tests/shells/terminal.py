@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PROMPT = "#> "  # every prompt ends like this
+PROMPT = "#> "  # the end of every prompt
 # How long a waiting shell must be silent after its prompt.
 _QUIET_S = 0.05
 _LIMIT_S = 20.0
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
 )
-# Queries of line editors, and a terminal's answers: cursor position and type.
+# Line editors' queries and a terminal's answers: cursor position and terminal type.
 _QUESTIONS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[0c", b"\x1b[?62;c"))
 
 
 class Terminal:
-    """A shell on a terminal of 2000 columns, so that no line wraps; it ends with the block."""
+    """A shell on a terminal with 2000 columns, so that no line wraps; it ends with the `with` block."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
         self._pid, self._fd = pty.fork()
@@ -50,7 +50,7 @@ class Terminal:
         until = time.monotonic() + 0.5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
-                # A process under strace continues without it.
+                # A traced process outlives a killed strace, so kill both.
                 for pid in (*_children(self._pid), self._pid):
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
@@ -65,7 +65,7 @@ class Terminal:
     def settle(self, marker: str = "", after: str = "") -> str:
         """Return the output until it ends in `marker` (if any) and the shell waits for input.
 
-        A late redraw of the prompt is not the one that follows the line: that comes `after` the line's echo.
+        Ignores a late redraw of the previous prompt: the next prompt comes `after` the line's echo.
         """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:
@@ -88,9 +88,9 @@ class Terminal:
         raise AssertionError(f"the shell went quiet after {plain(shown)!r}")
 
     def _is_busy(self) -> bool:
-        """Whether any thread of the shell, or of its children, has work to do.
+        """Whether any thread of the shell or its children is runnable.
 
-        On a busy machine, a shell may have to wait for a processor.
+        On a busy machine, a shell may have to wait for a CPU.
         """
         processes = [self._pid]
         for pid in processes:
@@ -112,7 +112,7 @@ def _states(pid: int) -> list[str]:
 
 
 def _read_threads(pid: int, name: str) -> list[str]:
-    """Return a file for each thread of a process; none for one that has just ended."""
+    """Return the `stat` contents of each thread of a process; none for one that has just ended."""
     found = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

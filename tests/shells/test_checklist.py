@@ -1,7 +1,7 @@
-"""The activation checklist, line by line, in every shell that a line applies to.
+"""The activation checklist, line by line, in every applicable shell.
 
-`scripts/test-shells` prints the result as a table. The line about other tools is in `test_neighbours.py`,
-those about cmd are in `tests/windows/test_cmd.py`, and each shell's peculiarities are in its own file.
+`scripts/test-shells` prints the result as a table. `test_neighbours.py` tests the line about other tools,
+`tests/windows/test_cmd.py` those about cmd; each shell's peculiarities have their own file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_activation_and_deactivation_in_strict_shells(work: Work) -> None:
 
 
 @line(2)
-def test_deactivating_without_an_env_says_so(work: Work) -> None:
+def test_deactivating_without_an_env_is_reported(work: Work) -> None:
     outcome = work.run(work.hook(), work.driver.call("rocenv", "deactivate"), work.driver.say_status())
     assert outcome.stdout.split("\n")[0] == "status 0", outcome
     assert "no env is active" in outcome.stderr
@@ -76,7 +76,7 @@ def test_deactivating_without_an_env_says_so(work: Work) -> None:
 @line(*HOSTILE)
 def test_a_path_is_never_code(work: Work) -> None:
     names = [text.replace("/", "") for text in HOSTILE.values()]
-    # Each as the last part of a path, and all at the start of names.
+    # Each one as the last part of a path, and all of them at the start of names.
     prefixes = {str(number): work.env(folder=name) for number, name in zip(HOSTILE, names, strict=True)}
     prefixes["start"] = work.env(folder=Path(*(name.lstrip() for name in names)) / "~x" / "-n")
     steps = [
@@ -270,7 +270,7 @@ def test_lists_edited_while_active_keep_the_edits(work: Work) -> None:
 
 
 @line(29)
-def test_a_variable_changed_while_active_stays_and_is_named(work: Work) -> None:
+def test_a_variable_changed_while_active_is_kept_and_named(work: Work) -> None:
     prefix = work.env()
     change = [
         work.driver.put("HIP_PATH", "mine"),
@@ -287,7 +287,7 @@ def test_a_variable_changed_while_active_stays_and_is_named(work: Work) -> None:
 
 
 @line(30)
-def test_leaving_an_env_returns_to_the_one_below(work: Work) -> None:
+def test_deactivating_an_env_returns_to_the_previous_one(work: Work) -> None:
     first, second = work.env("first"), work.env("second", folder="sec ond")
     outcome = work.run(
         work.dump("before"),
@@ -297,7 +297,7 @@ def test_leaving_an_env_returns_to_the_one_below(work: Work) -> None:
         work.dump("second"),
         work.driver.leave(),
         work.dump("back"),
-        # Leaving returns to the env below.
+        # Deactivating returns to the previous env.
         work.enter(second),
         work.enter(first),
         work.dump("again"),
@@ -328,7 +328,7 @@ def test_deactivation_leaves_nothing_behind(work: Work) -> None:
     )
     listing = outcome.stdout.partition("listing")[2].lower().replace("rocenv_home", "")
     assert "path" in listing
-    # The folder that tests run in may have any name.
+    # The folder in which tests run may have any name.
     assert "rocenv" not in listing.replace(str(work.folder).lower(), "")
     assert "deactivate" not in listing
 
@@ -394,7 +394,7 @@ def test_redefinitions_do_not_affect_the_script(work: Work) -> None:
 
 
 @line(37)
-def test_when_executed_it_explains_how_to_source_it(work: Work) -> None:
+def test_an_executed_script_explains_how_to_source_it(work: Work) -> None:
     script = work.script(work.env())
     done = subprocess.run(
         work.driver.argv(script), env=work.environ, capture_output=True, text=True, check=False, timeout=60
@@ -412,7 +412,7 @@ def test_a_child_shell_handles_inherited_variables(work: Work) -> None:
     outcome = work.run(work.enter(prefix), work.driver.call("/usr/bin/env", *work.driver.argv(child)))
     assert "status 1" in outcome.stdout
     assert "inherited" in outcome.stderr and "exit" in outcome.stderr
-    # What users without the hook type.
+    # The command for users without the hook.
     done = subprocess.run(
         [ROCENV, "deactivate"],
         env={**work.environ, "PATH": f"{prefix}/bin:/usr/bin:/bin"},
@@ -442,7 +442,7 @@ def test_a_missing_or_moved_env_is_refused(work: Work) -> None:
 
 
 @line(39)
-def test_an_env_that_was_deleted_while_active_can_be_left(work: Work) -> None:
+def test_an_env_deleted_while_active_can_be_deactivated(work: Work) -> None:
     prefix = work.env()
     outcome = work.run(
         work.dump("before"),
@@ -456,7 +456,7 @@ def test_an_env_that_was_deleted_while_active_can_be_left(work: Work) -> None:
 
 
 @line(40)
-def test_activating_again_puts_its_programs_first_again(work: Work) -> None:
+def test_reactivating_an_env_puts_its_programs_first_again(work: Work) -> None:
     prefix = work.env()
     base = work.environ["PATH"]
     outcome = work.run(
@@ -469,7 +469,7 @@ def test_activating_again_puts_its_programs_first_again(work: Work) -> None:
     )
     assert outcome.dumps["again"]["PATH"] == f"{prefix}/bin:/local:{base}"
     assert outcome.dumps["after"]["PATH"] == f"/local:{base}"
-    # A login shell inside an active one, which puts system folders first, as on macOS.
+    # A login shell inside an active env, which puts system folders first, as on macOS.
     login = work.run(
         work.enter(prefix),
         work.dump("active"),
@@ -499,7 +499,7 @@ def test_terminals_are_independent(work: Work) -> None:
 
 
 def processes(trace: Path) -> int:
-    """Return how many processes and programs strace saw starting, without threads."""
+    """Return the number of started processes and programs according to strace, without threads."""
     lines = trace.read_text().splitlines()
     calls = [call for call in lines if "CLONE_THREAD" not in call and "? ERESTART" not in call]
     return sum(
@@ -529,7 +529,7 @@ def test_no_process_is_started(work: Work) -> None:
     nothing = started()
     assert nothing >= 1
     assert started(enter, enter, driver.put("HIP_PATH", "x"), leave) == nothing
-    assert started(driver.call("/bin/true")) > nothing, "this test would not detect it"
+    assert started(driver.call("/bin/true")) > nothing, "this test would not detect processes"
     hook = started(work.hook())
     assert (
         started(work.hook(), driver.call("rocenv", "activate", "demo"), driver.call("rocenv", "deactivate"))
@@ -543,7 +543,7 @@ def test_an_unchanged_prompt_starts_no_process(work: Work) -> None:
     there = work.folder / "there" / "a" / "b"
     there.mkdir(parents=True)
     (there.parent.parent / ".rocenv").write_text("demo\n")
-    # Processes that start after the terminal closes, as by elvish, do not count.
+    # Ignore processes that start after the terminal closes, as elvish's do.
     once, five_times = [driver.call(LAST)], [*[""] * 5, driver.call(LAST)]
     lines = [driver.change_folder(there), "", *once, *once, *five_times]
     driver.talk(work, lines, first=work.hook(), prefix=strace(trace))
@@ -593,7 +593,7 @@ def test_the_function_sources_scripts_and_calls_the_program(work: Work) -> None:
 
 
 @line(33)
-def test_the_exit_code_of_the_last_command_is_kept(work: Work) -> None:
+def test_the_last_commands_exit_code_is_preserved(work: Work) -> None:
     driver = work.driver
     there = work.folder / "there"
     there.mkdir()
@@ -648,13 +648,13 @@ def test_only_trusted_folders_activate(work: Work) -> None:
         ],
         first=work.hook(),
     )
-    assert "rocenv trust" in shown[0], "it explains the command"
+    assert "rocenv trust" in shown[0], "the message names the command"
     assert "rocenv trust" not in shown[1] + shown[2], "once"
     assert f"path={demo}/bin:" not in shown[1]
     for index in (4, 6, 10):
         assert f"path={demo}/bin:" in shown[index], shown[index]
     assert f"{demo}/bin" not in shown[8]
-    assert "rocenv trust" in shown[11] + shown[12], "a changed file asks again"
+    assert "rocenv trust" in shown[11] + shown[12], "a changed file is untrusted again"
     assert f"path={other}/bin:" not in shown[13]
     assert f"path={other}/bin:" in shown[16]
     assert f"{other}/bin" not in shown[18]
@@ -688,4 +688,4 @@ def test_leaving_the_folder_keeps_a_manually_activated_env(work: Work) -> None:
     ]
     shown = driver.talk(work, lines, first=work.hook())
     assert f"path={other}/bin:" in shown[3]
-    assert f"{demo}/bin:" in shown[10], "it was active before the folder asked for it"
+    assert f"{demo}/bin:" in shown[10], "it was active before the folder requested it"

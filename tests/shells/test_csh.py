@@ -1,4 +1,4 @@
-"""tcsh only: shell variables that hide the environment's, reserved names, loops, the hook."""
+"""Tests of tcsh only: shell variables that hide the environment's, reserved names, loops, the hook."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_names_reserved_by_tcsh_are_refused() -> None:
                 activation_script("demo", "/p", [change], shell="tcsh")
 
 
-def test_the_callers_loop_continues(tcsh: Work) -> None:
+def test_a_loop_that_sources_the_script_continues(tcsh: Work) -> None:
     enter = tcsh.enter(tcsh.env())
     changed = "setenv LD_LIBRARY_PATH /mine:$LD_LIBRARY_PATH"
     loop = ["foreach each (1 2)", enter, enter, changed, "deactivate", "echo $each $?HIP_PATH", "end"]
@@ -78,7 +78,7 @@ def test_the_callers_loop_continues(tcsh: Work) -> None:
     assert outcome.stdout.splitlines() == ["1 0", "2 0", "1 0", "2 0", "end"], outcome
 
 
-def test_messages_do_not_go_to_a_redirected_file(tcsh: Work) -> None:
+def test_messages_go_to_stderr_despite_a_redirection(tcsh: Work) -> None:
     more = "/bin/sh -c 'echo more >&2'"
     code, said = tcsh.folder / "code.csh", tcsh.folder / "said"
     code.write_text("\n".join([tcsh.enter(tcsh.env()), more, "setenv HIP_PATH x", "deactivate", more, ""]))
@@ -93,7 +93,7 @@ def test_messages_do_not_go_to_a_redirected_file(tcsh: Work) -> None:
     ]
 
 
-def test_a_venv_between_two_envs_can_be_left(tcsh: Work) -> None:
+def test_a_venv_between_two_envs_can_be_deactivated(tcsh: Work) -> None:
     venv = tcsh.folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=60)
     outer, inner = tcsh.env("outer"), tcsh.env("inner")
@@ -107,14 +107,14 @@ def test_a_venv_between_two_envs_can_be_left(tcsh: Work) -> None:
     assert outcome.stdout.split() == ["0", "1", "0", "0"], outcome
 
 
-def test_a_user_alias_stays(tcsh: Work) -> None:
+def test_a_user_alias_is_kept(tcsh: Work) -> None:
     enter = tcsh.enter(tcsh.env())
     outcome = tcsh.run("alias deactivate 'echo mine; echo too'", enter, "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "mine\ntoo\n"
     assert outcome.stderr.endswith("leave this env with rocenv_deactivate\n")
 
 
-def test_an_env_with_a_read_only_prompt_can_be_left(tcsh: Work) -> None:
+def test_an_env_with_a_read_only_prompt_can_be_deactivated(tcsh: Work) -> None:
     enter = tcsh.enter(tcsh.env())
     shown = tcsh.driver.talk(
         tcsh, ["set -r prompt='#> '", enter, "echo on $?HIP_PATH", "deactivate", "echo off $?HIP_PATH"]
@@ -135,7 +135,7 @@ def test_the_label_is_removed_from_anywhere_in_the_prompt(tcsh: Work) -> None:
     assert outcome.stdout == "x (demo) > \nx > \n", outcome
 
 
-def test_an_earlier_entry_survives_an_edit(tcsh: Work) -> None:
+def test_a_previous_entry_survives_an_edit(tcsh: Work) -> None:
     prefix = tcsh.env()
     outcome = tcsh.run(
         tcsh.enter(prefix), tcsh.driver.surround("LD_LIBRARY_PATH", "/mine", "/yours"), "deactivate",
@@ -166,7 +166,7 @@ esac
     return work.driver.load_hook(file)
 
 
-def test_words_reach_the_program_unchanged(tcsh: Work) -> None:
+def test_arguments_reach_the_program_unchanged(tcsh: Work) -> None:
     hook = _hook(tcsh, tcsh.folder / "it's a!b;c")
     outcome = tcsh.run(
         hook, "rocenv run 'a b' '' '*' '$HOME' \"x'y\" 'new\\\nline' '\\!x' >out", "echo $status", "cat out"
@@ -174,7 +174,7 @@ def test_words_reach_the_program_unchanged(tcsh: Work) -> None:
     assert outcome.stdout == "7\n<run><a b><><*><$HOME><x'y><new\nline><!x>", outcome
 
 
-def test_only_plain_names_are_looked_up(tcsh: Work) -> None:
+def test_only_plain_env_names_are_looked_up(tcsh: Work) -> None:
     prefix = tcsh.env()
     hook = _hook(tcsh, tcsh.folder / "bin")
     script = tcsh.script(prefix)
@@ -199,7 +199,7 @@ def test_leaving_the_folder_keeps_the_users_env(tcsh: Work) -> None:
         assert outcome.stdout.split() == ["1", "1"], outcome
 
 
-def test_folders_of_any_name_are_followed(tcsh: Work) -> None:
+def test_folders_with_any_name_are_detected(tcsh: Work) -> None:
     tcsh.env()
     hook, code = _hook(tcsh, tcsh.folder / "bin"), []
     for name in (
@@ -234,7 +234,7 @@ def test_the_users_precmd_still_runs(tcsh: Work) -> None:
     assert "so 3" in shown[1]
 
 
-def test_a_key_completes_words(tcsh: Work) -> None:
+def test_the_tab_key_completes_words(tcsh: Work) -> None:
     hook = _hook(tcsh, tcsh.folder / "bin")
     terminal = Terminal(tcsh.driver.interactive(tcsh), tcsh.folder, {**tcsh.environ, "TERM": "vt100"})
     with terminal:

@@ -1,4 +1,4 @@
-"""elvish only: what evaluated code leaves behind, and source code that must be UTF-8."""
+"""Tests of elvish only: leftovers of evaluated code, and source code that must be UTF-8."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def elvish(tmp_path: Path) -> Work:
     return Work(DRIVERS["elvish"], folder)
 
 
-def test_the_prompt_gets_deactivate_and_loses_it_again(elvish: Work) -> None:
+def test_deactivate_is_defined_at_the_prompt_and_removed_again(elvish: Work) -> None:
     enter = elvish.enter(elvish.env())
     shown = elvish.driver.talk(
         elvish,
@@ -52,14 +52,14 @@ def test_the_users_deactivate_is_restored(elvish: Work) -> None:
     assert ["my-own" in answer.rpartition("deactivate")[2] for answer in shown[2:]] == [False, False, True]
 
 
-def test_a_prompt_set_meanwhile_stays(elvish: Work) -> None:
+def test_a_prompt_set_while_active_is_kept(elvish: Work) -> None:
     wrap = "var inner = $edit:prompt; set edit:prompt = { put mine; $inner }"
     shown = elvish.driver.talk(elvish, [elvish.enter(elvish.env()), wrap, PROMPT, "deactivate", PROMPT])
     assert "▶ [mine '(demo) ' '#> ']" in shown[2]
     assert "▶ [mine '#> ']" in shown[4]
 
 
-def test_hook_lists_may_be_replaced_meanwhile(elvish: Work) -> None:
+def test_hook_lists_may_be_replaced_while_active(elvish: Work) -> None:
     first, second = (elvish.enter(elvish.env(name)) for name in ("first", "second"))
     outcome = elvish.run(
         elvish.dump("before"),
@@ -94,7 +94,7 @@ def test_words_are_completed(elvish: Work) -> None:
     assert "rocenv activate some-env" in shown[0] or "(some-env) #>" in shown[0]
 
 
-def test_the_hook_and_typed_commands_share_their_state(elvish: Work) -> None:
+def test_the_hook_and_typed_commands_share_state(elvish: Work) -> None:
     first, second = elvish.enter(elvish.env("first")), elvish.enter(elvish.env("second"))
     lines = [
         first,
@@ -113,7 +113,7 @@ def test_the_hook_and_typed_commands_share_their_state(elvish: Work) -> None:
 
 
 def trusted(work: Work) -> Path:
-    """Create a trusted folder that asks for `demo`."""
+    """Create a trusted folder whose `.rocenv` names `demo`."""
     work.env()
     there = work.folder / "there"
     (there / "below").mkdir(parents=True)
@@ -132,7 +132,7 @@ def test_leaving_the_folder_keeps_an_earlier_env(elvish: Work) -> None:
     assert "▶ ['(demo) ' '#> ']" in shown[5]
 
 
-def test_a_folder_that_was_deleted_changes_nothing(elvish: Work) -> None:
+def test_a_deleted_folder_changes_nothing(elvish: Work) -> None:
     below = trusted(elvish) / "below"
     lines = [f"cd {below}", f"rmdir {below}", PROMPT, f"cd {elvish.folder}", PROMPT]
     shown = elvish.driver.talk(elvish, lines, first=elvish.hook())
@@ -140,7 +140,7 @@ def test_a_folder_that_was_deleted_changes_nothing(elvish: Work) -> None:
     assert "▶ ['#> ']" in shown[4]
 
 
-def test_a_program_that_is_missing_is_named_once(elvish: Work) -> None:
+def test_a_missing_program_is_reported_once(elvish: Work) -> None:
     there = trusted(elvish)
     hook = elvish.folder / "hook"
     hook.write_text(HOOKS["elvish"].render(Place(program="/no/rocenv", envs="/no")))

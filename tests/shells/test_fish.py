@@ -1,4 +1,4 @@
-"""fish only: universal variables, path variables, and a prompt function."""
+"""Tests of fish only: universal variables, path variables, and the prompt function."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fish(tmp_path: Path) -> Work:
     return Work(DRIVERS["fish"], folder)
 
 
-def test_variables_are_restored_with_their_kind(configured: Work) -> None:
+def test_variables_are_restored_with_their_attributes(configured: Work) -> None:
     changes = (*CHANGES, EnvChange(action="prepend", name="LIST", value="/first"))
     prefix = configured.env(changes=changes)
     kinds = (
@@ -64,7 +64,7 @@ def test_a_universal_variable_that_cannot_be_hidden_is_reported(configured: Work
     assert outcome.dumps["active"]["HIP_PATH_57"] == "/everywhere"
 
 
-def test_a_list_in_the_universal_scope_gets_its_entries_for_this_shell_only(configured: Work) -> None:
+def test_a_universal_list_gets_entries_in_this_shell_only(configured: Work) -> None:
     prefix = configured.env()
     outcome = configured.run(
         "set -Ux LD_LIBRARY_PATH /u1 /u2", configured.enter(prefix), configured.dump("active"),
@@ -75,7 +75,7 @@ def test_a_list_in_the_universal_scope_gets_its_entries_for_this_shell_only(conf
     assert values == [f"{prefix}/lib64:{prefix}/lib:/u1:/u2", "/mine:/u1:/u2", "/u1:/u2"]
 
 
-def test_local_variables_of_the_caller_do_not_mislead(fish: Work) -> None:
+def test_the_callers_local_variables_are_ignored(fish: Work) -> None:
     prefix = fish.env()
     outcome = fish.run(
         fish.dump("before"),
@@ -104,7 +104,7 @@ def test_bytes_that_are_not_text_are_preserved(fish: Work) -> None:
     assert outcome.dumps["active"]["PATH"].startswith(f"{prefix}/bin:")
 
 
-def test_the_users_deactivate_stays(fish: Work) -> None:
+def test_the_users_deactivate_is_kept(fish: Work) -> None:
     own = "function deactivate; echo mine; end"
     outcome = fish.run(own, fish.enter(fish.env()), "deactivate", "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "mine\nmine\n"
@@ -120,7 +120,7 @@ def test_the_prompt_still_sees_the_exit_code(fish: Work) -> None:
     assert shown[3].splitlines()[-2] == "one 0 0"
 
 
-def test_a_prompt_set_or_wrapped_meanwhile_stays(fish: Work) -> None:
+def test_a_prompt_set_or_wrapped_while_active_is_kept(fish: Work) -> None:
     enter = fish.enter(fish.env())
     wrap = "functions -c fish_prompt theirs; function fish_prompt; echo -n '[venv] '; theirs; end"
     unwrap = "functions -e fish_prompt; functions -c theirs fish_prompt; functions -e theirs"
@@ -183,7 +183,7 @@ def test_words_are_completed_with_quotes_and_prefix_commands(configured: Work) -
     ]  # fmt: skip
 
 
-def test_a_program_that_is_missing_is_named_once(fish: Work) -> None:
+def test_a_missing_program_is_reported_once(fish: Work) -> None:
     (fish.folder / ".rocenv").write_text("demo\n")
     (fish.folder / "hook.fish").write_text(HOOKS["fish"].render(Place(program="/no such", envs="/nowhere")))
     outcome = fish.run("source hook.fish", "_rocenv_hook_look", "_rocenv_hook_look")

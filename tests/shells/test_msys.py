@@ -1,6 +1,6 @@
 """The script for bash on Windows (Git, MSYS2, Cygwin), in this machine's bash.
 
-A test folder replaces the drives. How these runtimes convert `PATH` for Windows programs cannot be tested
+A test folder replaces the drives. The runtimes' conversion of `PATH` for Windows programs cannot be tested
 here.
 """
 
@@ -48,7 +48,7 @@ OWN = ("_", "SHLVL", "PWD", "OLDPWD", "OSTYPE", "MSYSTEM")
 
 
 class WindowsPath:
-    """A test folder that has its own name on Windows."""
+    """A test folder with a separate Windows path."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.joinpath = path.joinpath
@@ -59,7 +59,7 @@ class WindowsPath:
 
 
 class Lab:
-    """A drive C, and a shell that finds it like those on Windows."""
+    """A drive C, and a shell that finds it as on Windows."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ class Lab:
         self.environ = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "ROCM_PATH": "C:\\r", **KINDS[kind]}
 
     def env(self, name: str) -> str:
-        """Create an env; return the command that sources it here."""
+        """Create an env, and return the command that sources its script here."""
         prefix = self.folder / "drives" / "c" / "Users" / "me" / name
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -136,7 +136,7 @@ def test_only_path_uses_the_shells_spelling(lab: Lab) -> None:
 
 
 @line(44)
-def test_envs_nest_and_edits_stay(lab: Lab) -> None:
+def test_envs_nest_and_edits_are_kept(lab: Lab) -> None:
     first, second = lab.env("a"), lab.env("b")
     done, dumps = lab.run(
         "dump before", first, "dump first", second, "dump second", "deactivate", "dump back",
@@ -163,6 +163,6 @@ def test_a_missing_env_is_refused_without_changes(lab: Lab) -> None:
 
 
 @line(44)
-def test_the_typed_command_works_in_all_of_them() -> None:
+def test_the_typed_command_works_in_all_runtimes() -> None:
     assert SHELLS["msys"].source(r"C:\Users\it's\activate") == r". 'C:/Users/it'\''s/activate'"
     assert posix._spelled(r"\\server\share\x").endswith("//server/share/x")

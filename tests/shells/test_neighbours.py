@@ -1,6 +1,6 @@
 """Line 31 of the checklist: an env inside and around conda, venv, virtualenv, direnv and mise.
 
-In the name of an order, `T` and `t` mean entering and leaving the tool, `R` and `r` the env.
+In the name of an order, `T` and `t` activate and deactivate the tool, `R` and `r` the env.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ line = pytest.mark.checklist
 
 
 def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
-    """Create the tools that support a shell: at least one of those that a test names."""
+    """Create those of a test's tools that support its shell; there must be at least one."""
     serving = [tool for tool in tools if work.driver.name in tool.shells]
     assert serving
     for tool in serving:
@@ -30,9 +30,9 @@ def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
 
 
 class Walk:
-    """One order of a tool and an env in one shell, and the environment after each step.
+    """Activates a tool and an env in one order in one shell, and dumps the environment after each step.
 
-    The tool alone comes first, to learn what it leaves behind without an env.
+    The tool runs alone first, to record its own leftovers.
     """
 
     def __init__(self, tool: Neighbour, order: str, *more: str, **instead: str) -> None:
@@ -53,7 +53,7 @@ class Walk:
         return f"{self.tool.name} {self.order}: {self.outcome}"
 
     def has_env(self, environ: Mapping[str, str]) -> bool:
-        """Whether the env is active in an environment; it must not be half active."""
+        """Whether the env is active in an environment; it must not be partly active."""
         changes = expand(CHANGES, str(self.prefix))
         after = apply(changes, self.dumps["base"])
         acts = set()
@@ -66,10 +66,10 @@ class Walk:
         return acts.pop()
 
     def assert_apart(self, *, but: tuple[str, ...] = ()) -> None:
-        """Assert that each is active exactly between its steps, and leaves nothing behind.
+        """Assert that the tool and the env are active exactly between their steps, and leave nothing behind.
 
         Args:
-            but: Steps for which this does not hold.
+            but: Exempted steps.
         """
         expected = {
             (False, False): self.dumps["base"],
@@ -93,7 +93,7 @@ class Walk:
 
 
 def _leave_ours(work: Work) -> str:
-    """Leave the env when `deactivate` belongs, or belonged, to another tool."""
+    """Deactivate the env when `deactivate` belongs, or belonged, to another tool."""
     return work.driver.call("rocenv", "deactivate")
 
 
@@ -102,7 +102,7 @@ def _leave_ours(work: Work) -> str:
 
 @line(31)
 @pytest.mark.parametrize("order", ["TRrt", "RTtr", "TRtr", "RTrt"])
-def test_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
+def test_envs_work_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
     """conda and mise rebuild PATH from its current value and keep foreign entries.
 
     Conda is not available here, so its activation is imitated. conda removes its entries wherever they are.
@@ -117,11 +117,11 @@ def test_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
 
 @line(31)
 @pytest.mark.parametrize("order", ["TRrt", "RTtr"])
-def test_with_direnv_and_venv_one_inside_the_other(work: Work, order: str) -> None:
-    """Both restore the PATH from when they were entered.
+def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
+    """Both restore the PATH from their activation.
 
-    A venv's `deactivate` stays its own; an env on top of one says how to leave it. A venv on top of an env
-    replaces our `deactivate`. `rocenv deactivate` always leaves the env.
+    A venv keeps its own `deactivate`, and an env on top of it prints the command that deactivates the env. A
+    venv on top of an env replaces our `deactivate`. `rocenv deactivate` always deactivates the env.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if not tool.same_name:
@@ -134,19 +134,19 @@ def test_with_direnv_and_venv_one_inside_the_other(work: Work, order: str) -> No
 
 
 @line(31)
-def test_with_direnv_and_venv_crossed(work: Work) -> None:
-    """If a user leaves the env first, direnv or venv later restores a PATH that contains the env.
+def test_envs_and_direnv_or_venv_may_be_left_out_of_order(work: Work) -> None:
+    """If a user deactivates the env first, direnv or venv later restores a PATH that contains the env.
 
-    venv keeps the old PATH and prompt in shell variables, so rocenv removes the env from them. Leaving a venv
-    under an active env removes the env's programs from PATH, as with direnv.
+    venv stores the old PATH and prompt in shell variables, so rocenv removes the env from them. Deactivating
+    a venv below an active env removes the env's programs from PATH, as with direnv.
 
     direnv packs its PATH into DIRENV_DIFF, which rocenv cannot change: the env's programs are in PATH again,
     without the env's other variables, until the shell ends. If the user enters the folder first and leaves it
     while the env is active, PATH loses the env's programs; activating the env again restores them, and the
-    user can leave the env as usual.
+    user can deactivate it as usual.
 
-    In nushell a virtualenv is an overlay: leaving it reverts everything since. It deactivates an env that was
-    activated in it, and completely reactivates an env that was deactivated in it.
+    In nushell a virtualenv is an overlay: deactivating it reverts all later changes. That deactivates an env
+    that was activated in it, and reactivates an env that was deactivated in it.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if tool.name == "direnv":
@@ -165,7 +165,7 @@ def test_with_direnv_and_venv_crossed(work: Work) -> None:
 
 
 def _assert_prompts_come_apart(tool: Neighbour) -> None:
-    """After a venv on top of an env was left in either order, the prompt is restored."""
+    """The prompt is restored after a venv on top of an env is deactivated in either order."""
     work = tool.work
     enter, leave = work.enter(work.env()), _leave_ours(work)
     shown = work.driver.talk(

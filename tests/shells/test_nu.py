@@ -1,4 +1,4 @@
-"""nushell only: lists in variables, data that the hook reads, versions without the sigil."""
+"""Tests of nushell only: lists in variables, data that the hook reads, versions without the sigil."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_lists_and_texts_keep_their_types(nushell: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_the_hook_reads_names_and_values_as_they_are(nushell: Work) -> None:
+def test_the_hook_reads_names_and_values_unchanged(nushell: Work) -> None:
     name = "x" + EVERYTHING.replace("/", "")
     changes = [*CHANGES, EnvChange(action="set", name="VALUE", value=EVERYTHING + "\n\x01'\"")]
     prefix = nushell.env(name, changes)
@@ -70,7 +70,7 @@ def test_bytes_that_are_not_text_are_refused(nushell: Work) -> None:
     assert outcome.stderr and "VALUE" not in outcome.dumps["active"]
 
 
-def test_as_a_module_or_an_overlay_it_is_refused(nushell: Work) -> None:
+def test_use_as_a_module_or_overlay_is_refused(nushell: Work) -> None:
     script = nushell.driver.quote(str(nushell.script(nushell.env())))
     for code in (f"use {script}", f"overlay use {script}"):
         outcome = nushell.run(code, nushell.dump("active"))
@@ -79,7 +79,7 @@ def test_as_a_module_or_an_overlay_it_is_refused(nushell: Work) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["{|| 'mine' }", "'mine'"])
-def test_a_prompt_set_meanwhile_stays(nushell: Work, prompt: str) -> None:
+def test_a_prompt_set_while_active_is_kept(nushell: Work, prompt: str) -> None:
     enter, leave = nushell.enter(nushell.env()), nushell.driver.leave()
     mine, other = f"$env.PROMPT_COMMAND = {prompt}", "$env.PROMPT_COMMAND = {|| 'other' }"
     shown = nushell.driver.talk(nushell, [mine, enter, enter, leave, enter, other, leave])
@@ -90,7 +90,7 @@ def test_a_prompt_set_meanwhile_stays(nushell: Work, prompt: str) -> None:
 
 @pytest.fixture
 def hook(nushell: Work) -> str:
-    """The code that loads a hook whose program reports its arguments."""
+    """Code that loads a hook whose program reports its arguments."""
     program = nushell.folder / "program"
     program.write_text(
         "#!/bin/sh\ncase $1 in\nin) cat ;;\ntty) test -t 0 && test -t 1 && echo both ;;\n"
@@ -102,7 +102,7 @@ def hook(nushell: Work) -> str:
     return nushell.driver.load_hook(file)
 
 
-def test_the_program_gets_words_input_and_terminal_unchanged(nushell: Work, hook: str) -> None:
+def test_the_program_gets_arguments_input_and_terminal_unchanged(nushell: Work, hook: str) -> None:
     words = "007 1kb true null 1..2 'a b' '*' \"$HOME\" --flag -x=y -- -n '' ...[c d]"
     outcome = nushell.run(hook, "'text' | rocenv in | print --raw $in", f"rocenv {words}")
     given = "".join(f"[{word}]" for word in "007 1kb true null 1..2".split())
@@ -133,11 +133,11 @@ def test_the_hook_does_not_reactivate_an_active_env(nushell: Work) -> None:
     shown = driver.talk(nushell, lines, first=nushell.hook())
     ends = [text.rsplit("\n", 1)[-1].strip() for text in shown]
     both = "(other) (demo) #>"
-    # In a deleted folder it cannot look, and changes nothing.
+    # In a deleted folder, the hook cannot search, and changes nothing.
     assert ends == ["#>", "(demo) #>", *[both] * 3, "(demo) #>", "#>", "(demo) #>", "(demo) #>"]
 
 
-def test_a_program_that_is_missing_is_named_once(nushell: Work) -> None:
+def test_a_missing_program_is_reported_once(nushell: Work) -> None:
     there = nushell.folder / "there"
     there.mkdir()
     (there / ".rocenv").write_text("demo\n")

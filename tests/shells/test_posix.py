@@ -1,4 +1,4 @@
-"""bash, zsh, ksh and dash only: PROMPT_COMMAND, attributes of variables, deleted folders."""
+"""Tests of bash, zsh, ksh and dash only: PROMPT_COMMAND, attributes of variables, deleted folders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _work(name: str, tmp_path: Path) -> Work:
 @pytest.mark.parametrize(
     "before", ["PROMPT_COMMAND='echo S=$?;'", "PROMPT_COMMAND=('echo S=$?' 'echo T=$?')", "PROMPT_COMMAND="]
 )
-def test_the_users_prompt_command_stays_and_sees_the_exit_code(bash: Work, before: str) -> None:
+def test_the_users_prompt_command_is_kept_and_sees_the_exit_code(bash: Work, before: str) -> None:
     shown = bash.driver.talk(bash, ["(exit 7)", ":"], first=f"{before}\n{bash.hook()}\n{bash.hook()}")
     for word in ("S", "T"):
         assert shown[0].count(f"{word}=7") == before.count(f"{word}=$?"), shown[0]
@@ -46,7 +46,7 @@ def test_the_users_prompt_command_stays_and_sees_the_exit_code(bash: Work, befor
     assert outcome.stdout.count("_rocenv_look") == 1
 
 
-def test_the_hook_is_in_a_list_of_zsh_once(tmp_path: Path) -> None:
+def test_zshs_hook_list_contains_the_hook_once(tmp_path: Path) -> None:
     zsh = _work("zsh", tmp_path)
     outcome = zsh.run("precmd_functions=(mine)", zsh.hook(), zsh.hook(), "print -l $precmd_functions")
     assert sorted(outcome.stdout.split()) == ["_rocenv_look", "mine"]
@@ -82,7 +82,7 @@ def test_unsettable_variables_are_refused_before_any_change(tmp_path: Path, shel
 
 @pytest.mark.parametrize("code", ["readonly PATH", "readonly HIP_PATH", "HIP_PATH=x; readonly HIP_PATH"])
 def test_a_read_only_variable_changes_nothing(posix: Work, code: str) -> None:
-    """dash cannot check beforehand, and no shell can for an unset variable, so earlier changes are undone."""
+    """dash cannot detect this beforehand, nor can any shell for unset variables, so changes are undone."""
     outcome = posix.run(
         code,
         posix.dump("before"),
@@ -106,7 +106,7 @@ def test_a_shell_in_a_deleted_folder_continues(posix: Work) -> None:
     code = [f"mkdir {gone}", f"cd {gone}", f"rmdir {gone}"]
     outcome = posix.run(posix.hook(), *code, "_rocenv_look", "PWD=foo", "_rocenv_look", "echo reached")
     assert outcome.stdout.split() == ["reached"]
-    # A shell started there does not know its folder.
+    # A shell started in a deleted folder does not know its path.
     second = posix.folder / "second"
     second.write_text(f"{posix.hook()}\n_rocenv_look\necho again\n")
     started = posix.run(*code, f"exec {' '.join(posix.driver.argv(second))}")
@@ -114,7 +114,7 @@ def test_a_shell_in_a_deleted_folder_continues(posix: Work) -> None:
 
 
 @pytest.mark.parametrize("alias", ["alias rocenv=/bin/false", "alias rocenv='/bin/echo -n'"])
-def test_an_alias_of_that_name_does_not_break_the_hook(posix: Work, alias: str) -> None:
+def test_an_alias_named_rocenv_does_not_break_the_hook(posix: Work, alias: str) -> None:
     expand = "shopt -s expand_aliases" if posix.driver.name == "bash" else ":"
     outcome = posix.run(
         expand, alias, posix.hook(), "\\rocenv activate demo", posix.dump("active"), "echo reached"
@@ -134,8 +134,8 @@ def test_the_users_cd_is_never_replaced(posix: Work) -> None:
 
 @line(31)
 @pytest.mark.parametrize("second", ["first", "second"])
-def test_a_venv_between_two_envs_can_be_left(posix: Work, second: str) -> None:
-    """A, a venv, then B or A again: the venv keeps its `deactivate`, ours leaves the envs."""
+def test_a_venv_between_two_envs_can_be_deactivated(posix: Work, second: str) -> None:
+    """Activates A, a venv, then B or A: the venv keeps its `deactivate`, and ours deactivates the envs."""
     venv = posix.folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     on = posix.driver.source(venv / "bin" / "activate")

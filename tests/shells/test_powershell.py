@@ -1,6 +1,6 @@
-"""PowerShell is not available for tests, so a grammar parses its script and hook, and people review them.
+"""PowerShell is not available for tests, so a parser checks its script and hook, and people review them.
 
-`REVIEWED` says for each checklist line how the code satisfies it. The table of `scripts/test-shells` marks
+`REVIEWED` explains how the code satisfies each checklist line. The table of `scripts/test-shells` marks
 these lines as read, not passed.
 """
 
@@ -31,52 +31,52 @@ NOT_APPLICABLE: dict[int, str] = {
 }
 # Function names as in `powershell-library.ps1` and the hook.
 REVIEWED: dict[int, str] = {
-    1: "nothing is read before it is set; what may be absent is asked for by Test-Path; nothing is printed",
-    2: "_RocenvLeave sets its own preferences; where nothing is active, the program answers for the hook",
-    3: "each value is one literal in single quotes",
+    1: "variables are set before use, or checked with Test-Path if they may be absent; nothing is printed",
+    2: "_RocenvLeave sets its own preferences; if no env is active, the hook calls the program",
+    3: "each value is a literal in single quotes",
     4: "a single quote is doubled, as are the four typographic ones",
-    5: "a double quote is no special character within single quotes",
-    6: "nothing is expanded within single quotes, and _RocenvPut hands the text to .NET",
-    7: "a backtick is no escape character within single quotes",
-    8: "values never become code; the prompt shows a label without special characters through Write-Host",
+    5: "a double quote is not special within single quotes",
+    6: "nothing is expanded within single quotes, and _RocenvPut passes the text to .NET",
+    7: "a backtick is not an escape character within single quotes",
+    8: "values never become code; the prompt prints a label without special characters with Write-Host",
     9: "nothing within single quotes is an operator",
-    10: "files are tested through .NET; wildcards in paths to run are escaped (powershell.to_run)",
-    11: "a backslash is no special character",
-    12: "an exclamation mark is no special character",
-    13: "a percent sign is no special character; nothing is a format string",
-    14: "Activate.ps1 begins with a byte order mark, the hook is ASCII; the locale does not matter to .NET",
+    10: "files are tested through .NET; wildcards in paths of commands are escaped (powershell.to_run)",
+    11: "a backslash is not special",
+    12: "an exclamation mark is not special",
+    13: "a percent sign is not special; there are no format strings",
+    14: "Activate.ps1 begins with a byte order mark, the hook is ASCII; the locale does not affect .NET",
     15: "paths are only in .NET calls and within quotes, never in place of a parameter",
-    16: "refused at create, the same for all shells",
-    18: "control characters are [char] numbers; _RocenvPut and _RocenvIsNow use no comparison of a culture",
+    16: "refused by create, as for all shells",
+    18: "control characters are [char] numbers; _RocenvPut and _RocenvIsNow compare without a culture",
     19: "the script is assembled from parts, and placeholders are replaced before values are inserted",
     20: "the label contains only letters, digits and a few other characters, and Write-Host expands nothing",
-    21: "_RocenvPrepend puts the entry in front of what _RocenvWithout leaves",
-    22: "_RocenvEnter leaves an env that is active (_RocenvPop) and enters it anew",
-    23: "Old is $null for what was unset, and _RocenvPut removes it by [NullString]",
-    24: "_RocenvPut sets the empty text, from PowerShell 7.5 on; before, _RocenvPop says what is unset now",
-    25: "_RocenvPop puts Old back where _RocenvIsNow still finds New",
-    26: "Old is remembered whether or not it equals New",
-    27: "_RocenvTakeOut takes the env's entries out of a list that was changed",
-    28: "_RocenvWithout answers nothing for an empty list",
-    29: "_RocenvPop leaves a variable that is no longer New, and _RocenvSay names it",
+    21: "_RocenvPrepend puts the entry before the entries that _RocenvWithout returns",
+    22: "_RocenvEnter deactivates an env that is already active (_RocenvPop) and activates it again",
+    23: "Old is $null for an unset variable, and _RocenvPut removes the variable with [NullString]",
+    24: "_RocenvPut sets an empty string since PowerShell 7.5; before, _RocenvPop names the unset variables",
+    25: "_RocenvPop restores Old if _RocenvIsNow still finds New",
+    26: "Old is saved whether or not it equals New",
+    27: "_RocenvTakeOut removes the env's entries from a changed list",
+    28: "_RocenvWithout returns nothing for an empty list",
+    29: "_RocenvPop does not touch a variable that is no longer New, and _RocenvSay names it",
     30: "$_RocenvStack is a list, and _RocenvPop takes the newest",
-    31: "_RocenvOffer leaves a deactivate that is not ours alone; _RocenvCleanVenv cleans PATH",
+    31: "_RocenvOffer does not replace another tool's deactivate; _RocenvCleanVenv cleans PATH",
     32: "_RocenvEnd removes each function and variable by name, and restores the prompt",
-    33: "prompts keep $? for the user's prompt by Write-Error; _RocenvHookAsk puts $LASTEXITCODE back",
-    35: "with ROCENV_DISABLE_PROMPT set _RocenvEnter gives no label and does not call _RocenvShow",
-    36: "cmdlets are called by their module; _RocenvEnter and _RocenvLeave set the preferences",
-    37: "run instead of dot-sourced it activates just the same: its functions and its state are global; "
-    "-File Activate.ps1 activates in a process of its own, as with any script",
-    38: "functions are not inherited; the program's own `rocenv deactivate` says what to do",
-    39: "the marker is asked for by [IO.File]::Exists before anything is defined; leaving needs no file",
-    40: "_RocenvPrepend moves an entry that was there to the front",
-    41: "everything is kept in variables of the process; nothing is written",
-    42: "strict as in 1, quotes as in 4; arguments, a restricted language and disabled scripts are handled",
+    33: "prompts preserve $? for the user's prompt with Write-Error; _RocenvHookAsk restores $LASTEXITCODE",
+    35: "if ROCENV_DISABLE_PROMPT is set, _RocenvEnter sets no label and does not call _RocenvShow",
+    36: "cmdlets are called with their module; _RocenvEnter and _RocenvLeave set the preferences",
+    37: "a script that is run instead of dot-sourced also activates the env, because its functions and "
+    "state are global; -File Activate.ps1 affects only its own process, like any script",
+    38: "functions are not inherited; the program's own `rocenv deactivate` explains what to do",
+    39: "[IO.File]::Exists checks the marker before anything is defined; deactivation needs no file",
+    40: "_RocenvPrepend moves an existing entry to the front",
+    41: "all state is in process variables; no files are written",
+    42: "strict mode as in 1, quotes as in 4; handles arguments, constrained language and disabled scripts",
     45: "only functions, cmdlets and .NET are called",
     46: "loading the hook defines functions, registers a completer, and assigns one variable",
-    47: "_RocenvReport, for the first env, with the same texts as in other shells",
-    48: "_RocenvHookLook asks `rocenv trust --check` whenever path or first line of the file are new; "
-    "envs that the user enters or leaves no longer belong to the hook (_RocenvHookDisown)",
+    47: "_RocenvReport reports them for the first env, with the same messages as in other shells",
+    48: "_RocenvHookLook runs `rocenv trust --check` if the file's path or first line has changed; envs "
+    "that the user activates or deactivates no longer belong to the hook (_RocenvHookDisown)",
 }
 PREFIXES = ("/home/me/envs/sd", '/o\u2018d $d/`x`/it\'s [1]*/"q"(a)\N{GRINNING FACE}')
 PLACES = (
@@ -94,7 +94,7 @@ def errors(script: str) -> list[object]:
     return [(node.start_point, node.text) for node in nodes(script) if node.is_error or node.is_missing]
 
 
-def test_every_line_is_reviewed_or_does_not_apply() -> None:
+def test_every_applicable_line_is_reviewed() -> None:
     assert sorted([*REVIEWED, *NOT_APPLICABLE]) == list(range(1, 49))
     code = library("linux") + "".join(HOOKS[SHELL].render(place) for place in PLACES)
     for number, text in REVIEWED.items():
@@ -133,7 +133,7 @@ def test_redefinable_commands_are_not_called_by_bare_name(code: str) -> None:
 
 @pytest.mark.parametrize("code", [library("linux"), *map(HOOKS[SHELL].render, PLACES)])
 def test_every_variable_is_set_before_use(code: str) -> None:
-    """This detects misspelt names, and names that swallow following letters in a text."""
+    """This detects misspelt names, and names that swallow the letters after them in a string."""
     known = {"_", "args", "input", "null", "true", "false", "?", "host", "executioncontext", "myinvocation"}
     known |= {"global:lastexitcode", "function:prompt", "function:deactivate"}
     known |= {name.lower() for name in re.findall(r"\$((?:global:)?\w+)(?:, \$\w+)* =", code)}
@@ -151,7 +151,7 @@ def test_every_variable_is_set_before_use(code: str) -> None:
     assert names - known <= {"global:_rocenvstack"}, names - known
 
 
-def test_the_platforms_differ_as_the_oracle_says() -> None:
+def test_the_platforms_differ_like_the_oracle() -> None:
     posix, windows = library("linux"), library("windows")
     assert ".Split(':')" in posix and "-join ':'" in posix and "OrdinalIgnoreCase" not in posix
     assert ".Split(';')" in windows and "-join ';'" in windows and "OrdinalIgnoreCase" in windows
@@ -178,7 +178,7 @@ def test_text_invalid_in_powershell_is_refused_when_sourced(tmp_path: Path) -> N
         ("plain", "'plain'"),
     ],
 )
-def test_control_characters_are_not_in_the_code(text: str, code: str) -> None:
+def test_control_characters_do_not_appear_in_code(text: str, code: str) -> None:
     assert powershell.quote(text) == code
 
 

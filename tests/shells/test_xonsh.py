@@ -1,4 +1,4 @@
-"""xonsh only: typed values, a prompt made of fields, aliases that are functions."""
+"""Tests of xonsh only: typed values, a prompt made of fields, aliases that are functions."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_a_variable_reserved_by_xonsh_is_refused_without_changes(xonsh: Work) ->
     )
     assert outcome.dumps["after"] == outcome.dumps["before"]
     assert outcome.stdout.split() == ["1", "False"]
-    assert "cannot hold the value of the env" in outcome.stderr
+    assert "to the env's value in xonsh" in outcome.stderr
 
 
-def test_invalid_utf_8_goes_through(xonsh: Work) -> None:
+def test_invalid_utf_8_is_preserved(xonsh: Work) -> None:
     changes = [EnvChange(action="set", name="T_PATH", value="a\udcff:\udc80"), *CHANGES]
     prefix = xonsh.env(changes=changes, folder="x\udcfe")
     outcome = xonsh.round_trip(prefix, environ={**xonsh.environ, "LD_LIBRARY_PATH": "/\udcff"})
@@ -83,7 +83,7 @@ def test_invalid_utf_8_goes_through(xonsh: Work) -> None:
     assert outcome.dumps["active"]["LD_LIBRARY_PATH"] == f"{prefix}/lib64:{prefix}/lib:/\udcff"
 
 
-def test_another_deactivate_stays(xonsh: Work) -> None:
+def test_another_tools_deactivate_is_kept(xonsh: Work) -> None:
     first, second = xonsh.env("first"), xonsh.env("second")
     show = "/bin/echo @(${...}.get('HIP_PATH', 'none'))"
     outcome = xonsh.run(
@@ -105,7 +105,7 @@ def test_another_deactivate_stays(xonsh: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_a_deactivate_of_another_tool_that_replaced_ours_stays(xonsh: Work) -> None:
+def test_another_tools_deactivate_that_replaced_ours_is_kept(xonsh: Work) -> None:
     theirs = "aliases['deactivate'] = ['/bin/echo', 'theirs']"
     outcome = xonsh.run(xonsh.enter(xonsh.env()), theirs, "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "theirs\n"
@@ -126,7 +126,7 @@ def test_leaving_the_folder_keeps_an_earlier_env(xonsh: Work) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"if (\n", b"\xff", b"\0"])
-def test_a_damaged_script_is_one_line(xonsh: Work, damage: bytes) -> None:
+def test_a_damaged_script_is_a_one_line_error(xonsh: Work, damage: bytes) -> None:
     script = xonsh.script(xonsh.env())
     script.write_bytes(damage)
     outcome = xonsh.run(xonsh.hook(), "rocenv activate demo", xonsh.driver.say_status())
@@ -134,7 +134,7 @@ def test_a_damaged_script_is_one_line(xonsh: Work, damage: bytes) -> None:
     assert outcome.stderr.startswith(f"rocenv: {script}: ") and outcome.stderr.count("\n") == 1
 
 
-def test_a_program_that_is_missing_is_named_once(xonsh: Work) -> None:
+def test_a_missing_program_is_reported_once(xonsh: Work) -> None:
     there = xonsh.folder / "there"
     there.mkdir()
     (there / ".rocenv").write_text("demo\n")
@@ -205,7 +205,7 @@ def test_the_function_works_in_pipes_and_captures(hooked: Work) -> None:
     assert outcome.stderr.splitlines() == [f"err {words}" for words in ("a b", "x", "y", "z")]
 
 
-def test_completion_asks_the_program(hooked: Work) -> None:
+def test_completions_come_from_the_program(hooked: Work) -> None:
     ask = (
         "print([str(c) for c in __import__('xonsh.completer').completer.Completer().complete("
         "'a', 'rocenv x a', 9, 10, {}, multiline_text='rocenv x a', cursor_index=10)[0]])"
@@ -214,7 +214,7 @@ def test_completion_asks_the_program(hooked: Work) -> None:
     assert outcome.stdout.strip() == """["'a x a'", 'a-b']"""
 
 
-def test_an_interrupted_program_is_awaited_and_has_the_terminal(hooked: Work) -> None:
+def test_xonsh_waits_for_an_interrupted_program(hooked: Work) -> None:
     (hooked.folder / "program").write_text(
         "#!/bin/sh\ntrap 'sleep 0.5; echo caught' INT\ntest -t 1 && test -t 2 && echo ready\nkill -INT 0\n"
     )

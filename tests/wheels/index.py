@@ -51,12 +51,12 @@ def build_wheel(
     algorithm: str = "sha256",
     compression: int = zipfile.ZIP_STORED,
 ) -> Wheel:
-    """Build a wheel with METADATA, WHEEL and a RECORD of right hashes; one module unless `files` says more.
+    """Build a wheel with METADATA, WHEEL and a correct RECORD; it has one module unless `files` is given.
 
     Args:
-        extras: Extra -> what it requires.
+        extras: Extra -> its requirements.
         script: The lines of its console scripts.
-        hex_record: Write the hashes of RECORD in hex instead of base64, like AMD's tools.
+        hex_record: Write hex hashes to RECORD instead of base64, like AMD's tools.
         algorithm: The hash name in RECORD.
     """
     module = name.replace("-", "_")
@@ -104,13 +104,13 @@ def _digest(data: bytes) -> str:
 
 @dataclass
 class Index:
-    """The responses of a server; change a field to make it misbehave."""
+    """A server's behavior; change a field to make it misbehave."""
 
     base: str  # http://127.0.0.1:PORT
     wheels: dict[str, list[Wheel]] = field(default_factory=dict)  # folder of an index -> its wheels
     html: bool = False  # answer every page with a page that is not an index
     hashed: bool = True  # include the hash of each file
-    headless: bool = False  # break the connection when asked for a file's size
+    headless: bool = False  # break the connection on requests for a file's size
     login: str = ""  # NAME:PASSWORD that every request must have; "" = none
     asked: list[str] = field(default_factory=list)  # every requested path
 

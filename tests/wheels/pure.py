@@ -1,4 +1,4 @@
-"""PyTorch's dependencies other than GPU libraries, as minimal wheels."""
+"""PyTorch's dependencies, except GPU libraries, as minimal wheels."""
 
 from __future__ import annotations
 

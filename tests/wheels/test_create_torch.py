@@ -83,7 +83,7 @@ def create(mini: Mini, name: str, *options: str) -> subprocess.CompletedProcess[
     return done
 
 
-def test_life_cycle_of_an_env_with_torch(
+def test_an_env_with_torch_is_created_repaired_and_removed(
     torch_world: tuple[Mini, Index],
 ) -> None:
     mini, index = torch_world
@@ -175,14 +175,14 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
     with pytest.raises(FetchError, match="broke"):
         make_plan(wish, context)
     lock = make_plan(wish, context, unlisted=True)
-    assert [part.kind for part in lock.components] == ["rocm", "torch"], "the set itself is known"
+    assert [part.kind for part in lock.components] == ["rocm", "torch"], "the set itself is complete"
     assert "`create` would fail now, because the package lists could not be downloaded" in lock.local_notes
     done = mini.run("resolve", "--rocm", "6.4")
     assert done.returncode == 0, done.stderr
 
 
 class TestALockThatNamesAnotherIndex:
-    """A wheel from an unknown host comes from this machine's own index, if that lists the same file."""
+    """A wheel from an unknown host is taken from this machine's own index, if that lists the same file."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:
@@ -212,23 +212,23 @@ class TestALockThatNamesAnotherIndex:
         hosts = json.loads(done.stdout)["foreign_hosts"]
         return {each["host"]: sorted(each["files"]) for each in hosts}, done.stderr
 
-    def test_it_is_built_from_ones_own(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+    def test_the_env_is_built_from_this_machines_index(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
         mini, index = torch_world
         assert self.review(mini, lock, index.url("simple"))[0] == {}
         mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
         create(mini, "two", "--from", str(lock), "--no-verify")
         assert "mirror.invalid" not in (mini.prefix("two") / "rocenv.lock").read_text()
 
-    def test_what_is_downloaded_already_is_not_looked_up(
-        self, torch_world: tuple[Mini, Index], lock: Path
-    ) -> None:
+    def test_downloaded_wheels_are_not_looked_up(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
         mini, index = torch_world
         mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
         create(mini, "two", "--from", str(lock), "--no-verify")
         shutil.rmtree(mini.home / "cache" / "uv")
         assert self.review(mini, lock, index.url("simple"), "--offline")[0] == {}
 
-    def test_another_hash_or_another_kind_of_file_is_shown(
+    def test_a_different_hash_or_kind_of_file_is_shown(
         self, torch_world: tuple[Mini, Index], lock: Path
     ) -> None:
         mini, index = torch_world
@@ -243,14 +243,16 @@ class TestALockThatNamesAnotherIndex:
         lock.write_text(json.dumps(plain))
         assert "https://evil.invalid" in self.review(mini, lock, index.url("simple"))[0]
 
-    def test_what_the_index_lacks_is_shown_and_nothing_else(
+    def test_only_wheels_missing_from_the_index_are_shown(
         self, torch_world: tuple[Mini, Index], lock: Path
     ) -> None:
         mini, index = torch_world
         index.wheels["own"] = [build_wheel("numpy", "1.1"), build_wheel("other", "2.0")]
         assert self.review(mini, lock, index.url("own"))[0] == {"https://mirror.invalid": ["numpy"]}
 
-    def test_without_the_index_all_are_shown(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+    def test_without_the_index_all_wheels_are_shown(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
         mini, _ = torch_world
         hosts, said = self.review(mini, lock, "http://127.0.0.1:9/simple")
         assert hosts == {"https://mirror.invalid": ["numpy", "other"]}

@@ -18,7 +18,7 @@ OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @pytest.mark.parametrize("spec", ["", OWN, f">={OWN},<{sys.version_info[0] + 1}", f"=={OWN}.*"])
-def test_rocenvs_own_python_is_used_if_it_fits(uv: Uv, spec: str) -> None:
+def test_rocenvs_own_python_is_used_if_it_matches(uv: Uv, spec: str) -> None:
     found = find_python(spec, uv)
     assert found.path == Path(sys.executable)
     assert found.version == ".".join(map(str, sys.version_info[:3]))
@@ -57,21 +57,21 @@ def test_a_python_that_does_not_run_is_named(uv: Uv, tmp_path: Path) -> None:
 def test_a_missing_python_is_downloaded_into_the_home(
     uv: Uv, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    too_old = put_python(tmp_path / "python2", "2.7.1")  # replaces the one that runs rocenv
+    too_old = put_python(tmp_path / "python2", "2.7.1")  # replaces the Python that runs rocenv
     environ = {**uv.environ, "PATH": "/nowhere", "UV_PYTHON_DOWNLOADS": "automatic"}
     environ["UV_PYTHON_DOWNLOADS_JSON_URL"] = downloads_of(Path(sys.executable).resolve(), tmp_path)
     monkeypatch.setattr(sys, "executable", str(too_old))
     assert find_python(OWN, replace(uv, environ=environ)).series == OWN
     assert said == [f"No Python {OWN} on this machine; downloading one"]
     assert list(uv.pythons.glob(f"cpython-{OWN}.*/bin/python3"))
-    # It is installed now, even for users who forbid downloads.
+    # It is installed now, so it works even if downloads are disabled.
     assert find_python(OWN, replace(uv, offline=True, environ=environ)).series == OWN
     assert len(said) == 1
     assert not (tmp_path / "user" / ".local" / "bin").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
-def test_a_python_from_the_store_is_refused_even_if_named(
+def test_a_python_from_the_store_is_refused_even_if_requested(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its venv is outside the Store's folder."""
@@ -109,13 +109,13 @@ def test_a_python_from_the_store_found_by_uv_is_skipped(
     assert said == ["No Python 3.98 on this machine; downloading one"]
 
 
-def test_paths_of_the_store_are_known() -> None:
+def test_paths_in_the_microsoft_store_are_recognised() -> None:
     assert is_from_store(Path(r"C:\Users\me\AppData\Local\Microsoft\WindowsApps\python3.11.exe"))
     assert not is_from_store(Path(r"C:\Users\me\MyWindowsApps\python.exe"))
 
 
 def put_python(path: Path, version: str, base: str = "/usr") -> Path:
-    """Write a script that answers rocenv's questions like a Python of this version."""
+    """Write a script that answers rocenv's queries like a Python of this version."""
     path.parent.mkdir(exist_ok=True)
     answer = {"version": version, "free_threaded": False, "pip_wheel": "", "base": base}
     path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")

@@ -1,4 +1,4 @@
-"""Passwords in mirror addresses are used, but written only to the settings."""
+"""Passwords in mirror URLs are used, but written only to the settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_login(url: str, password: str) -> str:
 
 
 def forms(password: str) -> list[bytes]:
-    """Return the spellings of a password: plain, in an address, and in a header."""
+    """Return a password's spellings: plain, in a URL, and in a header."""
     header = base64.b64encode(f"{NAME}:{password}".encode())
     return [b"hunter2", header.rstrip(b"=")[:-2]]
 
@@ -65,8 +65,12 @@ def said(done: subprocess.CompletedProcess[str], password: str) -> bool:
 
 
 def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Create what users send to others: a support bundle, and a report of `verify`."""
-    for variable in ("ROCENV_SYSROOT", "ROCENV_TARGET", "ROCENV_PROFILES"):  # they belong to this machine
+    """Create the files that users send to others: a support bundle and a `verify` report."""
+    for variable in (
+        "ROCENV_SYSROOT",
+        "ROCENV_TARGET",
+        "ROCENV_PROFILES",
+    ):  # these files stay on this machine
         del mini.env[variable]
     mini.env.update(env)
     done = mini.run("doctor", "--collect", str(out / "bundle.json"))
@@ -76,7 +80,7 @@ def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingPr
 
 
 def look(mini: Mini, done: subprocess.CompletedProcess[str], password: str, name: str = "demo") -> None:
-    """Check the output of `create`, the lock for others, and all files."""
+    """Check the output of `create`, the exported lock, and all files."""
     assert done.returncode == 0, done.stderr
     assert not said(done, password), (done.stdout, done.stderr)
     for command in (("lock", name), ("doctor", "--json")):
@@ -87,7 +91,7 @@ def look(mini: Mini, done: subprocess.CompletedProcess[str], password: str, name
 
 
 def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
-    """Run every command that prints or writes something about an env, and check everything."""
+    """Run every command that prints or writes data about an env, and check all output."""
     out = mini.root / "out"
     out.mkdir()
     (out / "app.log").write_text("hipErrorNoBinaryForGpu\n")
@@ -119,7 +123,7 @@ def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
 
 
 class TestPackagesOfDebian:
-    def test_behind_a_mirror_of_the_settings(self, mini: Mini) -> None:
+    def test_a_configured_mirrors_password_is_not_revealed(self, mini: Mini) -> None:
         mini.server.login = f"{NAME}:{ENCODED}"
         address = with_login(f"{mini.server.url}/debian", ENCODED)
         assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
@@ -131,7 +135,7 @@ class TestPackagesOfDebian:
         shutil.rmtree(mini.home / "store", onerror=None)
         look_everywhere(mini, ENCODED)
 
-    def test_behind_a_mirror_of_the_machines_apt(self, mini: Mini) -> None:
+    def test_an_apt_mirrors_password_is_not_revealed(self, mini: Mini) -> None:
         mini.server.login = f"{NAME}:{ENCODED}"
         sources = mini.sysroot / "etc/apt/sources.list.d/mini.sources"
         sources.write_text(sources.read_text().replace(mini.server.url, with_login(mini.server.url, ENCODED)))
@@ -155,7 +159,7 @@ class TestPackagesOfDebian:
         assert holders(mini.home, ENCODED) == []
 
     @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "http://no-such-host.invalid"])
-    def test_of_a_missing_server(self, server: str) -> None:
+    def test_an_unreachable_mirrors_password_is_not_revealed(self, server: str) -> None:
         network = Network(mirrors=(("debian:", (with_login(server, ENCODED),)),), pause_s=0.001)
         with pytest.raises(FetchError) as caught:
             network.get("debian:dists/mini/InRelease")
@@ -163,7 +167,7 @@ class TestPackagesOfDebian:
         assert server in text
         assert not any(form in text.encode() for form in forms(ENCODED))
 
-    def test_an_interrupted_download(self, mini: Mini) -> None:
+    def test_an_interrupted_download_does_not_reveal_the_password(self, mini: Mini) -> None:
         from tests.loopback import Fault
 
         mini.server.login = f"{NAME}:{ENCODED}"
@@ -200,7 +204,7 @@ def torch(mini: Mini, python: Interpreter) -> Iterator[Index]:
 
 
 class TestWheels:
-    def test_of_torch_and_of_the_general_index(self, mini: Mini, torch: Index) -> None:
+    def test_passwords_of_both_wheel_indices_are_not_revealed(self, mini: Mini, torch: Index) -> None:
         torch.login = f"{NAME}:{ENCODED}"
         for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple")):
             address = with_login(torch.url(folder), ENCODED)
@@ -211,7 +215,9 @@ class TestWheels:
         look_everywhere(mini, ENCODED, "sd")
 
     @pytest.mark.parametrize("where", ["uv", "pip"])
-    def test_of_an_index_of_uvs_or_pips_settings(self, mini: Mini, torch: Index, where: str) -> None:
+    def test_passwords_of_uvs_and_pips_indices_are_not_revealed(
+        self, mini: Mini, torch: Index, where: str
+    ) -> None:
         torch.login = f"{NAME}:{ENCODED}"
         address = with_login(torch.url("mirror/rocm6.4"), ENCODED)
         assert mini.run("config", "set", f"mirrors.{ORIGINAL}", address).returncode == 0
@@ -220,10 +226,10 @@ class TestWheels:
         mini.env[variable] = general
         look(mini, self.create(mini), ENCODED, "sd")
 
-    def test_no_command_line_contains_it(
+    def test_no_command_line_contains_the_password(
         self, mini: Mini, torch: Index, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All users of a machine can read them."""
+        """All users of a machine can read command lines."""
         torch.login = f"{NAME}:{ENCODED}"
         for name, value in {**mini.env, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
@@ -260,8 +266,8 @@ class TestWheels:
 
 
 @pytest.mark.parametrize("release", ["10.0", "7.14"])
-def test_wheels_of_amd(tmp_path: Path, release: str) -> None:
-    """10.0 is an index of pages, 7.14 a page of AMD's files next to the general index."""
+def test_amds_wheels_do_not_reveal_the_password(tmp_path: Path, release: str) -> None:
+    """10.0 is an index with pages; 7.14 is one page of AMD's files, used with the general index."""
     with AmdIndex() as index:
         home = tmp_path / "home"
         write_settings(home, index)
@@ -308,7 +314,7 @@ class TestSettings:
             config.assign(mini.home / "config.toml", ("mirrors", "debian:"), address)
         assert "hunter2" not in str(caught.value.message)
 
-    def test_a_report_about_rocenv_itself(self, mini: Mini) -> None:
+    def test_a_crash_report_masks_passwords(self, mini: Mini) -> None:
         from rocenv.cli import _write_bug_report
 
         argv = ["config", "set", "mirrors.x", "https://anna:hunter2-secret@host/"]
@@ -320,7 +326,7 @@ class TestSettings:
         finally:
             file.unlink()
 
-    def test_packs_and_reports_of_a_machine_with_a_proxy(self, mini: Mini) -> None:
+    def test_bundles_and_reports_do_not_reveal_a_proxys_password(self, mini: Mini) -> None:
         mini.create()
         proxy = "http://anna:hunter2-secret@127.0.0.1:9/"
         variables = dict.fromkeys(("http_proxy", "HTTPS_PROXY", "all_proxy", "PIP_INDEX_URL"), proxy)
@@ -330,7 +336,7 @@ class TestSettings:
         collect(mini, "demo", out, variables)
         assert holders(out, PLAIN) == []
 
-    def test_an_error_in_json(self, mini: Mini) -> None:
+    def test_json_errors_mask_passwords(self, mini: Mini) -> None:
         from rocenv.cli import error_json
 
         error = DataError("https://a:hunter2@h/ x", hints=("see https://a:hunter2@h/",))

@@ -1,4 +1,4 @@
-"""Broken envs of ROCm wheels: what `verify` and `doctor` report, and how to fix them."""
+"""Broken envs of ROCm wheels: reports of `verify` and `doctor`, and fixes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def added(path: Path, content: bytes) -> Iterator[Path]:
 # ---------------------------------------------------------------- load
 
 
-def test_a_library_that_rocm_sdk_finds_instead_fails_load(made: World) -> None:
+def test_load_fails_if_rocm_sdk_finds_another_library(made: World) -> None:
     """`rocm_sdk` uses the first of several files, and so does PyTorch."""
     library = made.site("sd") / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
     with added(library.with_suffix(".6"), b"left by an older release") as other:
@@ -74,7 +74,7 @@ def test_a_library_that_rocm_sdk_finds_instead_fails_load(made: World) -> None:
         ("import os; os._exit(3)", "ended with exit code 3 in `rocm_sdk`"),
     ],
 )
-def test_a_lookup_that_fails_fails_load(made: World, line: str, detail: str) -> None:
+def test_load_fails_if_a_lookup_fails(made: World, line: str, detail: str) -> None:
     with added(made.site("sd") / "zz.pth", line.encode()):
         load_ = rungs(made, "--upto", "load")["load"]
     assert load_["status"] == "failed"
@@ -83,7 +83,7 @@ def test_a_lookup_that_fails_fails_load(made: World, line: str, detail: str) -> 
         assert "package `rocm-sdk-core` provides it; `rocenv repair sd`" in load_["detail"]
 
 
-def test_a_runtime_from_elsewhere_fails_load(made: World, tmp_path: Path) -> None:
+def test_load_fails_with_a_runtime_from_outside_the_env(made: World, tmp_path: Path) -> None:
     folder = made.site("sd") / "_rocm_sdk_core" / "lib"
     other = tmp_path / "libamdhip64.so.7"
     shutil.copy(folder / other.name, other)
@@ -92,8 +92,8 @@ def test_a_runtime_from_elsewhere_fails_load(made: World, tmp_path: Path) -> Non
     assert f"from outside the prefix: {other}" in load_["detail"]
 
 
-def test_only_rocms_libraries_must_not_come_from_elsewhere(made: World, tmp_path: Path) -> None:
-    """A wheel in a venv may bundle the Windows C++ runtime, as the system does."""
+def test_only_rocms_libraries_must_come_from_the_env(made: World, tmp_path: Path) -> None:
+    """A wheel may bundle the Windows C++ runtime, which the system also has."""
     prefix = Prefix(made.prefix("sd"))
     c_library = load().c_library[0]
     probe = probe_of(prefix, prefix.record(), c_library, target=TARGET, work_dir=tmp_path, timeout_s=1)
@@ -122,14 +122,14 @@ def test_missing_kernels_are_named_with_the_command_that_adds_them(made: World) 
 
 
 def test_a_torch_that_returns_zeros_fails(made: World) -> None:
-    """Neither a successful import nor answers without errors prove anything."""
+    """Neither a successful import nor calls without errors prove that torch works."""
     done = made.run("verify", "sd", "--json", ok=False, ROCENV_STANDIN_FAIL="sgemm=zero")
     report = json.loads(done.stdout)
     torch = next(rung for rung in report["rungs"] if rung["rung"] == "torch")
     assert torch["status"] == "failed"
     assert "matmul: all 65536 elements are 0" in torch["detail"]
     assert "there are no kernels" not in torch["detail"]
-    assert not report["advice"], "nothing is known of this set"
+    assert not report["advice"], "there are no known problems with this set"
 
 
 # ---------------------------------------------------------------- packages that pip replaced

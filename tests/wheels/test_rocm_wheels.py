@@ -87,7 +87,7 @@ class World:
 
 
 def write_settings(home: Path, index: AmdIndex) -> None:
-    """Point a home to the loopback indices, and give it the hashes of their files."""
+    """Point a home to the loopback indices, and add their files' hashes."""
     index.write_mirrors(home)
     (home / "profiles").mkdir()
     # The shipped hashes are for AMD's real files.
@@ -111,7 +111,7 @@ def world(root: Path, index: AmdIndex) -> World:
         "ROCENV_STANDIN_TARGET": "gfx1151",
         "UV_HTTP_RETRIES": "0",
         "UV_PYTHON_DOWNLOADS": "never",
-        # No proxy: the addresses behind the mirrors fail at once, and nothing leaves this machine.
+        # No proxy: requests to the original URLs fail at once, and nothing leaves this machine.
         "https_proxy": "http:///",
     }
     return World(home, index, env)
@@ -125,7 +125,7 @@ def amd(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home for plans only, which change nothing."""
+    """A home for plans, which change nothing."""
     with AmdIndex() as index:
         yield world(tmp_path_factory.mktemp("plans"), index)
 
@@ -146,14 +146,14 @@ def names(plan: Any, kind: str) -> list[str]:
 
 
 def changed(wheel: bytes) -> bytes:
-    """Change the first member of a wheel, but nothing that uv reads when planning."""
+    """Change a wheel's first member, but nothing that uv reads for planning."""
     return wheel[:120] + bytes([wheel[120] ^ 1]) + wheel[121:]
 
 
 # ---------------------------------------------------------------- the plan
 
 
-def test_a_release_includes_its_c_library_if_the_machines_is_older(amd: World) -> None:
+def test_a_release_includes_a_c_library_if_the_machines_is_older(amd: World) -> None:
     for glibc, brings in (("2.17", False), ("9.9", True)):
         (amd.home / "profiles" / "real.toml").write_text(amd_real.row("7.14.0", "gfx1151", glibc))
         plan = amd.json("resolve", "--rocm", "7.14.0", "--target", "gfx1151")
@@ -189,14 +189,14 @@ def test_a_plan_resolves_device_packages_from_metadata(plans: World) -> None:
     assert not whole, "files were downloaded to plan"
 
 
-def test_the_plan_names_the_files_whose_hash_nobody_publishes(plans: World) -> None:
+def test_the_plan_names_the_files_without_a_published_hash(plans: World) -> None:
     told = plans.run("resolve", *CREATE).stdout.decode()
-    assert "4 of 4 files" not in told, "those need no note"
+    assert "4 of 4 files" not in told, "published hashes need no note"
     assert "the first download records the rest: amd-torch-device-gfx1151" in told
     assert "compilers and headers are not included; `--dev` adds them" in told
 
 
-def test_several_targets_get_the_packages_of_each(plans: World) -> None:
+def test_several_targets_each_get_their_packages(plans: World) -> None:
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", "--target", "gfx1100,gfx1201")
     rocm, torch = names(plan, "rocm"), names(plan, "torch")
     assert {"rocm-sdk-device-gfx1100 10.0.0", "rocm-sdk-device-gfx1201 10.0.0"} <= set(rocm)
@@ -231,7 +231,7 @@ def test_a_torch_without_kernels_for_the_gpu_is_not_used(amd: World) -> None:
     assert "torch==2.13.0+rocm10.0.0 has no kernels for gfx1151" in " ".join(done.stderr.decode().split())
 
 
-def test_a_nightly_is_the_newest_that_has_torch_too(plans: World) -> None:
+def test_the_newest_nightly_with_torch_is_used(plans: World) -> None:
     wish = ("--channel", "therock-nightly", "--target", "gfx1100")
     alone, with_torch = plans.json("resolve", *wish), plans.json("resolve", *wish, "--torch")
     newest, older = alone["components"][0]["version"], with_torch["components"][0]["version"]
@@ -239,9 +239,7 @@ def test_a_nightly_is_the_newest_that_has_torch_too(plans: World) -> None:
     assert older < newest
     assert f"torch 2.14.0+rocm{older}" in names(with_torch, "torch")
     assert with_torch["components"][0]["why"].endswith("built for gfx1100; AMD's support is not known yet")
-    assert not any("release candidate" in note for note in with_torch["notes"]), (
-        "its index has just listed it"
-    )
+    assert not any("release candidate" in note for note in with_torch["notes"]), "its index lists it"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +249,7 @@ def test_a_nightly_is_the_newest_that_has_torch_too(plans: World) -> None:
         ("10.2.0a20261001", "has no build of ROCm 10.2.0a20261001", "add `--channel therock-nightly`"),
     ],
 )
-def test_a_release_that_its_index_does_not_have_yet(plans: World, rocm: str, said: str, hint: str) -> None:
+def test_a_release_missing_from_its_index_is_explained(plans: World, rocm: str, said: str, hint: str) -> None:
     done = plans.run("resolve", "--rocm", rocm, "--torch", "--target", "gfx1100", ok=False)
     told = " ".join(done.stderr.decode().split())
     assert done.returncode == 1
@@ -293,7 +291,7 @@ def test_an_index_without_ranges_or_with_hashes_gives_the_same_plan(plans: World
 # ---------------------------------------------------------------- trust
 
 
-def test_a_file_with_another_hash_than_the_data_is_refused(amd: World) -> None:
+def test_a_file_whose_hash_differs_from_the_data_is_refused(amd: World) -> None:
     amd.index.replace(CORE, changed(amd.index.wheel(CORE).data))
     done = amd.run("create", "sd", *WITHOUT_TORCH, "-y", ok=False)
     assert done.returncode == 1
@@ -327,7 +325,7 @@ def test_later_downloads_must_match_the_first(made: World, tmp_path: Path) -> No
     assert "this is not the expected `torch 2.13.0+rocm10.0.0`" in done.stderr.decode()
 
 
-def test_an_index_that_states_another_hash_than_the_first_download_had_is_refused(tmp_path: Path) -> None:
+def test_an_index_whose_hash_differs_from_the_first_download_is_refused(tmp_path: Path) -> None:
     with AmdIndex(hashes=True) as index:
         amd = world(tmp_path, index)
         plan = amd.json("resolve", *WITHOUT_TORCH)
@@ -376,7 +374,7 @@ def test_a_web_page_instead_of_a_wheel_is_not_pinned(amd: World) -> None:
 
 
 def test_a_package_with_unreadable_metadata_is_a_clear_error(tmp_path: Path) -> None:
-    """No hash identifies the right one."""
+    """No hash identifies the correct file."""
     metadata = "Metadata-Version: 2.1\nName: ro\u0109m\nVersion: 10.0.0\n".encode()
     sdist = _sdist(tmp_path, {"PKG-INFO": metadata})
     wheel = tmp_path / "x.whl"
@@ -388,13 +386,13 @@ def test_a_package_with_unreadable_metadata_is_a_clear_error(tmp_path: Path) -> 
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("rocm-10.0.0.dist-info/METADATA", metadata)
     content = wheel.read_bytes()
-    at = content.index(b"/METADATA") + len("/METADATA") + 9  # after the name: the LZMA header, and a zero
+    at = content.index(b"/METADATA") + len("/METADATA") + 9  # after the name: the LZMA header and a zero
     wheel.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
     with pytest.raises(ArchiveError, match="did not serve a Python package: Corrupt"):
         require_package(_artifact("rocm", kind="wheel"), wheel)
 
 
-def test_a_source_archive_becomes_a_wheel_without_running_it(tmp_path: Path) -> None:
+def test_an_sdist_becomes_a_wheel_without_running_its_code(tmp_path: Path) -> None:
     path = _sdist(
         tmp_path, {"setup.py": b"raise SystemExit('was run')", "src/rocm_sdk/__init__.py": b"x = 1\n"}
     )
@@ -411,7 +409,7 @@ def test_a_source_archive_becomes_a_wheel_without_running_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("member", ["../../out.py", "/etc/out.py", "src/../../out.py"])
-def test_a_source_archive_with_escaping_paths_is_refused(tmp_path: Path, member: str) -> None:
+def test_an_sdist_with_escaping_paths_is_refused(tmp_path: Path, member: str) -> None:
     path = _sdist(tmp_path, {member: b"x"})
     with pytest.raises(ArchiveError, match="must not contain"):
         wheel_of(path, _artifact("rocm"), [])
@@ -434,7 +432,7 @@ def _sdist(folder: Path, members: dict[str, bytes]) -> Path:
 # ---------------------------------------------------------------- the env
 
 
-def test_an_env_of_wheels_passes_the_whole_ladder(made: World) -> None:
+def test_an_env_of_wheels_passes_every_rung(made: World) -> None:
     report = made.json("verify", "sd")
     assert {rung["rung"]: rung["status"] for rung in report["rungs"]} == dict.fromkeys(
         ("files", "load", "version", "compile", "device", "memory", "kernel", "gemm", "blas", "torch"),
@@ -452,20 +450,20 @@ def test_activation_points_only_to_the_wheels(made: World) -> None:
     found = dict(pair.split("=", 1) for pair in pairs)
     core = str(made.site("sd") / "_rocm_sdk_core")
     assert (found["ROCM_PATH"], found["HIP_PATH"]) == (core, core)
-    assert found["LD_LIBRARY_PATH"] == "/opt/rocm/lib", "wheels find their libraries themselves"
+    assert found["LD_LIBRARY_PATH"] == "/opt/rocm/lib", "wheels find their own libraries"
     assert python.strip() == str(made.prefix("sd") / "venv" / "bin" / "python")
     constraints = {name: value for name, value in found.items() if name.endswith("CONSTRAINT")}
     kinds = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT")
     assert constraints == dict.fromkeys(kinds, found["PIP_CONSTRAINT"])
     assert found["PIP_CONSTRAINT"] == (made.prefix("sd") / CONSTRAINTS).as_uri()
-    assert " " not in found["PIP_CONSTRAINT"], "pip splits it there"
+    assert " " not in found["PIP_CONSTRAINT"], "pip splits it at spaces"
     lines = (made.prefix("sd") / CONSTRAINTS).read_text().splitlines()
     kept = {line.partition("==")[0] for line in lines if not line.startswith("#")}
     assert {"torch", "torchvision", "torchaudio", "triton", "rocm", "rocm-sdk-core"} <= kept
-    assert not {"numpy", "rocm-bootstrap"} & kept, "those may be replaced"
+    assert not {"numpy", "rocm-bootstrap"} & kept, "these may be replaced"
 
 
-def test_other_builds_of_torch_cannot_replace_that_for_rocm(made: World, tmp_path: Path) -> None:
+def test_other_builds_cannot_replace_torch_for_rocm(made: World, tmp_path: Path) -> None:
     wheel = made.index.wheel(TORCH)
     assert wheel.sha256
     page = tmp_path / "pypi"
@@ -486,9 +484,7 @@ def test_other_builds_of_torch_cannot_replace_that_for_rocm(made: World, tmp_pat
     assert version.stdout.endswith(b"2.13.0+rocm10.0.0\n")
 
 
-def test_a_package_that_is_built_in_isolation_installs_under_the_constraints(
-    made: World, tmp_path: Path
-) -> None:
+def test_a_package_built_in_isolation_installs_under_the_constraints(made: World, tmp_path: Path) -> None:
     source = isolated(tmp_path / "isolated", requires="helper")
     page = tmp_path / "pypi"
     page.mkdir()
@@ -498,8 +494,8 @@ def test_a_package_that_is_built_in_isolation_installs_under_the_constraints(
     made.run("run", "sd", "--", "python", "-c", "import isolated")
 
 
-def test_a_package_that_needs_torch_is_not_built_with_another(made: World, tmp_path: Path) -> None:
-    """Neither with the env's pip, nor a current one, nor uv; it is built with the env's torch."""
+def test_a_package_is_not_built_with_another_torch(made: World, tmp_path: Path) -> None:
+    """pip and uv refuse another torch; without build isolation, they use the env's."""
     source = isolated(tmp_path / "isolated", requires="torch")
     page = tmp_path / "pypi"
     page.mkdir()
@@ -514,13 +510,13 @@ def test_a_package_that_needs_torch_is_not_built_with_another(made: World, tmp_p
     made.run("run", "sd", "--", *own, *install, "--no-build-isolation", str(source))
 
 
-def test_without_the_guard_nothing_is_constrained(plans: World) -> None:
+def test_no_guard_adds_no_constraints(plans: World) -> None:
     plan = plans.json("resolve", *CREATE, "--no-guard")
     assert not [name for name in plan["environment"] if name.endswith("CONSTRAINT")]
     assert "PIP_CONSTRAINT" in plans.json("resolve", *CREATE)["environment"]
 
 
-def test_a_first_use_of_the_compiler_changes_nothing(made: World) -> None:
+def test_the_first_use_of_the_compiler_changes_nothing(made: World) -> None:
     root = made.json("resolve", "--rocm", "10.0", "--target", "gfx1151", "--dev")["environment"]["ROCM_PATH"]
     assert root.endswith("/_rocm_sdk_devel")
     made.run("run", "dev", "--", "hipcc", "--version")
@@ -533,7 +529,7 @@ def test_a_first_use_of_the_compiler_changes_nothing(made: World) -> None:
     assert not made.json("repair", "dev")["repaired"]
 
 
-def test_a_repaired_device_wheel_keeps_its_links_among_the_compilers(made: World) -> None:
+def test_a_repaired_device_wheel_restores_the_links_to_it(made: World) -> None:
     before = listed(made, "dev")
     device = next(
         path for path in before if "_rocm_sdk_libraries/" in path and path.endswith("gfx1151.kpack")
@@ -543,8 +539,8 @@ def test_a_repaired_device_wheel_keeps_its_links_among_the_compilers(made: World
     assert listed(made, "dev") == before
 
 
-def test_repair_reports_a_file_of_a_package_that_its_wheel_does_not_bring_back(made: World) -> None:
-    """Launchers depend on uv's version; files of a package do not, even in a folder named bin."""
+def test_repair_reports_files_that_their_wheel_does_not_restore(made: World) -> None:
+    """Launchers depend on uv's version; a package's files do not, even in a folder named bin."""
     prefix = prefix_of(Home(made.home), "sd")
     record = prefix.record()
     lost = f"{made.site('sd').relative_to(prefix.path).as_posix()}/_rocm_sdk_core/bin/lost"
@@ -566,7 +562,7 @@ def listed(amd: World, name: str) -> set[str]:
     return set(prefix.files(prefix.record()))
 
 
-def test_an_env_is_repaired_cloned_and_rebuilt_without_a_connection(made: World) -> None:
+def test_an_env_is_repaired_cloned_and_rebuilt_offline(made: World) -> None:
     library = made.site("sd") / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
     good = library.read_bytes()
     library.unlink()
@@ -589,7 +585,7 @@ def test_an_env_is_repaired_cloned_and_rebuilt_without_a_connection(made: World)
         ).read_bytes()
 
 
-# Like SD.Next, which installs its own choice of PyTorch unless told not to.
+# Like SD.Next, which installs its own choice of PyTorch unless this is disabled.
 _APP = """
 import json, os, sys
 if "--skip-torch" not in sys.argv:
@@ -618,7 +614,7 @@ def test_an_app_uses_the_envs_torch_and_skips_its_installer(made: World, tmp_pat
 
 
 def isolated(source: Path, *, requires: str) -> Path:
-    """Write the sources of a package that needs another one for its build."""
+    """Write the sources of a package that requires another one to build."""
     source.mkdir()
     _plain_wheel(source, "isolated", "1.0")
     (source / "backend.py").write_text(_BACKEND.format(module=requires))
@@ -628,7 +624,7 @@ def isolated(source: Path, *, requires: str) -> Path:
     return source
 
 
-# A build that needs `helper`, which is installed only for it, and returns a prebuilt wheel.
+# A build that requires `helper`, which is installed only for the build, and returns a prebuilt wheel.
 _BACKEND = """
 import shutil
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -667,7 +663,7 @@ def test_the_runtime_finds_the_wsl_library_by_name(made: World) -> None:
     made.run("verify", "sd", "--upto", "files")
 
 
-def test_on_wsl_the_env_reaches_windows_gpu(plans: World, tmp_path: Path) -> None:
+def test_on_wsl_the_env_uses_windows_gpu(plans: World, tmp_path: Path) -> None:
     pnp = r"PCI\VEN_1002&DEV_1586&SUBSYS_17141043&REV_C1"
     adapter = {"Name": "AMD Radeon(TM) 8060S Graphics", "PNPDeviceID": pnp}
     machine = tmp_path / "machine"

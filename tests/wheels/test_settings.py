@@ -1,4 +1,4 @@
-"""Settings of this machine that affect the source of wheels, and an unusable uv."""
+"""Machine settings that affect the source of wheels, and an unusable uv."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIP = "https://p.invalid/simple"
 UV = "https://u.invalid/simple?a=b"
 
 
-def test_the_index_of_uv_wins_over_that_of_pip_and_mirrors_come_first() -> None:
+def test_mirrors_come_first_then_uvs_index_then_pips() -> None:
     mirrors: Mirrors = (("pypi:", ("https://m.invalid/simple/", "https://n.invalid/simple/")),)
     none = {"PIP_CONFIG_FILE": os.devnull}
     cases: list[tuple[dict[str, str], str]] = [
@@ -36,8 +36,8 @@ def test_the_index_of_uv_wins_over_that_of_pip_and_mirrors_come_first() -> None:
         assert general_indices(none | environ, Network(mirrors=mirrors)) == (*mirrors[0][1], expected)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the files are those of Linux")
-def test_pips_files_are_read_as_pip_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are Linux's")
+def test_pips_configuration_files_are_read_as_by_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     chosen, config = tmp_path / "a.conf", tmp_path / "home" / ".config" / "pip"
     chosen.write_text("[global]\nindex-url = https://a.invalid\n[install]\nindex_url = https://i.invalid\n")
@@ -49,14 +49,16 @@ def test_pips_files_are_read_as_pip_reads_them(tmp_path: Path, monkeypatch: pyte
     assert general_indices(environ, Network()) == ("https://i.invalid",)
     assert general_indices({**environ, "PIP_INDEX_URL": PIP}, Network()) == (PIP,)
     chosen.write_text("")
-    assert "u.invalid" not in general_indices(environ, Network())[0], "the chosen file replaces the user's"
+    assert "u.invalid" not in general_indices(environ, Network())[0], (
+        "PIP_CONFIG_FILE replaces the user's file"
+    )
     chosen.write_text("index-url = https://a.invalid\n")
     with pytest.raises(DataError, match=r"cannot read pip's configuration `.*a\.conf`"):
         general_indices(environ, Network())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a folder gives another error there")
-def test_a_uv_that_is_missing_or_does_not_start_is_an_error_with_a_command(
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder causes another error there")
+def test_a_missing_or_broken_uv_is_an_error_with_a_command(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import uv as package

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
 
-OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy not in the set
+OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy that are not in the set
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv"),
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 class Bench:
-    """A set with downloaded wheels, named by hash, and the envs created from it."""
+    """A set with downloaded wheels, named by hash, and envs created from it."""
 
     def __init__(self, folder: Path, wheels: list[Wheel], python: Interpreter, uv: Uv) -> None:
         self.folder, self.python, self.uv = folder, python, uv
@@ -192,7 +192,7 @@ def test_packages_added_by_the_user_may_be_edited(bench: Bench, said: list[str])
 
 
 @pytest.mark.parametrize("how", [{"false_record": True}, {"algorithm": "shake_128"}])
-def test_a_wheel_that_contradicts_itself_is_refused(bench: Bench, how: dict[str, Any]) -> None:
+def test_a_wheel_that_does_not_match_its_own_record_is_refused(bench: Bench, how: dict[str, Any]) -> None:
     liar = bench.fetch(build_wheel("numpy", "1.26.4", **how))
     with pytest.raises(RocenvError) as caught:
         bench.create("a", liar)
@@ -247,7 +247,7 @@ def test_two_concurrent_installs_succeed(bench: Bench, said: list[str]) -> None:
 
 @pytest.mark.parametrize("used_before", [False, True])
 def test_a_file_with_the_wrong_hash_is_refused(bench: Bench, used_before: bool) -> None:
-    """It is removed, so that the next command downloads it again, even if its time was reset."""
+    """The file is removed, even if its modification time was reset, so that it is downloaded again."""
     promised, other = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     if used_before:
         bench.create("before", bench.fetch(promised))
@@ -261,7 +261,7 @@ def test_a_file_with_the_wrong_hash_is_refused(bench: Bench, used_before: bool) 
 def test_a_wheel_swapped_after_hashing_is_not_installed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The swapped wheel is valid, and gone after uv has read it."""
+    """The substituted wheel is valid, and removed after uv has read it."""
     promised, evil = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     artifact = bench.fetch(promised)
     install = Uv.install
@@ -288,7 +288,7 @@ def test_a_silently_corrupted_wheel_is_removed(bench: Bench) -> None:
     for folder in bench.uv.cache.iterdir():
         if folder.name != "rocenv-wheels":
             remove_path(folder)
-    os.utime(bench.uv.cache / "rocenv-wheels" / wheel.sha256, (2e9, 2e9))  # later than anything else
+    os.utime(bench.uv.cache / "rocenv-wheels" / wheel.sha256, (2e9, 2e9))  # newer than all other files
     with pytest.raises(FetchError, match=r"numpy 1\.26\.4 was damaged in the cache"):
         bench.create("b", artifact)
     bench.create("c", bench.fetch(wheel))

@@ -47,7 +47,7 @@ def versions(artifacts: Sequence[Artifact]) -> dict[str, str]:
     return {artifact.name: artifact.version for artifact in artifacts}
 
 
-def test_a_set_is_resolved_with_the_hashes_of_the_index(index: Index, resolve: Resolve) -> None:
+def test_a_set_is_resolved_with_hashes_from_the_index(index: Index, resolve: Resolve) -> None:
     artifacts = resolve("torch==2.5.*")
     assert versions(artifacts) == {
         "filelock": "3.13.1",
@@ -212,7 +212,7 @@ def test_a_newer_build_for_another_rocm_is_not_used(index: Index, resolve: Resol
     assert versions(resolve("torch==2.5.1+rocm6.2"))["torch"] == "2.5.1+rocm6.2"
 
 
-def test_the_users_uv_and_pip_settings_change_nothing(
+def test_the_users_uv_and_pip_settings_are_ignored(
     index: Index, resolve: Resolve, uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index.wheels["evil"] = [build_wheel("torch", "2.5.9+cu124"), build_wheel("numpy", "1.26.9")]
@@ -239,7 +239,7 @@ def test_the_users_uv_and_pip_settings_change_nothing(
     assert [path for path in index.asked if "evil" in path] == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the tags are those of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the tags are Linux's")
 def test_the_most_specific_wheel_is_used(index: Index, resolve: Resolve, python: Interpreter) -> None:
     series = "cp" + python.series.replace(".", "")
     best = build_wheel("numpy", "1.26.3", tag=f"{series}-{series}-manylinux_2_17_x86_64")
@@ -278,7 +278,7 @@ def test_a_missing_dependency_is_named(index: Index, resolve: Resolve) -> None:
         resolve("torch==2.5.*")
 
 
-def test_conflicting_requirements_are_an_error_of_one_line(resolve: Resolve) -> None:
+def test_conflicting_requirements_are_a_one_line_error(resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible, match=r"numpy.*2") as caught:
         resolve("torch==2.5.*", "numpy==2.1.2")
     assert "\n" not in caught.value.message
@@ -299,7 +299,7 @@ def test_a_sign_in_page_instead_of_an_index_is_an_error(index: Index, resolve: R
     assert index.base in caught.value.hints[0]
 
 
-def test_an_index_that_is_down_is_an_error_of_one_line(resolve: Resolve) -> None:
+def test_an_unreachable_index_is_a_one_line_error(resolve: Resolve) -> None:
     with pytest.raises(FetchError) as caught:
         resolve("torch==2.5.*", index_url="http://127.0.0.1:9/whl/rocm6.2")
     assert re.search("Connection refused|not connect", caught.value.message)
@@ -307,7 +307,7 @@ def test_an_index_that_is_down_is_an_error_of_one_line(resolve: Resolve) -> None
     assert caught.value.code == "unreachable"
 
 
-def test_the_next_address_is_tried_with_a_note(index: Index, resolve: Resolve, said: list[str]) -> None:
+def test_the_next_url_is_tried_with_a_note(index: Index, resolve: Resolve, said: list[str]) -> None:
     index.wheels["stale"] = [build_wheel("torch", "2.4.1+rocm6.2")]
 
     def candidates(url: str) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ def test_the_next_address_is_tried_with_a_note(index: Index, resolve: Resolve, s
     assert [line.rpartition("; trying ")[2] for line in said] == [index.url("stale"), index.url(ROCM)]
 
 
-def test_the_error_of_an_index_that_answered_is_raised(index: Index, resolve: Resolve) -> None:
+def test_an_error_from_an_answering_index_takes_precedence(index: Index, resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible, match=r"torch==2\.9"):
         resolve("torch==2.9.*", candidates=lambda url: (url, "http://127.0.0.1:9/mirror"))
 

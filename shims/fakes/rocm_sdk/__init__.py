@@ -20,7 +20,7 @@ def find_libraries(*shortnames):
     """Return the paths of libraries, omitting those for other systems and missing optional ones.
 
     Raises:
-        ModuleNotFoundError: The package of a library is not installed, or the name is unknown.
+        ModuleNotFoundError: The library's package is not installed, or the name is unknown.
         FileNotFoundError: The package lacks the library.
     """
     found = []

@@ -1,4 +1,4 @@
-"""Unpack the development files like AMD's `rocm_sdk`, which changes the installation. Test equipment."""
+"""Unpack the development files into the installation, like AMD's `rocm_sdk`. Test equipment."""
 
 import importlib.metadata
 import json
@@ -24,7 +24,7 @@ def get_devel_root():
     for archive in (package / "_devel.tar.xz", package / "_devel.tar"):
         if archive.exists():
             _unpack(archive, site)
-            archive.unlink()  # its entry in RECORD stays
+            archive.unlink()  # its RECORD entry stays
     _link_device_files(site, root)
     return root
 

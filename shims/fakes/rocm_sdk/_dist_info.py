@@ -1,6 +1,6 @@
-"""Stands in for the tables of AMD's `rocm_sdk`. Test equipment, see ../README.md.
+"""Stands in for the tables in AMD's `rocm_sdk`. Test equipment; see ../../README.md.
 
-The tests append what differs between releases: `__version__` and the lists of targets.
+The tests append the values that differ between releases: `__version__` and the lists of targets.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Stands in for torch, as a CUDA build for Windows: slow, with only what a check or a small app needs.
+"""Stands in for a CUDA build of torch for Windows; slow, with only what a check or a small app needs.
 
 Computations on "cuda" go through `lib/torch_cuda.dll`, and so through the cuBLAS and driver of this process.
 Test equipment, see ../../README.md; the tests build the wheels.

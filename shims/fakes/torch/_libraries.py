@@ -1,4 +1,4 @@
-"""Load all DLLs of `torch/lib` by full path, like torch, and call torch_cuda.dll."""
+"""Load all DLLs in `torch/lib` by full path, like torch, and call torch_cuda.dll."""
 
 import ctypes
 import glob
@@ -33,7 +33,7 @@ def _load(kernel32, path):
     if kernel32.LoadLibraryExW(path, None, _OWN_AND_ADDED_FOLDERS):
         return
     number = ctypes.get_last_error()
-    if number == _NOT_FOUND:  # try again with the folders of PATH
+    if number == _NOT_FOUND:  # retry with the folders in PATH
         if _FOLDER not in os.environ["PATH"]:
             os.environ["PATH"] = _FOLDER + ";" + os.environ["PATH"]
         if kernel32.LoadLibraryW(path):
@@ -45,12 +45,12 @@ def _load(kernel32, path):
 
 
 def call(name, *arguments):
-    """Call a function of torch_cuda.dll; raise RuntimeError with torch's wording on failure."""
+    """Call a torch_cuda.dll function; raise RuntimeError with torch's wording on failure."""
     library = _loaded["torch_cuda"]
     if getattr(library, name)(*arguments):
         raise RuntimeError(library.standin_error().decode(errors="replace"))
 
 
 def tried(name, *arguments):
-    """Call a function of torch_cuda.dll and return whether it succeeded."""
+    """Call a torch_cuda.dll function and return whether it succeeded."""
     return getattr(_loaded["torch_cuda"], name)(*arguments) == 0

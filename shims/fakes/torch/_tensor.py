@@ -9,7 +9,7 @@ from torch._libraries import call
 
 
 class Dtype:
-    """The type of the elements."""
+    """The element type."""
 
     def __init__(self, name, code):
         self.name, self.code = name, code
@@ -67,7 +67,7 @@ class Tensor:
         return ctypes.c_size_t(self._data)
 
     def to(self, where):
-        """Return a copy on a device, or of another type."""
+        """Return a copy on another device or with another element type."""
         if isinstance(where, Dtype):
             return self._with(array(where.code, self.host()), self.shape, where)
         where = "cuda" if str(where).startswith("cuda") else "cpu"
@@ -109,7 +109,7 @@ class Tensor:
         return self._with(array(self.dtype.code, self.host()), shape, self.dtype)
 
     def transposed(self):
-        """Return the transposed matrix."""
+        """Return the transpose."""
         data, columns = self.host(), self.shape[1]
         turned = array(self.dtype.code, (each for at in range(columns) for each in data[at::columns]))
         return self._with(turned, self.shape[::-1], self.dtype)
@@ -154,7 +154,7 @@ class Tensor:
     def __matmul__(self, other):
         (m, k), (rows, n) = self.shape, other.shape
         if k != rows or self.device != other.device or self.dtype is not other.dtype:
-            raise RuntimeError("mat1 and mat2 shapes cannot be multiplied, or are not of a kind")
+            raise RuntimeError("mat1 and mat2 shapes cannot be multiplied, or their types differ")
         if self.device == "cuda" and self.dtype is float32:
             place = ctypes.c_size_t()
             call("standin_matmul", self.address(), other.address(), ctypes.byref(place), m, n, k)
@@ -166,7 +166,7 @@ class Tensor:
         return self._with(array(self.dtype.code, product), (m, n), self.dtype)
 
     def sum(self):
-        """Return the sum, as a tensor without dimensions."""
+        """Return the sum as a zero-dimensional tensor."""
         return Tensor(array("d", [sum(self.host())]), (), float64)
 
     def item(self):
@@ -175,7 +175,7 @@ class Tensor:
         return found
 
     def tolist(self):
-        """Return the elements; of a matrix, its rows."""
+        """Return the elements as a list, or a matrix as a list of rows."""
         data = list(self.host())
         if len(self.shape) != 2:
             return data

@@ -1,4 +1,4 @@
-"""The devices that the driver reports."""
+"""Devices reported by the driver."""
 
 import ctypes
 
@@ -12,18 +12,18 @@ def device_count():
 
 
 def is_available():
-    """Whether there is a device."""
+    """Whether the driver reports any device."""
     return device_count() > 0
 
 
 def current_device():
-    """Return the number of the current device."""
+    """Return the current device's index."""
     call("standin_device_count", ctypes.byref(ctypes.c_int()))
     return 0
 
 
 def get_device_name(device=0):
-    """Return the name of a device."""
+    """Return a device's name."""
     name = ctypes.create_string_buffer(256)
     call("standin_device_name", device, name, len(name))
     return name.value.decode(errors="replace")

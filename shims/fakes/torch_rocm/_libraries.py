@@ -19,12 +19,12 @@ def load():
 
 
 def call(name, *arguments):
-    """Call a function of libtorch_hip; raise RuntimeError with torch's wording on failure."""
+    """Call a libtorch_hip function; raise RuntimeError with torch's wording on failure."""
     library = _loaded["torch"]
     if getattr(library, name)(*arguments):
         raise RuntimeError(library.standin_error().decode(errors="replace"))
 
 
 def tried(name, *arguments):
-    """Call a function of libtorch_hip and return whether it succeeded."""
+    """Call a libtorch_hip function and return whether it succeeded."""
     return getattr(_loaded["torch"], name)(*arguments) == 0

@@ -1,4 +1,4 @@
-"""Load ROCm before torch's own libraries, like AMD's builds. Test equipment."""
+"""Load ROCm before torch's own libraries, as AMD's builds do. Test equipment."""
 
 import sys
 
@@ -8,7 +8,7 @@ LINUX = ("amd_smi", "hipsparselt", "rocm_sysdeps_liblzma", "rocm_smi64", "roctx6
 
 
 def initialize():
-    """Load the libraries that torch needs by name from the matching ROCm."""
+    """Load the ROCm libraries that torch needs, by name, from the matching version."""
     import rocm_sdk
     from torch import version
 

@@ -1,1 +1,1 @@
-"""Environment changes of an env, and the scripts and command lines that apply them."""
+"""An env's environment changes, and the scripts and command lines that apply them."""

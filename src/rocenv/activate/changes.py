@@ -23,7 +23,7 @@ _PREFIX = "{prefix}"
 _PREFIX_URL = "{prefix_url}"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-# Variables that shells reserve: changing one as data would break the shell that sources the script.
+# Variables that shells reserve: an env that changed one would break the shell that sources its script.
 _SHELL_OWN = {
     "linux": frozenset(
         {"IFS", "PS1", "PS2", "PS4", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID"}
@@ -49,7 +49,7 @@ def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
     """
     from msgspec.structs import (
         replace,
-    )  # imported late, because hooks need no values
+    )  # imported late, because hooks do not use values
 
     def put(value: str) -> str:
         if _PREFIX_URL in value:
@@ -69,8 +69,8 @@ def apply(
 ) -> dict[str, str]:
     """Apply the changes in order to a copy of `environ`.
 
-    A prepended entry comes first and occurs once: an existing one is moved. Empty entries, which would mean
-    the current folder on Linux, are dropped. A name keeps its spelling in `environ`.
+    A prepended entry comes first, and an existing copy is removed. Empty entries, which would mean the
+    current folder on Linux, are dropped. Names keep their spelling in `environ`.
     """
     after = dict(environ)
     spelling = {same(name, platform): name for name in after}
@@ -89,7 +89,8 @@ def apply(
 def _without(value: str, entry: str, platform: str) -> list[str]:
     unwanted = same(entry, platform)
     rest = [other for other in value.split(SEPARATORS[platform]) if same(other, platform) != unwanted]
-    # On Windows, a list of only empty entries is no list: they mean nothing, and cmd cannot detect them.
+    # On Windows, a list of only empty entries is an empty list: they mean nothing, and cmd cannot detect
+    # them.
     return rest if value and (platform != "windows" or any(rest)) else []
 
 
@@ -102,9 +103,9 @@ def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, .
 
 
 def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") -> tuple[str, ...]:
-    """List the entries prepended to `name`, in order; none if `name` is changed in any other way.
+    """List the entries prepended to `name`, in order; empty if `name` changes in any other way.
 
-    Such a list can be undone by entry, so that entries added by the user stay.
+    Such a list is undone entry by entry, which keeps entries added by the user.
     """
     own = [change for change in changes if same(change.name, platform) == same(name, platform)]
     return tuple(c.value for c in own) if all(c.action == "prepend" for c in own) else ()
@@ -142,7 +143,7 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
             raise DataError(f"`{change.name}` is not a valid variable for an env")
         if "\0" in change.value:
             raise DataError(f"the value of `{change.name}` contains a NUL character")
-        # A `%` in an address is safe: it is not part of a list, and no program is started with it.
+        # A `%` in a URL is safe: URLs are not list entries, and no program is started with one.
         is_address = change.action == "set" and change.value.startswith("file:")
         text = change.value.replace("%", "") if is_address else change.value
         if platform == "windows" and (found := against_cmd(text)):

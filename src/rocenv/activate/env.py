@@ -1,4 +1,4 @@
-"""The data from which scripts and hooks are rendered, and placeholders in resource files.
+"""The input for rendering scripts and hooks, and placeholders in resource files.
 
 Scripts are files in `shells/resources` that people can read and shells can check. `__NAME__` is a
 placeholder; lines that start with `##` are for maintainers and are removed.
@@ -31,7 +31,7 @@ _SHOWN_AS_IS = frozenset(" ._+-@,=")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
-    """An env as its scripts see it, for the prefix at which they are rendered."""
+    """The input for rendering an env's scripts at a given prefix."""
 
     name: str
     prefix: str
@@ -54,27 +54,27 @@ class Env:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The variables that it changes, each once."""
+        """The variables that the env changes, each once."""
         return rules.names(self.changes, self.platform)
 
     @property
     def after(self) -> dict[str, str]:
-        """The result of applying it to an empty environment."""
+        """The result of applying the changes to an empty environment."""
         return rules.apply(self.changes, {}, self.platform)
 
     @property
     def lists(self) -> dict[str, tuple[str, ...]]:
-        """Variables to which it only prepends entries."""
+        """Variables that the env only prepends entries to."""
         found = {name: rules.entries(self.changes, name, self.platform) for name in self.changed}
         return {name: entries for name, entries in found.items() if entries}
 
     def path(self, *names: str) -> str:
-        """Return a path in the prefix."""
+        """Return the absolute path of a file in the prefix."""
         return ("\\" if self.platform == "windows" else "/").join((self.prefix, *names))
 
     @property
     def marker(self) -> str:
-        """A file that exists as long as the env does."""
+        """A file that exists if and only if the env does."""
         return self.path(*MARKER)
 
     @property
@@ -85,7 +85,7 @@ class Env:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What a hook needs to know about the machine."""
+    """Machine-specific values for a hook."""
 
     program: str  # absolute path of rocenv, or just its name
     envs: str  # the folder of envs if ROCENV_HOME is unset or empty; otherwise $ROCENV_HOME/envs
@@ -95,20 +95,20 @@ class Place:
 class Hook:
     """Code for a shell's start-up file, and how to install it."""
 
-    file: str  # the start-up file, as people write it
+    file: str  # the start-up file, as users would type it
     line: str  # the line to add to it
     render: Callable[[Place], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """How a shell activates an env."""
+    """A shell's activation support."""
 
     file_name: str  # of the script in the prefix
     platforms: tuple[str, ...]  # platforms whose envs it can activate, as in `Lock.platform`
     quote: Callable[[str], str]  # quotes a text as one literal word
     source: Callable[[str], str]  # returns the command that sources the script at this path
-    files: Callable[[Env], Mapping[str, str]]  # path in the prefix -> text
+    files: Callable[[Env], Mapping[str, str]]  # path relative to the prefix -> text
     encode: Callable[[str], bytes] = os.fsencode  # keeps paths that are not UTF-8
     hook: Hook | None = None
 
@@ -119,9 +119,9 @@ def fill(resource: str, words: Mapping[str, str]) -> str:
 
 
 def resource_text(resource: str) -> str:
-    """Read a resource file and drop its comments for maintainers.
+    """Read a resource file without its comments for maintainers.
 
-    In bash and fish, reading a script takes most of the time to source it, so their indentation is removed.
+    bash and fish spend most of the sourcing time on reading the script, so indentation is removed for them.
     """
     text = _NOTE.sub("", (RESOURCES / resource).read_text(encoding="utf-8"))
     return _INDENTATION.sub("", text) if resource.endswith((".sh", ".fish")) else text

@@ -1,9 +1,9 @@
 """Start programs through the prefix's own program loader.
 
-A set that needs a newer C library than the machine's brings its own. A program can use it only if the
-matching loader starts the program; `LD_LIBRARY_PATH` would combine the machine's loader with a foreign C
-library and break every program. Programs started by such a program run normally, unless it finds them through
-the wrappers in the prefix's `bin`.
+A set that needs a newer C library than the machine's includes one. A program can use it only if the matching
+loader starts the program: `LD_LIBRARY_PATH` would combine the machine's loader with a foreign C library and
+break every program. Child processes use the machine's loader, unless they are started through the wrappers in
+the prefix's `bin`.
 
 Source: ld.so(8)
 """
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-# The second line of every wrapper and starter, so that they recognise each other. It is defined here so that
-# `rocenv run` need not import every shell.
+# The second line of every wrapper and starter, by which they recognise each other. It is defined here so that
+# `rocenv run` doesn't import every shell.
 MARK = "rocenv-wrapper"
 
 _HEAD_BYTES = 4096
@@ -37,14 +37,14 @@ _INTERP = 3  # p_type of the segment that names the program's loader. Source: el
 
 
 class CommandNotFound(RocenvError):
-    """A command does not exist; the exit code matches that of shells."""
+    """A command does not exist; shells use the same exit code."""
 
     code = "command-not-found"
     exit_code = 127
 
 
 class CommandNotExecutable(RocenvError):
-    """A command exists but cannot be executed; the exit code matches that of shells."""
+    """A command exists but cannot be executed; shells use the same exit code."""
 
     code = "command-not-executable"
     exit_code = 126
@@ -53,18 +53,18 @@ class CommandNotExecutable(RocenvError):
 @dataclass(frozen=True, slots=True)
 class _Elf:
     kind: bytes  # word size, byte order and machine
-    loader: str  # name of the loader that it requests; "" = static
+    loader: str  # name of the loader it requests; "" = static
 
 
 def loader_argv(
     argv: Sequence[str], environ: Mapping[str, str], *, loader: Path, library_dirs: Sequence[Path]
 ) -> list[str]:
-    """Build the command line that runs `argv` with the prefix's libraries; its first word is a path.
+    """Build a command line that runs `argv` with the prefix's libraries; its first word is a path.
 
     A program that requests a loader of the same name, for the same machine, runs through `loader` under the
-    path it was found at, because Python locates its venv that way. This includes a script's interpreter, even
-    through `#!/usr/bin/env`; rocenv asks a Python shim which Python it runs. Anything else (static,
-    another C library, setuid) is unchanged.
+    path it was found at, because Python locates its venv by that path. The same applies to a script's
+    interpreter, even through `#!/usr/bin/env`; rocenv asks a Python shim which Python it runs. The command
+    lines of all other programs (static, another C library, setuid) are unchanged.
 
     Args:
         argv: A command as typed, at least one word.
@@ -74,7 +74,7 @@ def loader_argv(
 
     Raises:
         CommandNotFound: The command or its interpreter does not exist.
-        CommandNotExecutable: It is a folder, is not executable, or its scripts form a loop.
+        CommandNotExecutable: The command is a folder, is not executable, or is nested in too many scripts.
         RocenvError: A library folder cannot be passed to the loader.
     """
     own = _library_path(library_dirs)
@@ -98,11 +98,11 @@ def loader_argv(
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str:
-    """Find a command as a shell does; the path contains a slash, on Windows of either kind.
+    """Find a command as a shell does; the result contains a slash, or on Windows a slash or backslash.
 
     Raises:
-        CommandNotFound: It does not exist.
-        CommandNotExecutable: The file found is not executable.
+        CommandNotFound: The command does not exist.
+        CommandNotExecutable: The command is not executable.
     """
     if WINDOWS:
         program = find_windows_program(name, environ)
@@ -152,7 +152,7 @@ def _read_head(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(_HEAD_BYTES)
     except OSError:
-        return b""  # executable but not readable: run it unchanged
+        return b""  # executable but unreadable: run it unchanged
 
 
 def _read_elf(path: str) -> _Elf | None:
@@ -179,17 +179,17 @@ def _python_behind(path: str, environ: Mapping[str, str]) -> str:
     """Ask a version manager's shim for the Python that it would start; "" if it is not a shim."""
     if not _PYTHON.fullmatch(os.path.basename(path)):
         return ""
-    from rocenv.system import process  # imported late: most programs are not shims
+    from rocenv.system import process  # imported late, because most programs are not shims
 
     asked = [path, "-c", "import sys; print(sys.executable)"]
     answer = process.run(asked, environ=environ, timeout_s=30)
     python = os.fsdecode(answer.stdout).strip()
-    # A failing shim is started as it is, and reports its own error.
+    # A failing shim is started unchanged and reports its own error.
     return python if answer.ok and os.access(python, os.X_OK) else ""
 
 
 def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str]) -> list[str]:
-    """Build the command line that the system makes from a script; resolve simple uses of `env`."""
+    """Build the command line that the kernel would run for a script; resolve simple uses of `env`."""
     line = os.fsdecode(head[2:].split(b"\n", 1)[0]).strip(" \t\r")
     interpreter, _, argument = line.partition(" ") if " " in line else line.partition("\t")
     argument = argument.strip(" \t")
@@ -201,7 +201,7 @@ def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str
 
 
 def _env_words(argument: str) -> list[str]:
-    """Split the command that `env` would run; empty if `env` does more than find a command."""
+    """Split the command that `env` would run; empty if `env` does more than look up a command."""
     if argument.startswith("-S"):
         words = shlex.split(argument[2:])
     elif argument.startswith("--split-string="):

@@ -27,14 +27,14 @@ def activation_script(
 ) -> str:
     """Render the script that activates the env when `shell` sources it.
 
-    Sourcing it has the effect of `changes.apply` and makes it reversible, back to a previously active env.
-    Sourcing it while the env is active first leaves the env and any activated on top of it.
+    Sourcing it has the effect of `changes.apply`, and deactivating restores a previously active env.
+    Sourcing it while the env is active first deactivates it and any env activated on top of it.
 
     Args:
         name: The env's name, shown in the prompt.
         prefix: Absolute path of the env, which need not exist on this machine.
         changes: Their values may contain `{prefix}`.
-        watched: Variables to report if the machine sets them, in addition to changed ones.
+        watched: Variables to report if the machine sets them, in addition to the changed ones.
         shell: A name in `SHELLS`.
         platform: A platform that the shell supports.
 
@@ -48,7 +48,7 @@ def activation_script(
 def activation_files(
     name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str], platform: str
 ) -> dict[str, bytes]:
-    """Render the scripts of all shells of a platform, and the files that they need.
+    """Render the scripts for all of a platform's shells, and the files they need.
 
     Keys are paths relative to the prefix. Raises as `activation_script` does.
     """
@@ -69,7 +69,7 @@ def write_activation(
 ) -> tuple[Path, ...]:
     """Write the scripts of the platform's shells, each atomically; return their paths.
 
-    They are not executable, because they must be sourced.
+    The scripts are not executable, because they must be sourced.
     """
     written = []
     for file_name, content in activation_files(name, str(prefix), changes, watched, platform).items():
@@ -103,7 +103,7 @@ def require_listable(prefix: str, platform: str = "linux") -> None:
 
 
 def unusable(prefix: str, reason: str) -> PrefixError:
-    """Return the error for a path where an env would not work."""
+    """Return the error for a path at which an env would not work."""
     return PrefixError(
         f"an env cannot be at `{repr(prefix)[1:-1]}`: {reason}",
         hints=(

@@ -97,7 +97,7 @@ def _starter(
         # The system shell would not even start with the env's C library on LD_LIBRARY_PATH.
         start = f"exec {quote(str(folder / 'rocm-exec'))} {quote(str(path))}"
     else:
-        # Programs that it starts by its own name also come through this script.
+        # If the program starts its own path again, that also runs this script.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'
         start = f"exec {by_loader} {quote(str(path))}"
     if program.not_before:

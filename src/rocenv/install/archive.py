@@ -31,7 +31,7 @@ _OTHERS = (
     (b"version https://git-lfs", "a Git LFS pointer instead of the file"),
 )
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<?xml")
-# What `zipfile` and its decoders raise on damage; OSError is a seek to an invalid offset.
+# Errors that `zipfile` and its decoders raise on damage; OSError means a seek to an invalid offset.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
     EOFError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError, RuntimeError,
@@ -39,13 +39,13 @@ _DAMAGE = (
 
 
 def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
-    """Unpack a zip or 7z archive without modes and empty folders; all names are checked before writing.
+    """Unpack a zip or 7z archive; all names are checked before writing. Modes and empty folders are dropped.
 
-    If an external program has to unpack, it uses `work`, which is created and removed.
+    If an external program has to unpack the archive, it uses `work`, which is created and removed.
 
     Raises:
-        ArchiveError: The file is of another type, damaged, encrypted, a bomb, or needs a missing program; or
-            a member has an unsafe name, duplicates another by Windows' rules, or is a link.
+        ArchiveError: The file has another type, is damaged, encrypted or a bomb, or needs a missing program;
+          or a member has an unsafe name, duplicates another by Windows' rules, or is a link.
         PrefixError: A path would be longer than Windows allows.
     """
     with path.open("rb") as stream:
@@ -63,7 +63,7 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
 
 
 def what_it_is(head: bytes) -> str:
-    """Describe a file of an unexpected type by its first bytes."""
+    """Describe a file of unexpected type by its first bytes."""
     if not head:
         return "empty"
     plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
@@ -87,7 +87,7 @@ def _unpack_zip(path: Path, tree: Tree) -> None:
         raise ArchiveError(f"damaged zip archive: {error}") from error
     with archive:
         for info in archive.infolist():
-            # `filename` is cut at a NUL; this is the name in the archive.
+            # `filename` is cut off at a NUL; this is the name in the archive.
             if not info.orig_filename.endswith(("/", "\\")):
                 members.append((tree.claim(info.orig_filename), info))
             _require_readable(info)
@@ -105,7 +105,7 @@ def _require_readable(info: zipfile.ZipInfo) -> None:
 
 
 def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yield a member's bytes. Writing happens elsewhere, because its errors are not archive damage."""
+    """Yield a member's bytes. The caller writes them, because write errors do not indicate damage."""
     name = shown(info.orig_filename)
     try:
         with archive.open(info) as source:

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock
     from rocenv.home import Home
 
-# The loader splits `--library-path` at these, like `:`, or expands them. Source: ld.so(8)
+# Characters at which the loader splits `--library-path`, as at `:`, or that it expands. Source: ld.so(8)
 _LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)\}?")
 
 
 def build(name: str, lock: Lock, context: Context) -> Record:
     """Create the env `name` from a plan or lock, and return its record.
 
-    The prefix is not touched until every file of the lock is downloaded and verified. If interrupted, the env
+    The prefix is not touched until every file in the lock is downloaded and verified. If interrupted, the env
     is incomplete, and the same call completes it; downloads and unpacked packages are kept.
 
     Raises:
@@ -66,7 +66,7 @@ def build(name: str, lock: Lock, context: Context) -> Record:
 
 @contextlib.contextmanager
 def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[None]:
-    """Hold the locks of envs and, with `uses_store`, keep `gc` away from the store.
+    """Hold the envs' locks and, with `uses_store`, keep `gc` from changing the store.
 
     Raises:
         PrefixError: The home belongs to another user (see `Home.require_own`), or a disk error occurred.
@@ -84,7 +84,7 @@ def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[No
 
 
 def require_place(prefix: Prefix, context: Context) -> None:
-    """Raise PrefixError, before any download, if an env here could not be created or used."""
+    """Raise PrefixError, before any download, if an env could not be created or used at this path."""
     require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
     found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
     if found:

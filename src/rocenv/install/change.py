@@ -1,7 +1,7 @@
 """Change an existing env: remove it, rename it, repair it, move its shims.
 
 A change writes the record last. Until then the old one is valid, so `repair` undoes an interrupted change; a
-renamed folder counts as moved by the user. `remove` deletes the record first, so an interrupted removal
+renamed folder is treated as moved by the user. `remove` deletes the record first, so an interrupted removal
 leaves an incomplete env.
 """
 
@@ -38,14 +38,15 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and the remains of interrupted removals; for a link, only the link.
+    """Remove an env, complete or not, and leftovers of interrupted removals; for a link, only the link.
 
     Raises:
-        PrefixError: It does not exist, the folder is not rocenv's, or a program in it is running.
+        PrefixError: The env does not exist, the folder was not created by rocenv, or one of its programs is
+          running.
     """
     to_remove(home, name)
     with env_locked(home, name):
-        for prefix in to_remove(home, name):  # check again, after waiting for the lock
+        for prefix in to_remove(home, name):  # check again after waiting for the lock
             if not (set_aside(prefix.path.name) or prefix.is_link):
                 require_unused(prefix.path)
                 _remove_what_runs(prefix)
@@ -53,7 +54,7 @@ def remove(home: Home, name: str) -> None:
 
 
 def _remove_what_runs(prefix: Prefix) -> None:
-    """Remove files that a program may have open first, so that nothing is lost if one is running.
+    """Remove the files that programs may have open first, so that nothing is lost if a program is running.
 
     On some systems, a loaded library prevents only its own removal, not a rename of its folder.
     """
@@ -82,7 +83,7 @@ def rename(home: Home, old: str, new: str) -> None:
             ),
             code="env-link",
         )
-    # Only on Windows, where `sd` and `SD` are the same folder.
+    # On Windows only, where `sd` and `SD` are the same folder.
     respelled = source.path == target.path and source.name != new
     with env_locked(home, old, new):
         source.require_complete()
@@ -97,7 +98,7 @@ def move(prefix: Prefix, home: Home, name: str) -> None:
     """Rename an env and rewrite its scripts; the caller holds the locks of both names.
 
     Raises:
-        PrefixError: A program of the env is running.
+        PrefixError: One of the env's programs is running.
     """
     record = prefix.record_wherever_made()
     files = prefix.files(record)
@@ -106,7 +107,7 @@ def move(prefix: Prefix, home: Home, name: str) -> None:
 
 
 def repair(name: str, context: Context) -> dict[str, str]:
-    """Restore every file of the record, and return what was wrong: path -> `missing`, `changed` ...
+    """Restore every file in the record, and return the problems: path -> `missing`, `changed` ...
 
     Other files stay. A file that shares its data with the store or another env is never written to; it is
     removed and replaced. Scripts are always rewritten, so an env whose folder or home was moved works in its
@@ -143,12 +144,12 @@ def _restore(
     wheeled = [part for part in lock.components if part.is_wheels]
     roots = tuple(f"{part.into}/" for part in wheeled)
     packages = tuple(f"{part.layout.site_packages}/" for part in wheeled if part.layout)
-    # The wheels of an undamaged venv may be gone.
+    # If the venv is undamaged, its wheels may no longer exist.
     venv_differs = any(path.startswith((*roots, ORIGINALS)) for path in paths)
     needed = [part for part in lock.components if not part.is_wheels or venv_differs]
     _, wheels = ensure_available(replace(lock, components=tuple(needed)), context)
     origins = {path: origin for path, origin in tree_files(lock, home).items() if path in paths}
-    # Root, or a tool that changes modes, would affect the file in the env and in the store at once.
+    # Root, or a tool that changes modes, may have modified the file in the env and the store at once.
     expected: dict[str, dict[str, FileEntry]] = defaultdict(dict)
     for origin in origins.values():
         expected[origin.artifact.sha256][origin.inner] = origin.entry
@@ -159,9 +160,9 @@ def _restore(
     place_files(prefix, origins, home)
     kept = base_files(lock, files)
     if wheeled and venv_differs:
-        undo_shims(prefix, lock)  # a wheel lists torch's own files
+        undo_shims(prefix, lock)  # the wheel's RECORD lists torch's own files
         venv = install_venv(prefix.path, wheeled, wheels, context)
-        # Skip files that the user added. Missing uv files came from another uv version.
+        # Skip files that the user added. Missing uv files belong to another uv version.
         kept = {
             path: venv.get(path, entry)
             for path, entry in kept.items()
@@ -178,7 +179,7 @@ def _is_of_package(path: str, packages: tuple[str, ...]) -> bool:
 
 
 def _clear(root: Path, path: str) -> None:
-    """Remove what is at `path` or in place of a parent folder, but nothing behind a link."""
+    """Remove whatever is at `path`, or a non-folder in place of a parent, without following links."""
     for above in reversed(PurePosixPath(path).parents[:-1]):
         if (root / above).is_symlink() or not (root / above).is_dir():
             remove_path(root / above)
@@ -186,7 +187,7 @@ def _clear(root: Path, path: str) -> None:
 
 
 def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
-    """Put the shims of an env into its torch, or restore torch's files; return whether anything changed.
+    """Put an env's shims into its torch, or restore torch's files; return whether anything changed.
 
     Raises:
         PrefixError: The env has no shims, or torch's own files were modified.

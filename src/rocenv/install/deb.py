@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rocenv.install.xz import Readable
 
 
-_MARGIN_BYTES = 64 << 20  # for tar headers, and for files that the packager did not count
-_HEADER_BYTES = 1 << 20  # limit for long names and attributes, which tarfile reads at once
+_MARGIN_BYTES = 64 << 20  # for tar headers, and for files missing from the declared size
+_HEADER_BYTES = 1 << 20  # limit for long names and attributes, which tarfile reads into memory
 
 
 def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
@@ -32,7 +32,7 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
     `stream` is the package, read once from its first byte. See `xz_chunks` for the other arguments.
 
     Raises:
-        ArchiveError: It is not a Debian package, is damaged, or uses an unknown compression.
+        ArchiveError: The stream is not a Debian package, is damaged, or uses an unknown compression.
 
     Source: deb(5)
     """
@@ -55,12 +55,12 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
 
 
 def limited(chunks: Iterator[bytes], stated_bytes: int, package_bytes: int) -> Iterator[bytes]:
-    """Yield a package's tar stream up to its stated size plus a quarter, then raise ArchiveError.
+    """Yield a package's tar stream; raise ArchiveError if it exceeds its declared size by over a quarter.
 
-    The index states an estimate, or 0: then the limit is a plausible compression ratio. Of 740 packages from
-    Debian, Ubuntu and others, none was larger than its index stated.
+    The index declares an estimate, or 0, in which case the limit is a plausible compression ratio. None of
+    740 packages from Debian, Ubuntu and others exceeded its declared size.
     """
-    most = plausible_bytes(package_bytes)  # a lock may state any size
+    most = plausible_bytes(package_bytes)  # a lock may declare any size
     if stated_bytes:
         most = min(most, stated_bytes + stated_bytes // 4 + _MARGIN_BYTES)
     size = 0
@@ -135,7 +135,7 @@ def unpack_tar(chunks: Iterator[bytes], tree: Tree) -> None:
                 _unpack_member(member, stream, tree)
     except (tarfile.TarError, ValueError) as error:  # ValueError: an invalid number in a header
         raise ArchiveError(f"damaged tar stream: {error}") from error
-    # Only padding follows the end marker, but decoding it reveals damage.
+    # Only padding follows the end marker, but decoding it detects damage.
     for _padding in chunks:
         pass
 
@@ -154,13 +154,13 @@ def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> N
     elif not member.isreg():
         raise ArchiveError(f"`{shown(member.name)}` is a device, pipe or another special file")
     elif member.sparse is not None:
-        raise ArchiveError(f"`{shown(member.name)}` is stored in a form that rocenv cannot read")
+        raise ArchiveError(f"`{shown(member.name)}` is stored in a format that rocenv cannot read")
     else:
         tree.write(path, member.size, stream.pieces(member.size), executable=bool(member.mode & 0o111))
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive that must have an end marker, because `tarfile` treats any damage as the end."""
+    """A member of an archive that must have an end marker, because `tarfile` treats damage as the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
@@ -173,7 +173,7 @@ class _Member(tarfile.TarInfo):
 
 
 class _TarStream:
-    """The stream as a file for `tarfile`, which only seeks forward here; contents are not copied."""
+    """Presents the stream as a file for `tarfile`, which only seeks forward here; contents are not copied."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rocenv.core.model import Artifact, FileEntry, Lock
     from rocenv.home import Home
 
-# Space for records, indices and filesystem overhead, in addition to the files.
+# Extra space for records, indices and filesystem overhead.
 _MARGIN_BYTES = 64 << 20
-_TRIES = 3  # a few damaged cached files are normal, more mean a failing disk
+_TRIES = 3  # a few damaged cached files are normal; more suggest a failing disk
 
 
 def require_room(lock: Lock, home: Home) -> None:
@@ -54,7 +54,7 @@ def bytes_to_come(lock: Lock, home: Home) -> tuple[int, int]:
             continue
         here = artifact.kind == "folder" or (artifact.sha256 and (home.artifacts / artifact.sha256).exists())
         download += 0 if here else artifact.size_bytes
-        # The size of a wheel once installed is unknown; three times its own is a high estimate.
+        # A wheel's installed size is unknown; three times its file size is a high estimate.
         known = artifact.installed_bytes if store.unpacks(artifact) else 0
         copy = artifact.size_bytes if store.copies(artifact) else 0
         unpacked += copy + (known or 3 * artifact.size_bytes)
@@ -70,7 +70,7 @@ def ensure_available(
     undamaged in the store; if one is damaged, the package is unpacked again.
 
     Returns:
-        The lock with the hash of every file, and the wheels: sha256 -> file.
+        The lock with every file's hash, and the wheels: sha256 -> file.
 
     Raises:
         FetchError: A file cannot be downloaded, or does not match its hash.
@@ -104,7 +104,7 @@ def _download_and_unpack(
     from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
     from rocenv.sources.credentials import with_logins
 
-    # Largest first, because it determines when the work ends.
+    # Largest first, because the largest package determines the total time.
     remote = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
     folders = [(each, Path(each.path)) for each in artifacts if each.kind == "folder"]
     wheels: dict[str, Path] = {}
@@ -123,7 +123,7 @@ def _download_and_unpack(
         context.progress.stage("Unpacking", unpacked_bytes) as stage,
     ):
         waiting: list[Future[None]] = []
-        # Use the same proxy as for the index: apt's settings may be the only way out.
+        # Use the same proxy as for the index, because only apt's proxy may have network access.
         network = with_logins(context.network)
         network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
         fetched = fetch_all(remote, context.home.artifacts, network, context.progress)
@@ -176,4 +176,4 @@ def _apt_proxy(artifacts: Sequence[Artifact]) -> str:
 
 
 class _Stopped(Exception):
-    """The caller no longer needs the result."""
+    """Ends unpacking early, because the caller no longer needs the result."""

@@ -21,8 +21,8 @@ def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> 
     """Describe a folder as an artifact; its hash covers the name and content of every file.
 
     Raises:
-        PrefixError: The folder is empty or missing, a file is unreadable, the store cannot hold a name, or a
-            link points outside or to a folder.
+        PrefixError: The folder is empty or missing, a file is unreadable, the store cannot represent a name,
+          or a link points outside or to a folder.
     """
     folder = Path(os.path.abspath(folder))
     files = {}
@@ -68,7 +68,7 @@ def copy_folder(artifact: Artifact, tree: Tree) -> None:
     if _hash_of(files) != artifact.sha256:
         raise PrefixError(
             f"cannot copy {artifact.name} {artifact.version}: `{folder}` is missing or has changed",
-            hints=("create the env again: `rocenv create` copies what is installed now",),
+            hints=("create the env again: `rocenv create` copies the installed version",),
             code="adopted-gone",
         )
 

@@ -1,7 +1,7 @@
 """Unpack AMD's HIP SDK installer without running it and without administrator rights.
 
-It is a program with an appended 7z archive, which contains the display driver and, in one folder, the SDK's
-parts as Windows Installer packages. `msiexec /a` unpacks those without installing them.
+The installer is a program with an appended 7z archive that contains the display driver and, in one folder,
+the SDK's parts as Windows Installer packages. `msiexec /a` unpacks those without installing them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Source: what public build scripts extract from the installers of 5.7 to 7.1; the Visual Studio plugin is not
-# called ROCm_*.
+# Source: public build scripts that extract the installers of 5.7 to 7.1; the Visual Studio plugin is not
+# named ROCm_*.
 _PACKAGES_FOLDER = "ROCmSDKPackages"
 _PACKAGE = re.compile(r"rocm_.*\.msi", re.I)
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 _SIGNATURE = b"7z\xbc\xaf\x27\x1c"
-_SIGNED_BYTES = 64 << 10  # for a digital signature, which also follows a program; a high estimate
+_SIGNED_BYTES = 64 << 10  # for a digital signature, which is also appended to a program; a high estimate
 
 _PATIENCE_S = 1800.0  # a package may open a window that nobody sees
 # Source: learn.microsoft.com, "MsiExec.exe and InstMsi.exe error messages"
@@ -66,13 +66,13 @@ class InstallerClosed(RocenvError):
 
 
 def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
-    r"""Unpack the SDK, so that `bin` in the tree is what `…\ROCm\5.7\bin` would be; register nothing.
+    r"""Unpack the SDK so that the tree's `bin` matches `…\ROCm\5.7\bin`; register nothing.
 
-    `work` is created and removed. Its path should be short, because system programs handle long ones badly.
+    `work` is created and removed. Its path should be short, because system programs handle long paths badly.
 
     Raises:
-        ArchiveError: The file is of another type, damaged or unsafe.
-        InstallerClosed: It is intact but cannot be unpacked here.
+        ArchiveError: The file has another type, is damaged or is unsafe.
+        InstallerClosed: The installer is intact but cannot be unpacked here.
     """
     start = archive_start(path)
     remove_tree(work)
@@ -91,13 +91,13 @@ def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
 
 
 def archive_start(path: Path) -> int:
-    """Find where the 7z archive of a self-extracting program begins.
+    """Find the offset of the 7z archive in a self-extracting program.
 
     Raises:
-        InstallerClosed: It contains another format that only it can read.
-        ArchiveError: It contains nothing, is truncated, or is not a program.
+        InstallerClosed: The data has another format, which only the installer can read.
+        ArchiveError: The file contains no data, is truncated, or is not a program.
 
-    The program itself also contains the signature, to find its archive; only a real header's checksum
+    The program's code also contains the signature, to find its own archive; only a real header's checksum
     matches.
 
     Source: 7zFormat.txt of the LZMA SDK, "SignatureHeader"
@@ -137,12 +137,12 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
     """Unpack a Windows Installer package into an empty folder without installing it.
 
     Raises:
-        InstallerClosed: Windows Installer refuses; the message says why.
+        InstallerClosed: Windows Installer fails; the message contains the reason.
     """
     if not WINDOWS:
         raise InstallerClosed(f"only Windows can unpack `{package.name}`")
-    # Use the full path, so that a program of this name in the current folder does not run. Pass a line
-    # instead of a list: msiexec has its own quoting and accepts quotes only around the value.
+    # Use the full path, so that a program of the same name in the current folder does not run. Pass a string
+    # instead of a list: msiexec has its own quoting rules and accepts quotes only around the value.
     program = os.environ.get("SYSTEMROOT", r"C:\Windows") + r"\System32\msiexec.exe"
     failure = run_quietly(f'"{program}" /a "{package}" /qn TARGETDIR="{target}"', advance, _PATIENCE_S)
     if failure:
@@ -155,12 +155,12 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
 
 
 def _take_sdk(out: Path, tree: Tree) -> None:
-    r"""Move what the packages would install into `…\ROCm\VERSION` to the tree."""
+    r"""Move the files that the packages would install into `…\ROCm\VERSION` to the tree."""
     roots = [root for root in sorted(out.rglob("*")) if _is_version_folder(root)]
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:
         found = ", ".join(versions) or "none"
-        raise ArchiveError(f"its packages should contain one folder `ROCm\\VERSION`; found: {found}")
+        raise ArchiveError(f"expected one folder `ROCm\\VERSION` in its packages; found: {found}")
     for root in roots:
         for source in sorted(root.rglob("*")):
             name = source.relative_to(root).as_posix()

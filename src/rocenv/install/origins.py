@@ -1,8 +1,8 @@
 """Map the files of unpacked artifacts to their places in a prefix.
 
-Installing a set and restoring single files both use this. A component goes to its own folder
-(`Component.into`), and other files in its archives are omitted. A library pack replaces files of its SDK if
-its own files show that it matches; nothing else may replace files.
+Used to install a set and to restore single files. A component goes to its own folder (`Component.into`);
+unrelated files in its archives are omitted. A library pack replaces files of its SDK if the pack's contents
+show that they match; nothing else may replace files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a file in a prefix."""
+    """The store file behind a file in a prefix."""
 
     artifact: Artifact
     inner: str  # path in the artifact's tree
@@ -41,7 +41,7 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
 
     Raises:
         PrefixError: Two packages have different files at one path, or disagree about a folder.
-        ArchiveError: An archive lacks what a component of this kind needs.
+        ArchiveError: An archive lacks a file that its component requires.
     """
     placed: dict[str, Origin] = {}
     for component in lock.components:
@@ -52,7 +52,7 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
                 path, origin = f"{component.into}/{place}", Origin(artifact, inner, manifest[inner])
                 _require_same(path, own.setdefault(path, origin), origin)
         if component.places:
-            # A pack also replaces files with another spelling: on Windows they are the same.
+            # A pack also replaces files that differ in case, because Windows treats them as the same file.
             replaced = {path.lower() for path in own}
             placed = {path: origin for path, origin in placed.items() if path.lower() not in replaced}
         for path in own.keys() & placed.keys():
@@ -77,9 +77,9 @@ def _places(component: Component, artifact: Artifact, names: Collection[str]) ->
 
 
 def _root(anchor: str, names: Collection[str]) -> str | None:
-    """Find the top-most folder with the anchor, ending in `/`; "" = the root, None = not found.
+    """Find the topmost folder that contains the anchor, ending in `/`; "" = the root, None = not found.
 
-    Archives may wrap their files in a folder, and contain copies for other uses in deeper folders.
+    Archives may wrap their files in a folder, and may contain other copies in deeper folders.
     """
     if not anchor:
         return ""
@@ -91,7 +91,7 @@ def _root(anchor: str, names: Collection[str]) -> str | None:
 
 
 def _picked(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the members of a pack that belong into the SDK, wherever they are; raise if there are none."""
+    """Yield a pack's members that belong in the SDK, in any folder; raise if there are none."""
     some = False
     for name in sorted(names):
         for member, place in component.places.items():
@@ -143,10 +143,11 @@ def _require_folders(placed: Mapping[str, Origin]) -> None:
 
 
 def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home) -> tuple[str, ...]:
-    """Check that the library packs match the set; return notes on what could not be checked.
+    """Check that the library packs match the set; return notes about anything that could not be checked.
 
     Raises:
-        ArchiveError: A pack has a library of a different release than the SDK, or no kernels for the target.
+        ArchiveError: A pack contains a library from a different release than the SDK, or no kernels for the
+          target.
     """
     notes: list[str] = []
     for pack in lock.components:
@@ -195,8 +196,8 @@ def _require_release(
             )
         if not (found and expected):
             notes.append(
-                f"`{name}` of the library pack does not state its release; only the pack's name says that it "
-                f"fits HIP SDK {sdk.version}"
+                f"`{name}` in the library pack contains no release number; only the pack's name indicates "
+                f"that it fits HIP SDK {sdk.version}"
             )
     return notes
 

@@ -1,7 +1,7 @@
 r"""Check Windows' path limit of 260 characters before anything is unpacked.
 
 Windows 10 can lift the limit for programs that declare support. Python does, but programs that an app starts
-may not, so rocenv does not use `\\?\`, which would leave files that other programs cannot open.
+may not. rocenv therefore does not use `\\?\`, which would create files that other programs cannot open.
 
 Source: https://learn.microsoft.com/en-us/windows/win32/fileio/maximum-file-path-limitation
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-LONGEST = 259  # and the final NUL
+LONGEST = 259  # including the final NUL
 _BELOW_HOME = 170  # a hash plus the paths in an archive, or a venv plus torch's headers
 _HINTS = (
     "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`, and open a new terminal",
@@ -64,6 +64,6 @@ def _is_limited() -> bool:
         try:
             return not ctypes.WinDLL("ntdll").RtlAreLongPathsEnabled() & 1
         except AttributeError:
-            return True  # older than Windows 10 1607, which always has the limit
+            return True  # before Windows 10 1607, the limit always applies
     else:
         return False

@@ -1,7 +1,7 @@
-"""Resolve what a plan leaves open: unpublished hashes, and an installed HIP SDK instead of the installer.
+"""Complete a plan: fill in unpublished hashes, and use an installed HIP SDK instead of the installer.
 
-The first download of a file without a published hash records its hash, by address, in `pins.json`; later
-downloads must match.
+The first download of a file without a published hash records its hash by URL in `pins.json`; later downloads
+must match.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def with_pins(lock: Lock, context: Context) -> Lock:
     """Fill in recorded hashes and missing sizes.
 
     Raises:
-        FetchError: A server does not state a file's size, or a first download would be unencrypted.
+        FetchError: A server does not report a file's size, or a first download would be unencrypted.
     """
     pins = read_pins(context.home)
     for each in lock.artifacts:
@@ -53,7 +53,7 @@ def with_pins(lock: Lock, context: Context) -> Lock:
 
 
 def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> None:
-    """Reject a wheel if its index now states a different hash than at the first download."""
+    """Reject a wheel whose hash in the index has changed since the first download."""
     pin = pins.get(artifact.url) if artifact.kind in ("wheel", "sdist") else None
     if pin and artifact.sha256 not in ("", pin["sha256"]):
         raise FetchError(
@@ -90,16 +90,16 @@ def _size(artifact: Artifact, context: Context) -> int:
 
 
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
-    """Refuse an unencrypted download of a file with unknown hash, which anyone in between could change."""
+    """Refuse an unencrypted download of a file with unknown hash, because others could change it."""
     urls = context.network.require_candidates(artifact.url)
     require_encrypted(urls, os.environ, f"`{artifact.name}` (no hash is known)")
 
 
 def record_pin(artifact: Artifact, context: Context) -> None:
-    """Record the hash of a first download, unless another process was first.
+    """Record the hash of a first download, unless another process has recorded it.
 
     Raises:
-        FetchError: That process got a different file.
+        FetchError: The other process downloaded a different file.
     """
     home = context.home
     with locked(home.lock("pins", "all")):
@@ -117,7 +117,7 @@ def record_pin(artifact: Artifact, context: Context) -> None:
 
 
 def note_pins(artifacts: Sequence[Artifact], context: Context) -> None:
-    """Print which files' hashes the first download has recorded."""
+    """Print the files whose hashes were recorded at the first download."""
     if artifacts:
         mirrored = any(len(context.network.candidates(each.url)) > 1 for each in artifacts)
         context.note(
@@ -127,7 +127,7 @@ def note_pins(artifacts: Sequence[Artifact], context: Context) -> None:
 
 
 def read_pins(home: Home) -> dict[str, Any]:
-    """Read the record of first downloads: address -> sha256, size_bytes, when.
+    """Read the record of first downloads: URL -> sha256, size_bytes, when.
 
     Raises:
         RocenvError: The file is damaged; ignoring a pin would defeat its purpose.
@@ -168,9 +168,10 @@ def with_installed_sdk(
     """Use a HIP SDK that is installed on this machine instead of AMD's installer, and report it.
 
     Args:
-        lock: A plan, or a lock from another machine. An SDK that was copied there comes from AMD here.
+        lock: A plan, or a lock from another machine. An SDK copied from that machine is downloaded from AMD
+          here.
         context: Provides the store, and reports to the user.
-        installed: HIP SDKs on this machine. One replaces an installer if no lock specifies its hash.
+        installed: HIP SDKs on this machine. One of them replaces an installer whose hash no lock specifies.
         closed: The installer cannot be unpacked, so an installed SDK always replaces it.
     """
     parts = []
@@ -208,7 +209,7 @@ def _sdk(
 
 
 def _described(each: InstalledSdk, url: str, version: str, context: Context) -> Artifact | None:
-    """Describe an installed SDK; None if it is another release, incomplete or unreadable."""
+    """Describe an installed SDK; None if it is a different release, incomplete or unreadable."""
     if each.row is not None and each.row.version != version:
         return None
     why_not = each.why_not

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 
-CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # its name explains PIP_CONSTRAINT to users
+CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # named so that users understand PIP_CONSTRAINT
 
 
 def place_all(
@@ -44,7 +44,7 @@ def place_all(
     if copies := place_files(prefix, origins, context.home):
         context.progress.note(
             f"{copies} files were copied, because `{prefix.path.parent}` does not support hard links to them "
-            "(a cloud folder, another filesystem, or another user's files): each env there uses its full size"
+            "(a cloud folder, another filesystem, or another user's files). Each env there is a full copy"
         )
     files = {path: origin.entry for path, origin in origins.items()}
     if parts := [component for component in lock.components if component.is_wheels]:
@@ -69,7 +69,7 @@ def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> in
 
 
 def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
-    """Find the set's own program loader, relative to the prefix; "" if it has none."""
+    """Find the set's own program loader, relative to the prefix; "" if there is none."""
     for component in lock.components:
         if component.loader and component.layout is not None:
             for folder in component.layout.library_dirs:
@@ -83,7 +83,7 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
 
 
 def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> Record:
-    """Write rocenv's own files for the prefix's location, and last the record, which lists all files."""
+    """Write rocenv's own files for the prefix's location, and finally the record, which lists all files."""
     lock = record.lock
     (prefix.path / "cache").mkdir(exist_ok=True)
     prefix.bin.mkdir(exist_ok=True)
@@ -104,10 +104,9 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 
 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
-    """Write constraints for pip and uv that keep the wheels built for this ROCm, if the set has any.
+    """Write constraints that keep pip and uv from replacing wheels built for this ROCm, if the set has any.
 
-    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has; triton may have no local
-    version.
+    No other index has wheels with such a local version (`+rocm10.0.0`); triton may have no local version.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):
@@ -127,10 +126,11 @@ def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
 
 
 def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> list[Path]:
-    """Write starters and links for the programs of a set, and list them.
+    """Write starters and links for a set's programs, and list them.
 
     Raises:
-        PrefixError: The set lacks a program, has two with one name, or has another file in place of a link.
+        PrefixError: The set lacks a program, has two with the same name, or has another file in place of a
+          link.
         DataError: A program has an invalid name.
     """
     parts = [
@@ -198,7 +198,7 @@ def _matching(pattern: str, files: Collection[str]) -> list[str]:
 
 
 def _link(prefix: Prefix, name: str, path: str) -> Path:
-    """Link to a file of the set unless the link exists."""
+    """Link to one of the set's files unless the link exists."""
     place = prefix.path / name
     folder = PurePosixPath(name).parent
     target = os.path.relpath(prefix.path / path, place.parent)

@@ -1,7 +1,7 @@
 """Verify downloaded Python packages, and build wheels from pure-Python sdists.
 
 AMD publishes the package `rocm` only as an sdist whose `setup.py` detects the machine's GPU. None of its code
-runs here: modules and commands are used as they are, so the same sdist gives the same wheel on every machine.
+runs here: modules and commands are used unchanged, so an sdist produces the same wheel on every machine.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Artifact
 
-_LARGEST_BYTES = 64 << 20  # total size of an sdist's members; that of `rocm` has 100 kB
+_LARGEST_BYTES = 64 << 20  # total size of an sdist's members; `rocm` has 100 kB
 _LARGEST_METADATA_BYTES = 4 << 20
-# Errors of zipfile, tarfile and decompressors for invalid files, and of packaging for names and versions.
+# Errors that zipfile, tarfile and decompressors raise for invalid files, and packaging for names and
+# versions.
 _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -49,7 +50,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # for every member; the earliest date that zip su
 def require_package(artifact: Artifact, path: Path) -> None:
     """Raise ArchiveError unless a file is the wheel or sdist that an artifact names.
 
-    Without a known hash, this distinguishes a package from a proxy's web page.
+    If the hash is unknown, this distinguishes a package from a proxy's web page.
     """
     try:
         metadata = _wheel_metadata(path) if artifact.kind == "wheel" else _sdist_members(path)["PKG-INFO"]
@@ -76,7 +77,8 @@ def wheel_of(sdist: Path, artifact: Artifact, others: Sequence[Artifact]) -> tup
     Args:
         sdist: The archive; its modules are in `src`.
         artifact: Its name and version.
-        others: The packages of its component: it depends on the core, and each other one is an extra.
+        others: The packages in its component: the wheel depends on the core, and every other package is an
+          extra.
 
     Returns:
         The wheel's file name and content; the same input gives the same bytes.

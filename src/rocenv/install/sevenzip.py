@@ -33,7 +33,7 @@ _INSTALL_HINT = (
 
 
 class NoProgram(ArchiveError):
-    """No program on this machine can unpack this kind of archive."""
+    """No installed program can unpack this kind of archive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,11 @@ def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str 
         tree: The destination.
         work: Temporary folder for an external program, created and removed.
         start: Offset of the archive in the file.
-        below: Unpack only what is in a folder of this name; "" = everything.
+        below: Unpack only a folder of this name; "" = everything.
 
     Raises:
-        NoProgram: This machine lacks a program that can unpack it.
-        ArchiveError: It is damaged, encrypted, a bomb, or contains a link or an unsafe name.
+        NoProgram: No installed program can unpack the archive.
+        ArchiveError: The archive is damaged, encrypted, a bomb, or contains a link or an unsafe name.
     """
     import py7zr
     from py7zr.exceptions import UnsupportedCompressionMethodError
@@ -105,7 +105,7 @@ class _Sinks:
 
     Attributes:
         wanted: The allowed files, by sanitised path.
-        failure: Our own error below py7zr, such as a full disk, which is not the archive's fault.
+        failure: An error that is not the archive's fault, such as a full disk.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -128,7 +128,7 @@ class _Sinks:
         return len(data)
 
     def finish(self) -> None:
-        """List the file that was written last."""
+        """Finish the current file and list it."""
         if self._file is not None:
             self._file.finish()
             self._file = None
@@ -145,7 +145,7 @@ class _Sinks:
             self.failure = error
             raise
 
-    # The rest of the file interface that py7zr uses; some versions do not call `close`.
+    # Other methods of the file interface that py7zr uses; some versions do not call `close`.
 
     def read(self, _size: int | None = None) -> bytes:
         return b""
@@ -165,7 +165,7 @@ class _Sinks:
 
 @contextlib.contextmanager
 def _as_damage(sinks: _Sinks) -> Iterator[None]:
-    """Convert py7zr's errors for damage, which can be almost anything, to ArchiveError."""
+    """Convert py7zr's errors for damaged archives, which can be almost anything, to ArchiveError."""
     from py7zr.exceptions import CrcError, PasswordRequired
 
     try:
@@ -187,7 +187,7 @@ def _as_damage(sinks: _Sinks) -> Iterator[None]:
 
 
 class _Window(io.RawIOBase):
-    """A file from an offset on, as a separate file."""
+    """Presents a file from an offset onward as a separate file."""
 
     def __init__(self, stream: io.BufferedReader, start: int) -> None:
         self._stream = stream
@@ -217,7 +217,7 @@ def _unpack_by_program(
 ) -> None:
     """Unpack members with safe names using 7-Zip or libarchive's tar.
 
-    The output is checked as strictly as what py7zr writes. The caller removes `work`.
+    The output is checked as strictly as py7zr's. The caller removes `work`.
     """
     programs = _programs()
     if not programs:
@@ -229,7 +229,7 @@ def _unpack_by_program(
     work.mkdir()
     archive = path
     if start:
-        archive = work / "a.7z"  # these programs have their own rules for finding an archive in a program
+        archive = work / "a.7z"  # these programs have their own rules for finding an archive in an executable
         _copy_from(path, start, archive, tree.advance)
     failures = []
     for program in programs:
@@ -247,7 +247,7 @@ def _unpack_by_program(
 
 
 def _programs() -> list[str]:
-    """List programs on this machine that support every 7z method, best first."""
+    """List installed programs that support every 7z method, best first."""
     found = [program_on_path(name) for name in ("7z", "7zz", "7za")]
     if WINDOWS:
         # Use full paths: a tar on PATH may be GNU's, which does not support 7z. Windows includes libarchive's
@@ -261,10 +261,10 @@ def _programs() -> list[str]:
 
 
 def _command(program: str, archive: Path, out: Path, members: Sequence[Member]) -> list[str]:
-    """Build the command that unpacks all of an archive, or only these members."""
+    """Build the command that unpacks an archive, or only these members."""
     names = out.with_name("names.txt")
     if Path(program).stem.lower() in ("tar", "bsdtar"):
-        # It treats names as patterns; safe names on Windows contain no `*` or `?`.
+        # tar treats names as patterns; safe names on Windows contain no `*` or `?`.
         _write_lines(names, [re.sub(r"([\[\]])", r"\\\1", member.path) for member in members])
         chosen = ["-T", str(names)] if members else []
         return [program, "-xf", str(archive), "-C", str(out), *chosen]
@@ -280,7 +280,7 @@ def _write_lines(path: Path, lines: list[str]) -> None:
 def run_quietly(
     command: Sequence[str] | str, advance: Callable[[int], None], timeout_s: float | None = None
 ) -> str:
-    """Run a program to completion and return its error, "" = none; kill it if `advance` raises."""
+    """Run a program to completion and return its error, "" = success; kill it if `advance` raises."""
     # 7-Zip on POSIX encodes file names by locale, and the C locale supports only ASCII.
     environ = os.environ if WINDOWS else {**os.environ, "LC_ALL": "C.UTF-8"}
     done = process.run(

@@ -1,4 +1,4 @@
-"""Install ZLUDA in an env: files that replace CUDA's, and start-up code for the venv's Python.
+"""Install ZLUDA in an env: replacements for CUDA's files, and start-up code for the venv's Python.
 
 Shims can be removed again without a trace.
 """
@@ -30,10 +30,10 @@ _STARTUP = "rocenv_zluda"
 def apply_shims(
     prefix: Prefix, lock: Lock, files: Mapping[str, FileEntry], *, in_torch: bool = False
 ) -> dict[str, FileEntry]:
-    """Create the shims of a set after its other files, and return them with the kept originals.
+    """Create a set's shims after its other files, and return them with the kept originals.
 
-    Existing shims are replaced. A shim shares its data with its source file. `files` lists the env without
-    shims. With `in_torch`, shims replace torch's own files, which are kept.
+    Existing shims are replaced. A shim shares its data with its source file. `files` lists the env's files
+    without shims. With `in_torch`, shims replace torch's own files, which are kept.
 
     Raises:
         PrefixError: The set lacks a shim's source or the file it replaces, or torch's own file is a shim.
@@ -60,7 +60,7 @@ def apply_shims(
 
 
 def undo_shims(prefix: Prefix, lock: Lock) -> None:
-    """Restore torch's kept files; they are the same files, so every byte matches."""
+    """Restore torch's kept files, which were moved, not copied."""
     for shim in shims_of(lock, in_torch=True):
         if shim.original and (prefix.path / shim.original).exists():
             remove_path(prefix.path / shim.path)
@@ -68,7 +68,7 @@ def undo_shims(prefix: Prefix, lock: Lock) -> None:
 
 
 def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
-    """Move torch's own file to its keeping place, unless it is already there."""
+    """Move torch's original file aside, unless it has already been moved."""
     kept = prefix.path / original
     kept.parent.mkdir(parents=True, exist_ok=True)
     if _is(kept, entry):
@@ -84,7 +84,7 @@ def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
 
 
 def base_files(lock: Lock, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    """Compute the files of an env without its shims from the list with them."""
+    """Derive an env's files without shims from the list that includes them."""
     base = dict(files)
     for in_torch in (False, True):
         for shim in shims_of(lock, in_torch=in_torch):
@@ -107,7 +107,7 @@ def _listed(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> FileEn
 
 def _calls_itself(prefix: Prefix, path: str) -> PrefixError:
     return PrefixError(
-        f"the file kept for `{path}` in env `{prefix.name}` should be torch's but is ZLUDA's: it would "
+        f"the backup of `{path}` in env `{prefix.name}` should be torch's file but is ZLUDA's, which would "
         "call itself",
         hints=(f"restore torch's files: `rocenv repair {shell_join(prefix.name)}`",),
         code="shim-original",
@@ -119,7 +119,7 @@ def _is(path: Path, entry: FileEntry) -> bool:
 
 
 def write_startup(prefix: Prefix, record: Record, files: Collection[str]) -> tuple[Path, ...]:
-    """Write the code that loads ZLUDA before torch into the venv, if the set has both; return the paths.
+    """Write code that loads ZLUDA before torch into the venv, if the set has both; return the paths.
 
     These files do not contain the prefix, so they stay valid if it is moved.
     """

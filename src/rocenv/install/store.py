@@ -1,12 +1,12 @@
-"""The store: every artifact unpacked once, identified by its hash, and shared by all envs.
+"""The store: every artifact, unpacked once, identified by its hash, and shared by all envs.
 
 `store/SHA256/` contains `tree/`, whose files are read-only, and `manifest.json`. An entry is filled in a
-temporary folder and renamed when complete, so every existing entry is whole. The next process that needs the
-artifact, or `gc`, removes remains of a killed process.
+temporary folder and renamed when complete, so every existing entry is complete. The next process that needs
+the artifact, or `gc`, removes a killed process's leftovers.
 
 Only verified bytes are unpacked: a `.deb` is hashed while being unpacked; other packages are first copied to
-a private folder and hashed on the way. The manifest is sealed for its folder, so tampering with an entry's
-files and manifest invalidates it.
+a private folder and hashed while being copied. The manifest is sealed for its folder, so an attacker who
+changes both an entry's files and its manifest invalidates the entry.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 STAGING = ".staging"
 _MANIFEST = "manifest.json"
-_SHORT = 12  # characters of a hash in temporary names, because some programs handle long paths badly
-BLOCKS_AHEAD = 3  # usually 24 MiB each: enough for two cores, and far below the memory limit
+_SHORT = 12  # hash characters in temporary names, because some programs handle long paths badly
+BLOCKS_AHEAD = 3  # usually 24 MiB each; enough for two cores, and far below the memory limit
 
 
 class DamagedPackage(FetchError):
@@ -47,12 +47,12 @@ class DamagedPackage(FetchError):
 
 
 def tree_of(home: Home, artifact: Artifact) -> Path:
-    """Return the folder with an unpacked artifact's files."""
+    """Return the folder that contains an unpacked artifact's files."""
     return home.store / artifact.sha256 / "tree"
 
 
 def holds(home: Home, artifact: Artifact, expected: Mapping[str, FileEntry] = MappingProxyType({})) -> bool:
-    """Whether this home's store contains an artifact, and these of its files are undamaged."""
+    """Whether this home's store contains an artifact and the given files are undamaged."""
     try:
         _read_manifest(home, home.store / artifact.sha256)
     except (OSError, DataError):
@@ -64,7 +64,7 @@ def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
     """List the files of an artifact in the store: path in its tree -> entry.
 
     Raises:
-        DataError: It is not in the store, or this home did not write its manifest.
+        DataError: The artifact is not in the store, or this home did not write its manifest.
     """
     folder = home.store / artifact.sha256
     path = folder / _MANIFEST
@@ -94,17 +94,18 @@ def add(
     """Add an artifact to the store unless `holds`; a damaged one stays until its replacement is complete.
 
     Args:
-        home: The home with the store.
+        home: The home that contains the store.
         artifact: What `package` must be.
         package: The downloaded file; its hash is verified again, because it may have been cached for months.
-        pool: Decodes; shared by all artifacts of a set.
+        pool: Decodes packages; shared by all of a set's artifacts.
         advance: Called with the number of bytes written.
         expected: See `holds`.
 
     Raises:
         ArchiveError: The package is damaged or unsafe; the message names it.
-        DamagedPackage: The file does not match its hash; it is removed, so that it can be downloaded again.
-        InstallerClosed: It is an installer that can only be run.
+        DamagedPackage: The file does not match its hash; it has been removed so that it can be downloaded
+          again.
+        InstallerClosed: The package is an installer that can only be run.
         PrefixError: There is not enough space, the store is not writable, or a folder has changed.
     """
     final = home.store / artifact.sha256
@@ -131,7 +132,7 @@ def add(
 
 
 def unpacks(artifact: Artifact) -> bool:
-    """Whether the store takes this kind of artifact; uv installs wheels from its own cache."""
+    """Whether the store holds this kind of artifact; uv installs wheels from its own cache."""
     return artifact.kind not in ("wheel", "sdist")
 
 
@@ -189,7 +190,7 @@ def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -
 
 
 def _copy(artifact: Artifact, package: Path, own: Path, advance: Callable[[int], None]) -> None:
-    """Copy a package whose reader seeks; raise DamagedPackage unless the copy matches its hash."""
+    """Copy a package that needs random access; raise DamagedPackage unless the copy matches its hash."""
     with _opened(artifact, package) as file, own.open("xb") as out:
         stream = _Hashing(file)
         while data := stream.read(CHUNK_BYTES):
@@ -215,7 +216,7 @@ def _opened(artifact: Artifact, package: Path) -> BufferedReader:
 
 
 class _Hashing:
-    """A file that is read once, sequentially, and hashed on the way; bytes appended meanwhile are ignored."""
+    """A file that is hashed while being read once, sequentially; bytes appended later are ignored."""
 
     def __init__(self, file: BufferedReader) -> None:
         self.digest = hashlib.sha256()
@@ -231,10 +232,10 @@ class _Hashing:
 
 
 def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str, int]]:
-    """Remove artifacts that no env uses, and remains; the caller must hold `home.in_use` exclusively.
+    """Remove leftovers and artifacts that no env uses; the caller must hold `home.in_use` exclusively.
 
     Returns:
-        What was removed, or with `dry_run` would be: (name and version, bytes).
+        The removed items, or with `dry_run` those to remove: (name and version, bytes).
     """
     freed = []
     for folder in sorted(home.store.glob("*")) if home.store.exists() else []:
@@ -247,7 +248,7 @@ def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str,
 
 
 def _take_out(home: Home, folder: Path) -> None:
-    """Remove a folder of the store; rename it first, so that half of it never looks complete."""
+    """Remove a store folder; rename it first, so that a partial one never looks complete."""
     if folder.name == STAGING:
         remove_tree(folder)
         return
@@ -265,7 +266,7 @@ def tree_bytes(folder: Path) -> int:
 
 def _title(home: Home, folder: Path) -> str:
     if folder.name == STAGING:
-        return "remains of interrupted work"
+        return "leftovers of interrupted work"
     try:
         manifest = parse_json(_read_manifest(home, folder), str(folder))
         return f"{manifest['name']} {manifest['version']}"

@@ -1,7 +1,7 @@
-"""The folder into which an archive is unpacked; only this module turns member names into paths.
+"""The target folder of an unpacked archive; only this module turns member names into paths.
 
-Linux packages keep their links and spelling. Windows archives follow Windows' rules for names on every
-system, so a lock means the same files everywhere.
+Linux packages keep their links and spelling. Windows archives follow Windows' naming rules on every system,
+so a lock produces the same files everywhere.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 # Source: learn.microsoft.com, "Maximum Path Length Limitation"
 _PATH_LIMIT = 248  # for a folder; a file's is 260
-# Errors of filesystems for names that they cannot store, or already have in another spelling.
+# Filesystem errors for names that cannot be stored or already exist in another spelling.
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 
-# Packs of GPU code compress to a thirtieth; DEFLATE could expand by 1032, LZMA by 7000.
+# GPU code compresses to a thirtieth of its size; DEFLATE can expand data 1032-fold, LZMA 7000-fold.
 _RATIO = 200
 _RATIO_FREE_BYTES = 64 << 20
 _MOST_MEMBERS = 200_000  # files, links and folders; the largest known package has 50,576
@@ -42,7 +42,7 @@ _LONGEST_NAME = 4096  # Source: linux/limits.h, PATH_MAX
 class Tree:
     """An empty folder that an untrusted archive fills; nothing outside is ever written.
 
-    Files are read-only and get the current time; owners are ignored. Claim a path before writing it: this
+    Files are read-only and get the current time; owners are ignored. Claim a path before writing to it; that
     checks its name against the rules and all earlier members.
 
     Attributes:
@@ -77,7 +77,7 @@ class Tree:
         return path
 
     def claim_folder(self, name: str) -> None:
-        """Reserve the path of a folder, created once it contains a file; same errors as `claim`."""
+        """Reserve a folder's path; its first file creates the folder. Same errors as `claim`."""
         self._claimed_folder(self._clean_name(name), name)
 
     def _claimed_folder(self, path: str, name: str) -> str:
@@ -134,7 +134,7 @@ class Tree:
         self.files[path] = entry
 
     def take(self, path: str, source: Path, size_bytes: int | None = None, crc: int | None = None) -> None:
-        """Move an unpacked file to its claimed path; raise ArchiveError unless it matches the declaration."""
+        """Move an unpacked file to its claimed path; raise ArchiveError unless it has the declared size."""
         info = source.lstat()
         if not stat.S_ISREG(info.st_mode) or is_link(info) or info.st_nlink > 1:
             raise ArchiveError(f"`{shown(path)}` is a link or another special file")
@@ -151,7 +151,7 @@ class Tree:
         self.files[path] = FileEntry(sha256=digest.hexdigest(), size_bytes=info.st_size)
 
     def take_once(self, name: str, source: Path) -> None:
-        """Claim and move a file, unless an identical one exists: components may share files."""
+        """Claim and move a file, unless an identical one exists, because components may share files."""
         there = self._claimed.get(self._key(self._clean_name(name)))
         if there is None:
             self.take(self.claim(name), source)
@@ -167,7 +167,7 @@ class Tree:
 
     @contextlib.contextmanager
     def _made_here(self, path: str) -> Iterator[Path]:
-        """Create the folder of a claimed path; blame the archive for a name that the disk rejects."""
+        """Create a claimed path's folder; raise ArchiveError for a name that the filesystem rejects."""
         place = self.folder / path
         with _name_errors(place):
             above = ""
@@ -180,7 +180,7 @@ class Tree:
 
 
 class OpenFile:
-    """A file of a tree that is being written."""
+    """A file that is being written to a tree."""
 
     def __init__(self, tree: Tree, path: str, descriptor: int, expected: FileEntry) -> None:
         self._tree = tree
@@ -250,7 +250,7 @@ def link_target(name: str, target: str) -> str:
         raise ArchiveError(f"`{shown(name)}` is a link without a target")
     here = posixpath.dirname(name)
     if target.startswith("/"):
-        # A package means its own root; in a prefix, an absolute link would lead to system files.
+        # The package means its own root; in a prefix, an absolute link would point to system files.
         target = posixpath.relpath("/" + target.lstrip("/"), "/" + here)
     reached = posixpath.normpath(posixpath.join(here, target))
     # A `..` after another name could escape through an earlier link, which the names do not show.
@@ -277,7 +277,7 @@ def shown(name: str) -> str:
 
 
 def plausible_bytes(archive_bytes: int) -> int:
-    """Return the most that an archive of libraries of this size can plausibly unpack to."""
+    """Return the largest plausible unpacked size of a library archive of this size."""
     return _RATIO_FREE_BYTES + _RATIO * archive_bytes
 
 
@@ -294,9 +294,9 @@ def _name_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # For a path that is too long, Windows reports a missing folder.
+        # Windows reports a path that is too long as a missing folder.
         if WINDOWS and error.errno == errno.ENOENT and len(str(path)) >= _PATH_LIMIT:
-            raise too_long(f"`{path}` is longer than Windows allows here") from error
+            raise too_long(f"`{path}` is longer than Windows allows") from error
         if error.errno not in _NAME_ERRORS:
             raise
         raise ArchiveError(f"`{shown(path.name)}` cannot be created: {error.strerror}") from error

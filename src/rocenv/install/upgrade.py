@@ -1,7 +1,7 @@
-"""Swap the set of an env for a newer one, and back.
+"""Swap an env's set for a newer one, and roll back.
 
-The newer set is a complete env of its own, `NAME~new`, until the swap renames it; the older one is then
-`NAME~old`. A swap that was killed leaves both, and `settle` ends it.
+The newer set is a separate, complete env, `NAME~new`, until the swap renames it; the older one is then
+`NAME~old`. A killed swap leaves both, and `settle` completes it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.prefix import Prefix
 
-# Below `cache`: what was compiled for one set. The rest was downloaded, and the other set can use it.
+# Subfolders of `cache` with files compiled for one set; all others contain downloads, which the other set can
+# use.
 _COMPILED = ("miopen", "torch/kernels", "torch_extensions", "inductor", "triton", "comgr", "numba")
 _CACHE = "cache"
 _OF_VENV = frozenset({"pip", "setuptools", "wheel"})
 
 
 def newer(home: Home, name: str) -> Prefix:
-    """Locate the env that an upgrade builds."""
+    """Return the env that an upgrade builds."""
     return prefix_of(home, f"{name}~new")
 
 
 def older(home: Home, name: str) -> Prefix:
-    """Locate the env that the last upgrade replaced."""
+    """Return the env that the last upgrade replaced."""
     return prefix_of(home, f"{name}~old")
 
 
 def settle(home: Home, name: str) -> None:
-    """End a swap that was interrupted between its renames; otherwise change nothing."""
+    """Complete a swap that was interrupted between its renames, if there is one."""
     with env_locked(home, *_names(name)):
         if prefix_of(home, name).state == "absent" and older(home, name).state == "complete":
             if newer(home, name).state == "complete":
@@ -50,12 +51,12 @@ def settle(home: Home, name: str) -> None:
 
 
 def swap_in(home: Home, name: str) -> None:
-    """Replace an env by `NAME~new`, and keep it as `NAME~old`; the one that was kept before is removed.
+    """Replace an env with `NAME~new` and keep it as `NAME~old`, which replaces any earlier one.
 
-    Downloads, logs and files that the user added to the env's folder move to the new env.
+    Downloads, logs and the user's files in the env's folder move to the new env.
 
     Raises:
-        PrefixError: A program of the env runs, or one of the envs is not complete.
+        PrefixError: One of the env's programs is running, or one of the envs is incomplete.
     """
     with env_locked(home, *_names(name)):
         current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
@@ -69,16 +70,16 @@ def swap_in(home: Home, name: str) -> None:
 
 
 def roll_back(home: Home, name: str) -> None:
-    """Exchange an env for the one that its last upgrade replaced.
+    """Swap an env with the one that its last upgrade replaced.
 
     Raises:
-        PrefixError: There is none, or a program of the env runs.
+        PrefixError: No replaced env exists, or one of the env's programs is running.
     """
     with env_locked(home, *_names(name)):
         current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
         if old.state != "complete":
             raise PrefixError(
-                f"there is nothing to roll back: no upgrade of env `{name}` is kept",
+                f"there is nothing to roll back: env `{name}` has no previous version",
                 hints=(f"rocenv show {shell_join(name)}",),
                 code="env-missing",
             )
@@ -93,7 +94,7 @@ def roll_back(home: Home, name: str) -> None:
 
 
 def added_packages(prefix: Prefix, record: Record) -> list[str]:
-    """List the Python packages that the user installed into the env, sorted by name."""
+    """List the Python packages that the user installed in the env, sorted by name."""
     found: set[str] = set()
     for part in record.lock.components:
         if part.is_wheels and part.layout is not None:
@@ -111,7 +112,7 @@ def _put_in(home: Home, new: Prefix, name: str) -> None:
 
 
 def _carry(source: Prefix, target: Prefix) -> None:
-    """Move what no set consists of from one env to another: downloads, logs, and files of the user."""
+    """Move files that belong to no set from one env to another: downloads, logs, and the user's files."""
     record = source.record_wherever_made()
     own = {path.partition("/")[0] for path in source.files(record)}
     for path in list(source.path.iterdir()):
@@ -124,7 +125,7 @@ def _carry(source: Prefix, target: Prefix) -> None:
 
 
 def _merge(source: Path, target: Path, left: tuple[str, ...]) -> None:
-    """Move the content of a folder into another, and replace what is there; leave the paths in `left`."""
+    """Move a folder's contents into another, replacing existing paths; skip the paths in `left`."""
     if not source.is_dir() or source.is_symlink():
         return
     target.mkdir(exist_ok=True)

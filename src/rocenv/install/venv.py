@@ -4,8 +4,8 @@ uv hard-links installed files to its cache, so editing a file in one env would c
 including future ones. Three measures prevent that: small files get their own data, large ones become
 read-only, and each install is compared with the hashes in the wheels' RECORD files.
 
-rocenv verifies wheel hashes, so damaged ones are downloaded again; uv verifies what it unpacks, so nobody can
-swap a wheel in between.
+rocenv verifies wheel hashes, so that damaged wheels are downloaded again; uv verifies them again when
+unpacking, so that nobody can swap a wheel in between.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
 
-# Smaller files are cheap to copy, and people may edit them; larger ones are libraries, worth sharing.
+# Smaller files are cheap to copy, and users may edit them; larger ones are libraries, worth sharing.
 _OWN_DATA_BELOW = 1 << 20
 _DEVEL_TAR = (
     "_devel.tar"  # Source: ROCm/TheRock:build_tools/packaging/python/templates/rocm/src/rocm_sdk/_devel.py
@@ -57,12 +57,12 @@ _INIT_LIMIT_S = 900.0
 def install_venv(
     prefix: Path, components: Sequence[Component], wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
-    """Install the wheels of a set into a venv, created if missing; list its files.
+    """Install a set's wheels into a venv, created if missing, and list its files.
 
     The venv works after the prefix is renamed. `wheels` maps sha256 to a file of any name.
 
     Raises:
-        PrefixError: The venv cannot be created, components need different ones, or `install_wheels` failed.
+        PrefixError: The venv cannot be created, components need different venvs, or `install_wheels` failed.
     """
     from rocenv.sources.interpreter import find_python
     from rocenv.sources.uv import Uv
@@ -86,11 +86,11 @@ def install_venv(
 
 
 def _expand_devel(venv: Path, site: Path) -> bool:
-    """Unpack ROCm's compilers and headers as their first use would do; return whether there are any.
+    """Unpack ROCm's compilers and headers, as their first use would; return whether there are any.
 
-    Otherwise a user's first `hipcc` would change the env. Run it even if they are unpacked, because
-    reinstalling a device wheel removes its links among them. Detach the cache first, because this creates
-    hard links inside the venv.
+    Otherwise a user's first `hipcc` would change the env. Run this even if they are already unpacked, because
+    reinstalling a device wheel removes its links to them. Detach the cache first, because this creates hard
+    links inside the venv.
     """
     if not (site / "rocm_sdk_devel").is_dir():
         return False
@@ -116,13 +116,13 @@ def install_wheels(
     """Install exactly these wheels, and the pip bundled with `python`, offline.
 
     Args:
-        venv: A venv. Changed or missing files of these wheels, and other versions of them, are replaced;
-            other packages stay.
+        venv: A venv. Changed or missing files and other versions of these wheels are replaced; other packages
+          stay.
         site: Its site-packages.
         artifacts: The locked wheels; rocenv and uv both enforce their hashes.
         files: sha256 -> downloaded wheel, under any file name.
         python: The venv's base Python.
-        uv: Installs; `uv.report` receives a line about changed files, here or in its cache.
+        uv: Installs; `uv.report` receives a line about changed files in the venv or in uv's cache.
 
     Returns:
         The content of the venv afterwards, from `venv_files`.
@@ -130,8 +130,8 @@ def install_wheels(
     Raises:
         FetchError: A wheel is missing or does not match its hash.
         ArchiveError: A wheel is damaged.
-        PrefixError: The wheels do not fit the interpreter, a path is too long for Windows, or the venv is not
-            writable.
+        PrefixError: The wheels do not support the interpreter, a path is too long for Windows, or the venv is
+          not writable.
     """
     links = uv.cache / "rocenv-wheels"
     files = {**files, **_made_wheels(artifacts, files, links)}
@@ -167,17 +167,17 @@ def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[
         uv.install(venv, pins, [each.link.parent for each in wheels.values()], anew)
     except ArchiveError as error:
         for each in wheels.values():
-            if WINDOWS and each.link != each.file:  # it may be a copy that differs
+            if WINDOWS and each.link != each.file:  # it may be a copy that has changed since
                 each.link.unlink(missing_ok=True)
             each.require_hash()
-        hint = "its hash is correct, so it was built this way: report this to its publisher"
+        hint = "its hash is correct, so it was published this way; report this to its publisher"
         raise ArchiveError(error.message, hints=(hint,)) from error
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
     """List a venv's files without byte code: relative path with `/` -> entry, sorted.
 
-    Link targets stay as they are: the interpreter's is absolute and outside the venv.
+    Link targets are not changed: the interpreter's is absolute and outside the venv.
     """
     found = []
     for folder, subfolders, names in os.walk(venv):
@@ -201,7 +201,7 @@ def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folde
             name, content = wheel_of(files[artifact.sha256], artifact, others)
             path = folder / hashlib.sha256(content).hexdigest() / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            # uv would treat a wheel with another time as a different one.
+            # uv would treat a wheel with a different modification time as a different wheel.
             if not path.exists() or path.read_bytes() != content:
                 write_atomic(path, content)
             made[artifact.sha256] = path
@@ -209,11 +209,11 @@ def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folde
 
 
 class _Offered(NamedTuple):
-    """A wheel under its proper name for uv, and the file behind that name."""
+    """A wheel linked under the name that uv expects, and the file behind the link."""
 
     artifact: Artifact
     file: Path
-    link: Path  # in a folder named by its sha256; the file itself, if rocenv built it from an sdist
+    link: Path  # in a folder named after its sha256; the file itself if rocenv built it from an sdist
 
     def require_hash(self) -> None:
         """Raise DamagedPackage, and remove the file, unless it matches its hash."""
@@ -230,18 +230,18 @@ def _offered(artifact: Artifact, files: Mapping[str, Path], links: Path) -> _Off
 
 
 def _bundled(pip: Path, links: Path) -> _Offered:
-    """Offer the pip bundled with an interpreter, without other wheels in that folder."""
+    """Offer uv the pip bundled with an interpreter, but no other wheels from its folder."""
     version, sha256 = pip.name.split("-")[1], sha256_of(pip)
     artifact = Artifact(kind="wheel", name="pip", version=version, url=pip.name, sha256=sha256, size_bytes=0)
     return _Offered(artifact, pip, links / sha256 / pip.name)
 
 
 def _offer(wheel: _Offered) -> None:
-    """Link to a file with the right hash, even while another process does the same.
+    """Link to a file with the correct hash, even while another process does the same.
 
-    The hash is verified once per change of the file: any change is older than the link's folder. The link is
-    symbolic, so that it does not keep the file's space in use. Windows allows few users to create those, so
-    it gets a hard link or a copy.
+    The hash is verified again only if the file is newer than the link's folder. The link is symbolic, so that
+    deleting the file frees its space. On Windows, few users may create symbolic links, so it is a hard link
+    or a copy.
     """
     if wheel.link == wheel.file:
         return
@@ -249,7 +249,7 @@ def _offer(wheel: _Offered) -> None:
     with contextlib.suppress(OSError):
         same = os.path.samefile(wheel.link, wheel.file) or _looks_like(wheel.link, wheel.file)
         info = wheel.file.stat()
-        # Programs can reset the first of these times but not the second (on Windows, the creation time).
+        # Programs can reset the modification time but not the change time (on Windows, the creation time).
         if same and max(info.st_mtime_ns, info.st_ctime_ns) <= folder.stat().st_mtime_ns:
             return
     wheel.require_hash()
@@ -277,7 +277,7 @@ def _names_in(wheel: Path) -> list[str]:
 
 
 def _drop_broken_lists(site: Path, projects: Container[str]) -> None:
-    """Remove `.dist-info` folders of projects without a file list, because uv would not replace them."""
+    """Remove the projects' `.dist-info` folders that lack a file list, because uv would not replace them."""
     for info in list(site.glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:
@@ -317,7 +317,7 @@ def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[s
 def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected: str) -> bool:
     entry = entries.get(path)
     if entry is None:
-        # Unpacking removes it but keeps it in the list.
+        # Unpacking removes this file but leaves it in the list.
         site, _, name = path.rpartition("/rocm_sdk_devel/")
         return name.startswith(_DEVEL_TAR) and f"{site}/_rocm_sdk_devel/__init__.py" in entries
     if not expected:  # the list itself, and files unpacked later
@@ -326,12 +326,12 @@ def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected:
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake_"):
         return False
     digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else hash_of(venv / path, algorithm)
-    # Wheels that AMD's tools have split use hexadecimal.
+    # Wheels split by AMD's tools use hexadecimal.
     return encoded.rstrip("=") in (base64.urlsafe_b64encode(digest).rstrip(b"=").decode(), digest.hex())
 
 
 def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
-    """Detach the venv from uv's cache, so that writes in the venv do not reach it."""
+    """Detach the venv from uv's cache, so that writes in the venv do not change the cache."""
 
     def cut(name: str) -> None:
         path = venv / name
@@ -342,7 +342,7 @@ def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
         if info.st_size < _OWN_DATA_BELOW:
             break_link(path)
         else:
-            # The same inode as in the cache and in every other env, so make it read-only there too.
+            # The cache and all other envs share this inode, so this makes it read-only there too.
             path.chmod(stat.S_IMODE(info.st_mode) & ~0o222)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

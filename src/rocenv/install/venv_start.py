@@ -1,9 +1,9 @@
 """Load ZLUDA before torch in every program that this Python runs. Written by rocenv; changes are lost.
 
-Python runs this at start-up through the `.pth` file next to it. It does almost nothing then: if the env is
-not active, it sets the env's variables, and it waits for `import torch`. Just before that, it loads the
-libraries listed in the `.json` file by full path and in order, so that torch, which loads CUDA's libraries by
-name, gets these. Just after it, it applies torch's settings.
+Python runs this at start-up through the `.pth` file next to it. At start-up it does almost nothing: it sets
+the env's variables if the env is not active, and waits for `import torch`. Before torch's own code runs, it
+loads the libraries listed in the `.json` file in order and by full path, so that torch, which loads CUDA's
+libraries by name, gets ZLUDA's. Afterwards, it applies torch's settings.
 
 Standard library only. If ROCENV_TRACE names a file, each step is logged there: in a crashed process, the last
 line names the library that was being loaded.
@@ -39,7 +39,7 @@ def _native(path: str) -> str:
 
 
 def _is_active(changes: list[list[str]]) -> bool:
-    """Whether a variable that activation sets to a path in the prefix has that value."""
+    """Whether a variable has the prefix path that activation sets."""
     return any(
         os.path.normcase(os.environ.get(name, "")) == os.path.normcase(value.replace("{prefix}", _PREFIX))
         for action, name, value in changes
@@ -48,7 +48,7 @@ def _is_active(changes: list[list[str]]) -> bool:
 
 
 def _activate(changes: list[list[str]]) -> None:
-    """Apply the env's changes, because a program may be started with the venv's Python alone."""
+    """Apply the env's changes, because a program may be started with the venv's Python without activation."""
     for action, name, value in changes:
         value = value.replace("{prefix}", _PREFIX)
         if action == "set":
@@ -71,7 +71,7 @@ def _trace(text: str) -> None:
 
 
 class _BeforeTorch:
-    """A finder, first in `sys.meta_path`, that gives torch a loader that loads ZLUDA first.
+    """The first finder in `sys.meta_path`; gives torch a loader that loads ZLUDA first.
 
     Packages that only check whether torch exists get the same answer, and nothing is loaded.
     """
@@ -108,7 +108,7 @@ class _Switching:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Import torch between both steps; if ZLUDA fails to load, every import attempt says so."""
+        """Import torch between the two steps; if ZLUDA fails to load, every import attempt reports it."""
         _load(self._settings)
         self._loader.exec_module(module)
         for switch in self._settings["switches"]:
@@ -148,12 +148,12 @@ def _load(settings: dict[str, Any]) -> None:
             _trace("load " + path)
             ctypes.CDLL(path, winmode=_ALTERED_SEARCH_PATH)
             _trace("loaded " + path)
-    except OSError as error:  # also after a crash, which ctypes catches
+    except OSError as error:  # also after a crash that ctypes catches
         _trace(f"failed {path}: {error}")
         name = os.path.basename(_PREFIX)
         raise ImportError(
             f"rocenv: cannot load `{path}` before torch: {error}. "
-            f'`rocenv verify "{name}"` says what is missing, `rocenv repair "{name}"` puts files back.'
+            f'`rocenv verify "{name}"` reports what is missing; `rocenv repair "{name}"` restores files.'
         ) from error
 
 

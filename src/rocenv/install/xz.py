@@ -1,8 +1,8 @@
-"""Decode an xz stream on several cores.
+"""Decode an xz stream on multiple cores.
 
-A stream written by several threads consists of blocks that state their sizes, so each block can be decoded
-while the next one is read. Other streams are decoded sequentially. In both cases, the decoder verifies the
-blocks' checksums, and the index, which proves that no block is missing.
+A stream written by several threads consists of blocks whose headers contain their sizes, so each block can be
+decoded while the next one is read. Other streams are decoded sequentially. In both cases, the decoder
+verifies the blocks' checksums, and the index, which proves that no block is missing.
 
 Source: https://tukaani.org/xz/xz-file-format.txt, sections 2 to 4
 """
@@ -38,7 +38,7 @@ class Readable(Protocol):
 
 
 class Bounded:
-    """The next `size` bytes of a stream that is only read forward."""
+    """The next `size` bytes of a forward-only stream."""
 
     def __init__(self, stream: Readable, size: int) -> None:
         self._stream = stream
@@ -62,9 +62,9 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the decoded bytes of `stream` in order, in chunks of at most 1 MiB.
 
     Args:
-        stream: Contains only the xz stream; read once, sequentially.
+        stream: The xz stream without other data; read once, sequentially.
         pool: Decodes blocks; may be shared.
-        ahead: How many blocks may be decoded or queued at once, which limits memory.
+        ahead: Maximum number of blocks decoded or queued at once; limits memory use.
 
     Raises:
         ArchiveError: The stream is damaged, truncated, or has trailing data.
@@ -78,7 +78,7 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
             sizes = _block_sizes(block_header)
             if sizes is None:
                 if blocks:
-                    raise EOFError("only some blocks state their size")
+                    raise EOFError("only some blocks declare their size")
                 yield from _in_one_go(header + block_header, stream)
                 return
             compressed, plain = sizes
@@ -121,7 +121,7 @@ def _stream_header(stream: Readable) -> bytes:
 
 
 def _block_header(stream: Readable) -> bytes:
-    """Read the next block's header; empty at the index, which follows the last block."""
+    """Read the next block's header; "" at the index, which follows the last block."""
     first = stream.read(1)
     if not first:
         raise EOFError("it ends before its index")
@@ -134,7 +134,7 @@ def _block_header(stream: Readable) -> bytes:
 
 
 def _block_sizes(header: bytes) -> tuple[int, int] | None:
-    """Parse the compressed and uncompressed size of a block; None unless it states both."""
+    """Parse a block's compressed and uncompressed size; None unless the header contains both."""
     if header[1] & _HAS_SIZES != _HAS_SIZES:
         return None
     compressed, position = _number(header, 2)
@@ -164,7 +164,7 @@ def _as_number(value: int) -> bytes:
 
 
 def _end(header: bytes, blocks: list[tuple[int, int]]) -> bytes:
-    """Build the index and footer that must follow these blocks, without the index's first byte."""
+    """Build the index and footer expected after these blocks, without the index's first byte."""
     index = b"\0" + _as_number(len(blocks)) + b"".join(_as_number(size) for both in blocks for size in both)
     index += bytes(-len(index) % 4)
     index += _crc32(index)
@@ -194,7 +194,7 @@ def _whole_block(start: bytes, rest: bytes, plain: int) -> list[bytes]:
 
 
 def _block(start: bytes, rest: Readable, plain: int) -> Iterator[bytes]:
-    """Decode one block as its own stream, in small chunks to avoid copying large buffers."""
+    """Decode one block as a separate stream, in small chunks to avoid copying large buffers."""
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
     size = 0
     for piece in _pieces(decoder, start, rest):
@@ -214,7 +214,7 @@ def _in_one_go(start: bytes, stream: Readable) -> Iterator[bytes]:
 
 
 def _pieces(decoder: lzma.LZMADecompressor, data: bytes, stream: Readable) -> Iterator[bytes]:
-    """Decode `data` and the rest of `stream` until the decoder or the stream ends."""
+    """Decode `data`, then `stream`, until the decoder or the stream ends."""
     while True:
         piece = decoder.decompress(data, CHUNK_BYTES)
         if piece:

@@ -1,4 +1,4 @@
-"""Sources of a set's files: one module per kind of source, all with the `Source` interface.
+"""Sources of a set's files: one module per kind of source, all of which implement `Source`.
 
 A data row names its source (`provided_by`). A source turns a chosen row into a component with all its files;
 downloading works the same for all sources.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Component, Request
     from rocenv.resolve import Candidate, Choice
 
-# Imported on demand, because a set uses only two or three.
+# Imported on demand, because each set uses only two or three.
 SOURCES = {
     "apt": "rocenv.sources.apt",
     "rocm_wheels": "rocenv.sources.rocm_wheels",
@@ -24,16 +24,16 @@ SOURCES = {
 
 
 class Source(Protocol):
-    """A kind of source: a module with these functions."""
+    """The interface of a source module."""
 
     def outline(self, choice: Choice, candidate: Candidate, request: Request, context: Context) -> Component:
-        """Describe a component as far as the data allows, without network access."""
+        """Describe a component from the data alone, without network access."""
         ...
 
     def component(
         self, choice: Choice, candidate: Candidate, request: Request, context: Context
     ) -> tuple[Component, tuple[str, ...]]:
-        """List all current files of a component, and add notes for the plan.
+        """List a component's current files, and add notes for the plan.
 
         Raises:
             FetchError: The source is unreachable or not trusted.
@@ -44,6 +44,6 @@ class Source(Protocol):
 
 
 def source_of(choice: Choice) -> Source:
-    """Import the source module of a chosen row."""
+    """Import a chosen row's source module."""
     source: Source = importlib.import_module(SOURCES[choice.row.provided_by])
     return source

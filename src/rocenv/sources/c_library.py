@@ -1,4 +1,4 @@
-"""Decide whether a set must bring its own C library because the machine's is too old."""
+"""Decide whether a set must include a C library because the machine's is too old."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_needed(glibc: str) -> bool:
 
 
 def note(glibc: str) -> str:
-    """Describe what a bundled C library means for programs."""
+    """Explain the effect of a bundled C library."""
     return (
         f"the set needs glibc {glibc}, which is newer than this machine's, so it includes its own; programs "
         "that use it must start through its loader (`rocenv run`, or `rocm-exec` in an active env)"

@@ -1,6 +1,6 @@
-"""Decide which unencrypted addresses may serve unsigned content of unknown hash.
+"""Decide which unencrypted URLs may serve unsigned content whose hash is unknown.
 
-Without encryption, anyone in between can change a response. Such addresses are used only if the user has
+Without encryption, anyone on the network path can change a response. Such URLs are used only if the user has
 configured pip or uv to trust the host.
 """
 
@@ -36,7 +36,7 @@ def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str
 
 
 def is_trusted(url: str, environ: Mapping[str, str]) -> bool:
-    """Whether the user has configured pip or uv to trust the host of an unencrypted address."""
+    """Whether the user has configured pip or uv to trust the host of an unencrypted URL."""
     wanted = _host(url)
     return any(
         host and host == wanted[0] and port in (None, wanted[1]) for host, port in _trusted_hosts(environ)
@@ -51,7 +51,7 @@ def _trusted_hosts(environ: Mapping[str, str]) -> Iterator[tuple[str, int | None
 
 
 def _host(url: str) -> tuple[str, int | None]:
-    """Return the lowercase host of an address and its port; "" if the address is invalid."""
+    """Return a URL's lowercase host and its port; "" if the URL is invalid."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.port

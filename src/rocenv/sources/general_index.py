@@ -1,6 +1,6 @@
 """The machine's general package index, for packages such as numpy; several indices are tried in order.
 
-This is the index that the user configured for uv or pip, because some firewalls block all others.
+If the user has configured an index for uv or pip, it is used, because some firewalls block all others.
 
 Source: https://pip.pypa.io/en/stable/topics/configuration/
 """
@@ -31,7 +31,7 @@ GENERAL = "pypi:"  # key of `[mirrors]` for the general index
 
 
 def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, ...]:
-    """List the addresses to try: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
+    """List the URLs to try: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
 
     Raises:
         DataError: A pip configuration file is invalid.
@@ -47,10 +47,10 @@ def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, 
 
 
 def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
-    """Ask the addresses of an index in order until one answers; failures are reported.
+    """Ask an index's URLs in order until one answers; failures are reported.
 
     Raises:
-        ResolutionImpossible: An index lacks the packages, and no other has them.
+        ResolutionImpossible: No index has the packages.
         RocenvError: From `ask` for the last address.
     """
     errors: list[RocenvError] = []
@@ -76,7 +76,7 @@ def with_companions(
     """Add the wheels of `pins` (project -> version), replacing others of the same project.
 
     Raises:
-        ResolutionImpossible: No index has them for this interpreter.
+        ResolutionImpossible: No index has these versions for this interpreter.
         FetchError: No index is reachable.
     """
     if not pins:

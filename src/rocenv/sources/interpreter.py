@@ -1,4 +1,4 @@
-"""Find the Python from which a venv is created.
+"""Find a Python to create a venv with.
 
 Order: the Python that runs rocenv, if suitable; then uv's choice: one downloaded earlier for rocenv, one on
 this machine, or a new download.
@@ -55,13 +55,13 @@ class Interpreter:
     path: Path
     version: str  # 3.11.7
     free_threaded: bool = False
-    pip_wheel: Path | None = None  # its bundled pip; None if the system removed it
+    pip_wheel: Path | None = None  # its bundled pip; None if the file no longer exists
     base: Path | None = None  # the Python's folder, even for a venv
     platform: str = ""  # win-amd64
 
     @property
     def series(self) -> str:
-        """The version in the matrix's form: `3.11`."""
+        """The version in the matrix's format: `3.11`."""
         return series(self.version)
 
 
@@ -88,7 +88,7 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
 
 
 def examine(path: Path) -> Interpreter:
-    """Query the Python at `path` about itself; raise RocenvError if it does not run."""
+    """Query the Python at `path`; raise RocenvError if it does not run."""
     answer = run([str(path), "-I", "-X", "utf8", "-c", _QUESTIONS], timeout_s=_START_LIMIT_S)
     try:
         if not answer.ok:
@@ -132,10 +132,10 @@ def _find_with_uv(spec: str, uv: Uv) -> Path:
 
 
 def _install(spec: str, uv: Uv) -> Outcome:
-    """Let uv download a Python. It checks hashes, so its mirrors may be unencrypted.
+    """Let uv download a Python. uv checks hashes, so its mirrors may be unencrypted.
 
     Raises:
-        FetchError: The user has configured another list of Pythons that is not protected.
+        FetchError: The user has configured a custom list of Pythons that is not encrypted.
     """
     mirror, listed = (
         uv.environ.get(f"UV_PYTHON_{name}", "") for name in ("INSTALL_MIRROR", "DOWNLOADS_JSON_URL")
@@ -151,7 +151,7 @@ def _unsuitable(python: Interpreter) -> str:
     if is_from_store(python.path) or (python.base is not None and is_from_store(python.base)):
         return f"it is {_STORE}"
     if WINDOWS and python.platform not in ("", "win-amd64"):
-        return f"it is built for {python.platform}, which torch does not support"
+        return f"it was built for {python.platform}, which torch does not support"
     return ""
 
 
@@ -165,7 +165,7 @@ def _is_version(spec: str) -> bool:
 
 
 def _allows(spec: str, version: str) -> bool:
-    """Whether `spec` includes a version; a path or a name includes none."""
+    """Whether `spec` contains a version, as opposed to a path or a name."""
     if not _is_version(spec):
         return False
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -173,4 +173,4 @@ def _allows(spec: str, version: str) -> bool:
     try:
         return SpecifierSet(f"=={spec}.*" if spec[0].isdigit() else spec).contains(version)
     except InvalidSpecifier:
-        return False  # something that only uv understands, such as `3.13t`
+        return False  # syntax that only uv understands, such as `3.13t`

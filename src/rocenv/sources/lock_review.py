@@ -1,8 +1,8 @@
 """Review a lock for hosts, variables and commands that do not come from rocenv's data.
 
 The hashes in a lock guarantee that everyone gets the same files, not that the files are safe: the lock's
-author chose them. Everything that rocenv writes to a lock comes from the data, so the rest is for the user to
-judge; some variables may never be changed by a lock.
+author chose them. Everything that rocenv writes to a lock comes from the data, so users must judge all other
+content. Locks can never change certain variables.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     # `https://host` or `*.domain`, and `/path/`
     Place = tuple[str, str]
 
-# These decide which programs and libraries run, or what a shell or Python runs first.
+# Variables that decide which programs and libraries run, or which code a shell or Python runs first.
 _NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _MOST_LOOKUPS = 100  # a set has about 30 wheels
@@ -47,12 +47,12 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """The parts of a lock that do not come from the data.
+    """Contents of a lock that do not come from the data.
 
     Attributes:
-        hosts: Host unknown to the data and this machine's settings -> files from it.
+        hosts: Host that neither the data nor this machine's settings contain -> its files.
         variables: Changes to known variables with values that the data does not use.
-        commands: Other differences in how programs run, as sentences.
+        commands: Other differences in running programs, as sentences.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
@@ -61,7 +61,7 @@ class Review:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the user needs to judge anything."""
+        """Whether there is anything for the user to confirm."""
         return bool(self.hosts or self.variables or self.commands)
 
     @property
@@ -75,14 +75,14 @@ class Review:
 
 
 def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
-    """Adapt the addresses of a lock to this machine, and compare the lock with the data.
+    """Adapt a lock's URLs to this machine, and compare the lock with the data.
 
-    A lock names the mirrors of the machine that wrote it. Debian's packages get the address of this machine's
-    mirror. A wheel from an unknown host gets the address that this machine's index has for it, if the index
-    lists the same name, version and hash. A wheel that is already downloaded may come from anywhere.
+    A lock contains the mirrors of the machine that wrote it. Debian packages get URLs of this machine's
+    mirror. A wheel from an unknown host gets its URL in this machine's index, if the index lists the same
+    name, version and hash. A wheel that is already downloaded may come from anywhere.
 
     Raises:
-        DataError: The lock changes a variable that no lock may change.
+        DataError: The lock changes a variable that locks may not change.
     """
     places = [*known_places(context.matrix), *_places_of_machine(context)]
     known: set[Artifact] = set()
@@ -103,7 +103,7 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
 
 def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
-    """Find wheels in this machine's index: found wheel -> the same wheel with the index's address."""
+    """Find wheels in this machine's index: wheel in the lock -> the same wheel with the index's URL."""
     pins = sorted({f"{each.name}=={each.version}" for each in wheels})
     if not pins or len(pins) > _MOST_LOOKUPS:
         return {}
@@ -135,8 +135,8 @@ def compared(
     Args:
         lock: A lock of any origin.
         matrix: The data.
-        places: Where files may come from.
-        known: Files that may come from anywhere.
+        places: Allowed origins of files.
+        known: Files whose origin does not matter.
 
     Raises:
         DataError: As from `review`.
@@ -146,8 +146,8 @@ def compared(
     for part in lock.components:
         for artifact in part.artifacts:
             if any(artifact.url.startswith(base) for base in symbolic):
-                continue  # resolved through this machine's mirrors, or not at all
-            # On Windows, an installed HIP SDK is used from this machine, whatever the lock says.
+                continue  # resolved only through this machine's mirrors
+            # On Windows, an installed HIP SDK is used, whatever the lock contains.
             is_sdk = lock.platform == "windows" and part.artifacts[0].kind in ("installer", "folder")
             is_folder = artifact.kind == "folder" and not is_sdk
             if artifact in known:
@@ -198,16 +198,16 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
 
 
 def _place(url: str) -> Iterator[Place]:
-    """Yield the place that contains an address; nothing if it names no server."""
+    """Yield a URL's server and folder; nothing if it names no server."""
     origin, path = _split(url)
     if origin:
         yield origin, path.rstrip("/") + "/"
 
 
 def _split(url: str) -> Place:
-    """Split an address into server and path; "" for a server that is not spelled plainly.
+    """Split a URL into server and path; "" for a server that is not plainly written.
 
-    Two parsers may see different servers in an odd address, so only plain ones are compared.
+    Two parsers may see different servers in an unusual URL, so only plain ones are compared.
     """
     try:
         parts = urlsplit(url)
@@ -220,7 +220,7 @@ def _split(url: str) -> Place:
 
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
-    """Return the server of an address outside all known places; "" if it is inside one."""
+    """Return the server of a URL outside all known places; "" if it is inside one."""
     origin, path = _split(url)
     if origin and "@" not in urlsplit(url).netloc and _is_plain(path):
         for known, folder in places:
@@ -236,7 +236,7 @@ def _is_at(origin: str, known: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether every parser sees the same folder in a path."""
+    """Whether every parser finds the same folder in a path."""
     hidden = re.search("%2f|%5c|%25", path, re.IGNORECASE)
     return not hidden and not {".", ".."} & set(unquote(path).split("/"))
 
@@ -245,14 +245,14 @@ def _is_plain(path: str) -> bool:
 
 
 def _foreign_changes(lock: Lock, matrix: Matrix) -> Iterator[EnvChange]:
-    """Yield changes that the data does not make; raise DataError for a variable that no lock may change."""
+    """Yield changes that the data does not contain; raise DataError for variables forbidden in locks."""
     listed = {_same(name, lock.platform) for name in _listed(matrix)}
     given = {(name, value) for program in _programs(matrix) for name, value in program.environment.items()}
     names = {name for name, _ in given}
     own = machine_variables(matrix)
     for change in lock.environment:
         if change.name in own and change.action == "set":
-            continue  # replaced by what this machine needs
+            continue  # replaced by this machine's own value
         if not _is_given(change, lock.platform, matrix):
             _require_listed(change.name, lock.platform, listed)
             yield change
@@ -278,7 +278,7 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
 
 
 def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
-    """Whether the data makes such a change: the same value, or another folder of the env instead."""
+    """Whether the data contains such a change: the same value, or another folder in the env."""
     if change.name == OVERRIDE:
         return change.action == "set" and bool(overridden_target(change.value))
     for row in matrix.environment:

@@ -1,4 +1,4 @@
-"""ROCm as Python wheels, and PyTorch built against them, from the index of one ROCm release.
+"""ROCm as Python wheels, and PyTorch built against them, from one ROCm release's index.
 
 All components are built for exactly that release. PEP 440 sorts `+rocm10` before `+rocm7`, so rocenv chooses
 builds by their local version and uses uv only for their dependencies.
@@ -49,7 +49,7 @@ def outline(choice: Choice, _candidate: Candidate, request: Request, _context: C
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """List the wheels of ROCm itself; see `Source`."""
+    """List ROCm's own wheels; see `Source`."""
     row, request = _wheels(choice), _for_its_kernels(candidate, request)
     python = _python(candidate, request, Uv.for_context(context))
     index = _index(row, python, context)
@@ -106,7 +106,7 @@ def _wheels(choice: Choice) -> RocmWheels:
 
 
 def _for_its_kernels(candidate: Candidate, request: Request) -> Request:
-    """Replace the target with the one that the set runs as under an override."""
+    """Replace the target with the one that the override makes the GPU report."""
     return replace(request, target=candidate.runs_as)
 
 
@@ -131,7 +131,7 @@ def _tracked(row: RocmWheels, context: Context) -> AbstractContextManager[None]:
 
 
 def _python(candidate: Candidate, request: Request, uv: Uv) -> Interpreter:
-    """Find a Python for all wheels of a set: the requested one, rocenv's own, or the newest that fits."""
+    """Find a Python that all of a set's wheels support: the requested one, rocenv's own, or the newest."""
     row = candidate.row(TorchSet) or candidate.row(RocmWheels)
     supported = row.python if row else ()
     own = series(platform.python_version())
@@ -153,7 +153,7 @@ def _layout(row: RocmWheels, request: Request, python: str) -> Layout:
 def _release(
     row: RocmWheels, candidate: Candidate, request: Request, index: SimpleIndex, context: Context
 ) -> str:
-    """Determine the exact release; for a rolling channel, the newest with all parts of the set."""
+    """Determine the exact release; on a rolling channel, the newest with all of the set's parts."""
     if not row.floating:
         return row.version
     parts = {name: index.versions(name) for name in _projects(row, request)}
@@ -242,7 +242,7 @@ def _closure(
 ) -> dict[str, str]:
     """Let uv select the dependencies of the builds: project -> version.
 
-    The kernels for each target are extras; the builds' metadata lists what these need.
+    Kernels for each target are extras, whose requirements are in the builds' metadata.
     """
     extras = f"[{','.join(f'device-{target}' for target in request.targets)}]"
     requirements = [
@@ -285,7 +285,7 @@ def _with_dependencies(
     python: Interpreter,
     context: Context,
 ) -> tuple[Artifact, ...]:
-    """Add the files of the dependencies: from the same index, unless it has only AMD's own."""
+    """Add the dependencies' files: from the same index, unless it has only AMD's own."""
     if rocm.flat:
         indices, uv = general_indices(os.environ, context.network), Uv.for_context(context)
         return with_companions(builds, versions, index_urls=indices, python=python, uv=uv)

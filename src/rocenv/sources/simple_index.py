@@ -1,7 +1,7 @@
-"""Read a Python package index directly: pages of links, from which rocenv chooses files.
+"""Read a Python package index directly: rocenv chooses files from its pages of links.
 
-uv can resolve, but without hashes in the index it would have to download files to list them. Such an index
-has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
+uv could resolve packages, but would have to download them to compute hashes that the index lacks. Such an
+index has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class File:
     project: str  # normalised, "rocm-sdk-core"
     version: str
     name: str
-    url: str  # at the index itself, even if a mirror answered
+    url: str  # URL on the index itself, even if a mirror answered
     sha256: str  # "" = the index publishes none
 
     @property
     def is_wheel(self) -> bool:
-        """Whether it is a wheel rather than an sdist."""
+        """Whether the file is a wheel rather than an sdist."""
         return self.name.endswith(".whl")
 
 
@@ -57,15 +57,15 @@ class SimpleIndex:
     """A package index; each page is read at most once.
 
     Attributes:
-        url: Its address, with `/` at the end.
-        network: Asks the mirrors of the address first.
+        url: The index's URL, with `/` at the end.
+        network: Asks the URL's mirrors first.
         kept: The folder for cached pages.
         key_file: Seals cached pages, because offline they are the only source of hashes.
         flat: All files are on one page.
         hashes: File name -> sha256, for files without a hash in the index.
         archives: Projects for which an sdist is acceptable if there is no wheel.
-        rank: Called with a wheel name; lower fits better, None = unusable.
-        pages: Pages read so far: address -> text, and the base address of its links.
+        rank: Called with a wheel's name; lower is better, None = unusable.
+        pages: Pages read so far: URL -> text, and the base URL of its links.
     """
 
     url: str
@@ -88,7 +88,7 @@ class SimpleIndex:
 
         Raises:
             NotAvailable: There is none.
-            FetchError: The index is unreachable, or its hash differs from the one that rocenv knows.
+            FetchError: The index is unreachable, or its hash of the file differs from the known one.
         """
         found = [file for file in self._files(project) if allowed(file.version)]
         ranked = [
@@ -148,7 +148,7 @@ class SimpleIndex:
             name = unquote(address.rpartition("/")[2])
             parse = parse_wheel_filename if name.endswith(".whl") else parse_sdist_filename
             project, version = parse(name)[:2]
-        except ValueError:  # not an address, or not a package name
+        except ValueError:  # not a URL, or not a package name
             return None
         if not name.isprintable() or not address.startswith(("http://", "https://")):
             return None
@@ -164,7 +164,7 @@ class SimpleIndex:
         return self.pages[url]
 
     def _read(self, url: str) -> tuple[str, str]:
-        """Fetch a page, and return it with the base address of its links."""
+        """Fetch a page, and return it with the base URL of its links."""
         place = self.kept / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.html"
         if self.network.is_offline:
             with contextlib.suppress(OSError, DataError):
@@ -188,11 +188,11 @@ class SimpleIndex:
 
 
 def with_sizes(artifacts: Iterable[Artifact], network: Network) -> tuple[Artifact, ...]:
-    """Add sizes that an index did not state, by asking for each without downloading; 0 offline."""
+    """Add sizes that the index lacks by querying each file without downloading it; 0 if offline."""
     if network.is_offline:
         return tuple(artifacts)
 
-    from rocenv.sources.credentials import with_logins  # imported late: it imports all of apt
+    from rocenv.sources.credentials import with_logins  # imported late, because it imports all of apt
 
     asked = with_logins(network)
 
@@ -218,6 +218,6 @@ def _links(text: str) -> list[str]:
     parser = _Links()
     try:
         parser.feed(text)
-    except AssertionError as error:  # from an invalid declaration
+    except AssertionError as error:  # raised for an invalid declaration
         raise FetchError(f"the index page is not valid HTML: {error}") from error
     return parser.found

@@ -1,4 +1,4 @@
-"""Remember for a few minutes which channels and indices are unreachable, to avoid repeated timeouts."""
+"""Remember unreachable channels and indices for a few minutes, to avoid repeated timeouts."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ REMEMBERED_FOR_S = 600
 
 @contextlib.contextmanager
 def tracked(place: str, context: Context, *, named: bool = False, hint: str = "") -> Iterator[None]:
-    """Remember whether `place`, a channel or the host of an index, is reachable in the body.
+    """Record whether `place`, a channel or an index host, is reachable while the body runs.
 
     Args:
         place: What is contacted.
-        context: A failure with mirrors other than its own is ignored.
+        context: Failures recorded with different mirrors are ignored.
         named: The user named the place, so contact it even if it failed a few minutes ago.
-        hint: What to do instead of waiting.
+        hint: A suggested alternative to waiting.
 
     Raises:
-        FetchError: The place failed a few minutes ago, or the body raised this.
+        FetchError: The place failed a few minutes ago, or the body raised it.
     """
     mirrors = context.network.mirrors
     file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"
@@ -44,7 +44,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
     except FetchError as failure:
         if failure.code == "unreachable":
             note = {"at_s": time.time(), "message": failure.message, "mirrors": _digest(mirrors)}
-            # Without the record, the next command simply waits again.
+            # Without this file, the next command waits again.
             with contextlib.suppress(OSError):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(file, json.dumps(note).encode())
@@ -67,5 +67,5 @@ def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
 
 
 def _digest(mirrors: Mirrors) -> str:
-    """Identify mirrors without the passwords in their addresses."""
+    """Hash the mirrors without the passwords in their URLs."""
     return hashlib.sha256(repr(mirrors).encode()).hexdigest()

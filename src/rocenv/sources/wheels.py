@@ -1,7 +1,7 @@
 """Plan PyTorch wheels: from requirements to exact wheels with hashes.
 
-torch, its companions built for the GPU, and all dependencies come only from the index of the matrix row, so
-that no CPU build or build for another GPU can win. Other packages that the row pins (numpy) come from the
+torch, its companions built for the GPU, and all dependencies come only from the matrix row's index, so that
+no CPU build or build for another GPU can be selected. Other packages that the row pins (numpy) come from the
 machine's general index and replace those of the row's index.
 """
 
@@ -105,7 +105,7 @@ def resolve_wheels(
     Raises:
         ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or only with
             builds for other GPUs.
-        FetchError: No address of the index is reachable, or a wheel has no hash.
+        FetchError: None of the index's URLs is reachable, or a wheel has no hash.
     """
 
     def resolve(url: str) -> tuple[Artifact, ...]:
@@ -132,11 +132,11 @@ def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
 
 
 def _default_python(supported: tuple[str, ...]) -> str:
-    """Prefer rocenv's own Python (""), if torch supports it, to the newest series that torch supports."""
+    """Choose rocenv's own Python ("") if torch supports it, else the newest series that torch supports."""
     return "" if series(platform.python_version()) in supported else supported[-1]
 
 
 def _original_url(url: str, mirror: str, original: str) -> str:
-    """Rewrite a mirror's address to the original index, so that the lock works on any machine."""
+    """Rewrite a mirror's URL to the original index's, so that the lock works on any machine."""
     base, found = f"{shown(mirror).rstrip('/')}/", shown(url)  # uv omits the mirror's password
     return f"{original.rstrip('/')}/{found.removeprefix(base)}" if found.startswith(base) else url

@@ -1,6 +1,6 @@
 """Windows components with files listed in the data: HIP SDKs, ZLUDA builds, rocBLAS library packs.
 
-An artifact has no hash or size if nobody publishes one.
+An artifact has no hash or size if none is published.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def outline(choice: Choice, candidate: Candidate, _request: Request, context: Context) -> Component:
-    """Implement `Source.outline`; the data lists every file."""
+    """Implement `Source.outline`; the data contains every file."""
     row = choice.row
     if isinstance(row, HipSdk):
         return _hip_sdk(choice, row)
@@ -108,5 +108,5 @@ def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matr
 
 
 def _folder(sdk: HipSdk) -> str:
-    """Return the folder for an SDK in the prefix, named by series like AMD's own installer."""
+    """Return an SDK's folder in the prefix, named by series as in AMD's own installer."""
     return f"rocm/{series(sdk.version)}"

@@ -19,7 +19,7 @@ class Tcsh(Driver):
     suffix = ".csh"
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
-        # tcsh offers this only as a command-line option.
+        # tcsh has only a command-line option for this.
         "errexit": "if ($?T_STRICT == 0) then\nsetenv T_STRICT 1\nexec tcsh -ef $0:q\nendif",
     }
     oddities: ClassVar[dict[str, str]] = {
@@ -51,7 +51,7 @@ class Tcsh(Driver):
         return f"''setenv {name} {self.quote(front)}:${{{name}:q}}:{self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # An alias of that name is the user's choice: the typed command is not under test.
+        # An alias named `source` is the user's choice; the typed command is not under test.
         return f"''source {self.quote(str(script))}"
 
     def dump(self, path: Path) -> str:

@@ -28,7 +28,7 @@ class Elvish(Driver):
     program = "elvish"
     suffix = ".elv"
     not_applicable: ClassVar[dict[int, str]] = {
-        33: "elvish has no exit code of the last command: a command that fails throws an exception",
+        33: "elvish has no exit code of the last command; a failing command throws an exception",
     }
     modes: ClassVar[dict[str, str]] = {"plain": "", "pragma": "pragma unknown-command = disallow"}
     oddities: ClassVar[dict[str, str]] = {
@@ -44,7 +44,7 @@ class Elvish(Driver):
         return [program("elvish"), "-norc", str(script)]
 
     def script(self, code: Sequence[str]) -> str:
-        # A name declared twice is another variable the second time, for the whole script.
+        # Declaring a name twice creates a second variable for the whole script.
         text = super().script(code)
         names = dict.fromkeys(re.findall(r"fn (\w+) \{\|@_\| \}; ", text))
         return "".join(_DECLARED_ONCE.format(name) for name in names) + _undeclared(text)
@@ -83,7 +83,7 @@ class Elvish(Driver):
         return "echo status $status"
 
     def list_names(self) -> str:
-        """Print the names, and the lists of functions to call.
+        """Print the names, and the lists of callback functions.
 
         This driver declares `deactivate`, which must not contain anything of ours afterwards.
         """
@@ -97,7 +97,7 @@ class Elvish(Driver):
     def interactive(self, work: Work) -> list[str]:
         rc = work.folder / "rc.elv"
         rc.write_text("set edit:prompt = { put (print '#')'> ' }; set edit:rprompt = { }\n")
-        # No daemon for the history: it would outlive the test and affect others.
+        # No history daemon: it would outlive the test and affect others.
         return [program("elvish"), "-rc", str(rc), "-db", "/dev/null/none", "-sock", "/dev/null/none"]
 
     def start_up(self, code: str) -> list[str]:
@@ -120,7 +120,7 @@ class Elvish(Driver):
 
 
 class _LineEditor(Terminal):
-    """A line editor that redraws the line with each letter, so that it never arrives as a whole."""
+    """The line editor redraws the line with each letter, so the complete line never appears in the output."""
 
     def settle(self, marker: str = "", after: str = "") -> str:
         shown = more = super().settle()
@@ -131,5 +131,5 @@ class _LineEditor(Terminal):
 
 
 def _undeclared(code: str) -> str:
-    """Return code for a prompt, where each line is compiled when it is run."""
+    """Return code for a prompt, where each line is compiled separately."""
     return re.sub(r"fn \w+ \{\|@_\| \}; ", "", code)

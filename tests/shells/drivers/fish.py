@@ -47,7 +47,7 @@ class Fish(Driver):
         return f"set {name} {self.quote(front)} ${name} {self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # A function of that name is the user's choice: the typed command is not under test.
+        # A function named `source` is the user's choice; the typed command is not under test.
         return f"builtin source {self.quote(str(script))}"
 
     def say_status(self) -> str:

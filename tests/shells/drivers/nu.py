@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# Everything that the scripts call or define, and what people like to redefine.
+# All names that the scripts call or define, and names that users often redefine.
 _NAMES = (
     "cd hash printf echo ls open default describe do each exit first get hide-env length lines load-env "
     "merge print skip rocenv text entries field now with active left say look enter leave deactivate "
@@ -62,12 +62,12 @@ class Nu(Driver):
         return f"source {self.quote(str(script))}"
 
     def call(self, *words: str) -> str:
-        # A failing program ends a script, but the tests check how `rocenv` fails.
+        # A failing program ends a script, but the tests check failures of `rocenv`.
         code = super().call(*words)
         return self.attempt(code) if words[0] == "rocenv" else f"^{code}"
 
     def dump(self, path: Path) -> str:
-        # nushell passes the exit code of the last program to the next in the environment.
+        # nushell passes the last program's exit code to the next program in the environment.
         return f"^/usr/bin/env -u LAST_EXIT_CODE -0 o> {self.quote(str(path))}"
 
     def say(self, text: str) -> str:
@@ -81,9 +81,9 @@ class Nu(Driver):
         return f"try {{ {code} }} catch {{|why| print --stderr $why.msg }}"
 
     def list_names(self) -> str:
-        """Print the names of variables: nushell cannot remove a definition at run time.
+        """Print only the names of variables, because nushell cannot remove definitions at run time.
 
-        `deactivate`, which then reports that no env is active, and the name of the module stay.
+        `deactivate`, which then reports that no env is active, and the module's name remain.
         """
         return "print ...($env | columns)"
 
@@ -105,6 +105,6 @@ class Nu(Driver):
         prefix: Sequence[str] = (),
         **environ: str,
     ) -> list[str]:
-        # The editor redraws the line with each letter; the shell's own output follows.
+        # The editor redraws the line with each letter; the command's output follows.
         shown = super().talk(work, lines, first=first, prefix=prefix, **environ)
         return ["\n" + text.split(f"{line}\r\n", 1)[-1] for line, text in zip(lines, shown, strict=True)]

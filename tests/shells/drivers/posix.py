@@ -15,7 +15,7 @@ _NAMES = """
 """.split()
 # Names that plain sh accepts for functions.
 _ORDINARY = "cd hash printf echo source test unalias emulate read".split()
-# Builtins that cannot be bypassed if they are functions themselves.
+# Builtins that cannot be bypassed once they are redefined as functions.
 _WAYS_PAST = ["command", "builtin", "local", "return"]
 
 
@@ -50,7 +50,7 @@ class Posix(Driver):
         return f"{name}={self.quote(front)}:${name}:{self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # An alias named `.` is the user's choice: the typed command is not under test.
+        # An alias named `.` is the user's choice; the typed command is not under test.
         return f"\\. {self.quote(str(script))}"
 
     def attempt(self, code: str) -> str:
@@ -130,7 +130,7 @@ class Zsh(Posix):
 class Dash(Posix):
     name = "dash"
     program = "dash"
-    has_own_variables = False  # it cannot distinguish them
+    has_own_variables = False  # the shell cannot distinguish them
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
         "nounset": "set -u",

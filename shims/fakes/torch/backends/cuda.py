@@ -1,4 +1,4 @@
-"""Settings for products and attention; changes are recorded."""
+"""Settings for matrix products and attention; changes are recorded."""
 
 
 class _Matmul:

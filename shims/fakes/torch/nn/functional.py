@@ -1,4 +1,4 @@
-"""Layers as functions, which choose their library like torch."""
+"""Functional layers that choose the same libraries as torch."""
 
 import os
 from array import array
@@ -9,7 +9,7 @@ from torch._tensor import Tensor
 
 
 def linear(values, weight, bias=None):
-    """Return `values @ weight.T + bias`; on the GPU through cuBLASLt, unless DISABLE_ADDMM_CUDA_LT is 1."""
+    """Return `values @ weight.T + bias`; the GPU uses cuBLASLt unless DISABLE_ADDMM_CUDA_LT is 1."""
     if values.device == "cuda" and bias is not None and os.environ.get("DISABLE_ADDMM_CUDA_LT") != "1":
         call("standin_use_cublaslt")
     product = values @ weight.T
@@ -21,7 +21,7 @@ def linear(values, weight, bias=None):
 
 
 def conv2d(image, weight, padding=0):
-    """Return the convolution; on the GPU through cuDNN, unless that is disabled."""
+    """Return the convolution; the GPU uses cuDNN unless it is disabled."""
     if image.device == "cuda" and backends.cudnn.enabled:
         call("standin_use_cudnn")
     batch, channels, height, width = image.shape
@@ -43,7 +43,7 @@ def conv2d(image, weight, padding=0):
 
 
 def _patches(planes, shape, window, padding, size):
-    """Return, for each window element, the inputs that it is multiplied with."""
+    """Return the inputs that each window element is multiplied with."""
     height, width = shape
     padded_width = width + 2 * padding
     found = array(planes[0].typecode)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "activate.bat"
-# Two values must fit on one line, which is limited to 8191 characters. Source: learn.microsoft.com, "Command
-# prompt line string limitation"
+# Two values must fit on one line, and cmd limits lines to 8191 characters. Source: learn.microsoft.com,
+# "Command prompt line string limitation"
 _LONGEST = 4000
 _PREFIX = "%_ROCENV_P%"  # contains the prefix while the script runs
 # Variables that venv scripts save as `_OLD_VIRTUAL_...` and restore, and their defaults. Source: CPython,
 # Lib/venv/scripts/nt
 _VENV = {"PATH": "", "PROMPT": "$P$G"}
-# Folders that cmd has as variables, for paths inside them.
+# Variables whose values are folders, for paths inside them.
 _KNOWN = ("LOCALAPPDATA", "APPDATA", "USERPROFILE")
 
 
@@ -56,9 +56,9 @@ def encode(script: str) -> bytes:
 
 
 def _placed(env: Env, change: EnvChange) -> EnvChange:
-    from msgspec import structs  # imported late: the hook needs no values
+    from msgspec import structs  # imported late, because the hook does not use values
 
-    # Only addresses contain `%`, and they spell the prefix differently.
+    # Only URLs contain `%`, and they spell the prefix differently.
     return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))
 
 
@@ -113,7 +113,7 @@ def _change(change: EnvChange) -> str:
 
 
 def _check(name: str, where: str = "checked") -> str:
-    """Check the value of a variable; the label makes cmd skip these lines if the variable is unset."""
+    """Check a variable's value; if the variable is unset, cmd jumps to the label and skips these lines."""
     return f"""\
 @if not defined {name} goto {where}_{name}
 @setlocal DisableDelayedExpansion
@@ -127,7 +127,7 @@ def _check(name: str, where: str = "checked") -> str:
 
 
 def _copies(ident: str, name: str, value_of: str) -> str:
-    """Pass the values to a subroutine in the only way that makes cmd not parse them again."""
+    """Pass the values to a subroutine in the only way that keeps cmd from parsing them again."""
     copies = {"V": value_of, "W": f"_ROCENV_NEW_{ident}_{name}", "O": f"_ROCENV_OLD_{ident}_{name}"}
     copies["A"] = f"_ROCENV_ADD_{ident}_{name}"
     return "\n".join(f'@set "_ROCENV_{short}=%{source}%"' for short, source in copies.items())
@@ -152,7 +152,7 @@ def _restore(ident: str, name: str) -> str:
 def _from_venv(ident: str, name: str) -> str:
     """Remove the env from the values that a venv activated inside it will restore."""
     saved = f"_OLD_VIRTUAL_{name}"
-    # Pass PROMPT, because `restore` reports nothing about it.
+    # Pass PROMPT as the name, because `restore` reports nothing about PROMPT.
     return f"""\
 @if not defined {saved} goto venv_{name}
 @set "_ROCENV_X="
@@ -166,7 +166,7 @@ def _from_venv(ident: str, name: str) -> str:
 
 
 def _place(prefix: str) -> list[str]:
-    """Return the lines that set the prefix variable."""
+    """Render the lines that set the prefix variable."""
     if prefix.isascii():
         return [f"@set {quote(f'_ROCENV_P={prefix}')}"]
     before = next(index for index, char in enumerate(prefix) if not char.isascii())
@@ -186,7 +186,7 @@ def _place(prefix: str) -> list[str]:
 
 
 def _report(env: Env) -> list[str]:
-    """Return the lines that report variables set by the machine."""
+    """Render the lines that report variables set by the machine."""
     lines = []
     for name in env.changed:
         old, into = f"_ROCENV_OLD_{env.ident}_{name}", "L" if name in env.lists else "K"
@@ -198,7 +198,7 @@ def _report(env: Env) -> list[str]:
 
 
 def _shown(env: Env) -> str:
-    # Take the name from the folder, where it may contain any letter.
+    # Take the name from the folder, which may contain any letter.
     is_folder = env.label == env.name == env.prefix.rpartition("\\")[2]
     if is_folder and not env.label.isascii():
         return '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'

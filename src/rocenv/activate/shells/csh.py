@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rocenv.activate.env import Env, Place
 
 FILE = "activate.csh"
-# Shell variables of tcsh that would hide the environment's and cannot be set aside. Source: tcsh(1), "Special
-# shell variables"
+# tcsh's shell variables that would hide environment variables and cannot be set aside. Source: tcsh(1),
+# "Special shell variables"
 _OWN = frozenset(
     {"argv", "cwd", "dirstack", "euid", "euser", "gid", "group", "histchars", "home", "noglob", "owd", "path"}
     | {"prompt", "prompt2", "prompt3", "shell", "shlvl", "status", "tcsh", "term", "tty", "uid", "user"}
@@ -30,7 +30,7 @@ def quote(value: str) -> str:
 
 
 def typed(word: str) -> str:
-    """Quote one literal word for a prompt, where history expands even within quotes."""
+    """Quote one literal word for a prompt, where history expansion applies even within quotes."""
     return quote(word).replace("!", "\\!")
 
 
@@ -96,7 +96,8 @@ def _changes(env: Env) -> list[str]:
 
 def _prepend(name: str, entries: Sequence[str]) -> str:
     newest = list(dict.fromkeys(reversed(entries)))
-    # Quotes do not make a pattern literal, so this may match another entry; the code it calls does not.
+    # Quotes do not make a pattern literal, so this may match another entry; the code that it calls matches
+    # exactly.
     there = " || ".join(f"${{_rocenv_l:q}}: =~ *:{quote(entry.translate(_GLOBS))}:*" for entry in newest)
     cuts = "\n".join(f"set _rocenv_e={quote(entry)}\n''eval $_ROCENV_CUT:q" for entry in newest)
     return f"""\

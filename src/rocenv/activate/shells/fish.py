@@ -75,7 +75,7 @@ def _new_list(name: str, first: str) -> str:
 def _change(change: EnvChange) -> str:
     if change.action == "set":
         return f"set -gx {change.name} {quote(change.value)}"
-    # Keep a universal variable, which belongs to all shells of the user.
+    # Keep a universal variable, because all of the user's shells share it.
     return f"set -eg {change.name}"
 
 

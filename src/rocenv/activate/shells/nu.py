@@ -1,7 +1,7 @@
 """nushell: `activate.nu`, and next to it the env's data for the hook.
 
 The hook reads the data because nushell cannot source a path that is known only at run time. Everything is
-data except the code that applies it, `nu-library.nu`.
+data except `nu-library.nu`, which applies it.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def _list(values: Iterable[str]) -> str:
 
 
 def hook(place: Place) -> str:
-    """Render the hook for the starting nushell, which passes its version.
+    """Render the hook for a starting nushell, which passes its version.
 
-    Without the sigil, nushell converts untyped words, such as `1kb` to a size, so it gets no completion.
+    Versions without the sigil convert untyped words (`1kb` to a size), so they get no completion.
     """
     code = resource_text("nu-library.nu") + resource_text("nu-hook.nu")
     if re.match(_WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):

@@ -1,12 +1,13 @@
-"""POSIX sh, bash, zsh, ksh and dash: one script for all, which starts no process.
+"""POSIX sh, bash, zsh, ksh and dash: one script for all of them, which starts no process.
 
 bash reads code slowly, so the script is short and optimised for the usual case, in which the machine sets
-none of the names. The rest is in a second file, which bash and zsh keep as text until they need it: an env
-can be left even after it was removed.
+none of the names. Other code is in a second file, which bash and zsh keep in a variable until they need it,
+so you can deactivate an env even after it was removed.
 
-bash on Windows (Git, MSYS2, Cygwin) uses the same script. There `PATH` is a list of paths such as `/c/Users`
-(MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which its runtime converts for Windows programs; all other
-values use Windows' spelling. The script asks the shell which form it uses, because `cygpath` is a process.
+bash on Windows (Git, MSYS2, Cygwin) uses the same script. There, `PATH` is a list of paths such as `/c/Users`
+(MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which the runtime converts for Windows programs; all other
+values use Windows' spelling. The script asks the shell which form it uses, because `cygpath` would start a
+process.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _but_path(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_ours(env: Env) -> Iterator[str]:
-    """Yield patterns for a PATH that already has an entry of the env; short, because bash reads slowly."""
+    """Yield patterns that match a PATH with an entry of the env; short, because bash reads slowly."""
     for entry in env.lists.get("PATH", ()):
         is_below = entry.startswith(f"{env.prefix}/")
         yield f"*:{quote(env.prefix + '/')}*" if is_below else f"*:{quote(entry)}:*"
@@ -112,7 +113,7 @@ def _changes(env: Env, separator: str) -> str:
         else:
             before += [_put_first_on_windows(name, quote(entry)) for entry in entries]
             words.append(name)
-    # Without names, `export` would list all variables. It fails on read-only variables, which some shells
+    # Without names, `export` would list all variables. It fails for read-only variables, which some shells
     # cannot detect beforehand.
     export = " \\\n".join(['"$_ROCENV_DO" export', *words, "|| _ROCENV_HOW=refused"]) if words else ""
     return "\n".join([*before, export])
@@ -144,7 +145,7 @@ def _restore(env: Env, name: str) -> str:
 
 
 def windows_source(script: str) -> str:
-    """Return the command that sources the script; all these shells accept a path with a drive."""
+    """Return the command that sources the script; all these shells accept drive letters."""
     return source(PureWindowsPath(script).as_posix())
 
 
@@ -153,7 +154,6 @@ def windows_files(env: Env) -> dict[str, str]:
     spelled = replace(
         env, prefix=_spelled(env.prefix), platform="linux", changes=tuple(map(_windows_change, env.changes))
     )
-    # The value is always in single quotes.
     found = {
         path: text.replace(_ROOT, "'\"$_ROCENV_ROOT\"'")
         for path, text in _files(spelled, separator=";").items()
@@ -163,7 +163,7 @@ def windows_files(env: Env) -> dict[str, str]:
 
 
 def _windows_change(change: EnvChange) -> EnvChange:
-    from msgspec import structs  # imported late: the hook needs no values
+    from msgspec import structs  # imported late, because the hook does not use values
 
     if change.name.upper() == "PATH":
         return structs.replace(change, value=_spelled(change.value))

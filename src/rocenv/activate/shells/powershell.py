@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "Activate.ps1"
-# The separator of entries, how entries and names are compared, and whether a variable may be empty.
+# Separator of entries, comparison of entries and names, and whether a variable may be empty.
 _PLATFORMS = {
     "linux": {"SEPARATOR": ":", "COMPARISON": "Ordinal", "EMPTY": "true"},
     "windows": {"SEPARATOR": ";", "COMPARISON": "OrdinalIgnoreCase", "EMPTY": "false"},
@@ -66,7 +66,7 @@ def source(script: str) -> str:
 def _to_run(path: str) -> str:
     """Escape a path after `.` or `&`.
 
-    PowerShell 5.1 reads it as a pattern, and 7 tries that too.
+    PowerShell 5.1 treats the path as a pattern, and 7 also tries that.
 
     Source: PowerShell/PowerShell issue 4726
     """
@@ -74,7 +74,7 @@ def _to_run(path: str) -> str:
 
 
 def files(env: Env) -> dict[str, str]:
-    """Render the script; if a path or value of the env is not UTF-8, it only reports that."""
+    """Render the script; if one of the env's paths or values is not UTF-8, the script only reports that."""
     variables = (
         f"@{{ Name = {quote(name)}; Entries = {_array(env.lists.get(name, ()))}; Old = $null; New = $null }}"
         for name in env.changed
@@ -123,7 +123,7 @@ def hook(place: Place) -> str:
     """Render the text for `Invoke-Expression`."""
     program = quote(_to_run(place.program), _NOT_ASCII)
     if not re.search(r"[/\\]", place.program):
-        # Skip the function of the same name.
+        # Bypass the function of the same name.
         command = r"Microsoft.PowerShell.Core\Get-Command"
         program = f"{command} -Name {program} -CommandType Application -TotalCount 1"
     return fill("powershell-hook.ps1", {"PROGRAM": program, "ENVS": quote(place.envs, _NOT_ASCII)})

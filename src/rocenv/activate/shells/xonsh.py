@@ -1,8 +1,8 @@
 """xonsh: a Python script in the form of one statement that xonsh and Python parse alike.
 
-xonsh's own parser is slow and treats a line as a command whenever it can. So the script is one text passed to
-`exec` within an `if`, which cannot be mistaken for a command. No value in that text has a quotation mark,
-which could end it. It is ASCII, whatever `$XONSH_ENCODING` says.
+xonsh's own parser is slow and treats a line as a command whenever it can. So the script is a single string
+passed to `exec` within an `if`, which cannot be mistaken for a command. Values in the string contain no
+quotation marks, which could end it. The script is ASCII, so `$XONSH_ENCODING` does not matter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Install from apt repositories: a ROCm release and an app's packages.
 
 `index` downloads and verifies a repository's index, `mirrors` finds the mirrors of this machine's apt, and
-`closure` chooses packages. Closures are cached by everything they depend on; files that this home did not
-write are ignored.
+`closure` chooses packages. Closures are cached under a hash of all inputs; files that this home did not write
+are ignored.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from rocenv.sources.apt.control import Package
     from rocenv.sources.apt.index import Index
 
-TREE = "rocm"  # folder of a prefix for unpacked packages
+TREE = "rocm"  # folder in the prefix for unpacked packages
 
 
 class Found(Value, frozen=True, kw_only=True):
-    """The packages of a set at present."""
+    """The current packages of a set."""
 
     version: str  # version of the first requested package
     artifacts: tuple[Artifact, ...]
@@ -66,7 +66,7 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """List the packages of a release and of an app; see `Source`.
+    """List the packages of a release and an app; see `Source`.
 
     Raises:
         FetchError: An index is unreachable or not trusted.
@@ -117,7 +117,7 @@ def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
 
 
 def find(row: RocmSet, context: Context) -> Found:
-    """Find the packages that a set consists of at present.
+    """Find a set's current packages.
 
     Raises:
         FetchError: An index cannot be downloaded or is not trusted.
@@ -155,7 +155,7 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
 
 
 def _cache_key(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
-    """Hash everything that the closure depends on."""
+    """Hash all inputs of the closure."""
     said = {
         "form": 4,
         "lists": [[each.state.base, *(file.sha256 for file in each.state.files)] for each in indices],
@@ -172,7 +172,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
     roots = tuple((Relation(name),) for name in row.packages)
     patterns = matrix.keep_out_patterns
     library = matrix.c_library[0].package
-    # Keep what a row names explicitly: Blender runs Python inside.
+    # Keep packages that a row names explicitly: Blender embeds Python.
     packages = closure(roots, lists, (*patterns, library), row.packages)
     demands = (*demands_on(packages, library), row.glibc or "0")
     glibc = upstream(max(demands, key=version_key))
@@ -187,7 +187,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
 
 def _artifact(package: Package, base: str) -> Artifact:
     if re.fullmatch("[0-9a-f]{64}", package.sha256) is None or not package.filename:
-        raise NotAvailable(f"{package} has no sha256 or no file name in the index")
+        raise NotAvailable(f"the index lists no sha256 or file name for {package}")
     return Artifact(
         kind="deb",
         name=package.name,

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from rocenv.sources.apt.control import Clause, Package, Relation
 
-    _Want = tuple[Clause, Package | None]  # a dependency and the package that has it; None = requested
+    _Want = tuple[Clause, Package | None]  # a dependency and the package that declares it; None = requested
 
 
 class Index(Protocol):
-    """The packages that a repository offers."""
+    """A repository's packages."""
 
     def named(self, name: str) -> Sequence[Package]:
         """List the packages with this name."""
@@ -42,7 +42,7 @@ class _Search:
     chosen: dict[str, Package] = field(default_factory=dict)
     hopeless: set[Package] = field(
         default_factory=set
-    )  # packages that can never be installed, whatever else is chosen
+    )  # packages that cannot be installed, whatever else is chosen
     blame: str = ""
     deepest: int = -1
 
@@ -57,12 +57,13 @@ def closure(
 
     Args:
         roots: The requested packages.
-        indices: Where to search, in order of preference.
-        keep_out: Name patterns of packages that prefixes do not need; dependencies on them count as met.
+        indices: The repositories to search, in order of preference.
+        keep_out: Name patterns of packages that prefixes do not need; dependencies on them are treated as
+          satisfied.
         keep_in: Names that are never excluded.
 
     Raises:
-        NotAvailable: No choice meets every dependency.
+        NotAvailable: No choice satisfies every dependency.
     """
     search = _Search(indices, tuple(keep_out), frozenset(keep_in))
     wanted: tuple[_Want, ...] = tuple((clause, None) for clause in roots)
@@ -108,7 +109,7 @@ def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
         search.deepest = len(search.chosen)
         search.blame = _why_not(clause, whose, search)
     if search.hopeless.issuperset(offered):
-        # No earlier choice can help, so do not try them all.
+        # No other choice for earlier packages can help, so stop trying them.
         if whose is None:
             raise NotAvailable(search.blame)
         search.hopeless.add(whose)
@@ -135,7 +136,7 @@ def _meets(package: Package, relation: Relation) -> bool:
     for provided in package.provides:
         if provided.name != relation.name:
             continue
-        # A name provided without a version satisfies only a relation without one.
+        # A name provided without a version satisfies only unversioned relations.
         if relation.operator == "":
             return True
         if provided.operator == "=" and satisfies(provided.version, relation.operator, relation.version):

@@ -51,7 +51,7 @@ class Package:
     version: str
     depends: tuple[Clause, ...] = ()  # including Pre-Depends
     conflicts: tuple[Relation, ...] = ()  # including Breaks
-    provides: tuple[Relation, ...] = ()  # with operator "=" if the provided version is stated
+    provides: tuple[Relation, ...] = ()  # with operator "=" if a version is provided
     filename: str = ""
     sha256: str = ""
     size_bytes: int = 0
@@ -89,7 +89,7 @@ def seconds_of(date: str) -> float:
 
 
 def parse_package(stanza: str, repo: str) -> Package:
-    """Parse the stanza of a package; raises ValueError if it is damaged."""
+    """Parse a package's stanza; raises ValueError if it is damaged."""
     fields = parse_fields(stanza)
     if not fields.get("package") or not fields.get("version"):
         raise ValueError("a package has no name or no version")
@@ -145,9 +145,9 @@ UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 class Lists:
-    """The packages of one repository by name; of its 60,000 stanzas, only requested ones are parsed.
+    """One repository's packages by name; only the requested ones of its 60,000 stanzas are parsed.
 
-    Files are stored under their sha256 and have other names in the repository.
+    Files are stored under their sha256; their names in the repository differ.
 
     Raises:
         FetchError: A list is missing or damaged.
@@ -208,7 +208,7 @@ def _unpacked(path: Path, name: str) -> bytes:
     again = ("run the command again to download it",)
     try:
         packed = path.read_bytes()
-    except OSError as error:  # another rocenv has just replaced it
+    except OSError as error:  # another rocenv process has just replaced it
         raise FetchError(
             f"cannot read the cached index `{path}`", hints=again, code="index-damaged"
         ) from error

@@ -58,18 +58,18 @@ _DAY_S = 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One suite of a repository, and how to verify it."""
+    """One suite of a repository, with the data to verify it."""
 
     base: str  # may be symbolic, such as `debian:`, which the network resolves
     suite: str
     components: tuple[str, ...]
     keyrings: tuple[bytes, ...]
     fingerprints: tuple[str, ...]
-    remedy: str  # hint for a missing key
-    mirrors: tuple[str, ...] = ()  # its current mirrors, as real addresses
+    remedy: str  # hint in case of a missing key
+    mirrors: tuple[str, ...] = ()  # its current mirrors, as real URLs
     dateless: tuple[str, ...] = ()  # bases whose expired indices the machine's apt accepts
-    undated: tuple[str, ...] = ()  # bases whose indices from the future it accepts
-    max_age_s: float = 0  # older indices have expired, whatever they say; 0 = no limit
+    undated: tuple[str, ...] = ()  # bases whose future-dated indices the machine's apt accepts
+    max_age_s: float = 0  # older indices have expired regardless of their own date; 0 = no limit
 
     @property
     def title(self) -> str:
@@ -88,30 +88,30 @@ class ListFile(Value, frozen=True, kw_only=True):
 class State(Value, frozen=True, kw_only=True):
     """The stored state of a verified index."""
 
-    base: str  # real address that served it
+    base: str  # URL that served it
     etag: str
     checked_s: float  # when the mirror was last asked, in seconds since 1970
     files: tuple[ListFile, ...]
     valid_until_s: float = 0  # seconds since 1970; 0 = never
-    passed_over: tuple[str, ...] = ()  # why addresses tried before `base` failed
+    passed_over: tuple[str, ...] = ()  # errors of URLs tried before `base`
     date_s: float = 0  # the newest creation date accepted so far, in seconds since 1970
-    mirrors: tuple[str, ...] = ()  # mirrors of the place at the last check
-    by_hash: bool = False  # the mirror also has each list under its hash
-    older: str = ""  # what the mirror offered instead at the last check, as a clause
+    mirrors: tuple[str, ...] = ()  # the place's mirrors at the last check
+    by_hash: bool = False  # the mirror also serves each list under its hash
+    older: str = ""  # what the mirror offered instead at the last check, as a clause of a sentence
 
     @property
     def has_expired(self) -> bool:
-        """Whether it has expired by its own date."""
+        """Whether the index's own expiry date has passed."""
         return 0 < self.valid_until_s < time.time()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """A repository's verified index on this machine."""
+    """The local copy of a repository's verified index."""
 
     repo: Repo
     folder: Path
-    base: str  # of the packages: the permanent address, if there is one
+    base: str  # base URL of the packages; a permanent one, if available
     state: State
 
     @property
@@ -123,7 +123,7 @@ class Index:
 def open_index(
     repo: Repo, row: RocmSet, home: Home, network: Network, settings: Settings, max_age_s: float
 ) -> Index:
-    """Open the verified index of a repository as the set of `row` uses it; see `refresh`."""
+    """Open a repository's verified index with the suite and base of `row`; see `refresh`."""
     mirrors = mirrors_of(repo)
     network = with_mirrors(repo, mirrors, network)
     base = fill(repo.base, {"apt_dir": row.apt_dir})
@@ -137,7 +137,7 @@ def open_index(
     bases = network.candidates(join(base, "dists/"))
     if not bases:
         raise FetchError(
-            f"this machine's apt has no mirror for `{repo.name}`",
+            f"apt on this machine has no mirror for `{repo.name}`",
             hints=(f"configure one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
             code="no-mirror",
         )
@@ -163,7 +163,7 @@ def open_index(
 
 
 def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
-    """Download the key of a repository; only a key with a pinned fingerprint is stored."""
+    """Download a repository's key; only a key with a pinned fingerprint is stored."""
     kept = folder / "key"
     with contextlib.suppress(OSError):
         return read_file(kept, KEY_BYTES)
@@ -184,12 +184,12 @@ def refresh(
 ) -> State:
     """Ensure that an index is at most `max_age_s` old, asking the mirror if necessary.
 
-    Offline, or if a mirror offers an older one, the stored index is used regardless of its age. `folder`
-    contains verified files of this place only. The state is sealed with `key_file`.
+    If rocenv is offline or the mirror offers an older index, the stored index is used regardless of its age.
+    `folder` contains only verified files of this place. The state is sealed with `key_file`.
 
     Raises:
         FetchError: The index cannot be downloaded, has an invalid signature, belongs to another suite, has
-            expired, or is older than one accepted before that is no longer stored.
+          expired, or is older than an accepted one that is no longer stored.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
@@ -204,11 +204,11 @@ def refresh(
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
-    # Copied mirrors share ETags, so with several it would be unclear which one answered.
+    # Mirrors with the same content share ETags, so with several it would be unclear which one answered.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
     answer = network.get(address, etag=kept.etag if kept and is_known else "", limit_bytes=RELEASE_BYTES)
     if kept and answer.unchanged:
-        # A mirror that is held back would answer like this forever.
+        # A mirror frozen by an attacker would give this answer forever.
         state = structs.replace(kept, checked_s=time.time(), older="")
     else:
         state = _verified(place, answer)
@@ -262,7 +262,7 @@ def _verified(place: Place, answer: Response) -> State:
 
 
 def _require_suite(place: Place, fields: dict[str, str], answer: Response) -> None:
-    """Raise FetchError unless an index states the requested suite."""
+    """Raise FetchError unless an index declares the requested suite."""
     names = [fields[name] for name in ("suite", "codename") if fields.get(name)]
     stated = " or ".join(f"`{name}`" for name in names) or "an unnamed suite"
     # `buster/updates` calls itself `buster`, which apt also allows.
@@ -376,11 +376,11 @@ def _fetch_lists(place: Place, folder: Path, network: Network, state: State) -> 
 
 def _get_list(url: str, listed: ListFile, network: Network, *, by_hash: bool) -> Response:
     if by_hash:
-        # Under its hash, a list stays the same even while the mirror is updated.
+        # A list requested by hash stays the same even while the mirror is being updated.
         try:
             return network.get(f"{url.rpartition('/')[0]}/by-hash/SHA256/{listed.sha256}", hashed=True)
         except FetchError as error:
-            # Some mirrors lack these files; the plain name must have the same hash.
+            # Some mirrors lack these files; the file with the plain name must have the same hash.
             if error.code != "gone":
                 raise
     return network.get(url, hashed=True)

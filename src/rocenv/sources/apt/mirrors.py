@@ -1,4 +1,4 @@
-"""Read this machine's apt configuration: mirrors of its distribution, keyrings, and two settings.
+"""Read this machine's apt configuration: its distribution's mirrors, keyrings, and some settings.
 
 rocenv uses no other distribution mirrors, so a mirror that works for apt works for rocenv. Both source list
 formats are supported: one-line `*.list` and deb822 `*.sources`.
@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The machine's apt settings for verifying and reaching mirrors."""
+    """The machine's apt settings for verifying and contacting mirrors."""
 
     check_valid_until: bool = True
     check_date: bool = True
@@ -82,7 +82,7 @@ def relocated(lock: Lock, context: Context) -> Lock:
 
 
 def addresses(repo: Repo, network: Network) -> tuple[str, ...]:
-    """List the bases of a distribution's repository on this machine; user settings come first."""
+    """List the base URLs of a distribution's repository on this machine; user settings come first."""
     return with_mirrors(repo, mirrors_of(repo), network).candidates(repo.base)
 
 
@@ -100,20 +100,20 @@ def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Netw
 
 
 def is_symbolic(repo: Repo) -> bool:
-    """Whether the location of a repository comes from the machine's apt."""
+    """Whether a repository's location comes from the machine's apt."""
     return repo.base in (DEBIAN, HOST)
 
 
 def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
     """Find apt entries that are mirrors of a distribution.
 
-    Other archives use the same suite names but different keys: an entry that names a key counts only if the
-    distribution has that key.
+    Other archives use the same suite names with different keys, so an entry that names a key is used only if
+    it is one of the distribution's.
     """
     if not is_symbolic(repo):
         return ()
     found = entries_with(frozenset((own_release(),))) if repo.base == HOST else ()
-    # Users who track `stable` name no release, but the mirror still has it.
+    # Users who track `stable` specify no release, but their mirror has it.
     found = found or entries_with(frozenset(repo.suites_known))
     return tuple(entry for entry in found if _has_key_of(repo, entry))
 
@@ -123,7 +123,7 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
         return True
     known = frozenset[str]().union(*map(fingerprints_in, keyrings(repo)))
     if not entry.signed_by:
-        return bool(known)  # on another distribution's machine, `stable` means something else
+        return bool(known)  # on another distribution, `stable` means a different release
     named = set[str]()
     for word in entry.signed_by:
         if word.startswith("/"):
@@ -134,18 +134,18 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
 
 
 def own_release() -> str:
-    """Return the codename of the machine's release; "" if it has none."""
+    """Return the codename of the machine's release, if any."""
     match = re.search(r"^VERSION_CODENAME=(.*)$", read_text("/etc/os-release") or "", re.MULTILINE)
     return match[1].strip().strip('"') if match else ""
 
 
 def keyrings(repo: Repo) -> tuple[bytes, ...]:
-    """Read the keyrings of a repository that exist on this machine."""
+    """Read a repository's keyrings that exist on this machine."""
     return tuple(ring for ring in map(keyring_bytes, repo.keyrings) if ring is not None)
 
 
 def keyring_bytes(path: str) -> bytes | None:
-    """Read a keyring of the examined machine; None if that fails."""
+    """Read a keyring from the inspected machine; None if that fails."""
     try:
         return machine_path(path).read_bytes()
     except OSError:
@@ -182,7 +182,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """List the addresses for a URI: Debian's cloud images name a file that lists mirrors."""
+    """List the URLs behind a URI: Debian's cloud images name a file that lists mirrors."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]

@@ -1,8 +1,9 @@
 """Verify the signature of a repository's `InRelease`.
 
-Sequoia does the verification. It rejects a key whose own signature uses SHA-1, as AMD's does. If such a key
-is pinned by fingerprint, its own signature does not matter, and `gpgv` verifies instead if installed; it is
-used for such keys only. Neither accepts a signature from the future, or one made after the key expired.
+Sequoia verifies signatures. It rejects keys whose self-signature uses SHA-1, as AMD's does. If such a key is
+pinned by fingerprint, its self-signature does not matter, and `gpgv`, if installed, verifies instead; it is
+used only for such keys. Neither accepts a signature that is dated in the future or was made after the key
+expired.
 
 Source: https://github.com/ROCm/legacy-rocm-build/issues/5619
 """
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 # Limits for unverified files: verifying a hostile signature takes a thousand times its size in memory.
 RELEASE_BYTES = 1 << 20  # Debian's is 0.2 MB, Ubuntu's 0.3 MB
 KEY_BYTES = 1 << 16  # Debian's whole keyring is 56 kB, AMD's key 3 kB
-_SIGNATURE_BYTES = 1 << 14  # Debian's two signatures have 2 kB
-# Lines of the text that start with a dash are escaped. Source: RFC 9580 7.1
+_SIGNATURE_BYTES = 1 << 14  # Debian's two signatures are 2 kB
+# Lines in the text that start with a dash are escaped. Source: RFC 9580 7.1
 _BORDER = re.compile(rb"^-----.*$", re.MULTILINE)
 _BORDERS = [
     b"-----%s-----" % each
@@ -50,9 +51,9 @@ def verified_text(
     Args:
         signed: The file.
         keyrings: OpenPGP certificates, armoured or not, one or several per item.
-        fingerprints: The only trusted certificates, in uppercase; empty = all of the keyrings.
-        what: Names the file in errors.
-        remedy: A hint for a missing key.
+        fingerprints: The only trusted certificates, in uppercase; empty = all in the keyrings.
+        what: Name of the file in errors.
+        remedy: A hint in case of a missing key.
 
     Raises:
         FetchError: There is no valid signature by a trusted key.
@@ -68,7 +69,7 @@ def verified_text(
     for keyring in keyrings:
         try:
             certificates += _certificates(keyring)
-        except Exception as error:  # pysequoia raises different types for each kind of damage
+        except Exception as error:  # pysequoia raises a different type for each kind of damage
             raise _refused(f"cannot read the keyring for {what}: {_first_line(error)}", remedy) from error
     trusted = [cert for cert in certificates if not fingerprints or cert.fingerprint.upper() in fingerprints]
     if not trusted:
@@ -96,7 +97,7 @@ def _refused(text: str, *hints: str) -> FetchError:
 
 
 def _message_in(signed: bytes) -> bytes:
-    """Cut out the one clear-signed message; raises ValueError with a predicate."""
+    """Extract the only clear-signed message; raises ValueError with a predicate."""
     borders = list(islice(_BORDER.finditer(signed), len(_BORDERS) + 1))
     if len(signed) > RELEASE_BYTES:
         raise ValueError(f"is larger than {RELEASE_BYTES >> 10} KiB")
@@ -109,7 +110,7 @@ def _message_in(signed: bytes) -> bytes:
 
 
 def _is_of_the_future(message: bytes) -> bool:
-    """Whether the signature claims to be from the future; the claim may be false."""
+    """Whether the signature's date is in the future; the date may be forged."""
     date = re.search(rb"^Date:(.*)$", message, re.MULTILINE)
     try:
         return date is not None and seconds_of(date[1].decode("ascii", "replace")) > time.time()
@@ -118,10 +119,10 @@ def _is_of_the_future(message: bytes) -> bool:
 
 
 def _vouches_by_sha1(certificate: Any) -> bool:
-    """Whether Sequoia cannot judge a certificate because its own signature uses SHA-1."""
+    """Whether Sequoia rejects a certificate because its self-signature uses SHA-1."""
     try:
         certificate.expiration  # noqa: B018 -- this searches for an accepted signature
-    except Exception as error:  # pysequoia raises different types for each kind of damage
+    except Exception as error:  # pysequoia raises a different type for each kind of damage
         return "SHA1 is not considered secure" in str(error)
     return False
 
@@ -143,11 +144,11 @@ def _text_by_gpgv(message: bytes, trusted: Sequence[Any]) -> str | None:
 
 
 def _is_proof(status: bytes) -> bool:
-    """Whether gpgv reports only good signatures, all made before now and before their keys expired.
+    """Whether gpgv reports only good signatures, made in the past and before their keys expired.
 
     Source: GnuPG, doc/DETAILS
     """
-    # EXPKEYSIG: the key has expired since. Revoked keys have neither line.
+    # EXPKEYSIG: the key has expired since it signed. Revoked keys have neither line.
     good = re.findall(rb"^\[GNUPG:\] (?:GOODSIG|EXPKEYSIG) ", status, re.MULTILINE)
     # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: time and hash
     valid = re.findall(rb"^\[GNUPG:\] VALIDSIG \S+ \S+ (\d+) (?:\S+ ){4}(\d+) ", status, re.MULTILINE)
@@ -162,7 +163,7 @@ def fingerprints_in(keyring: bytes) -> frozenset[str]:
     """List the fingerprints of a keyring's certificates, in uppercase; none if it is unreadable."""
     try:
         return frozenset(certificate.fingerprint.upper() for certificate in _certificates(keyring))
-    except Exception:  # pysequoia raises different types for each kind of damage
+    except Exception:  # pysequoia raises a different type for each kind of damage
         return frozenset()
 
 

@@ -30,7 +30,7 @@ def version_key(version: str) -> tuple[Any, ...]:
 
 
 def satisfies(version: str, relation: str, wanted: str) -> bool:
-    """Whether `version` satisfies a relation such as `>=` to 2.38; an empty relation always holds."""
+    """Whether `version` satisfies a relation such as `>= 2.38`; an empty relation always does."""
     if not relation:
         return True
     compare = _OPERATORS.get(relation)
@@ -51,12 +51,12 @@ def _split(version: str) -> tuple[str, str, str]:
 
 
 def _part_key(part: str) -> list[tuple[list[int], int]]:
-    """Split into texts and numbers. A shorter part compares as if padded with empty ones."""
+    """Split into texts and numbers. Shorter versions are compared as if padded with empty parts."""
     pieces = _PIECES.findall(part)[:-1] or [("", "")]
     return [*((_order(text), int(digits or 0)) for text, digits in pieces), ([0], 0)]
 
 
 def _order(text: str) -> list[int]:
-    """Letters sort before other characters, and `~` before everything, even the end."""
+    """Letters sort before other characters, and `~` before everything, even the end of the version."""
     ranks = [-1 if char == "~" else ord(char) if char.isalpha() else ord(char) + 256 for char in text]
     return [*ranks, 0]

@@ -1,5 +1,5 @@
-@rem Leaves the env `__LABEL__` in cmd, or the one activated after it.
-@rem ## `PATH` leads here while the env is active, so this file contains no path.
+@rem Deactivates the env `__LABEL__` in cmd, or the one activated after it.
+@rem ## cmd finds this file through `PATH` while the env is active, so it contains no path.
 @if not defined _ROCENV_STACK goto none
 @for /f "tokens=1" %%I in ("%_ROCENV_STACK%") do @set "_ROCENV_I=%%I"
 @if "%_ROCENV_I%"=="__IDENT__" goto top
@@ -35,7 +35,7 @@ __RESTORE_PROMPT__
 :lost
 @>&2 echo rocenv: the active env was removed; open a new window
 @exit /b 1
-@rem ## `restore` NAME: V is what the variable is to be now.
+@rem ## `restore` NAME: sets V to the variable's new value.
 :restore
 @if "%_ROCENV_V%"=="%_ROCENV_W%" goto restore_old
 @if not defined _ROCENV_A goto restore_kept

@@ -1,14 +1,13 @@
-@rem rocenv in cmd. Save this as "%%USERPROFILE%%\rocenv-hook.cmd"; `rocenv hook --help` says more.
+@rem rocenv in cmd. Save this as "%%USERPROFILE%%\rocenv-hook.cmd"; see `rocenv hook --help`.
 @rem ##
-@rem ## Called with arguments it does what the function `rocenv` does elsewhere. Called without, as from the AutoRun
-@rem ## value of the registry, it makes `rocenv` a macro of doskey's, which only what is typed at a prompt can be. The
-@rem ## macro calls the file by a path with a dot in it, by which the file tells `rocenv` without arguments from that.
+@rem ## With arguments, this file does what the function `rocenv` does in other shells. Without arguments, as from the
+@rem ## registry's AutoRun value, it defines `rocenv` as a doskey macro, which works only at a prompt. The macro calls
+@rem ## the file by a path that contains a dot, which distinguishes `rocenv` without arguments from AutoRun.
 @rem ##
 @rem ## Arguments are passed on exactly as typed, because cmd would strip their quotation marks.
 @if "%~0"=="%~dp0.\%~nx0" goto called
 @if not [%1]==[] goto called
-@rem ## Where cmd was started for one command (`/c`) there is no prompt, so no macro is needed. (Wine 8 has no
-@rem ## `cmdcmdline`.)
+@rem ## A cmd started for one command (`/c`) has no prompt and needs no macro. (Wine 8 has no `cmdcmdline`.)
 @if not defined cmdcmdline goto load
 @set "_ROCENV_N=%cmdcmdline:"=%"
 @if /i not "%_ROCENV_N:/c =%"=="%_ROCENV_N%" goto loaded
@@ -44,10 +43,11 @@
 @if not defined ROCENV_HOME goto home
 @set "_ROCENV_H=%ROCENV_HOME:"=%\envs"
 :home
-@rem ## `for /f` gives the part of the name before the first of these signs, so a name without any as it is.
+@rem ## `for /f` yields the part of the name before the first of these characters, and a name without any of them
+@rem ## unchanged.
 @for /f "tokens=1 delims=*?/\:" %%I in ("x%_ROCENV_N%x") do @if not "%%I"=="x%_ROCENV_N%x" goto unknown
 @if not exist "%_ROCENV_H%\%_ROCENV_N%\activate.bat" goto unknown
-@rem ## `set` at the end of a file with the extension .cmd would answer 0, so each way out ends with its call.
+@rem ## `set` at the end of a .cmd file would return 0, so each exit path ends with its call.
 @set "_ROCENV_H=" & set "_ROCENV_N=" & call "%_ROCENV_H%\%_ROCENV_N%\activate.bat"
 @exit /b %errorlevel%
 :unknown

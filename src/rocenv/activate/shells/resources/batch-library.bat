@@ -1,6 +1,6 @@
-@rem ## Subroutines of both scripts.
+@rem ## Subroutines for both scripts.
 @rem ##
-@rem ## Values are only read as plain `%NAME%` within quotes. `call set`, `for` variables after `call`, and delayed
+@rem ## Read values only as plain `%NAME%` within quotes. `call set`, `for` variables after `call`, and delayed
 @rem ## expansion would each parse a `%`, `^` or `!` in a value again (and Wine 8 cannot `call set` if `PATH` has an
 @rem ## empty entry), so subroutines receive values in variables:
 @rem ##
@@ -17,8 +17,8 @@
 @if defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%;%_ROCENV_V%"
 @if not defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%"
 @exit /b 0
-@rem ## `without` removes E from V; a dot before each entry keeps empty ones, which `for /f` would drop. (In Wine 10,
-@rem ## `%NAME:~1%` of a single character yields that character.)
+@rem ## `without` removes E from V; a dot before each entry preserves empty ones, which `for /f` would drop. (In Wine
+@rem ## 10, `%NAME:~1%` of a single character yields that character.)
 :without
 @set "_ROCENV_L=%_ROCENV_V%"
 @call :find
@@ -42,10 +42,10 @@
 @if not defined _ROCENV_L exit /b 0
 @for %%E in ("%_ROCENV_L:;=" "%") do @if /i "%%~E"=="%_ROCENV_E%" set "_ROCENV_F=1"
 @exit /b 0
-@rem ## `check` returns 1 if a value contains a quotation mark (V is the value without any, W with apostrophes
-@rem ## instead) or is too long, and 2 if it contains an exclamation mark and delayed expansion, which drops those, is
-@rem ## on (D). A value is too long if its first characters differ from its last ones. (Wine 8 answers
-@rem ## `%NAME:~7000,1%` from beyond the value.)
+@rem ## `check` returns 1 if a value contains a quotation mark (V is the value without any, W with apostrophes instead)
+@rem ## or is too long. It returns 2 if the value contains an exclamation mark and delayed expansion (D), which drops it,
+@rem ## is on. A value is too long if its first characters differ from its last ones. (In Wine 8, `%NAME:~7000,1%`
+@rem ## reads beyond the value.)
 :check
 @if not defined _ROCENV_V exit /b 1
 @if not "%_ROCENV_V:~0,__LONGEST__%"=="%_ROCENV_V:~-__LONGEST__%" exit /b 1

@@ -1,7 +1,7 @@
 @rem Activates the env `__LABEL__` in cmd. From a batch file, use `call` with this path.
 @rem ##
-@rem ## cmd has no functions, and every variable is an environment variable, so the state of an active env is in the
-@rem ## environment, and a cmd started from this one finds the env active. An active env keeps:
+@rem ## cmd has no functions, and every variable is an environment variable. So an active env's state is in the
+@rem ## environment, and a cmd started from this one inherits the active env. An active env's variables:
 @rem ##
 @rem ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
 @rem ##   _ROCENV_TOP             path of the script that undoes the newest env's changes
@@ -47,7 +47,7 @@ __SHOWN__
 @call :clean
 @set "_ROCENV_P="
 @exit /b 0
-@rem ## Ways out by which nothing is changed.
+@rem ## Exits that change nothing.
 :gone
 @>&2 echo rocenv: the env of this script is no longer at __WHERE__; `rocenv list` shows the envs
 @goto failed
@@ -60,7 +60,7 @@ __SHOWN__
 @call :clean
 @set "_ROCENV_P="
 @exit /b 1
-@rem ## Leaves the envs above this one, and this one.
+@rem ## Deactivates this env and those above it.
 :leave
 @if not defined _ROCENV_STACK exit /b 0
 @set "_ROCENV_I="

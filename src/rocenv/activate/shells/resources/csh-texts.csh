@@ -1,20 +1,20 @@
-## Texts that every activation script for tcsh contains, each after its name.
+## Snippets that every tcsh activation script contains, each preceded by its name.
 ##
-## tcsh has no functions: their work is done by texts, kept in variables, that `eval` reads. They are in the shell
-## rather than in a file, so that an env can be left after it was removed. Names that begin with `_rocenv_` are unset
-## when a script or LEAVE ends. Rules for the code:
+## tcsh has no functions; code is stored in variables and run with `eval`. It is in the shell rather than in a file, so
+## that an env can be deactivated after it was removed. Names that begin with `_rocenv_` are unset when a script or
+## LEAVE ends. Rules for the code:
 ##
 ## - `''name` calls a builtin even if it is aliased; a backslash would search for a program. Keywords of the language
 ## (including `set`, whose parentheses require it) have no such form.
-## - A value is written `$name:q`, outside double quotes, in which a newline would be an error. Empty words vanish
-## from `$list:q`, so each state begins with a letter.
+## - Write values as `$name:q`, without double quotes, in which a newline would be an error. Empty words vanish from
+## `$list:q`, so each state begins with a letter.
 ## - The `$name` in a one-line `if` is expanded even if the condition is false.
-## - No `foreach` or `while`: if `eval` reads one inside another, which may be the user's, that one breaks. `repeat`
-## forgets quoting after the first round, so it repeats nothing with a pattern.
-## - History is not substituted, and a backslash does not quote within quotes, whatever the user's settings: OPENING.
+## - No `foreach` or `while`: if `eval` reads a loop inside another one, which may be the user's, the outer loop
+## breaks. `repeat` forgets quoting after the first round, so nothing that it repeats contains a pattern.
+## - OPENING disables history substitution, and backslashes as quotes within quotes, whatever the user's settings.
 
 : TEXT GIVE_BACK
-## For each of the user's variables that READ set aside; a single empty word is not an empty list.
+## Runs for each of the user's variables that READ set aside; a single empty word is not an empty list.
 set _rocenv_n=$_rocenv_own[1]
 ''shift _rocenv_own
 ''eval 'set _rocenv_t=$#_rocenv_own_'$_rocenv_n
@@ -39,7 +39,7 @@ endif
 
 : TEXT READ
 ## Sets $_rocenv_now to the state of the environment variable $_rocenv_n. A shell variable of that name would hide it,
-## so it is unset until DONE. `"$#name:q"` is a number for a shell variable, maybe followed by `:q`; for an
+## so it is unset until DONE. `"$#name:q"` is a number for a shell variable, possibly followed by `:q`; for an
 ## environment variable it is the value itself.
 set _rocenv_now=u
 ''eval 'set _rocenv_t=$?'$_rocenv_n
@@ -61,15 +61,15 @@ if ($_rocenv_t) ''eval 'set _rocenv_now=x$'$_rocenv_n':q'
 endif
 
 : TEXT SAVE
-## For each of $_rocenv_list, when activating an env.
+## Runs for each of $_rocenv_list when an env is activated.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
 ''eval 'set _ROCENV_OLD_'$_rocenv_id'_'$_rocenv_n'=$_rocenv_now:q'
 
 : TEXT CUT
-## Removes every entry $_rocenv_e from $_rocenv_l, a list with a colon before each entry. Words are split at blanks,
-## so blanks within entries are replaced meanwhile.
+## Removes every entry $_rocenv_e from $_rocenv_l, a list with a colon before each entry. Words are split at blanks, so
+## blanks within entries are replaced temporarily.
 set _rocenv_e=:$_rocenv_e:q
 set _rocenv_e=$_rocenv_e:as/%/%p/:as/ /%s/:as/	/%t/:as/\
 /%n/:q
@@ -85,7 +85,7 @@ if ($_rocenv_w[1]:q != $_rocenv_e:q) set _rocenv_l=$_rocenv_l:q$_rocenv_w[1]:q
 ''shift _rocenv_w
 
 : TEXT POP
-## Leaves the newest env.
+## Deactivates the newest env.
 set _rocenv_id=$_ROCENV_STACK[1] _rocenv_kept=
 ''shift _ROCENV_STACK
 ''eval 'set _rocenv_list=($_ROCENV_NAMES_'$_rocenv_id') _rocenv_new=($_ROCENV_NEW_'$_rocenv_id':q)'
@@ -99,8 +99,8 @@ set _rocenv_say="changed while the env was active, so not restored:$_rocenv_kept
 endif
 
 : TEXT BACK
-## For each of its variables. Values changed by the user stay, without the env's entries. A venv activated on top has
-## saved the old PATH and will restore it.
+## Runs for each of the env's variables. Keeps values changed by the user, without the env's entries. A venv activated
+## on top has saved the old PATH and will restore it.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
@@ -153,8 +153,8 @@ endif
 ''shift _rocenv_x
 
 : TEXT SAY
-## No builtin prints its arguments to standard error. But with `verbose`, each line is printed there when it is read:
-## here a line of plain words whose first word is an alias for no command.
+## No builtin prints its arguments to stderr. But with `verbose`, tcsh prints each line there when it reads it: here, a
+## line of plain words whose first word is an alias for an empty command.
 ''alias rocenv: :
 if ($?verbose) then
 ''eval rocenv: $_rocenv_say
@@ -164,7 +164,7 @@ endif
 ''unalias rocenv:
 
 : TEXT LEAVE
-## A venv entered since has replaced our `deactivate` with its own.
+## A venv activated since then has replaced our `deactivate` with its own.
 if ($?histchars) then
 set _rocenv_hist=$histchars:q
 endif
@@ -185,7 +185,7 @@ endif
 if (" $_ROCENV_STACK " =~ *" $_rocenv_until "*) ''eval $_ROCENV_POP:q
 
 : TEXT CHANGED
-## Values that the machine had set before, for each of $_rocenv_list.
+## Reports previously set values, for each of $_rocenv_list.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
@@ -198,6 +198,6 @@ set _rocenv_gone="$_rocenv_gone $_rocenv_n"
 endif
 
 : TEXT LEFT
-## Variables that are set and affect the env, for each of $_rocenv_list.
+## Reports set variables that affect the env, for each of $_rocenv_list.
 ''eval 'if ($?'$_rocenv_list[1]') set _rocenv_acts="$_rocenv_acts $_rocenv_list[1]"'
 ''shift _rocenv_list

@@ -1,15 +1,15 @@
 # Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## For tcsh (also `csh` on most systems); starts no process. An active env keeps in the shell, without exporting it:
+## For tcsh (also `csh` on most systems); starts no process. State of an active env in the shell, not exported:
 ##
-##   deactivate                aliases that read _ROCENV_LEAVE
+##   deactivate                aliases that run _ROCENV_LEAVE
 ##   rocenv_deactivate
 ##   _ROCENV_...               the texts of csh-texts.csh, which also explains the rules for this code
 ##   _ROCENV_STACK             idents of the active envs, the newest first
 ##   _ROCENV_OURS              set if `deactivate` is ours; another tool's stays
 ##   _ROCENV_NAMES_IDENT       names changed by the env
 ##   _ROCENV_OLD_IDENT_NAME    previous state of NAME: x... set, u unset; absent if it was unset
-##   _ROCENV_NEW_IDENT         their values in the env, in the order of the names
+##   _ROCENV_NEW_IDENT         the variables' values in the env, in the order of the names
 ##   _ROCENV_CUT_IDENT_NAME    prepended entries, for a list
 ##   _ROCENV_PROMPT_IDENT      the code that removes the label from the prompt
 if ($?tcsh == 0) then
@@ -38,7 +38,7 @@ if (-f __MARKER__ == 0) then
 if ($#_ROCENV_STACK == 0) ''unset '_ROCENV_*'
 ''exit 1
 endif
-# If the env is active, leave it and those on top of it, and start over.
+# If the env is active, deactivate it and those on top of it, and start over.
 if ($#_ROCENV_STACK) then
 set _rocenv_until=__IDENT__ _rocenv_list=($_ROCENV_STACK)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_UNTIL:q'
@@ -50,7 +50,7 @@ __HAD__
 set _rocenv_list=($_rocenv_had)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_SAVE:q'
 endif
-## Does the work of SAVE faster, because `PATH` always exists and hardly ever as a shell variable.
+## A faster SAVE for `PATH`, which always exists and is hardly ever also a shell variable.
 if ($?PATH) then
 if ("$#PATH:q" == "$PATH:q" && "$PATH:q" !~ 1{,:q}) then
 set _ROCENV_OLD___IDENT___PATH=x$PATH:q
@@ -60,7 +60,7 @@ set _rocenv_list=PATH
 endif
 endif
 ''alias rocenv_deactivate '""eval $_ROCENV_LEAVE:q; : '
-## Only a copy of the shell can read an alias, so ask it only if the alias may not be ours.
+## Only a subshell can read an alias, so start one only if the alias may not be ours.
 ''which deactivate >& /dev/null
 if ($status) then
 set _ROCENV_OURS

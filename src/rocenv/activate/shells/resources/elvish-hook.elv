@@ -1,7 +1,7 @@
 ## The elvish hook, which follows `elvish-shared.elv`; it is evaluated like the scripts.
 ##
-## `$seen` is the path and first line of the last `.rocenv`, empty if there was none, and $nil after `rocenv trust`,
-## to force a new look. `$entered` is the map of the env that the hook activated. The prompt function, `look`, is
+## `$seen` is the path and first line of the last `.rocenv`; empty if there was none, $nil after `rocenv trust` to
+## force another check. `$entered` is the map of the env that the hook activated. The prompt function, `look`, is
 ## recognised by its option. Capturing output is slow in elvish, so everything that may have changed since the last
 ## prompt is captured at once, as a key of `$same`: the folder, which of the known `$places` contain a `.rocenv`, and
 ## its line.
@@ -78,7 +78,7 @@ fn examine {
     try {
       set names = [(program trust --check (path:dir $each) < /dev/null)]
     } catch e {
-      # The exit is known only if the program ran.
+      # The exit code is known only if the program ran.
       try { nop $e[reason][type] } catch f { echo "rocenv: "$own[program]" cannot be run" >&2 }
     }
     for name $names {

@@ -1,13 +1,13 @@
-## The part common to all elvish scripts, which follows `elvish-shared.elv`.
+## Code common to all elvish scripts; follows `elvish-shared.elv`.
 ##
 ## It is evaluated in its own namespace, where the user's definitions cannot replace builtins. It receives `$own`, the
 ## data of the env, and `$caller`, the namespace in which the script is evaluated.
 ##
-## elvish has no variable that all code can see, so active envs are kept in `$after-chdir`, which contains one
-## function per active env, the newest last. When called by `cd`, it does nothing; with `&rocenv` it outputs a map:
-## the env's `ident`; `leave`, which deactivates the env; `adopt`, which takes over, from the env above it, what must
-## be done when no env is active any more. A script relies only on this map of other envs, which another version may
-## have written. The state of a variable is its value, $nil if unset.
+## elvish has no variable that all code can see, so active envs are stored in `$after-chdir`, which contains one
+## function per active env, the newest last. When called by `cd`, the function does nothing; with `&rocenv` it outputs
+## a map: the env's `ident`; `leave`, which deactivates the env; `adopt`, which takes over the final cleanup from the
+## env above it. A script uses nothing but this map of other envs, because another version may have written them. The
+## state of a variable is its value, $nil if unset.
 fn say {|text names|
   if (not-eq $names []) { echo "rocenv: "$text":" $@names >&2 }
 }
@@ -107,7 +107,7 @@ fn deactivate {
   }
 }
 
-# If the env is active, leave it and those on top of it, and start over.
+# If the env is active, deactivate it and those on top of it, and start over.
 while (has-value [(idents)] $own[ident]) {
   deactivate
 }

@@ -1,7 +1,7 @@
 # Evaluate this file to activate the env `__LABEL__`. `deactivate` undoes it.
 ##
-## The code is evaluated in a namespace of `$own` and of `$caller`, the caller's namespace, where no code has run: it
-## is independent of the caller's definitions, and a failure in the code does not print all of it.
+## The code is evaluated in a fresh namespace that contains only `$own` and `$caller`, the caller's namespace. It is
+## therefore independent of the caller's definitions, and an error in it does not print all of it.
 use builtin
 use path
 var rocenv-executed rocenv-gone = __EXECUTED__ __GONE__

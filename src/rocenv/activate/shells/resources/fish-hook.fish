@@ -1,10 +1,10 @@
 ## The fish hook.
 ##
-## `$_rocenv_hook_seen` is folder and first line of the last `.rocenv`; the impossible value `?` forces a new look.
-## `$_rocenv_hook_own` is the ident of the env that the hook activated. The parents of `$_rocenv_hook_folder` are
-## computed only when the folder changes: `$_rocenv_hook_above` lists them, nearest first; `$_rocenv_hook_any` checks
-## in one command whether any of them has the file. With `$_rocenv_hook_once`, the script of an env does nothing if
-## that env is active. fish itself preserves the exit code of the last command around event handlers.
+## `$_rocenv_hook_seen` is the folder and first line of the last `.rocenv`; the impossible value `?` forces another
+## check. `$_rocenv_hook_own` is the ident of the env that the hook activated. The parents of `$_rocenv_hook_folder`
+## are computed only when the folder changes: `$_rocenv_hook_above` lists them, nearest first; `$_rocenv_hook_any`
+## checks in one command whether any of them has the file. With `$_rocenv_hook_once`, an env's script does nothing if
+## the env is active. fish itself preserves the exit code of the last command around event handlers.
 function rocenv
     if test "$argv[1]" = deactivate; and not set -q argv[2]; and set -q _ROCENV_STACK[1]
         _rocenv_lib _rocenv_end

@@ -1,6 +1,6 @@
-## Functions that activation seldom needs, and those that leave an env. The script contains this file as one quoted
-## text and defines the functions only on demand, because reading a script takes most of the time to source it. The
-## text is in the shell rather than in a file, so that an env can be left after it was removed.
+## Functions that activation seldom needs, and those that deactivate an env. The script contains this file as one
+## quoted string and defines the functions only on demand, because sourcing a script spends most of its time on reading
+## it. The string is in the shell rather than in a file, so that an env can be deactivated after it was removed.
 ##
 function _rocenv_say
     builtin printf 'rocenv: %s\n' "$argv" >&2
@@ -45,7 +45,7 @@ function _rocenv_put_first --argument-names _rocenv_n
         set -gx --path $_rocenv_n $argv[2..-1]
     end
 end
-## IDENT NAME...: reports which changed variables the machine had set, and which others affect the env.
+## IDENT NAME...: reports changed variables that the machine had set, and others that affect the env.
 function _rocenv_report
     set -l _rocenv_replaced
     set -l _rocenv_acts
@@ -127,9 +127,9 @@ function _rocenv_take_out --argument-names _rocenv_n _rocenv_how _rocenv_text
     end
 end
 ## Adds the label in front of the output of `fish_prompt`. The old function is called first, so that it gets the exit
-## code of the last command. Code that wraps `fish_prompt`, such as a venv, keeps a copy of ours, which prints nothing
-## for an env that was left and gives way once it is `fish_prompt` again. Until then the old function stays, as it
-## does if `fish_prompt` was replaced rather than wrapped, because that looks the same.
+## code of the last command. Code that wraps `fish_prompt`, such as a venv, keeps a copy of ours. For a deactivated
+## env, ours prints nothing, and it removes itself once it is `fish_prompt` again. Until then the old function stays.
+## It also stays if `fish_prompt` was replaced rather than wrapped, because the two cases look the same.
 function _rocenv_mark --argument-names _rocenv_id _rocenv_label
     set -l _rocenv_own _rocenv_prompt_$_rocenv_id
     while builtin functions -q $_rocenv_own

@@ -2,7 +2,7 @@
 ##
 ## For fish 3.0 and later; starts no process. Everything runs in functions, which do not see local variables of the
 ## code that sources the script. Commands whose names fish does not reserve are called with `builtin`, to bypass the
-## user's functions. A `return` outside a function is a syntax error before fish 3.4. An active env keeps in the
+## user's functions. A `return` outside a function is a syntax error before fish 3.4. State of an active env in the
 ## shell, all global and not exported:
 ##
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
@@ -12,10 +12,10 @@
 ##   _ROCENV_NEW_NAME_IDENT    x..., value of a list in the env
 ##   _rocenv_off_IDENT         the function that undoes the changes
 ##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
-##   _ROCENV_KEPT              while leaving an env: variables changed by the user
+##   _ROCENV_KEPT              during deactivation: variables changed by the user
 ##
 ## The options are `--export` or `--unexport`, or `--universal` for a variable that was universal and not global; and
-## `--path` or `--unpath`, or `--` before fish 3.4, which cannot tell.
+## `--path` or `--unpath`, or `--` before fish 3.4, which cannot distinguish them.
 ##
 ## A quoted list is what fish would export: its entries joined by `:` for a path variable, else by spaces. Variables
 ## whose names end in `PATH` are path variables automatically, so none of ours ends in it.
@@ -28,12 +28,12 @@ function _rocenv_enter
         builtin printf '%s\n' __GONE__ >&2
         return 1
     end
-    ## Avoid `eval`, which the user could replace before fish 3.5.
+    ## Avoid `eval`, which users could redefine before fish 3.5.
     function _rocenv_lib
         builtin printf %s __LIBRARY__ | builtin source
         $argv
     end
-    # If the env is active: the hook leaves it alone; otherwise leave it and those on top, and start over.
+    # If the env is active, the hook leaves it alone; otherwise deactivate it and those on top, and start over.
     if builtin contains -- __IDENT__ $_ROCENV_STACK
         set -q argv[2]
         and return 0
@@ -50,7 +50,7 @@ function _rocenv_enter
     end
     set -q _ROCENV_NONE $_rocenv_names
     set -l _rocenv_unset $status
-    # Usually PATH is exported and has no entry of this env, and nothing else that it changes is set.
+    # Usually PATH is exported without an entry of this env, and no other variable that the env changes is set.
     if test -n "$PATH" -a $_rocenv_unset -eq __ALL_UNSET__
         and set -qgx PATH
         __PATH_WITHOUT_OURS__

@@ -1,2 +1,3 @@
-## The mount point of drives: bash knows its own platform; dash knows only what MSYS2 tells every program.
+## The mount point of drives. bash knows its own platform; dash has only the variable that MSYS2 sets for every
+## program.
 case ${OSTYPE-}/${MSYSTEM-} in cygwin*/* | /) _ROCENV_ROOT=__CYGWIN__ ;; *) _ROCENV_ROOT=__MSYS__ ;; esac

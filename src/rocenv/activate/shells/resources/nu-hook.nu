@@ -1,11 +1,11 @@
-## The nushell hook, which reads the data of an env; follows `nu-library.nu`.
+## The nushell hook, which reads an env's data; follows `nu-library.nu`.
 ##
 ## `$env._ROCENV_FOLDER` is not a string either. `files` are the possible paths of a `.rocenv`, starting from
 ## `folder`; `seen` is the path and first line of the last one, '' = none and null = look again; `own` is the ident of
 ## the env that the hook activated.
 ##
-## Before 0.116, a completer gets the words themselves, whatever its parameter is called; if it returns null, nushell
-## completes paths. Source: nushell/nushell#18791
+## Before 0.116, a completer receives the words themselves, whatever its parameter is called; if it returns null,
+## nushell completes paths. Source: nushell/nushell#18791
 const program = __PROGRAM__
 def data-of [name: string] {
   let envs = if (text $env.ROCENV_HOME?) == '' { __ENVS__ } else { $"($env.ROCENV_HOME)/envs" }
@@ -85,7 +85,7 @@ export def --env --wrapped rocenv [...words] {
   if $words.0? == trust { $env._ROCENV_FOLDER.seen = null }
   if $input == null { ^$program ...$words } else { $input | ^$program ...$words }
 }
-# Leaves the newest rocenv env.
+# Deactivates the newest rocenv env.
 export def --env deactivate [] { rocenv deactivate }
 export-env {
   if $env._ROCENV_FOLDER? == null {

@@ -1,15 +1,15 @@
 ## The code that `activate.nu` and the hook share.
 ##
-## nushell parses a whole script before it runs any of it, so it cannot source a path that is known only later; and
-## definitions stay. So an env is data, a record that is either a literal in `activate.nu` or read from the companion
-## file by the hook, and the code is the same.
+## nushell parses a complete script before running it, so it cannot source a path that is known only at run time, and
+## definitions cannot be removed. So an env is data: a record that is either a literal in `activate.nu` or read by the
+## hook from the companion file. The same code applies both.
 ##
 ## The state is `$env._ROCENV`, a list with a record for each active env, the newest first. It is not a string, so
-## programs do not get it; it disappears with the last env. The command `deactivate` cannot be removed.
+## programs do not inherit it; it disappears with the last env. The command `deactivate` remains.
 ##
 ## The result is computed as data first (`plan`, name -> value, null = unset) and then applied at once: a command that
-## sets a variable and hides it again would uncover the caller's value. `text` is what a program gets if the value is
-## a list, such as `PATH` and variables that the user converts. `%` calls a builtin, bypassing the user's commands.
+## sets a variable and hides it again would uncover the caller's value. `text` is what a program receives if the value
+## is a list, as for `PATH` and variables that the user converts. `%` calls a builtin, bypassing the user's commands.
 def text [value: any] {
   if ($value | %describe) =~ '^(list|table)' { $value | %str join ':' } else { $"($value)" }
 }
@@ -133,7 +133,7 @@ def --env carry-out [plan: record] {
       %load-env {($name): $value}
     } else if $name in $env {
       %hide-env $name
-      # A script's own values shadow the inherited ones; older versions hide only the upper one.
+      # A script's own values shadow inherited ones; older versions hide only the topmost value.
       if $name in $env { %load-env {($name): null} }
     }
   }

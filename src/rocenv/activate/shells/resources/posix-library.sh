@@ -1,7 +1,7 @@
-## Functions that activation seldom needs, and those that leave an env.
+## Functions that activation seldom needs, and those that deactivate an env.
 ##
 ## Calls a function with known shell options: zsh emulates sh, and assignment does not export. ksh has local variables
-## only in its own kind of functions, and functions called from one see them.
+## only in functions defined with `function`, and functions called from one see them.
 _rocenv_neutral() {
   case ${ZSH_VERSION-} in ?*) "$_ROCENV_DO" emulate -L sh ;; esac
   case $- in
@@ -49,15 +49,15 @@ _rocenv_save() {
 _rocenv_those_set() {
   _rocenv_v=
   for _rocenv_n in $1; do
-    ## For sh, an empty zsh list counts as unset.
+    ## sh treats an empty zsh list as unset.
     case ${ZSH_VERSION+x} in
     x) "$_ROCENV_DO" eval "case \${(t)$_rocenv_n-} in ?*) _rocenv_v=\"\$_rocenv_v $_rocenv_n\" ;; esac" ;;
     *) "$_ROCENV_DO" eval "_rocenv_v=\$_rocenv_v\${$_rocenv_n+ $_rocenv_n}" ;;
     esac
   done
 }
-## A variable that cannot take any text aborts the activation before anything changes. Shells that cannot tell which
-## variables are exported count all as exported.
+## A variable that does not accept arbitrary text aborts the activation before anything changes. Shells that cannot
+## list exported variables treat all of them as exported.
 _rocenv_save_one() {
   case ${ZSH_VERSION+zsh}${KSH_VERSION-}${BASH_VERSION-} in
   zsh) "$_ROCENV_DO" eval "_rocenv_v=-\${(t)$2}-" ;;
@@ -82,7 +82,7 @@ _rocenv_taken() {
 _rocenv_say() {
   "$_ROCENV_DO" printf "rocenv: %s\n" "$1" >&2
 }
-## Reports what was set on the machine, unless another env of ours set it.
+## Reports variables that the machine had set, unless another rocenv env set them.
 _rocenv_report() {
   case $_ROCENV_STACK in "$1 ") _rocenv_compare "$1" "$2" ;; esac
   "$_ROCENV_DO" unset -v _ROCENV_HAD _ROCENV_LEFT
@@ -132,9 +132,9 @@ _rocenv_without() {
     ;;
   esac
 }
-## NAME STATE [ENTRY...]: restores NAME if it is still in the state that the env left it in. Values changed by the
-## user stay, without the env's entries. A venv entered later has saved PATH and will restore it, so the env's entries
-## are removed from that too.
+## NAME STATE [ENTRY...]: restores NAME if it is still in the state that the env left it in. Values changed by the user
+## stay, without the env's entries. A venv activated later has saved PATH and will restore it, so the env's entries are
+## removed from that copy too.
 _rocenv_restore() {
   "$_ROCENV_DO" eval "
     _rocenv_now=\${$1+x\$$1}
@@ -186,7 +186,7 @@ _rocenv_take_out() {
 _rocenv_pop() {
   _rocenv_id=${_ROCENV_STACK%% *}
   _ROCENV_STACK=${_ROCENV_STACK#* }
-  ## Each env has a copy of this text, which ends in its own functions.
+  ## Each env has a copy of this text, which ends with its own functions.
   "$_ROCENV_DO" eval "\"\$_ROCENV_DO\" eval \"\$_ROCENV_LIB_$_rocenv_id\""
   "_rocenv_off_$_rocenv_id"
   "$_ROCENV_DO" eval "_rocenv_v=\${_ROCENV_PS1_$_rocenv_id-}"
@@ -229,7 +229,7 @@ _rocenv_leave() {
     ;;
   esac
 }
-## A venv entered since has replaced our `deactivate` with its own.
+## A venv activated since then has replaced our `deactivate` with its own.
 _rocenv_vanish() {
   case ${_ROCENV_OURS-}${_OLD_VIRTUAL_PATH+v} in
   x) "$_ROCENV_DO" unset -f deactivate 2>/dev/null || _rocenv_v= ;;
@@ -238,7 +238,7 @@ _rocenv_vanish() {
   "$_ROCENV_DO" unset -f _rocenv_lib __FUNCTIONS__
   "$_ROCENV_DO" unset -v _ROCENV_STACK _ROCENV_OURS
 }
-## For this env: which of its variables are set, removal of its entries from lists, and undoing its changes.
+## For this env: finding its set variables, removing its entries from lists, and undoing its changes.
 _rocenv_names___IDENT__() {
   _rocenv_those_set "__OTHERS__"
   _ROCENV_HAD=$_rocenv_v

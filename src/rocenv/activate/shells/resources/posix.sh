@@ -1,11 +1,11 @@
 # Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
 ## A sourced script runs in a user's shell, so nothing here depends on that shell's settings: words are quoted,
-## commands bypass aliases and functions, and words are split in functions under `_rocenv_neutral`. An active env
-## keeps in the shell, without exporting it:
+## commands bypass aliases and functions, and words are split in functions under `_rocenv_neutral`. State of an active
+## env in the shell, not exported:
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
 ##   _ROCENV_DO              `builtin` or `command`: calls a command even if a function has its name
-##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can keep it; otherwise empty
+##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can store it; otherwise empty
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
 ##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... exported, s... set only; absent if unset
 ##   _ROCENV_NEW_IDENT_NAME  x..., value of a list in the env
@@ -13,7 +13,7 @@
 ##   _ROCENV_OURS            x if `deactivate` is ours; another tool's stays
 ##   _ROCENV_ROOT            on Windows: mount point of the drives
 ##
-## A shell started from this one only inherits the env's variables.
+## A shell started from this one inherits only the env's variables.
 case $- in *a*) \set +a; _ROCENV_ALL=x ;; *) _ROCENV_ALL= ;; esac
 case ${BASH_VERSION-}${ZSH_VERSION-} in ?*) _ROCENV_DO='builtin' ;; *) _ROCENV_DO='command' ;; esac
 case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
@@ -23,7 +23,7 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   esac
 fi ;; esac
 if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
-  # If the env is active, leave it and those on top of it, and start over.
+  # If the env is active, deactivate it and those on top of it, and start over.
   case " ${_ROCENV_STACK-}" in *' __IDENT__ '*) _rocenv_lib _rocenv_leave __IDENT__ ;; esac
   case ${ZSH_VERSION-}/${BASH_VERSION-} in
   ?*/)
@@ -46,7 +46,8 @@ if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
   _rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB___IDENT__"; _rocenv_neutral "$@"; }
   rocenv_deactivate() { _rocenv_lib _rocenv_end; }
   _ROCENV_OLD___IDENT___PATH=${PATH+"x$PATH"}
-  # Usually PATH is exported and has no entry of this env, and no other variable that it changes or watches is set.
+  # Usually PATH is exported without an entry of this env, and no other variable that the env changes or watches is
+  # set.
   case $_ROCENV_HOW__ANY_SET__:${PATH-}: in
   __PATH_WITH_OURS__) _ROCENV_HOW=unusual ;;
   x:*) ;;
@@ -60,7 +61,7 @@ fi
 case $_ROCENV_HOW in
 refused) ;;
 *)
-  # From here on, the env can be left, whatever happens.
+  # From here on, the env can be deactivated, whatever happens.
   _ROCENV_STACK="__IDENT__ ${_ROCENV_STACK-}"
   __CHANGES__
   __REMEMBER__

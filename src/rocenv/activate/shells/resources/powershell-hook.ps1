@@ -3,8 +3,8 @@
 ## PowerShell removes the first `--` from the arguments of a function (PowerShell/PowerShell issue 21208). `rocenv
 ## run` and `rocenv launch` work without it; other commands do not need it.
 ##
-## `$_RocenvHook`: Seen is path and first line of the last `.rocenv`; Mine is the ident of the env that the hook
-## activated, until the user enters or leaves that env (`Disown`).
+## `$_RocenvHook`: Seen is the path and first line of the last `.rocenv`; Mine is the ident of the env that the hook
+## activated, until the user activates or deactivates that env (`Disown`).
 function global:_RocenvHookProgram {
     __PROGRAM__
 }

@@ -1,6 +1,6 @@
 ## Functions in every `Activate.ps1`; the last `deactivate` removes them again.
 ##
-## `$_RocenvStack` contains a table for each active env, the newest last. `$_RocenvPrompt` is the previous function
+## `$_RocenvStack` contains a hashtable for each active env, the newest last. `$_RocenvPrompt` is the previous function
 ## `prompt`, or null. Redefinitions by the user have no effect here: environment variables are accessed through .NET,
 ## cmdlets are called with their module, and preferences that change cmdlets are set for these functions.
 function global:_RocenvGet([string] $Name) {

@@ -1,8 +1,8 @@
 ## The xonsh hook: Python that runs in its own namespace, like the scripts.
 ##
-## The program runs without xonsh's own machinery, in which an alias is either a function or a command. An interrupt
-## at the terminal also reaches the program, so xonsh waits for the program's reaction. The prompt is built before the
-## event `on_pre_prompt`, so `follow` must run earlier.
+## The program runs as a plain subprocess, because a xonsh alias is either a function or a command. An interrupt at the
+## terminal also reaches the program, so xonsh waits for the program's reaction. The prompt is built before the event
+## `on_pre_prompt`, so `follow` must run earlier.
 import os
 import re
 import subprocess

@@ -1,18 +1,18 @@
 ## Python code that every xonsh script contains.
 ##
 ## It runs in its own namespace, so it neither leaves names behind nor conflicts with the user's. The script defines
-## the names in capitals, such as `PREFIX`, before it. An active env keeps in the shell:
+## the names in capitals, such as `PREFIX`, before it. State of an active env in the shell:
 ##
 ##   aliases["deactivate"], aliases["rocenv_deactivate"]
-##   sys.modules["_rocenv"]  .stack, pairs of ident and the function that leaves the env, the newest last
-##                           .deactivate, the function that leaves the newest
+##   sys.modules["_rocenv"]  .stack, pairs of an ident and the function that deactivates the env, the newest last
+##                           .deactivate, the function that deactivates the newest
 ##                           .offered, the alias if it is ours; another tool's stays
 ##
-## A script calls only those functions of other envs' scripts, because another version may have written them.
+## A script calls no other functions of another env's script, because another version may have written it.
 ##
 ## xonsh stores a list like PATH as an `EnvPath`, which expands `$NAME` and `~` in its entries on each read. `Literal`
-## does not, for values that would otherwise reach programs changed. `Prompt` reaches programs, to which xonsh passes
-## its prompt like any variable, without the label.
+## does not, for values that would otherwise reach programs changed. xonsh passes its prompt to programs like any
+## variable; `Prompt` passes it without the label.
 import os
 import sys
 import types
@@ -50,7 +50,7 @@ def state(name):
 
 
 def held(name):
-    # The value that programs get; None = unset.
+    # The value that programs receive; None = unset.
     detype = env.get_detyper(name) if env.is_manually_set(name) else None
     return detype(env[name]) if detype else None
 
@@ -60,7 +60,7 @@ def put(name, text):
     if held(name) != text and isinstance(env[name], EnvPath):
         env[name] = Literal(text.split(":"))
     if held(name) != text:
-        raise XonshError("rocenv: " + name + " cannot hold the value of the env in xonsh")
+        raise XonshError("rocenv: cannot set " + name + " to the env's value in xonsh")
 
 
 def put_back(name, *value):
@@ -139,7 +139,7 @@ def enter():
         for name in CHANGED:
             value, text = before[name]
             if name == "PATH":
-                # The value that a venv activated meanwhile will restore.
+                # The value that a venv activated since then will restore.
                 take_out("_OLD_VIRTUAL_PATH", LISTS.get(name, ()), text)
             if held(name) == after[name]:
                 put_back(name, *value)
@@ -173,7 +173,7 @@ if not os.path.isfile(MARKER):
     raise XonshError("rocenv: " + gone)
 shared = sys.modules.get("_rocenv")
 while shared and any(ident == IDENT for ident, leave in shared.stack):
-    # If the env is active, leave it and those on top of it, and start over.
+    # If the env is active, deactivate it and those on top of it, and start over.
     shared.stack.pop()[1]()
 leave, replaced, acting = enter()
 if not shared:

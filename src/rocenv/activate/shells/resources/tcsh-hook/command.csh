@@ -19,7 +19,7 @@ if (x$argv[1]:q == xtrust) then
 set rocenv_hook_seen=/ rocenv_hook_test='""source $rocenv_hook_files:q/look.csh'
 endif
 endif
-# The words `$argv[1]:q $argv[2]:q ...`: `$argv:q` would lose empty ones.
+# Build the words `$argv[1]:q $argv[2]:q ...`, because `$argv:q` would lose empty ones.
 set _rocenv_n=0 _rocenv_open=' $argv[' _rocenv_close=']:q' _rocenv_empty=" ''"
 set _rocenv_each='@ _rocenv_n++\
 set _rocenv_word=$_rocenv_empty:q\

@@ -1,4 +1,4 @@
-# Prints completions of the last word of $COMMAND_LINE; runs in a copy of the shell.
+# Prints completions for the last word of $COMMAND_LINE; runs in a subshell.
 set histchars= echo_style=none nonomatch
 set rocenv_hook_typed=($COMMAND_LINE:x) rocenv_hook_last=
 if ("$COMMAND_LINE:q" !~ *[\ \	]) then

@@ -7,7 +7,7 @@ if ($?rocenv_hook_test == 0) then
 set rocenv_hook_above=() rocenv_hook_folder= rocenv_hook_seen= rocenv_hook_own=
 set rocenv_hook_test='""source $rocenv_hook_files:q/look.csh'
 endif
-# Only a copy of the shell can read an alias; without a prompt, nothing needs it.
+# Only a subshell can read an alias; without a prompt, nothing needs it.
 if ($?prompt) then
 set rocenv_hook_precmd="`''alias precmd`"
 if ("$rocenv_hook_precmd:q" =~ *rocenv_hook_test*) then

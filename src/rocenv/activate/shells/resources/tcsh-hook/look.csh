@@ -1,6 +1,6 @@
-# Finds the `.rocenv` for the current folder, and switches envs if it differs from the last one.
-# The shell cannot read a file without starting a process, so inode, size and change time tell whether
-# it has changed. $rocenv_hook_test becomes the test for everything that was examined here.
+# Finds the `.rocenv` for the current folder, and switches envs if it differs from the last one. The shell cannot read
+# a file without starting a process, so inode, size and change time show whether it has changed. $rocenv_hook_test
+# becomes a test of everything that this file read.
 if ($?histchars) then
 set _rocenv_hist=$histchars:q
 endif
@@ -51,7 +51,7 @@ if (x$rocenv_hook_at:q == x) set rocenv_hook_at=/
 if ($?_ROCENV_STACK) then
 set rocenv_hook_before=" $_ROCENV_STACK "
 endif
-# In double quotes, only this text is expanded here; its variables are for the shell that runs it.
+# Within double quotes, only this text is expanded here; the shell that runs it expands the variables.
 set rocenv_hook_ask='$rocenv_hook_program:q trust --check $rocenv_hook_at:q'
 set rocenv_hook_name="`$rocenv_hook_ask:q`"
 if ($#rocenv_hook_name == 0) ''exit 0
