@@ -295,7 +295,9 @@ class TestHomeOfAnotherUser:
             error = self.refused(Home(theirs.home), monkeypatch, user)
             assert f"everyone can write to `{theirs.home}`" in error.message
 
-    @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "-y", "demo")])
+    @pytest.mark.parametrize(
+        "argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "-y", "demo")]
+    )
     def test_nothing_runs_from_a_world_writable_home(self, theirs: Mini, argv: tuple[str, ...]) -> None:
         theirs.home.chmod(0o777)
         done = theirs.run(*argv)
