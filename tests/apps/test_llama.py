@@ -71,7 +71,7 @@ def test_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llama_e
 def test_a_list_without_devices_is_reported(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
-    assert "llama.cpp ended with exit code 0, but it found no GPU that it can use\n" in done.stderr
+    assert "llama.cpp ended with exit code 0, but it found no usable GPU\n" in done.stderr
     assert "it lists no GPU, so it would use the CPU" in done.stderr
     assert "rocenv gpus" in done.stderr
 

@@ -173,7 +173,7 @@ signs = ["launch.py"]
 command = ["{python}", "launch.py"]
 own_zluda = [".zluda"]
 compiling = "Compilation"
-first_run = "wait"
+first_run = { en = "wait", zh = "请等待" }
 status = "tested"
 source = "tests"
 checked = "2026-11-20"
@@ -340,7 +340,7 @@ class TestWarnings:
         lab.make()
         done = lab.run("launch", "sd", "--", "true", environ={"LC_ALL": "zh_CN.UTF-8"})
         assert "提示：环境 `sd` 从未验证过。" in done.stderr.decode()
-        assert "hint: 进行验证：`rocenv verify sd`" in done.stderr.decode()
+        assert "建议：进行验证：`rocenv verify sd`" in done.stderr.decode()
         (lab.prefix().path / PYTHON).unlink()
         done = lab.run(
             "launch", "sd", "--", str(lab.prefix().path / PYTHON), environ={"LC_ALL": "zh_CN.UTF-8"}

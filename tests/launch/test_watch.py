@@ -34,7 +34,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def watch(told: list[str], clock: Clock) -> Watch:
-    return Watch([LAUNCHERS["sdnext"], LAUNCHERS["generic"]], told.append, clock)
+    return Watch([LAUNCHERS["sdnext"], LAUNCHERS["generic"]], lambda: told.append("explained"), clock)
 
 
 class TestFailures:
@@ -89,8 +89,7 @@ class TestSilence:
         watch.tick()
         clock.now = 600
         watch.tick()
-        (line,) = told
-        assert "up to 30 minutes" in line
+        assert told == ["explained"]
 
     def test_the_repeated_message_is_not_progress(self, watch: Watch, told: list[str], clock: Clock) -> None:
         for _ in range(4):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rocenv.apps.query import program_path
 from rocenv.apps.recognition import GENERIC
 from rocenv.core.model import Machine
-from rocenv.core.template import fill, places
+from rocenv.core.template import fill_all
+from rocenv.data.remedies import filled
 from rocenv.resolve.suggest import suggest_env
 from rocenv.system.quoting import shell_join
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rocenv.core.language import Language
     from rocenv.data.apps import Flag
     from rocenv.data.rows import Matrix
+    from rocenv.data.rules import Text
     from rocenv.host import Host
 
 
@@ -61,6 +63,7 @@ class LaunchContext:
     host: Host
     matrix: Matrix
     adaptation: Adaptation = Adaptation()
+    language: Language = "en"
 
     @property
     def devices(self) -> Devices | None:
@@ -88,28 +91,44 @@ class LaunchContext:
         """Whether the launch is pointless without a GPU; some apps also open a window or run a script."""
         return self.start.is_gpu_work or not self.start.launcher.gpu_work
 
-    def filled(self, text: str) -> str:
-        """Fill the env, its targets and the app's program into a text of a profile."""
+    def command(self, template: str) -> str:
+        """Fill a command of a profile; "" if a value is unknown."""
         prefix, lock = self.start.prefix, self.start.record.lock
+        program, model = self.start.made_for or program_path(self.start), self.adaptation.tuning.model
         values = {
             "name": self.env,
             "another": shell_join(prefix.free_name()),
             "target": shell_join(lock.target),
             "code_target": shell_join(lock.code_target),
+            "program": shell_join(str(program)) if program else "",
+            "model": shell_join(str(model)) if model else "",
         }
-        if "program" in places(text):
-            program = self.start.made_for or program_path(self.start)
-            values["program"] = shell_join(str(program)) if program else "PROGRAM"
-        return fill(text, values)
+        return fill_all(template, values) or ""
+
+    def text(self, text: Text | None, /, **values: str) -> str:
+        """Fill a text in the user's language; "" if there is none, or a value is unknown."""
+        return filled(text, values, self.language) or "" if text else ""
+
+    def message(self, name: str, /, **values: str) -> str:
+        """Fill one of the texts of `launch` in the user's language."""
+        row = next(row for row in self.matrix.messages if row.topic == "launch")
+        return self.text(row.texts[name], **values)
 
     def another(self, zluda: str = "") -> str:
         """Return the command that creates a better env in addition to this one; "" if no set is better."""
         lock, name = self.start.record.lock, self.start.prefix.free_name()
         return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
 
-    def fallbacks(self, codes: Collection[str], language: Language = "en") -> Iterator[str]:
+    def fallbacks(self, codes: Collection[str]) -> Iterator[str]:
         """Yield what the app's profile suggests for some causes, in its order."""
         for row in self.start.launcher.fallbacks:
             if row.code in codes:
-                text, colon = (row.zh, "：") if language == "zh" else (row.text, ": ")
-                yield self.filled(f"{text.rstrip('.。')}{colon}{row.command}" if row.command else text)
+                text, command = (
+                    self.text(row.text, target=self.start.record.lock.target),
+                    self.command(row.command),
+                )
+                yield (
+                    self.message("with_command", text=text.rstrip(".。"), command=command)
+                    if command
+                    else text
+                )

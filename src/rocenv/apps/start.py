@@ -207,9 +207,9 @@ def plan_start(
         is_named=is_named,
     )
     added, reason = _missing_arguments(start)
-    notes = [
-        f"running {shell_join(*start.shown_words)} instead of `{wrapper}`, because {launcher.wrapper.does}"
-    ]
+    does = launcher.wrapper.does
+    because = f", because {does.en}" if does else ""
+    notes = [f"running {shell_join(*start.shown_words)} instead of `{wrapper}`{because}"]
     return replace(
         start,
         words=(*words, *added),

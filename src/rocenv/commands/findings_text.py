@@ -49,6 +49,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "error": ("error", "错误"),
     "warning": ("warning", "警告"),
     "info": ("note", "提示"),
+    "hint": ("hint", "建议"),
 }
 
 LANGUAGE_OPTION: Callable[..., Any] = click.option(

@@ -108,17 +108,18 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
         _write_shortcut(start, shortcut_folder, argv)
         return 0
     start = with_kernels(context, start)
-    launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix)
+    language = output_language(None)
+    launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix, language=language)
     with context.progress.wait(f"Checking what {start.title} supports on this machine"):
         launch = adapt_arguments(launch)
-    language = output_language(None)
-    return _run(launch, _check(launch, context, language), language)
+    return _run(launch, _check(launch, context))
 
 
-def _check(launch: LaunchContext, context: Context, language: Language) -> list[Finding]:
+def _check(launch: LaunchContext, context: Context) -> list[Finding]:
     """Report pre-launch problems; raise PrefixError if starting the app would be useless or harmful."""
     from rocenv.checks.run import run_before_start
 
+    language = launch.language
     findings = run_before_start(launch, context.home, language)
     worst = findings[0] if findings and findings[0].severity == "error" else None
     for finding in findings:
@@ -134,7 +135,7 @@ def _check(launch: LaunchContext, context: Context, language: Language) -> list[
 def _report(finding: Finding, language: Language) -> None:
     heading = label(finding.severity, language) + _COLONS[language]
     click.echo(colour(heading, _COLOURS[finding.severity], err=True), err=True, nl=False)
-    hints = (f"hint: {hint}" for hint in _hints(finding, language))
+    hints = (f"{label('hint', language)}{_COLONS[language]}{hint}" for hint in _hints(finding, language))
     note("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
 
 
@@ -147,11 +148,11 @@ def _sentence(finding: Finding, language: Language) -> str:
 def _hints(finding: Finding, language: Language) -> Iterator[str]:
     """What to do, each step with its commands."""
     for step in finding.steps:
-        commands = ", ".join(f"`{command}`" for command in step.commands)
+        commands = ("、" if language == "zh" else ", ").join(f"`{command}`" for command in step.commands)
         yield step.text.rstrip(".。") + _COLONS[language] + commands if commands else step.text
 
 
-def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language) -> int:
+def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
     from rocenv.launch.run import run
 
     def report(text: str) -> None:
@@ -162,10 +163,9 @@ def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language)
 
     last = launch.start.prefix.verification()
     lines = [f"{each.severity}: {each.title}" for each in findings]
-    code, explanation = run(launch, lines, last.level if last else "", report, language)
+    code, explanation = run(launch, lines, last.level if last else "", report)
     if explanation is not None:
-        labels = [f"{label(each, language)}：" for each in ("why", "do")] if language == "zh" else []
-        report("\n" + "\n".join(explanation.lines(*labels)))
+        report("\n" + "\n".join(explanation.lines))
     return code
 
 

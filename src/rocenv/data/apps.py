@@ -9,6 +9,7 @@ import msgspec
 from rocenv.core.model import EnvChange, Layout, Program, Value
 from rocenv.core.template import places
 from rocenv.data.known import NEWS_DAYS, Known, literal_faults, pattern_faults, range_faults
+from rocenv.data.rules import Text
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -21,7 +22,7 @@ class Failure(Value, frozen=True, kw_only=True):
     """
 
     text: str  # as printed, a part of a line
-    means: str = ""  # a sentence; "" = the rule explains it
+    means: Text | None = None  # a clause; None = the rule explains it
     remedy: str = ""  # with places as in a fallback; "" = depends on the set
     code: str = ""  # the rule in `profiles/rules/`; "" = none
     cpu: bool = False  # the app continues on the CPU
@@ -100,21 +101,21 @@ class MemoryNote(Value, frozen=True, kw_only=True):
 class Fallback(Value, frozen=True, kw_only=True):
     """What to try for a cause, before what its rule suggests; best first.
 
-    In texts and commands `{name}` is the env, `{another}` a free name for another one, `{target}` the env's
-    target, `{code_target}` the target that its code is for, `{program}` the program.
+    In commands, `{name}` is the env, `{another}` a free name for another one, `{target}` the env's target,
+    `{code_target}` the target that its code is compiled for, `{program}` the program and `{model}` its model.
+    Texts may contain `{target}`.
     """
 
     code: str  # the rule in `profiles/rules/`
-    text: str
-    zh: str
-    command: str = ""
+    text: Text
+    command: str = ""  # left out if a value is unknown and has no fallback
 
 
 class Wrapper(Value, frozen=True, kw_only=True):
     """Scripts of an app that undo an env on Linux: `launch` runs the app's command instead."""
 
     names: tuple[str, ...] = ()
-    does: str = ""  # why: a sentence about the script, "it replaces LD_LIBRARY_PATH"
+    does: Text | None = None  # why: a clause about the script, "it replaces LD_LIBRARY_PATH"
     settings: str = ""  # the file with the user's settings that it reads; "" = none
     ignored: tuple[str, ...] = ()  # variables in that file that only the script reads, or that undo an env
 
@@ -200,7 +201,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     failures: tuple[Failure, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     compiling: str = ""  # printed while it compiles kernels
-    first_run: str = ""  # explains that
+    first_run: Text | None = None  # explains that
     logs: tuple[str, ...] = ()  # its own log files
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -222,11 +223,11 @@ class Launcher(Known, frozen=True, kw_only=True):
         for failure in self.failures:
             if not failure.code and not failure.means:
                 yield f"`failures`: `{failure.text}` has neither `means` nor `code`"
-        for fallback in self.fallbacks:
-            if not fallback.text or not fallback.zh:
-                yield f"`fallbacks`: the one for `{fallback.code}` lacks a text in a language"
 
     def _text_faults(self) -> Iterator[str]:
+        texts = [self.first_run, self.wrapper.does, *(each.means for each in self.failures)]
+        for text in (*texts, *(each.text for each in self.fallbacks)):
+            yield from text.faults() if text else ()
         yield from literal_faults("failures", [failure.text for failure in self.failures])
         yield from literal_faults("gpu_used", self.gpu_used)
         yield from literal_faults("gpu_work_shown", self.gpu_work_shown)

@@ -55,7 +55,7 @@ def run_captured(
     *,
     keep: Callable[[bytes], None],
     tick: Callable[[], None] = lambda: None,
-    report: Callable[[str], None] = lambda _text: None,
+    still_printing: Callable[[], None] = lambda: None,
 ) -> Ended:
     """Run a program to its end. Its output goes to ours and to `keep`.
 
@@ -67,7 +67,7 @@ def run_captured(
         environ: Its whole environment.
         keep: Receives every piece of output, from one thread at a time.
         tick: Is called about once a second.
-        report: Receives messages for the user.
+        still_printing: Is called if other programs still print some seconds after the program's end.
 
     Raises:
         NotStarted: The system cannot start the program.
@@ -84,7 +84,7 @@ def run_captured(
             children.append(child)
             streams.close_ends()
             readers = _start_readers(streams.streams, keep)
-            _wait(child, readers, tick, report)
+            _wait(child, readers, tick, still_printing)
     finally:
         streams.close_ends()
         # On Windows, closing would wait for an active read. The rest closes with this process.
@@ -142,7 +142,7 @@ def _wait(
     child: subprocess.Popen[bytes],
     readers: Sequence[threading.Thread],
     tick: Callable[[], None],
-    report: Callable[[str], None],
+    still_printing: Callable[[], None],
 ) -> None:
     ended = threading.Event()
 
@@ -158,9 +158,7 @@ def _wait(
         _join(readers, _DRAIN_S)
         return
     if not _join(readers, _PATIENCE_S):
-        report(
-            "the program has ended, but programs that it started still print here; press Ctrl-C to leave them"
-        )
+        still_printing()
         while not _join(readers, _TICK_S):
             tick()
             if _released.is_set():

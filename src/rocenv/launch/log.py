@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from rocenv.apps.context import LaunchContext
     from rocenv.apps.start import Start
     from rocenv.host import Host
 
@@ -34,10 +35,10 @@ class Log:
     A full disk must not end the app, so what cannot be written is dropped and the reason is reported once.
     """
 
-    def __init__(self, path: Path, file: BinaryIO, report: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, file: BinaryIO, failed: Callable[[str], None]) -> None:
         self.path = path
         self._file: BinaryIO | None = file
-        self._report = report
+        self._failed = failed
 
     def write(self, data: bytes) -> None:
         """Append bytes, unbuffered, so that they survive a crash of this process."""
@@ -47,7 +48,7 @@ class Log:
             self._file.write(data)
             self._file.flush()
         except OSError as error:
-            self._report(f"could not write more to the log `{self.path}`: {error.strerror}")
+            self._failed(str(error.strerror))
             self.close()
 
     def annotate(self, lines: Sequence[str]) -> None:
@@ -62,22 +63,22 @@ class Log:
                 file.close()
 
 
-def open_log(start: Start, report: Callable[[str], None]) -> Log | None:
+def open_log(context: LaunchContext, report: Callable[[str], None]) -> Log | None:
     """Create the log of a start and delete the oldest ones; None, with the reason reported, if that fails.
 
     Only the user can read the file.
     """
-    folder = start.prefix.path / FOLDER
+    folder = context.start.prefix.path / FOLDER
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
-    stem = f"{when}-{_NOT_IN_NAMES.sub('-', start.launcher.key)}"
+    stem = f"{when}-{_NOT_IN_NAMES.sub('-', context.start.launcher.key)}"
     try:
         make_private(folder)
         path, file = _create(folder, stem)
     except OSError as error:
-        report(f"could not create a log in `{folder}`: {error.strerror}")
+        report(context.message("log_not_created", folder=str(folder), reason=str(error.strerror)))
         return None
     _delete_oldest(folder)
-    return Log(path, file, report)
+    return Log(path, file, lambda why: report(context.message("log_incomplete", path=str(path), reason=why)))
 
 
 def _create(folder: Path, stem: str) -> tuple[Path, BinaryIO]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from rocenv.data.apps import Failure, Launcher
@@ -22,7 +22,7 @@ _SILENCE_S = 60.0  # without output, before a note explains it
 
 # Source: faulthandler of Python 3.8 to 3.14
 _STACK_HEADER = ("Fatal Python error:", "Windows fatal exception:")
-_STACK_FRAME = re.compile(r'File "(.+)", line ([0-9]+) in (\S+)')
+_STACK_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>[0-9]+) in (?P<function>\S+)')
 _STACK_LINE = re.compile(
     r'  File "|  <|  \.\.\.|  Binary file "|Current thread|Thread 0x|Stack \(|Extension modules:|<'
 )
@@ -35,7 +35,7 @@ class Watch:
     def __init__(
         self,
         launchers: Sequence[Launcher],
-        report: Callable[[str], None],
+        explain_silence: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._launcher = launchers[0]
@@ -46,7 +46,7 @@ class Watch:
         self._work_texts = [_plain(text.encode()) for text in self._launcher.gpu_work_shown]
         self._found: list[Failure] = []
         self._tail = b""
-        self._report: Callable[[str], None] | None = report
+        self._explain_silence: Callable[[], None] | None = explain_silence
         self._clock = clock
         self._last = clock()
         self._compiles = False
@@ -85,9 +85,9 @@ class Watch:
 
     def tick(self) -> None:
         """Explain a long silence while kernels are being compiled, once."""
-        if self._report is not None and self._compiles and self.silent_s >= _SILENCE_S:
-            self._report(self._launcher.first_run)
-            self._report = None
+        if self._explain_silence is not None and self._compiles and self.silent_s >= _SILENCE_S:
+            self._explain_silence()
+            self._explain_silence = None
 
 
 def _plain(data: bytes) -> bytes:
@@ -149,7 +149,7 @@ def read_trace(path: Path | None) -> Trace:
 class Stack:
     """The last stack that Python's faulthandler printed."""
 
-    frame: str  # the innermost: "load, `/app/launch.py` line 3"; "" = none
+    frame: Mapping[str, str]  # the innermost: `function`, `file` and `line`; {} = none
     is_end: bool  # almost no output follows it, so the program ended there
 
 
@@ -165,6 +165,6 @@ def last_stack(lines: Sequence[str]) -> Stack | None:
     below = [line for line in lines[headers[-1] + 1 :] if line.strip()]
     frame = next((found for line in below if (found := _STACK_FRAME.search(line))), None)
     return Stack(
-        frame=f"{frame[3]}, `{frame[1]}` line {frame[2]}" if frame else "",
+        frame=frame.groupdict() if frame else {},
         is_end=sum(not _STACK_LINE.match(line) for line in below) <= _MOST_AFTER_STACK,
     )
