@@ -317,7 +317,7 @@ class TestRecognition:
     def test_an_env_of_an_unknown_app(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"rocenv recognises no app" in done.stderr) == (2, True)
+        assert (done.returncode, b"rocenv does not recognise an app" in done.stderr) == (2, True)
 
     def test_an_app_for_another_platform_is_refused(self, lab: Lab) -> None:
         on_linux(lab)

@@ -188,8 +188,8 @@ class TestNamedByTheUser:
     @pytest.mark.parametrize(
         ("names", "told"),
         [
-            ("vulkan0", "`vulkan0` is not a HIP GPU, so it does not use the env"),
-            ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so it does not use the env\n"),
+            ("vulkan0", "`vulkan0` is not a HIP GPU, so the app will not use the env"),
+            ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so the app will not use the env\n"),
         ],
     )
     def test_a_gpu_of_another_interface(self, two: Bench, names: str, told: str) -> None:
@@ -285,7 +285,7 @@ def test_a_device_of_another_kind_is_used_if_named(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE.replace("(none)", "Vulkan0: AMD Radeon"))
     done = bench.launch("./llama-cli", "--device", "Vulkan0", "-m", "x")
     assert arguments(done) == "--device Vulkan0 -m x"
-    assert "it does not use the env" in done.stderr.decode()
+    assert "the app will not use the env" in done.stderr.decode()
 
 
 def test_listing_devices_passes_and_a_missing_gpu_is_reported(bench: Bench) -> None:
@@ -434,7 +434,7 @@ class TestVerify:
     def test_generic_is_refused(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--app", "generic")
         assert done.returncode == 2
-        assert "`generic` is any program" in done.stderr.decode()
+        assert "`generic` stands for any program" in done.stderr.decode()
 
     def test_an_app_that_cannot_list_gpus_is_skipped(self, bench: Bench) -> None:
         bench.program("m.llamafile", "llamafile-0.9.3")

@@ -83,9 +83,9 @@ class TestCommand:
         (lab.app / "sd.cmd").write_text("@echo mine")
         done = lab.run("launch", "sd", "--write-shortcut", ".", "--", "true")
         assert (done.returncode, (lab.app / "sd.cmd").read_text()) == (1, "@echo mine")
-        assert b"rocenv did not write it" in done.stderr
+        assert b"was not written by rocenv" in done.stderr
 
     def test_an_env_for_linux_is_refused(self, lab: Lab) -> None:
         lab.make(platform="linux")
         done = lab.run("launch", "sd", "--write-shortcut", "--", "true")
-        assert (done.returncode, b"shortcuts are for Windows" in done.stderr) == (1, True)
+        assert (done.returncode, b"shortcuts are only for Windows" in done.stderr) == (1, True)

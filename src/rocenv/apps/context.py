@@ -1,4 +1,4 @@
-"""A launch with the machine around it: what adapters, checks and the outcome work with."""
+"""The context of a launch, shared by adapters, checks and the outcome."""
 
 from __future__ import annotations
 
@@ -32,32 +32,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """Arguments for this machine, and what the adapter learned about it."""
+    """What an app's adapter proposes, and what it found out."""
 
-    flags: tuple[Flag, ...] = ()  # to add, if this version has them
-    own_arguments: tuple[str, ...] = ()  # in the program's file, to repeat: added ones would replace them
+    flags: tuple[Flag, ...] = ()  # to add if this version has them
+    # Arguments from the program's own file, repeated because added ones would replace them.
+    own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
-    around_blas: tuple[str, ...] = ()  # the arguments with which some versions work without rocBLAS
-    room: Room | None = None  # for the layers of a model
+    around_blas: tuple[str, ...] = ()  # arguments that make some versions work without rocBLAS
+    room: Room | None = None  # for a model's layers
     model: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """What the app's program said about itself, and what became of its arguments."""
+    """The program's answers about itself, and the arguments chosen from them."""
 
-    is_unknown: bool = False  # nothing shows that the program takes the app's arguments
+    is_unknown: bool = False  # the program is not known to accept the app's arguments
     options: Options | None = None  # from its help; None = it was not asked
     devices: Devices | None = None  # None = it was not asked
-    named: Named | None = None  # devices that the user names
-    is_for_others: bool = False  # it lists GPUs, but none that the env is for
-    choice: Choice | None = None  # None = nothing was to be added
+    named: Named | None = None  # devices that the user named
+    is_for_others: bool = False  # it lists GPUs, but none of the env's
+    choice: Choice | None = None  # None = nothing had to be added
     tuning: Tuning = field(default_factory=Tuning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchContext:
-    """An app that is about to start, the machine, and the data."""
+    """An app that is about to start, the machine, the data, and the user's language."""
 
     start: Start
     host: Host
@@ -77,18 +78,18 @@ class LaunchContext:
 
     @property
     def app(self) -> str:
-        """The app that another env should be for; "" if none is known."""
+        """The app for which to suggest another env; "" if unknown."""
         key = self.start.launcher.key
         return self.start.record.lock.request.app if key == GENERIC else key
 
     @property
     def machine(self) -> Machine:
-        """What another set has to work with."""
+        """The machine, for suggesting another set."""
         return Machine(platform=self.host.platform, driver=self.host.driver.release)
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether the launch is pointless without a GPU; some apps also open a window or run a script."""
+        """Whether the launch is pointless without a GPU, unlike one that just opens a window."""
         return self.start.is_gpu_work or not self.start.launcher.gpu_work
 
     def command(self, template: str) -> str:
@@ -115,12 +116,12 @@ class LaunchContext:
         return self.text(row.texts[name], **values)
 
     def another(self, zluda: str = "") -> str:
-        """Return the command that creates a better env in addition to this one; "" if no set is better."""
+        """The command that creates a better env next to this one; "" if no set is better."""
         lock, name = self.start.record.lock, self.start.prefix.free_name()
         return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
 
     def fallbacks(self, codes: Collection[str]) -> Iterator[str]:
-        """Yield what the app's profile suggests for some causes, in its order."""
+        """Yield what the app's profile suggests for these causes, in the profile's order."""
         for row in self.start.launcher.fallbacks:
             if row.code in codes:
                 text, command = (

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from rocenv.host import Host
 
 FOLDER = "logs"
-KEPT = 20  # logs of an env
+KEPT = 20  # logs per env
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Log:
-    """A log file that is being written.
+    """An open log file.
 
-    A full disk must not end the app, so what cannot be written is dropped and the reason is reported once.
+    A full disk must not stop the app, so after the first failed write the rest is dropped, and the reason is
+    reported once.
     """
 
     def __init__(self, path: Path, file: BinaryIO, failed: Callable[[str], None]) -> None:
@@ -41,7 +42,7 @@ class Log:
         self._failed = failed
 
     def write(self, data: bytes) -> None:
-        """Append bytes, unbuffered, so that they survive a crash of this process."""
+        """Append bytes and flush them, so that they survive a crash of this process."""
         if self._file is None:
             return
         try:
@@ -52,7 +53,7 @@ class Log:
             self.close()
 
     def annotate(self, lines: Sequence[str]) -> None:
-        """Append lines of rocenv's own, marked with `#`."""
+        """Append rocenv's own lines, prefixed with `#`."""
         self.write("".join(f"# {line}\n" for line in lines).encode("utf-8", "replace"))
 
     def close(self) -> None:
@@ -64,9 +65,9 @@ class Log:
 
 
 def open_log(context: LaunchContext, report: Callable[[str], None]) -> Log | None:
-    """Create the log of a start and delete the oldest ones; None, with the reason reported, if that fails.
+    """Create a log and delete the oldest ones; report the reason and return None if that fails.
 
-    Only the user can read the file.
+    The file is private to the user.
     """
     folder = context.start.prefix.path / FOLDER
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
@@ -86,14 +87,14 @@ def _create(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
         path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
         with contextlib.suppress(FileExistsError):
             return path, open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
-    raise FileExistsError(17, "more than 99 logs were created in the same second", str(folder))
+    raise FileExistsError(17, "99 logs exist for the same second", str(folder))
 
 
 def _delete_oldest(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # whatever is in the way, the app starts
+    with contextlib.suppress(OSError):  # a failed cleanup must not prevent the start
         logs = sorted(folder.glob("????-??-??T??????-*.log"), key=_modified)
         for path in logs[:-KEPT]:
-            with contextlib.suppress(OSError):  # a program on Windows has it open: next time
+            with contextlib.suppress(OSError):  # open in another program on Windows
                 path.unlink()
                 path.with_suffix(".trace").unlink(missing_ok=True)
 
@@ -101,14 +102,14 @@ def _delete_oldest(folder: Path) -> None:
 def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except OSError:  # another launch has just deleted it
+    except OSError:  # deleted by another launch
         return 0.0
 
 
 def head(start: Start, host: Host, level: str) -> Iterator[str]:
-    """Yield what the reader of a log from another machine needs.
+    """Yield the lines that make the log useful on another machine.
 
-    Of the environment it has only what the env changes, never the user's own variables.
+    They contain the variables that the env changes, never the user's own.
     """
     lock = start.record.lock
     yield f"rocenv {__version__}, {platform.platform()}"

@@ -1,4 +1,4 @@
-"""How an app ended, and why: its exit code, its output, the last DLL that it loaded, and the data."""
+"""Explain how an app ended, from its exit code, its output, the last DLL that it loaded, and the data."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Cause:
     lines: tuple[str, ...] = ()  # the evidence
 
     def covers(self, failure: Failure) -> bool:
-        """Whether this is what a known failure comes from."""
+        """Whether this is the cause of a known failure."""
         text = " ".join(failure.text.split())
         return self.code == failure.code or any(text in " ".join(line.split()) for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What is known about an app that has ended."""
+    """The facts about an app that has ended."""
 
     context: LaunchContext
     ended: Ended
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def died_inside(self) -> bool:
-        """Whether a program of a script crashed; batch files often end well after that, with `pause`."""
+        """Whether a program in a script crashed. With `pause`, batch files exit with 0 after that."""
         if not self.context.start.is_script:
             return False
         stack = last_stack(self.watch.tail)
@@ -67,39 +67,40 @@ class Outcome:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The known failures in its output, without the use of the CPU if the user asked for that."""
+        """The known failures in its output, except a fallback to the CPU that the user asked for."""
         is_asked = self.context.start.wants_cpu
         return tuple(each for each in self.watch.failures if not (each.cpu and is_asked))
 
     @property
     def on_cpu(self) -> bool:
-        """Whether its output says that it uses the CPU, and nobody asked for that."""
+        """Whether its output says that it uses the CPU although the user did not ask for that."""
         return any(failure.cpu for failure in self.failures)
 
     @property
     def is_unproved(self) -> bool:
-        """Whether it had GPU work to do and printed none of the texts that show the use of the GPU."""
+        """Whether it did GPU work, but printed no text that proves GPU use."""
         start, ended = self.context.start, self.ended
-        # The program's own error before it did any work is more informative.
+        # If it failed before doing any work, its own error message says more.
         is_error = ended.code != 0 and not ended.interrupted and not self.crashed and not self.failures
         is_work = start.is_gpu_work or (self.watch.works and not start.wants_cpu)
         return bool(start.launcher.gpu_used) and not self.watch.on_gpu and is_work and not is_error
 
     @property
     def may_have_crashed(self) -> bool:
-        """Whether the event log of Windows may have a crash."""
+        """Whether the Windows event log may contain a crash."""
         return self.crashed or (self.context.start.is_script and self.ended.code != 0)
 
     @property
     def concerns_set(self) -> bool:
-        """Whether the set can be the reason, as opposed to an error of the app's own."""
+        """Whether the set may be the cause, as opposed to an error in the app itself."""
         return self.crashed or self.trace.is_bad or bool(self.failures)
 
     @property
     def is_bad(self) -> bool:
         """Whether the end needs an explanation.
 
-        Ctrl-C is a normal end. Servers have no other, so what they printed before it counts.
+        Ctrl-C is a normal end, and the only one for servers, so failures that were printed before it still
+        matter.
         """
         if self.ended.interrupted and not self.is_fault and not self.failures:
             return False
@@ -107,14 +108,14 @@ class Outcome:
 
     @property
     def is_fault(self) -> bool:
-        """Whether a signal other than Ctrl-C, or a fault, ended it."""
+        """Whether a fault or a signal other than Ctrl-C ended it."""
         code = self.ended.code
         return is_crash(code) and code not in (-signal.SIGINT, -getattr(signal, "SIGQUIT", 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an app ended badly, in the user's language."""
+    """An explanation of a bad end, in the user's language."""
 
     happened: tuple[str, ...]
     why: tuple[str, ...]
@@ -127,7 +128,7 @@ class Explanation:
 
 
 def explain(outcome: Outcome) -> Explanation | None:
-    """Explain a bad end, or a good one after which the GPU did not do the work; None if all is well."""
+    """Explain a failure, or a success without the GPU; None if all is well."""
     if not outcome.is_bad:
         return None
     context, start = outcome.context, outcome.context.start
@@ -153,7 +154,7 @@ def _causes_of(outcome: Outcome) -> tuple[Cause, ...]:
         if outcome.log is None:
             raise FileNotFoundError
         diagnosis = diagnose(read_path(outcome.log), context.matrix)
-    except (RocenvError, FileNotFoundError):  # there is no log, or somebody removed it
+    except (RocenvError, FileNotFoundError):  # there is no log, or it was deleted
         diagnosis = diagnose_bytes("\n".join(outcome.watch.tail).encode(), context.matrix)
     machine = facts_of(context.host, diagnosis.facts)
     causes = [
@@ -192,10 +193,10 @@ def _happened(outcome: Outcome) -> Iterator[str]:
 
 
 def _shortfall(outcome: Outcome) -> str:
-    """The name of the text that says what a good end lacks."""
+    """The name of the message that says what went wrong despite exit code 0 or Ctrl-C."""
     if outcome.on_cpu:
         start = outcome.context.start
-        is_no_work = start.is_app and not start.is_gpu_work  # it was only asked to list GPUs, for example
+        is_no_work = start.is_app and not start.is_gpu_work  # for example, it only listed its GPUs
         return "no_gpu" if is_no_work else "used_cpu"
     return "had_errors" if outcome.concerns_set else "gpu_not_shown"
 
@@ -216,9 +217,9 @@ def _where(outcome: Outcome) -> Iterator[str]:
 
 
 def _why(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
-    """Yield what the printed failures come from, then what is known about the set, then other causes.
+    """Yield the causes of printed failures, then the set's known problem, then other causes.
 
-    Causes name the failures if they can: `diagnose` sees the whole output, and a failure is a single text.
+    A cause from `diagnose`, which reads the whole output, is preferred to the rule of a single text.
     """
     context, message = outcome.context, outcome.context.message
     named: set[str] = set()

@@ -1,4 +1,4 @@
-"""One run of an app, from the first line of its log to the explanation of how it ended."""
+"""Run an app, write its log, and explain how it ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.launch.outcome import Explanation
 
 _CLOCKS_DIFFER_S = 5.0
-_RECENT_S = 30.0  # the app's crash is found by its program's name in this time
+_RECENT_S = 30.0  # crashes this recent are matched by the program's name
 
 
 def run(
@@ -41,10 +41,10 @@ def run(
     """Run an app to its end; return its exit code as in `Ended`, and an explanation if it ended badly.
 
     Args:
-        context: The app and the machine.
-        findings: Lines with the findings of the pre-launch checks, for the log.
+        context: The app, the machine and the data.
+        findings: The findings of the pre-launch checks, one line each, for the log.
         level: The last rung that the env passed, for the log.
-        report: Receives lines for the user, also while the app runs.
+        report: Prints a line for the user; also called while the app runs.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -95,28 +95,28 @@ def run(
         if log is not None:
             log.close()
         if trace is not None:
-            with contextlib.suppress(OSError):  # a program that was left behind has it open
+            with contextlib.suppress(OSError):  # a program that is still running may have it open
                 trace.unlink()
     return ended.code, explanation
 
 
 def _launchers(context: LaunchContext) -> tuple[Launcher, ...]:
-    """The app's profile and the generic one, which applies to all apps."""
+    """The app's profile, and the generic one that applies to all apps."""
     own = context.start.launcher
     return (own, *(each for each in context.matrix.launcher if each.key == GENERIC != own.key))
 
 
 def _trace_path(log: Log | None, start: Start) -> Path | None:
-    """Where the env's Python writes its trace; None if there is no log or no ZLUDA."""
+    """The path for the trace of the env's Python; None without a log or ZLUDA."""
     return log.path.with_suffix(".trace") if log is not None and start.zluda is not None else None
 
 
 def _fault(outcome: Outcome, took_s: float) -> Fault | None:
-    """Find the crash in the event log of Windows."""
+    """Find the crash in the Windows event log."""
     if not outcome.may_have_crashed:
         return None
     now = datetime.datetime.now(datetime.timezone.utc)
-    # A batch file may have waited for a key after the crash, so count from the app's last output.
+    # After the crash, a batch file may have waited for a key, so count from the app's last output.
     recent_s = _RECENT_S + (outcome.watch.silent_s if outcome.died_inside else 0)
     return fault_of(
         outcome.ended.pid,

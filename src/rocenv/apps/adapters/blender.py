@@ -1,8 +1,8 @@
-"""Blender: hold Cycles to HIP in background renders.
+"""Blender: make Cycles use HIP in background renders.
 
-Blender exits with 0 after rendering on the CPU. Words after `--` belong to add-ons and to the user's scripts,
-many of which reject what they do not know, so `--cycles-device HIP` cannot be added there. A Python
-expression has the same effect and runs before the user's scripts.
+Blender exits with 0 even if it rendered on the CPU. `--cycles-device HIP` has to come after `--`, where many
+add-ons and user scripts reject unknown arguments, so rocenv cannot add it. Instead, a Python expression that
+runs before the user's scripts has the same effect.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _DEVICE = Flag(
 
 
 def tune(_context: LaunchContext, given: Given, _devices: Sequence[Device]) -> Tuning:
-    """Propose the arguments for a background render; an open window is left alone."""
+    """Propose arguments for a background render, and none for the GUI."""
     if not given.has("-b"):
         return Tuning()
-    # Log levels have names since 5.0, which also added `--log-list-categories`. Before, they were numbers.
+    # Since 5.0, which also added `--log-list-categories`, log levels are names; before, they were numbers.
     named_levels = (_LOG_LEVEL,) if "--log-list-categories" in given.options else ()
     return Tuning(flags=(*_ALWAYS, *named_levels, _DEVICE))
