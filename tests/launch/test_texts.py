@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from tests.launch.lab import Lab
 
-QUOTED = re.compile("`[^`]*`")  # commands and names of files
+QUOTED = re.compile("`[^`]*`")  # commands and file names
 HALF_WIDTH = re.compile(r"[一-龥}`）][,:;!?]|[,:;!?][一-龥{`（]|\.$")
 TOUCHING = re.compile(r"[一-龥][A-Za-z0-9{`]|[A-Za-z0-9}`][一-龥]")
-JOINED = re.compile(r"但\{shortfall\}")  # its value begins in Chinese
+JOINED = re.compile(r"但\{shortfall\}")  # its value starts with Chinese
 MESSAGES = next(row.texts for row in load().messages if row.topic == "launch")
 CODES = [-each for each in signal.Signals if each < 32] + [
     *(0xC0000005, 0xC000001D, 0xC00000FD, 0xC0000135, 0xC0000139, 0xC0000142, 0xC0000374, 0xC0000409)
@@ -32,7 +32,7 @@ CODES = [-each for each in signal.Signals if each < 32] + [
 
 
 def texts() -> Iterator[tuple[str, Text]]:
-    """Every text, with its place."""
+    """Yield every text with its location."""
     yield from MESSAGES.items()
     for row in load().launcher:
         named = [(each.text, each.means) for each in row.failures]
