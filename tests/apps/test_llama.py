@@ -1,4 +1,4 @@
-"""Debian's real llama.cpp with its HIP backend, on a machine without a GPU: rocenv always reports that."""
+"""rocenv reports that Debian's real llama.cpp with its HIP backend finds no GPU."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ def test_verify_reports_only_the_missing_gpu(rocenv: Rocenv, llama_env: str) -> 
 
 
 @pytest.mark.parametrize("program", ["llama-cli", "llama-server", "llama-bench"])
-def test_its_help_is_parsed(rocenv: Rocenv, llama_env: str, program: str) -> None:
+def test_llama_cpps_help_is_parsed(rocenv: Rocenv, llama_env: str, program: str) -> None:
     options = read_help(rocenv("run", llama_env, "--", program, "--help").stdout)
     assert "--device" in options
     assert "--fit-target" in options
     assert "--load-mode" in options
-    assert "--no-mmap" not in options, "this option was removed, but other options still mention it"
+    assert "--no-mmap" not in options, "removed, but other options still mention it"
     assert ("--fit" in options) == (program != "llama-bench")
     assert len(options.by_name) > 50

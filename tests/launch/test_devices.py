@@ -401,14 +401,14 @@ class TestVerify:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "found no program of llama.cpp (`llama-cli` or `llama-server`) in the env `llm`" in said
+        assert "llama.cpp (`llama-cli` or `llama-server`) was not found in env `llm`" in said
         assert "`rocenv create llm2 --target gfx1100 --channel debian-forky --app llama.cpp`" in said
         assert not (bench.prefix("llm").own / "verified.json").exists()
 
     def test_no_command_is_suggested_if_no_channel_has_the_program(self, bench: Bench) -> None:
         for app in ("llamafile", "blender"):
             said = bench.run("verify", "llm", "--upto", "files", "--app", app).stderr.decode()
-            assert f" (`{app}`) in the env `llm`, on PATH" in said
+            assert f" (`{app}`) was not found in env `llm`, on PATH" in said
             commands = re.findall(r"`(rocenv create [^`]+)`", said)
             assert [f"--channel debian-sid --app {app}" in each for each in commands] == [True] * (
                 app == "blender"

@@ -319,10 +319,13 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         # free: 24000 MiB according to HIP, 24560 - 2000 MiB according to the kernel
         assert arguments(done) == "-m x.gguf --device ROCm0 --fit-target 2464"
-        assert "leaves 1024 MiB of the GPU free + 1440 MiB that other programs use" in done.stderr.decode()
+        assert (
+            "leaves 1024 MiB of GPU memory free, plus 1440 MiB that other programs use"
+            in done.stderr.decode()
+        )
         bench.machine("gfx1100")
         done = bench.launch("./llama-cli", "-m", "x.gguf")
-        assert "leaves 1024 MiB of the GPU free\n" in done.stderr.decode(), "other programs use no memory"
+        assert "leaves 1024 MiB of GPU memory free\n" in done.stderr.decode(), "other programs use no memory"
 
     def test_prompts_are_not_arguments(self, bench: Bench) -> None:
         bench.machine("gfx1100")

@@ -120,7 +120,7 @@ def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     context, start, launcher = rung.context, rung.context.start, rung.context.start.launcher
     options = ask_help(start, rung.timeout_s or HELP_S) if launcher.help else None
     if options is not None and options.problem and launcher.devices is None:
-        return _result("failed", f"asked for its help, {options.problem}")
+        return _result("failed", f"could not read its help: {options.problem}")
     required = [flag.words[0] for flag in launcher.flags if flag.required]
     missing = [name for name in required if options and not options.problem and name not in options]
     if missing:
@@ -176,7 +176,7 @@ def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[Ru
 def _advice(context: LaunchContext, devices: Devices) -> str:
     """Explain why an app does not list the env's GPU, and what to do."""
     if devices.found:
-        return f"`rocenv doctor {context.env}` shows why it sees another GPU"
+        return f"`rocenv doctor {context.env}` shows why the app sees another GPU"
     lock, name = context.start.record.lock, context.start.prefix.free_name()
     command = env_with(context.start.launcher.key, lock, context.matrix, context.machine, name)
     fix = f"; create an env that has the app with HIP: `{command}`" if command else ""
@@ -205,7 +205,7 @@ def _program_missing(
     machine = Machine(platform=host.platform, driver=host.driver.release)
     command = env_with(launcher.key, record.lock, matrix, machine, prefix.free_name())
     return RocenvError(
-        f"found no program of {launcher.title} ({names}) in the env `{prefix.name}`, on PATH or here",
+        f"{launcher.title} ({names}) was not found in env `{prefix.name}`, on PATH or in the current folder",
         hints=(
             "add it to PATH" + (f", or create an env that has it: `{command}`" if command else ""),
             f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",

@@ -26,19 +26,19 @@ _ALWAYS = (
     Flag(
         words=("--python-exit-code", "1"),
         place="first",
-        why="Blender then exits with an error if a script fails",
+        why="makes Blender fail if a script fails",
     ),
     Flag(
         words=("--debug-cycles",),
         place="first",
         always_known=True,
-        why="the log then shows what Cycles renders on",
+        why="logs which device Cycles uses",
     ),
 )
 _LOG_LEVEL = Flag(
     words=("--log-level", "debug"),
     place="first",
-    why="the log then shows what did not fit into GPU memory",
+    why="logs what did not fit into GPU memory",
 )
 _DEVICE = Flag(
     words=("--python-expr", _HIP_ONLY),
@@ -46,7 +46,7 @@ _DEVICE = Flag(
     always_known=True,
     repeats=True,
     unless=("--cycles-device",),
-    why="Blender then exits with an error instead of rendering on the CPU",
+    why="makes Blender fail instead of rendering on the CPU",
 )
 
 

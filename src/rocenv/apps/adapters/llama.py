@@ -87,7 +87,7 @@ def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Devic
     flags = [*_fit_target(plan)]
     if not plan.fits_itself:
         is_old = _FIT not in given.options
-        why = plan.why + ("; without it this version uses the CPU" if is_old else "")
+        why = plan.why + ("; without `-ngl`, this version uses the CPU" if is_old else "")
         flags.append(
             Flag(words=("-ngl", plan.layers), spellings=LAYERS, always_known=is_old, why=why),
         )
@@ -150,12 +150,12 @@ def _fit_target(plan: _Plan) -> Iterator[Flag]:
     hidden_mib = plan.room.hidden_mib
     if not plan.fits_itself or not plan.has_model or hidden_mib is None:
         return
-    more = f" + {hidden_mib} MiB that other programs use but HIP reports as free" if hidden_mib else ""
+    more = f", plus {hidden_mib} MiB that other programs use but HIP reports as free" if hidden_mib else ""
     yield Flag(
         words=("--fit-target", str(_FIT_MARGIN_MIB + hidden_mib)),
         spellings=("-fitt",),
         unless=LAYERS,
-        why=f"it then leaves {_FIT_MARGIN_MIB} MiB of the GPU free{more}",
+        why=f"leaves {_FIT_MARGIN_MIB} MiB of GPU memory free{more}",
     )
 
 
@@ -168,5 +168,5 @@ def _without_blas(target: str) -> Iterator[Flag]:
     yield Flag(
         words=(RECOMPILE,),
         unless=("--nocompile",),
-        why="llamafile then builds its GPU library without rocBLAS, which takes a few minutes",
+        why="rebuilds the GPU library without rocBLAS, which takes a few minutes",
     )
