@@ -211,7 +211,7 @@ ERRORS: dict[str, Case] = {
         "The Python of env `sd` is missing",
         "rocenv repair sd",
     ),
-    "python-gone-from-its-venv": (
+    "venv-broken": (
         lambda lab: (lab.prefix().path / PYTHON).rename(lab.prefix().path / "venv/pyvenv.cfg"),
         (),
         "The Python of env `sd` is missing",
@@ -229,7 +229,7 @@ ERRORS: dict[str, Case] = {
         "With `--reinstall`, SD.Next deletes the env's ZLUDA",
         "Start it without `--reinstall`",
     ),
-    "reinstall-by-the-script": (
+    "reinstall-in-the-script": (
         batch_file,
         ("./webui.bat", "--reinstall"),
         "With `--reinstall`, SD.Next deletes the env's ZLUDA",
@@ -241,7 +241,7 @@ ERRORS: dict[str, Case] = {
         "SD.Next deletes a ZLUDA that has `cudart.dll`",
         "rocenv create sd2 --rocm 5.7 --zluda 3.9.5",
     ),
-    "its-own-zluda-wins": (
+    "own-zluda": (
         other_app,
         ("--app", "other"),
         "Other would load the ZLUDA in",

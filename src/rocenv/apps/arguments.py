@@ -46,7 +46,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The arguments that are added to a start, and those that cannot be added."""
+    """The arguments to add, and those that cannot be added."""
 
     added: tuple[Added, ...] = ()
     lacking: tuple[Flag, ...] = ()  # proposed, but this version does not have them
@@ -200,7 +200,7 @@ def telltale_arguments(launcher: Launcher) -> tuple[str, ...]:
 
 
 def with_added(start: Start, added: Sequence[Added]) -> Start:
-    """Insert added arguments into the command of a start."""
+    """Insert added arguments into a start's command."""
     program = program_words(start)
     users = start.words[len(program) :]
     first = [word for each in added if each.flag.place == "first" for word in each.words]

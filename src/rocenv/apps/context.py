@@ -93,7 +93,7 @@ class LaunchContext:
         return self.start.is_gpu_work or not self.start.launcher.gpu_work
 
     def command(self, template: str) -> str:
-        """Fill a command of a profile; "" if a value is unknown."""
+        """Fill in a profile's command; "" if a value is unknown."""
         prefix, lock = self.start.prefix, self.start.record.lock
         program, model = self.start.made_for or program_path(self.start), self.adaptation.tuning.model
         values = {
@@ -107,11 +107,11 @@ class LaunchContext:
         return fill_all(template, values) or ""
 
     def text(self, text: Text | None, /, **values: str) -> str:
-        """Fill a text in the user's language; "" if there is none, or a value is unknown."""
+        """Fill in a text in the user's language; "" if there is none, or a value is unknown."""
         return filled(text, values, self.language) or "" if text else ""
 
     def message(self, name: str, /, **values: str) -> str:
-        """Fill one of the texts of `launch` in the user's language."""
+        """Fill in one of the messages of `launch` in the user's language."""
         row = next(row for row in self.matrix.messages if row.topic == "launch")
         return self.text(row.texts[name], **values)
 

@@ -49,7 +49,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """A program's list of the GPUs that it can use."""
+    """A program's list of usable GPUs."""
 
     found: tuple[Device, ...]
     others: tuple[str, ...]  # lines of other devices, such as the CPU
@@ -83,7 +83,7 @@ class Devices:
 
 
 def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DEVICES_S) -> Devices:
-    """Ask the program of a start for its GPUs.
+    """Ask a start's program for its GPUs.
 
     If it prints no targets, take them from the machine's GPUs where the match is certain.
 

@@ -34,7 +34,7 @@ _WIDEST = 1000  # characters in a line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An argument with all its names."""
+    """An argument and its names."""
 
     names: tuple[str, ...]
     value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = none
@@ -53,7 +53,7 @@ class Options:
         return name in self.by_name
 
     def names(self, name: str) -> tuple[str, ...]:
-        """All names of an argument."""
+        """All of an argument's names."""
         option = self.by_name.get(name)
         return option.names if option else (name,)
 

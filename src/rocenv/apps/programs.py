@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
-    """Whether a set includes the program of an app."""
+    """Whether a set includes an app's program."""
     of_app = lock.request.app == app
     return of_app and any(packages_of(app, part.channel, matrix) for part in lock.components)
 
@@ -56,7 +56,7 @@ def builds_for(context: LaunchContext) -> tuple[AppBuild, ...]:
 
 
 def has_gpu(host: Host, target: str) -> bool:
-    """Whether a machine has a usable GPU of a target."""
+    """Whether a machine has a usable GPU with this target."""
     return any(gpu.usable and gpu.target == target for gpu in host.gpus)
 
 

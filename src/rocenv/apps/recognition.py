@@ -31,7 +31,7 @@ def choose(
     platform: str = "",
     own: str = "",
 ) -> tuple[Launcher, Path]:
-    """Find the profile and the folder of the app that a command starts.
+    """Find the profile and folder of the app that a command starts.
 
     The program's name decides first, then the files around it, and finally the app that the env was created
     for.
@@ -127,7 +127,7 @@ def _has_inline_script(starter: Starter, word: str) -> bool:
 
 
 def _takes_next_word(starter: Starter, word: str) -> bool:
-    """Whether the next word is the value of this option, or of the last of combined ones: `-eo`."""
+    """Whether the next word is the value of this option, or of the last one in a group such as `-eo`."""
     return word in starter.valued or (word[1:].isalpha() and f"{word[0]}{word[-1]}" in starter.valued)
 
 

@@ -46,7 +46,7 @@ class AppRung:
     """An app, ready to be queried in an env."""
 
     context: LaunchContext
-    timeout_s: float = 0.0  # for each query; 0 = the default
+    timeout_s: float = 0.0  # seconds per query; 0 = the default
     save_dir: Path | None = None  # for the app's answers
 
     def result(self, ladder: Sequence[RungResult]) -> RungResult:
@@ -157,9 +157,7 @@ def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[Ru
     if used:
         return _result("passed", f"{asked} lists {', '.join(map(described, used))}", code=code)
     if used is None:
-        text = (
-            f"the app starts, but rocenv cannot tell which GPU that {asked} lists is the {target}: {listed}"
-        )
+        text = f"the app starts, but rocenv cannot tell which GPU listed by {asked} is the {target}: {listed}"
         return _result("skipped", text, code=code)
     device = next((each for each in ladder if each.rung == "device"), None)
     is_there = device.status == "passed" if device else has_gpu(context.host, target)
@@ -179,7 +177,7 @@ def _advice(context: LaunchContext, devices: Devices) -> str:
         return f"`rocenv doctor {context.env}` shows why the app sees another GPU"
     lock, name = context.start.record.lock, context.start.prefix.free_name()
     command = env_with(context.start.launcher.key, lock, context.matrix, context.machine, name)
-    fix = f"; create an env that has the app with HIP: `{command}`" if command else ""
+    fix = f"; create an env that includes the app with HIP: `{command}`" if command else ""
     return f"this build lacks HIP or does not find the HIP runtime{fix}"
 
 
@@ -191,9 +189,9 @@ def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungRe
         text = f"{launcher.title} needs torch, but the env has none; create one with torch: `{command}`"
         return _result("failed", text)
     if torch is None:
-        return _result("skipped", f"{launcher.title} computes with torch, and the rung `torch` did not run")
+        return _result("skipped", f"{launcher.title} uses torch, and the rung `torch` did not run")
     if torch.status == "passed":
-        return _result("passed", f"{launcher.title} computes with torch, and `torch` passed")
+        return _result("passed", f"{launcher.title} uses torch, and `torch` passed")
     return _result("skipped", f"needs `torch`: {torch.detail}", no_device=torch.no_device)
 
 
@@ -207,7 +205,7 @@ def _program_missing(
     return RocenvError(
         f"{launcher.title} ({names}) was not found in env `{prefix.name}`, on PATH or in the current folder",
         hints=(
-            "add it to PATH" + (f", or create an env that has it: `{command}`" if command else ""),
+            "add it to PATH" + (f", or create an env that includes it: `{command}`" if command else ""),
             f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",
         ),
         code="app-missing",

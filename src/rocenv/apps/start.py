@@ -68,7 +68,7 @@ class Start:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment of the app."""
+        """The app's environment."""
         return apply(self.changes, self.outside, _HERE)
 
     @property

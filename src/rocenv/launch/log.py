@@ -87,7 +87,7 @@ def _create(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
         path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
         with contextlib.suppress(FileExistsError):
             return path, open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
-    raise FileExistsError(17, "99 logs exist for the same second", str(folder))
+    raise FileExistsError(17, "there are already 99 logs from this second", str(folder))
 
 
 def _delete_oldest(folder: Path) -> None:
