@@ -87,16 +87,37 @@ class TestUsage:
         assert not done.stdout.split(), done.stderr
 
     @pytest.mark.quick
-    def test_version(self, mini: Mini) -> None:
-        done = mini.run("--version")
+    @pytest.mark.parametrize("option", ["--version", "-V"])
+    def test_version(self, mini: Mini, option: str) -> None:
+        done = mini.run(option)
         assert (done.returncode, done.stdout) == (0, f"rocenv {rocenv.__version__}\n")
+
+    @pytest.mark.parametrize(
+        ("argv", "same"),
+        [
+            (("help",), ("--help",)),
+            (("help", "create"), ("create", "--help")),
+            (("help", "mem", "watch"), ("mem", "watch", "--help")),
+            (("ls", "--json"), ("list", "--json")),
+            (("rm", "none"), ("remove", "none")),
+        ],
+    )
+    def test_aliases(self, mini: Mini, argv: tuple[str, ...], same: tuple[str, ...]) -> None:
+        done, other = mini.run(*argv), mini.run(*same)
+        assert (done.returncode, done.stdout, done.stderr) == (other.returncode, other.stdout, other.stderr)
+
+    def test_every_suggested_command_exists(self) -> None:
+        assert set(cli._ELSEWHERE.values()) | set(cli.ALIASES.values()) <= set(cli.COMMANDS)
+        assert not set(cli._ELSEWHERE) & {*cli.COMMANDS, *cli.ALIASES}
 
     @pytest.mark.parametrize(
         ("argv", "message"),
         [
             (("frob",), "no command `frob`"),
-            (("craete", "x"), "Did you mean `create`?"),
-            (("create",), "Missing argument 'NAME'"),
+            (("craete", "x"), "did you mean `rocenv create`?"),
+            (("install",), "did you mean `rocenv create`?"),
+            (("updaet", "x"), "did you mean `rocenv upgrade`?"),
+            (("show",), "error: missing argument 'NAME'"),
             (("list", "--frob"), "--frob"),
             (("create", "x", "--torch", "2", "--no-torch"), "use either --torch or --no-torch"),
             (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for `--rocm`"),
@@ -107,7 +128,7 @@ class TestUsage:
             (("verify", "x", "--upto", "moon"), "'moon' is not one of 'files'"),
             (("verify", "x", "--timeout", "0"), "--timeout"),
             (("verify", "x", "--timeout", "inf"), "--timeout"),
-            (("run", "x"), "Missing argument"),
+            (("run", "x"), "missing argument"),
             (("run", "x", "--"), "no command to run"),
             (("cache", "clear", "everything"), "everything"),
             (("config", "get"), "KEY"),
@@ -130,9 +151,7 @@ class TestUsage:
         done = mini.run(verb, "no such", *(("--", "true") if verb == "run" else ()))
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            "error: there is no env `no such`\n\n"
-            "hint: `rocenv list` shows the envs\n"
-            "hint: rocenv create 'no such' --rocm VERSION\n"
+            "error: there is no env `no such`\n\nhint: create it: `rocenv create 'no such' --torch`\n"
         )
 
     def test_no_colour_and_no_progress_without_a_terminal(self, mini: Mini) -> None:

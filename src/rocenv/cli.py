@@ -16,7 +16,7 @@ import click
 
 from rocenv import __version__
 from rocenv.context import limit_umask
-from rocenv.core.errors import ResolutionImpossible, RocenvError
+from rocenv.core.errors import ResolutionImpossible, RocenvError, WrongUsage
 from rocenv.core.logins import mask_logins
 from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
@@ -28,37 +28,78 @@ if TYPE_CHECKING:
 
 
 _ESCAPE_OR_REPLACE = "rocenv.escape-or-replace"
-# Command -> module and function in `rocenv.commands`, and its line in the help, in that order.
-COMMANDS = {
-    "create": ("create.command", "Create an env: resolve, download, install, verify."),
-    "resolve": ("resolve.command", "Show the set that `create` would install."),
-    "list": ("envs.list_", "List the envs."),
-    "show": ("envs.show", "Show what an env consists of and what was verified."),
-    "run": ("run.command", "Run a command in an env."),
-    "launch": ("launch.command", "Start an app in an env, keep its log, and explain crashes."),
-    "activate": ("activate.activate", "Show how to activate an env, or print the script."),
-    "deactivate": ("activate.deactivate", "Show how to deactivate an env."),
-    "hook": ("hook.command", "Print the code for a shell's start-up file."),
-    "trust": ("trust.command", "Let the `.rocenv` file of a folder choose the env there."),
-    "verify": ("verify.command", "Verify an env, rung by rung."),
-    "shim": ("envs.shim", "Show or move the files that replace CUDA libraries."),
-    "repair": ("envs.repair", "Restore changed or missing files of an env."),
-    "remove": ("envs.remove", "Remove an env."),
-    "rename": ("envs.rename", "Rename an env."),
-    "upgrade": ("upgrade.command", "Bring an env to the newest set for its request."),
-    "clone": ("envs.clone", "Create another env with the same set."),
-    "lock": ("envs.lock", "Print the lock of an env."),
-    "matrix": ("matrix.command", "Show which releases work together."),
-    "explain": ("explain.command", "Explain a target, a version, a variable or a code, with sources."),
-    "diagnose": ("diagnose.command", "Find known causes in a log."),
-    "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
-    "gpus": ("gpus.command", "Show the GPUs of this machine and which one is used."),
-    "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
-    "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
-    "config": ("config.command", "Read and edit the settings."),
-    "gc": ("cache.gc", "Show and free what no env needs."),
-    "cache": ("cache.cache", "Show and free downloads and other cached files."),
+# Group in the help -> command -> module and function in `rocenv.commands`, and its line in the help.
+GROUPS = {
+    "Start": {
+        "create": ("create.command", "Create an env: resolve, download, install, verify."),
+        "run": ("run.command", "Run a command in an env."),
+        "launch": ("launch.command", "Start an app in an env, keep its log, and explain crashes."),
+        "activate": ("activate.activate", "Show how to activate an env, or print the script."),
+        "deactivate": ("activate.deactivate", "Show how to deactivate an env."),
+        "verify": ("verify.command", "Verify an env, rung by rung."),
+    },
+    "Environments": {
+        "list": ("envs.list_", "List the envs."),
+        "show": ("envs.show", "Show what an env consists of and what was verified."),
+        "upgrade": ("upgrade.command", "Bring an env to the newest set for its request."),
+        "repair": ("envs.repair", "Restore changed or missing files of an env."),
+        "clone": ("envs.clone", "Create another env with the same set."),
+        "rename": ("envs.rename", "Rename an env."),
+        "remove": ("envs.remove", "Remove envs."),
+        "lock": ("envs.lock", "Print the lock of an env."),
+        "shim": ("envs.shim", "Show or move the files that replace CUDA libraries."),
+        "hook": ("hook.command", "Print the code for a shell's start-up file."),
+        "trust": ("trust.command", "Let the `.rocenv` file of a folder choose the env there."),
+    },
+    "This machine": {
+        "gpus": ("gpus.command", "Show the GPUs of this machine and which one is used."),
+        "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
+        "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
+    },
+    "Troubleshooting": {
+        "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
+        "diagnose": ("diagnose.command", "Find known causes in a log."),
+        "explain": ("explain.command", "Explain a GPU, a version, a variable or a code, with sources."),
+        "resolve": ("resolve.command", "Show the set that `create` would install."),
+        "matrix": ("matrix.command", "Show which releases work together."),
+    },
+    "Housekeeping": {
+        "config": ("config.command", "Read and edit the settings."),
+        "gc": ("cache.gc", "Show and free what no env needs."),
+        "cache": ("cache.cache", "Show and free downloads and other cached files."),
+    },
 }
+COMMANDS = {name: row for group in GROUPS.values() for name, row in group.items()}
+ALIASES = {"ls": "list", "rm": "remove"}
+# What other tools call these commands.
+_ELSEWHERE = {
+    **dict.fromkeys(("add", "init", "install", "new", "setup", "sync"), "create"),
+    **dict.fromkeys(("delete", "del", "uninstall"), "remove"),
+    **dict.fromkeys(("clean", "prune", "purge"), "gc"),
+    **dict.fromkeys(("envs", "env"), "list"),
+    **dict.fromkeys(("info", "inspect"), "show"),
+    **dict.fromkeys(("gpu", "devices", "detect", "status"), "gpus"),
+    **dict.fromkeys(("check", "test"), "verify"),
+    **dict.fromkeys(("log", "logs", "why"), "diagnose"),
+    **dict.fromkeys(("plan", "solve"), "resolve"),
+    "exec": "run",
+    "export": "lock",
+    "fix": "repair",
+    "freeze": "lock",
+    "search": "matrix",
+    "settings": "config",
+    "start": "launch",
+    "update": "upgrade",
+    "use": "activate",
+}
+_EXAMPLES = """\
+Examples:
+  $ rocenv create --torch                # ROCm and PyTorch for your GPU, in the env `default`
+  $ rocenv run default -- python3 app.py
+  $ rocenv diagnose app.log              # why did it crash?
+
+`rocenv help COMMAND` describes a command.
+"""
 HIDDEN = {"complete": ("complete.command", "Print candidates for a word.")}  # only programs call it
 
 
@@ -70,7 +111,7 @@ def load_command(name: str) -> click.Command:
 
 
 class Commands(click.Group):
-    """The group of all commands, which lists them without importing them."""
+    """All commands; they are listed without being imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands in the order of the help."""
@@ -78,12 +119,19 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None if there is no such command."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         return load_command(cmd_name) if cmd_name in (*COMMANDS, *HIDDEN) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """Write the commands in groups, all with the same column for their texts."""
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in group.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, which click would wrap."""
+        formatter.write(f"\n{_EXAMPLES}")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands and options."""
@@ -97,17 +145,19 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; suggest a similar one if it does not exist."""
-        if args and args[0] not in (*COMMANDS, *HIDDEN) and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, *HIDDEN, *ALIASES) and not args[0].startswith("-"):
             import difflib
 
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean `{close[0]}`?" if close else ""
-            raise click.UsageError(f"There is no command `{args[0]}`.{hint}", ctx)
+            close = difflib.get_close_matches(args[0], (*COMMANDS, *_ELSEWHERE), n=1)
+            hints = [f"did you mean `rocenv {_ELSEWHERE.get(name, name)}`?" for name in close]
+            raise WrongUsage(
+                f"there is no command `{args[0]}`", hints=(*hints, "list the commands: `rocenv help`")
+            )
         return super().resolve_command(ctx, args)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="rocenv", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="rocenv", message="%(prog)s %(version)s")
 def cli() -> None:
     """Install sets of ROCm, PyTorch and ZLUDA that work together on your AMD GPU, and verify them."""
 
@@ -159,14 +209,15 @@ def _escape_or_replace(error: UnicodeError) -> tuple[bytes, int]:
 
 
 def _run(argv: list[str], *, wants_json: bool) -> int:
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
     try:
         result = cli.main(args=argv, prog_name="rocenv", standalone_mode=False)
-    except click.ClickException as error:
-        if wants_json:
-            from rocenv.commands.output import print_json
-
-            print_json({"error": "usage", "message": error.format_message(), "hints": []})
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        _show(_wrong_usage(error), wants_json=wants_json)
         return error.exit_code
     except RocenvError as error:
         _show(error, wants_json=wants_json)
@@ -190,6 +241,14 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
             print_json({"error": "internal", "message": message, "hints": []})
         return 3
     return result if isinstance(result, int) else 0
+
+
+def _wrong_usage(error: click.ClickException) -> RocenvError:
+    """Turn an error of click into one that reads like rocenv's own."""
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "rocenv"
+    return WrongUsage(message[:1].lower() + message[1:], hints=(f"see `{path} --help`",))
 
 
 def _write_bug_report(error: BaseException, argv: list[str]) -> str:

@@ -209,16 +209,26 @@ class Prefix:
             number += 1
         return f"{self.name}{number}"
 
+    def _similar(self) -> tuple[str, ...]:
+        """Suggest the env that the user may have meant."""
+        import difflib
+
+        try:
+            names = [name for name in os.listdir(self.path.parent) if not name.startswith(".")]
+        except OSError:
+            names = []
+        close = difflib.get_close_matches(self.name, names, n=1)
+        if close:
+            return (f"did you mean `{close[0]}`?",)
+        return ("list the envs: `rocenv list`",) if names else ()
+
     def require_complete(self) -> None:
         """Raise PrefixError with hints unless the env is complete."""
         match self.state:
             case "absent":
                 raise PrefixError(
                     f"there is no env `{self.name}`",
-                    hints=(
-                        "`rocenv list` shows the envs",
-                        f"rocenv create {shell_join(self.name)} --rocm VERSION",
-                    ),
+                    hints=(*self._similar(), f"create it: `rocenv create {shell_join(self.name)} --torch`"),
                     code="env-missing",
                 )
             case "foreign":

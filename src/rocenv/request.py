@@ -13,6 +13,7 @@ from rocenv.core.model import EnvChange, Machine, Request
 from rocenv.core.variables import VISIBLE
 from rocenv.host import detect
 from rocenv.host.gpu import require_target
+from rocenv.host.products import target_meant
 from rocenv.resolve.apps import narrowed
 from rocenv.resolve.request import NO_TORCH
 from rocenv.system.machine import examined_elsewhere, glibc_version
@@ -50,10 +51,8 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
     elif request.zluda and not request.torch:
         request = replace(request, torch="*")
     if request.target:
-        names = filter(None, map(str.strip, request.target.split(",")))
-        first, *more = dict.fromkeys(names) or [request.target]
-        for target in (first, *more):
-            require_target(target)
+        names = [*filter(None, map(str.strip, request.target.split(",")))] or [""]
+        first, *more = dict.fromkeys(target_meant(name, context.matrix) for name in names)
         request = replace(request, target=first, more_targets=tuple(more))
     elif request.platform == host.platform:
         request = replace(request, target=_target_of(host, report))

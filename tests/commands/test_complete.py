@@ -80,7 +80,7 @@ class TestCommands:
         assert complete(lab, "comp") == []
 
     def test_beginning_of_a_command(self, lab: Lab) -> None:
-        assert complete(lab, "re") == ["resolve", "repair", "remove", "rename"]
+        assert complete(lab, "re") == ["repair", "rename", "remove", "resolve"]
         assert complete(lab, "create") == ["create"]
         assert complete(lab, "no such") == []
 
@@ -91,8 +91,8 @@ class TestCommands:
         }
 
     def test_options(self, lab: Lab) -> None:
-        assert complete(lab, "-") == ["--version", "-h", "--help"]
-        target = "--target\tOne or more GPU targets, such as gfx1100. Default: this machine's."
+        assert complete(lab, "-") == ["-V", "--version", "-h", "--help"]
+        target = "--target\tThe GPU: a target (gfx1100) or a product ('RX 6750 XT'). Default: this machine's."
         assert target in lines(lab, "create", "--")
         assert complete(lab, "create", "--ta") == ["--target"]
         assert complete(lab, "create", "x", "--no-") == ["--no-torch", "--no-guard", "--no-verify"]

@@ -189,6 +189,43 @@ def test_uv_does_not_follow_an_index_to_an_unencrypted_address(
     assert (caught.value.code, plain.requests) == ("unencrypted", [])
 
 
+@pytest.mark.parametrize("place", ["index", "page", "file"])
+def test_no_result_is_used_if_uv_reached_an_unencrypted_address_past_the_proxy(
+    uv: Uv,
+    python: Interpreter,
+    secure: Loopback,
+    plain: Loopback,
+    certificate: Path,
+    wheel: Wheel,
+    place: str,
+) -> None:
+    """uv cannot be kept from such an address, so its result is refused, later from uv's cache too."""
+    secure.files = {f"/{wheel.filename}": wheel.data}
+    plain.files = _site(wheel, f"{secure.url}/{wheel.filename}#sha256={wheel.sha256}")
+    asked = f"{secure.url}/simple"
+    path = {"index": "/simple/thing/", "page": "/simple/", "file": f"/{wheel.filename}"}[place]
+    if place == "page":
+        plain.files["/simple/"] = plain.files["/simple/thing/"]
+    if place == "file":
+        secure.files |= _site(wheel, f"/{wheel.filename}#sha256={wheel.sha256}")
+    secure.always(path, Fault(status=302, headers={"Location": f"{plain.url}{path}"}))
+    exception = {"https_proxy": "http://proxy.invalid", "no_proxy": "127.0.0.1"}
+    uv = with_settings(uv, SSL_CERT_FILE=str(certificate), **exception)
+
+    def ask(uv: Uv) -> object:
+        if place == "page":
+            return uv.select(["thing"], index_url="", page=f"{asked}/", python=python)
+        return uv.resolve(["thing"], index_url=asked, python=python)
+
+    with pytest.raises(FetchError, match="links to `http://127") as caught:
+        ask(uv)
+    assert caught.value.code == "unencrypted"
+    assert plain.requests
+    for later in (uv, replace(uv, offline=True)):
+        with pytest.raises(RocenvError):
+            ask(later)
+
+
 def test_uv_does_not_read_files_from_unencrypted_addresses(
     uv: Uv, python: Interpreter, secure: Loopback, plain: Loopback, certificate: Path, wheel: Wheel
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import note, print_json, short_enough
+from rocenv.commands.output import named_target, note, print_json, short_enough
 from rocenv.context import Context
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Param
             ["--target"],
             metavar="GFX",
             default="",
-            callback=short_enough,
+            callback=named_target,
             shell_complete=candidates.targets,
             help="The GPU target. Default: the env's target with its override, or that of the GPU in use.",
         ),
@@ -141,10 +141,6 @@ def _run(
 ) -> int:
     if output is not None and (undo or place is not None):
         raise click.UsageError(f"use either `--output` or `{'--undo' if undo else '--place'}`")
-    if target:
-        from rocenv.host.gpu import require_target
-
-        require_target(target)
     if undo:
         from rocenv.kernels import placement
 

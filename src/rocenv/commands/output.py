@@ -29,6 +29,16 @@ def short_enough(_context: click.Context, _parameter: click.Parameter, value: st
     return value
 
 
+def named_target(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Turn the value of `--target`, which may be a product, into a target."""
+    if not value:
+        return value
+    from rocenv.context import Context
+    from rocenv.host.products import target_meant
+
+    return target_meant(value, Context().matrix)
+
+
 def note(text: str) -> None:
     """Print a line for people, on stderr."""
     click.echo(sanitized(text), err=True)

@@ -59,9 +59,9 @@ _OPTIONS = (
     ),
     _option(
         "--target",
-        metavar="GFX[,GFX]",
+        metavar="GPU[,GPU]",
         shell_complete=candidates.targets,
-        help="One or more GPU targets, such as gfx1100. Default: this machine's.",
+        help="The GPU: a target (gfx1100) or a product ('RX 6750 XT'). Default: this machine's.",
     ),
     _option(
         "--channel",

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import colour, json_option, note, print_json
+from rocenv.commands.output import colour, json_option, named_target, note, print_json
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.model import APP_RUNG
 from rocenv.core.progress import sanitized
-from rocenv.host.gpu import require_target
 from rocenv.prefix import prefix_of
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
@@ -107,6 +106,7 @@ def _app_check(
     "--target",
     metavar="GFX",
     default="",
+    callback=named_target,
     shell_complete=candidates.targets,
     help="Verify for this target instead of the env's.",
 )
@@ -150,8 +150,6 @@ def command(
     """
     from rocenv.verify import verify
 
-    if target:
-        require_target(target)
     if report_file is not None:
         from rocenv.commands.field_report import require_place
 

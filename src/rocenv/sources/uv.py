@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # An unreachable proxy, because uv would follow links from https to http.
 _NOWHERE = "http://127.0.0.1:0"
+_LOG = "off,uv_client=debug"  # uv logs each request and redirect; `Outcome` looks for unencrypted ones
 _OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock has about 100 kB
 # These could affect package selection, the interpreter, or certificate checks.
 _DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__|GIT_SSL_NO_VERIFY")
@@ -117,7 +118,6 @@ class Uv:
         rank = ranking(python)
         packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
         found = tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
-        # An exception in the user's proxy settings may have let uv follow a forbidden redirect.
         require_encrypted((each.url for each in found), self.environ, "a wheel")
         return found
 
@@ -201,8 +201,15 @@ class Uv:
             require_encrypted((index_url, page), self.environ, "the index")
         plain_http = any(address.startswith("http:") for address in (index_url, page))
         outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http)
+        if not plain_http and outcome.unencrypted and self._has_exceptions():
+            # uv caches pages under the address of the index, and would use this one without asking again.
+            self.run("cache", "clean", offline=True).require_installed()
         outcome.require_protected(page or index_url, self.environ, plain_http=plain_http)
         return outcome
+
+    def _has_exceptions(self) -> bool:
+        """Whether the user's settings let uv reach some hosts without a proxy, so also without `_NOWHERE`."""
+        return any(name.upper() == "NO_PROXY" for name in self._environ(plain_http=False))
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
         """Create a venv in a new folder; raise PrefixError if that fails."""
@@ -287,7 +294,7 @@ class Uv:
             if name in _KEPT or not _DROPPED.fullmatch(name)
         }
         environ |= {"UV_PYTHON_DOWNLOADS": "manual", "UV_PYTHON_INSTALL_DIR": str(self.pythons)}
-        environ["UV_NO_WRAP"] = "1"  # `Outcome` parses lines
+        environ |= {"UV_NO_WRAP": "1", "RUST_LOG": _LOG}  # `Outcome` parses lines
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
             environ.setdefault(
                 "SSL_CERT_FILE", bundle
@@ -296,7 +303,10 @@ class Uv:
 
 
 def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
-    """Configure an environment so that uv cannot follow a link or redirect to an unencrypted address."""
+    """Configure an environment so that uv cannot follow a link or redirect to an unencrypted address.
+
+    Behind an https proxy, uv still reaches the hosts of `NO_PROXY`; `_ask` then reads uv's log.
+    """
     kept = {name: value for name, value in environ.items() if name.upper() != "HTTP_PROXY"}
     if not {"HTTPS_PROXY", "ALL_PROXY"} & {name.upper() for name, value in kept.items() if value}:
         # Without an https proxy, exceptions can only concern http.

@@ -23,8 +23,13 @@ _UNREACHABLE = re.compile(
 )
 
 
-# Unreadable addresses: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
-_PLAIN_HTTP = re.compile(r"(?:url \(|Failed to (?:fetch|download): `?)(http://[^)`\s]+)")
+# In errors: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
+# In the log: "Sending fresh GET request for: http://host/x", "HTTP 302 Found. Redirecting to `http://host/x`"
+_PLAIN_HTTP = re.compile(
+    r"(?:url \(|Failed to (?:fetch|download): `?|^DEBUG .*request for: |^DEBUG .*Redirecting to `)"
+    r"(http://[^)`\s]+)",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 def index_name(index_url: str) -> str:
@@ -80,6 +85,12 @@ class Outcome:
         code = "unreachable" if _UNREACHABLE.search(self.stderr) else None
         return FetchError(f"cannot resolve `{wanted}` from {name}: {self.reason}", code=code)
 
+    @property
+    def unencrypted(self) -> str:
+        """The first unencrypted address that uv requested; "" = none."""
+        found = _PLAIN_HTTP.search(self.stderr)
+        return found[1] if found else ""
+
     def require_protected(self, index_url: str, environ: Mapping[str, str], *, plain_http: bool) -> None:
         """Raise FetchError if a certificate is not trusted, or an address is unencrypted but must not be."""
         name = index_name(index_url)
@@ -93,10 +104,9 @@ class Outcome:
                 ),
                 code="certificate",
             )
-        leads_to = _PLAIN_HTTP.search(self.stderr) if self.code and not plain_http else None
-        if leads_to:
+        if self.unencrypted and not plain_http:
             raise FetchError(
-                f"{name} links to `{shown(leads_to[1])}`, which is not encrypted, so it was not used",
+                f"{name} links to `{shown(self.unencrypted)}`, which is not encrypted, so it was not used",
                 hints=("use an index or mirror whose files have https:// addresses",),
                 code="unencrypted",
             )
