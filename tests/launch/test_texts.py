@@ -96,3 +96,10 @@ def test_a_crash_is_explained_in_chinese(lab: Lab) -> None:
     assert "\n解决：rocenv create sd2 --rocm 5.7 --zluda" in said
     assert "\n解决：查看日志：`" in said
     assert "# 已结束（SIGABRT），运行了 " in lab.log().decode()
+
+
+def test_chinese_reaches_a_pipe_with_another_encoding(lab: Lab) -> None:
+    lab.make()
+    environ = {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "cp1252"}
+    done = lab.run("launch", "sd", "--", "sh", "-c", "exit 3", environ=environ, timeout=60)
+    assert "`sh` 异常结束（退出码 3）" in done.stderr.decode()
