@@ -70,7 +70,7 @@ class Devices:
         return None if is_unclear else used
 
     def named(self, names: Iterable[str]) -> Named:
-        """Sort the names that the user gave by kind of device, ignoring case."""
+        """Group the device names that the user gave by kind, ignoring case."""
         own = {each.name.casefold(): each for each in self.found}
         other = {line.partition(":")[0].strip().casefold() for line in self.others}
         found = [(name, own.get(name.casefold())) for name in names]

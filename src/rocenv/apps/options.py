@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"--?[A-Za-z][\w.-]*")
 _START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
 _VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|(?!or -)[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
-# In a definition, nothing or a gap and an explanation follow the names and the value; in a sentence, a word.
+# In a definition, the names and the value end the line, or a gap and an explanation follow. In a sentence,
+# another word follows.
 _CAPITALS = r"(?=[^a-z\s]*[A-Z])[^a-z\s]+"
 _END = re.compile(
     r"\s*$|[ ]{2}|\t|[ ]?[<\[{(]|[=,;]\S*(?:\s*$|[ ]{2}|\t)|[ ]\S+=\S*\s*$"
     rf"|[ =]{_CAPITALS}(?:[ ]{_CAPITALS})*(?:\s*$|[ ]{{2}}|\t|[ ]\()"
 )
-# Some programs separate names only by a space or a word.
+# Some programs separate names with only a space or a word.
 _NEXT = re.compile(r"[ ]*[,|/][ ]*(?=-)|[ ](?:or[ ])?(?=-)")
 _VARIABLE = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
 _DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")

@@ -134,7 +134,7 @@ def is_helper(word: str, launcher: Launcher) -> bool:
 
 
 def program_file(words: Sequence[str], environ_path: str) -> Path | None:
-    """Find the program file that the last of some words names."""
+    """Find the program file named by the last of some words."""
     name = words[-1] if words else ""
     found = name if os.path.isfile(name) else shutil.which(name, path=environ_path) if name else None
     return Path(found) if found else None

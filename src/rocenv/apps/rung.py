@@ -83,7 +83,7 @@ def app_rung(
         matrix: Contains the app's profile.
         host: The machine.
         key: The app's.
-        environ: The environment variables outside the env.
+        environ: The environment variables before activation.
         target: Replaces the env's target; "" = that one.
         timeout_s: For each query; 0 = the default.
         save_dir: Where to keep its answers; None = nowhere.

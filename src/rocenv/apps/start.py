@@ -119,7 +119,7 @@ class Start:
 
     @property
     def is_gpu_work(self) -> bool:
-        """Whether the command makes the app do GPU work, and not on the CPU by request."""
+        """Whether the command makes the app do GPU work; False if the user asked for the CPU."""
         launcher = self.launcher
         if not self.is_app or self.wants_cpu or any(map(self.gives, launcher.only_tells)):
             return False

@@ -5,8 +5,8 @@ the real one unchanged. It inherits our stdin, session and process group, so the
 Ctrl-Z and size changes to it directly; this process ignores them.
 
 On Windows the program writes to a pipe instead of the console, so it may buffer its output, change its
-encoding or drop colours. Environment variables undo most of that. `rocenv run` captures nothing, so it leaves
-the program on the console.
+encoding or drop colours. Environment variables undo most of that. `rocenv run` captures nothing, so its
+programs keep the console.
 """
 
 from __future__ import annotations

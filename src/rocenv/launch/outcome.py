@@ -29,7 +29,7 @@ _SHOWN = 3  # lines of output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A known cause that an app's output points to."""
+    """A known cause, found in an app's output."""
 
     code: str
     title: str
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def died_inside(self) -> bool:
-        """Whether a program in a script crashed. With `pause`, batch files exit with 0 after that."""
+        """Whether a program run by a script crashed. Batch files with `pause` exit with 0 even then."""
         if not self.context.start.is_script:
             return False
         stack = last_stack(self.watch.tail)
@@ -193,7 +193,7 @@ def _happened(outcome: Outcome) -> Iterator[str]:
 
 
 def _shortfall(outcome: Outcome) -> str:
-    """The name of the message that says what went wrong despite exit code 0 or Ctrl-C."""
+    """The name of the message about what went wrong despite a normal end."""
     if outcome.on_cpu:
         start = outcome.context.start
         is_no_work = start.is_app and not start.is_gpu_work  # for example, it only listed its GPUs
@@ -219,7 +219,7 @@ def _where(outcome: Outcome) -> Iterator[str]:
 def _why(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
     """Yield the causes of printed failures, then the set's known problem, then other causes.
 
-    A cause from `diagnose`, which reads the whole output, is preferred to the rule of a single text.
+    Causes from `diagnose`, which reads the whole output, take precedence over rules for a single text.
     """
     context, message = outcome.context, outcome.context.message
     named: set[str] = set()

@@ -27,7 +27,7 @@ class Adapter(Protocol):
         """
 
 
-# Keyed like the profiles.
+# The keys are those of the profiles.
 ADAPTERS: Mapping[str, Adapter] = {
     "blender": blender.tune,
     "llama.cpp": llama.tune_llama_cpp,

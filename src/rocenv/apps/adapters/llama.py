@@ -29,7 +29,7 @@ _ALL_LAYERS = "999"  # more layers than any model has
 # Versions with `--fit` choose the number of layers themselves.
 _FIT = "--fit"
 _FIT_OFF = ("--fit off", "--fit disabled", "--fit false", "--fit 0")
-_FIT_MARGIN_MIB = 1024  # their default for the memory left free
+_FIT_MARGIN_MIB = 1024  # their default margin of free memory
 RECOMPILE = "--recompile"
 _AROUND_BLAS = ("--tinyblas", RECOMPILE)
 # `--recompile` runs the first of these that exists.
@@ -50,7 +50,7 @@ class Packed:
     is_loaded: bool = True  # it loads its model by default
 
     def with_users(self, words: Sequence[str]) -> Packed:
-        """The remaining contents when the user gives arguments."""
+        """The same contents, adjusted to the user's arguments."""
         return replace(self, arguments=(), is_loaded=False) if self.is_replaced and words else self
 
 
