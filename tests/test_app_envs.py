@@ -1,4 +1,4 @@
-"""Envs for an app: its requirements, its packages, and starting its programs."""
+"""Envs for apps: requirements, packages, and how programs are started."""
 
 from __future__ import annotations
 
@@ -106,8 +106,10 @@ reason = "starters"
 
 @pytest.fixture
 def world(mini: Mini) -> Mini:
-    """The miniature world with an app in its archive, at a path that needs quoting in shells."""
-    (mini.root / "profiles" / "zz.toml").write_text(PROFILE)  # last, so that starters come first on PATH
+    """The test world, with an app in its archive, at a path that shells must quote."""
+    (mini.root / "profiles" / "zz.toml").write_text(
+        PROFILE
+    )  # last, so that the env's scripts come first on PATH
     printenv, shell = (Path(shutil.which(name) or "").read_bytes() for name in ("printenv", "sh"))
     mini.repo.add(
         "painter",
@@ -141,7 +143,7 @@ def prefix(world: Mini, name: str) -> Path:
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:
-    """What a user reads, in one line: notes are wrapped."""
+    """The output without line breaks, because notes are wrapped."""
     return " ".join((done.stdout + done.stderr).split())
 
 
@@ -171,8 +173,8 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
 
 
 @pytest.mark.parametrize("rocm", ["5.7", "6.4"])
-def test_its_programs_are_started_by_name(world: Mini, rocm: str) -> None:
-    """Even if the set has its own C library, and if no env is active."""
+def test_an_apps_programs_are_started_by_name(world: Mini, rocm: str) -> None:
+    """Even if the set has its own C library, and no env is active."""
     world.create("art", "--rocm", rocm, "--app", "painter")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
     assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"
@@ -186,8 +188,8 @@ def test_its_programs_are_started_by_name(world: Mini, rocm: str) -> None:
     assert there == {"painter", "painter-script", "brush", "brush-1"} | wrappers
 
 
-def test_a_script_of_the_set_is_run_by_the_machines_shell(world: Mini) -> None:
-    """That shell does not start with another system's C library on LD_LIBRARY_PATH."""
+def test_a_script_of_the_set_runs_in_the_systems_shell(world: Mini) -> None:
+    """With another system's C library on LD_LIBRARY_PATH, that shell would not start."""
     world.create("art", "--rocm", "6.4", "--app", "painter")
     starter = str(prefix(world, "art") / "bin" / "painter-script")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
@@ -199,7 +201,7 @@ def test_a_script_of_the_set_is_run_by_the_machines_shell(world: Mini) -> None:
     assert libraries in world.run("run", "old", "--", "painter-script").stdout
 
 
-def test_links_are_where_the_app_looks_for_files(world: Mini) -> None:
+def test_links_are_created_where_the_app_looks_for_files(world: Mini) -> None:
     world.create("art", "--app", "painter")
     tree = prefix(world, "art") / "rocm"
     link = tree / "usr/bin/plugin.so"
@@ -215,8 +217,8 @@ def test_links_are_where_the_app_looks_for_files(world: Mini) -> None:
     assert link.read_text() == "a plugin\n"
 
 
-def test_the_env_knows_its_app(world: Mini) -> None:
-    """It is displayed, and kept in the lock, in a clone, in envs built from the lock, and after renaming."""
+def test_the_env_records_its_app(world: Mini) -> None:
+    """`show` displays it, and it survives locking, cloning, rebuilding from the lock, and renaming."""
     world.create("art", "--app", "painter")
     assert "The Painter (painter)" in world.run("show", "art").stdout
     assert json.loads(world.run("show", "art", "--json").stdout)["app"] == "painter"
@@ -231,8 +233,8 @@ def test_the_env_knows_its_app(world: Mini) -> None:
         assert done.stdout == f"{prefix(world, name)}/rocm/usr/share/painter\n"
 
 
-def test_an_env_without_an_app(world: Mini) -> None:
-    """Its lock is the same as before apps existed, so older versions of rocenv can read it."""
+def test_an_env_without_an_app_has_the_old_lock_format(world: Mini) -> None:
+    """Its lock has no app fields, so older versions of rocenv can read it."""
     world.create("plain")
     text = world.run("lock", "plain").stdout
     assert "app" not in json.loads(text)["request"]
@@ -240,7 +242,7 @@ def test_an_env_without_an_app(world: Mini) -> None:
     assert json.loads(world.run("show", "plain", "--json").stdout)["app"] is None
 
 
-def test_packages_removed_from_the_channel(world: Mini) -> None:
+def test_packages_removed_from_the_channel_are_reported(world: Mini) -> None:
     profile = world.root / "profiles" / "zz.toml"
     profile.write_text(PROFILE.replace('names = ["painter",', 'names = ["easel",'))
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
@@ -248,7 +250,7 @@ def test_packages_removed_from_the_channel(world: Mini) -> None:
     assert "`easel`, needed by the set itself, is not available" in told(done)
 
 
-def test_a_program_that_is_not_in_the_packages(world: Mini) -> None:
+def test_a_program_missing_from_the_packages_is_reported(world: Mini) -> None:
     profile = world.root / "profiles" / "zz.toml"
     profile.write_text(PROFILE.replace("usr/bin/painter*", "usr/bin/easel"))
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
@@ -258,7 +260,7 @@ def test_a_program_that_is_not_in_the_packages(world: Mini) -> None:
 
 
 @pytest.mark.parametrize("path", ["usr/bin/painter.1", "usr/bin/painter-gone", "usr/bin/painter-m*"])
-def test_a_program_that_is_not_executable(world: Mini, path: str) -> None:
+def test_a_program_that_is_not_executable_is_reported(world: Mini, path: str) -> None:
     (world.root / "profiles" / "zz.toml").write_text(PROFILE.replace("usr/bin/painter*", path))
     done = world.run("create", "art", "--rocm", "6.4", "--app", "painter", "--no-verify")
     assert done.returncode == 1
@@ -274,7 +276,7 @@ def test_a_program_that_is_not_executable(world: Mini, path: str) -> None:
         ("./usr/lib/painter/tools/painter", "two programs of the set would be started as `painter`"),
     ],
 )
-def test_a_program_name_in_use_or_too_long(world: Mini, path: str, said: str) -> None:
+def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str) -> None:
     text = PROFILE.replace("usr/lib/painter/brush", "usr/lib/painter/tools/*")
     (world.root / "profiles" / "zz.toml").write_text(text.replace('names = ["brush", "brush-1"]\n', ""))
     world.repo.add("libpaint", "1.1-1", [file(path, "#!/bin/sh\n", mode=0o755)])
@@ -288,7 +290,7 @@ def test_a_program_name_in_use_or_too_long(world: Mini, path: str, said: str) ->
 
 
 def test_a_missing_app_is_noted_first(world: Mini) -> None:
-    """Users must learn before `create` that the app itself is missing."""
+    """Users must learn before `create` that the app is not included."""
     said = "Modern is not included: no channel has packages for it, so bring your own"
     assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
     shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
@@ -318,14 +320,14 @@ libraries = {{ hip = "libamdhip64.so.5" }}
 
 
 def add_channel(world: Mini) -> None:
-    """Add an opt-in channel that has the painter, and only ROCm 5.7."""
+    """Add an opt-in channel with the painter, and with only ROCm 5.7."""
     (world.root / "profiles" / "other.toml").write_text(OTHER_CHANNEL)
     profile = world.root / "profiles" / "zz.toml"
     profile.write_text(PROFILE.replace('channels = ["mini"]', 'channels = ["other"]'))
 
 
 def test_the_suggested_command_includes_the_app(world: Mini) -> None:
-    """The command is for the same request, and was found to fit."""
+    """The command repeats the request, and is known to resolve."""
     add_channel(world)
     done = world.run("create", "my art", "--rocm", "5.7", "--app", "painter", "--dry-run")
     assert "channel mini has no packages for it, so bring your own. Another" in told(done)
@@ -338,7 +340,7 @@ def test_the_suggested_command_includes_the_app(world: Mini) -> None:
     assert "bring your own" not in again.stdout
 
 
-def test_a_set_from_a_lock_says_so_too(world: Mini) -> None:
+def test_a_missing_app_is_noted_for_a_set_from_a_lock(world: Mini) -> None:
     add_channel(world)
     world.create("art", "--rocm", "5.7", "--app", "painter")
     lock = world.root / "art.lock"
@@ -356,7 +358,7 @@ def test_an_unsuitable_channel_is_not_suggested(world: Mini) -> None:
 
 
 def test_the_app_releases_of_a_set_are_noted(world: Mini) -> None:
-    """By default, the env works with the newest release; the note says what to request for older ones."""
+    """By default, the env is for the newest release; the note says what to request for older ones."""
     found = plan(world, "--app", "render")
     assert found["components"][0]["version"] == "6.4.3"
     newest = "Render 5 needs ROCm >=6.3, so only that is considered; `--rocm` overrides this"
@@ -385,7 +387,7 @@ def test_an_apps_requirements_narrow_open_choices(world: Mini) -> None:
     assert not any("Modern needs ROCm" in text for text in own["notes"])
 
 
-def test_if_nothing_fits_the_requirement_is_named(world: Mini) -> None:
+def test_an_unmet_requirement_of_an_app_is_named(world: Mini) -> None:
     profile = world.root / "profiles" / "zz.toml"
     profile.write_text(PROFILE.replace('rocm = ">=6"', 'rocm = ">=9"'))
     done = world.run("resolve", "--app", "modern")
@@ -396,7 +398,7 @@ def test_if_nothing_fits_the_requirement_is_named(world: Mini) -> None:
     assert all("--app modern" in line for line in commands), "the next command must be for the same app"
 
 
-def test_torch_is_added_if_the_app_needs_it(world: Mini) -> None:
+def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:
     done = world.run("resolve", "--app", "wise", "--json")
     assert done.returncode == 1, "no torch is in this small matrix"
     said = json.loads(done.stdout)
@@ -406,7 +408,7 @@ def test_torch_is_added_if_the_app_needs_it(world: Mini) -> None:
     assert any("which `--no-torch` omits" in text for text in without["notes"])
 
 
-def test_an_unknown_app(world: Mini) -> None:
+def test_an_unknown_app_is_an_error(world: Mini) -> None:
     for verb in (("resolve",), ("create", "art")):
         done = world.run(*verb, "--app", "paintr")
         assert done.returncode == 2
@@ -414,7 +416,7 @@ def test_an_unknown_app(world: Mini) -> None:
         assert "modern, painter, render, sill, wise" in done.stderr
 
 
-def test_an_app_for_another_system(world: Mini) -> None:
+def test_an_app_for_another_system_is_an_error(world: Mini) -> None:
     done = world.run("resolve", "--app", "sill", "--target", "gfx1100:xnack-")
     assert done.returncode == 2
     assert "Sill is only known to work on Windows" in told(done)
@@ -434,7 +436,7 @@ def test_an_app_cannot_be_combined_with_a_lock(world: Mini) -> None:
     assert "--from specifies the whole set" in done.stderr
 
 
-def test_apps_are_completed(world: Mini) -> None:
+def test_app_names_are_completed(world: Mini) -> None:
     done = world.run("complete", "create", "art", "--app", "")
     assert "painter" in done.stdout.split()
 
@@ -462,7 +464,7 @@ def test_apps_are_completed(world: Mini) -> None:
         ({"not_before": "\n"}, "unprintable character"),
     ],
 )
-def test_a_lock_with_invalid_programs(world: Mini, change: dict[str, object], said: str) -> None:
+def test_a_lock_with_invalid_programs_is_rejected(world: Mini, change: dict[str, object], said: str) -> None:
     world.create("art", "--app", "painter")
     plain = json.loads(world.run("lock", "art").stdout)
     plain["components"][0]["layout"]["programs"][0].update(change)
@@ -486,7 +488,7 @@ def test_a_lock_with_invalid_programs(world: Mini, change: dict[str, object], sa
         ({"x" * 300: "usr/lib/painter/*.so"}, "too long for a file path"),
     ],
 )
-def test_a_lock_with_invalid_links(world: Mini, links: dict[str, str], said: str) -> None:
+def test_a_lock_with_invalid_links_is_rejected(world: Mini, links: dict[str, str], said: str) -> None:
     world.create("art", "--app", "painter")
     plain = json.loads(world.run("lock", "art").stdout)
     plain["components"][0]["layout"]["links"] = links
@@ -513,7 +515,7 @@ def test_values_of_a_lock_are_never_run_as_code(world: Mini) -> None:
 
 
 def test_a_set_from_an_opt_in_channel_is_rebuilt_from_it(world: Mini) -> None:
-    """If its packages have left the mirror, the nearest set is one of the same channel."""
+    """If its packages are no longer on the mirror, the closest set is from the same channel."""
     add_channel(world)
     world.create("art", "--app", "painter", "--channel", "other")
     lock = world.root / "art.lock"

@@ -1,4 +1,4 @@
-"""The ROCENV_HOME of the apps lane, and the envs that its tests share."""
+"""The apps lane's ROCENV_HOME and shared envs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rocenv(Protocol):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests in this folder for the lane."""
+    """Mark all tests in this folder with the lane's marker."""
     for item in items:
         if _FOLDER in item.path.parents:
             item.add_marker(pytest.mark.apps)
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def apps_home() -> Iterator[Path]:
-    """The home of the lane; downloads and unpacked packages stay from run to run."""
+    """The lane's ROCENV_HOME; downloads and unpacked packages are reused by later runs."""
     home = LANE / "home"
     (LANE / "user").mkdir(parents=True, exist_ok=True)
     home.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def apps_home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def rocenv(apps_home: Path) -> Rocenv:
-    """A function that runs the real program in the lane's home, as a user without a GPU."""
+    """Runs the real program with the lane's ROCENV_HOME, as a user without a GPU."""
     plain = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     plain |= {"HOME": str(LANE / "user"), "ROCENV_HOME": str(apps_home), "LC_ALL": "C.UTF-8"}
 
@@ -107,7 +107,7 @@ def rocm72_env(rocenv: Rocenv) -> str:
 
 @pytest.fixture(scope="session")
 def clang_toolchain(apps_home: Path) -> Toolchain:
-    """The compiler that rocenv downloads for gfx1201, in the lane's home."""
+    """The compiler that rocenv downloads for gfx1201."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROCENV_HOME", str(apps_home))
         context = Context()

@@ -1,7 +1,7 @@
 """Debian's real Blender with a fake HIP runtime, in a minimal env.
 
 Blender, its data and its libraries come from the lane's env, except for the HIP runtime. So Blender finds
-only the runtime, if any, that a test puts into its own env.
+only the runtime that a test puts into its own env, if any.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Studio:
         return path
 
     def with_kernels(self, folder: Path, target: str) -> Path:
-        """Create a copy of Blender's data that consists of links, and add kernels for a target."""
+        """Copy Blender's data as symlinks, and add kernels for a target."""
         cycles = "scripts/addons_core/cycles"
         for source, folders, names in os.walk(self.resources):
             here = folder / os.path.relpath(source, self.resources)
@@ -132,7 +132,7 @@ class Bench(Lab):
     def prepare(
         self, studio: Studio, *, runtime: Mapping[str, Path], rocm: str = "6.4.3", hip: str = "6.4"
     ) -> Bench:
-        """Create the env with these libraries: name in the env -> file."""
+        """Create the env with these libraries, given as a map from names to files."""
         self.studio = studio
         machine = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
         layout = Layout(

@@ -1,4 +1,4 @@
-"""Envs with a distribution's app: its programs start and find everything in the prefix."""
+"""Programs of a distribution's app start in an env, and find their files in the prefix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_llama_cpp_starts_and_loads_its_hip_backend(rocenv: Rocenv, llama_env: s
     assert "no ROCm-capable device is detected" in done.stdout + done.stderr
 
 
-def test_its_libraries_are_the_envs_own(rocenv: Rocenv, llama_env: str, apps_home: Path) -> None:
+def test_llama_cpp_loads_only_the_envs_libraries(rocenv: Rocenv, llama_env: str, apps_home: Path) -> None:
     done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices", env={"LD_DEBUG": "files"})
     loaded = [
         line.rpartition("calling init: ")[2] for line in done.stderr.splitlines() if "calling init" in line
@@ -59,12 +59,12 @@ def test_blender_finds_its_files_its_python_and_numpy(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_the_env_passes_verify_and_knows_its_app(rocenv: Rocenv, blender_env: str) -> None:
+def test_the_env_passes_verify_and_records_its_app(rocenv: Rocenv, blender_env: str) -> None:
     assert json.loads(rocenv("show", blender_env, "--json").stdout)["app"] == "blender"
     assert rocenv("verify", blender_env, "--upto", "compile").returncode == 0
 
 
-def test_debian_sid_is_used_only_by_name(rocenv: Rocenv) -> None:
+def test_debian_sid_is_used_only_on_request(rocenv: Rocenv) -> None:
     done = rocenv("resolve", "--rocm", "6.4", "--target", "gfx1100", "--app", "blender", "--json")
     found = json.loads(done.stdout)
     assert found["components"][0]["channel"] != "debian-sid"
@@ -72,8 +72,8 @@ def test_debian_sid_is_used_only_by_name(rocenv: Rocenv) -> None:
     assert "--channel debian-sid" in found["notes"][0]
 
 
-def test_a_script_in_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
-    """The machine's shell would crash with the env's C library on LD_LIBRARY_PATH."""
+def test_a_script_of_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
+    """With the env's C library on LD_LIBRARY_PATH, the system's shell would crash."""
     prefix = Prefix(apps_home / "envs" / llama_env)
     record = prefix.record()
     loader, folders = prefix.path / record.loader, library_folders(prefix, record.lock)

@@ -30,13 +30,13 @@ def studio(blender_env: str, apps_home: Path, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="session")
 def hip6(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fake HIP runtime as version 6.4."""
+    """The fake HIP runtime, version 6.4."""
     return build(tmp_path_factory.mktemp("hip6"))
 
 
 @pytest.fixture(scope="session")
 def hip7(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fake HIP runtime as version 7."""
+    """The fake HIP runtime, version 7."""
     return build(tmp_path_factory.mktemp("hip7"), "libamdhip64.so.7", 70151831)
 
 
@@ -77,12 +77,12 @@ class TestUse:
         assert (done.code, USED in done.all) == (0, True), done.all
         assert "Using precompiled kernel." in done.all
 
-    def test_keeps_the_arguments_of_the_user(self, bench: Bench) -> None:
+    def test_keeps_the_users_arguments(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render("--python-exit-code", "7")
         assert done.code == 0 and "python-exit-code 1" not in done.told
 
-    def test_a_script_with_its_own_arguments(self, bench: Bench) -> None:
+    def test_keeps_a_scripts_own_arguments(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "render.py"
         script.write_text(
@@ -101,7 +101,7 @@ class TestUse:
             for each in (bench.prefix("art").path / "cache/cycles/kernels").iterdir():
                 each.unlink()
 
-    def test_a_script_that_renders_nothing(self, bench: Bench) -> None:
+    def test_accepts_a_script_that_renders_nothing(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "count.py"
         script.write_text("import bpy\nprint('objects:', len(bpy.data.objects))\n")
@@ -114,7 +114,7 @@ class TestUse:
             assert "nothing in its output shows" not in told and "why:" not in told
             assert ("lists no GPU" in told) != has_gpu, told
 
-    def test_a_missing_scene(self, bench: Bench) -> None:
+    def test_reports_a_missing_scene(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.run(
             "launch", "art", "--app", "blender", "--", "./blender", "-b", "none.blend", "-f", "1"
@@ -124,7 +124,7 @@ class TestUse:
         assert b"Cannot read file" in done.stdout + done.stderr
         assert "nothing in its output shows" not in told and "do:  rocenv verify" not in told
 
-    def test_rendering_on_the_cpu_on_request(self, bench: Bench) -> None:
+    def test_renders_on_the_cpu_on_request(self, bench: Bench) -> None:
         words = ("./blender", "-b", str(bench.studio.scene), "-f", "1", "--", "--cycles-device", "CPU")
         done = bench.run("launch", "art", "--app", "blender", "--", *words)
         told = done.stderr.decode()
@@ -134,13 +134,13 @@ class TestUse:
 
 
 class TestRuntime:
-    def test_an_env_with_only_hip_7(self, tmp_path: Path, studio: Studio, hip7: Path) -> None:
+    def test_works_with_only_hip_7(self, tmp_path: Path, studio: Studio, hip7: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.7": hip7}, rocm="7.1.1", hip="7.1")
         bench.put_hipcc()
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
 
-    def test_tries_runtimes_in_the_order_of_the_row(
+    def test_blender_tries_runtimes_in_the_rows_order(
         self, tmp_path: Path, studio: Studio, hip6: Path, hip7: Path
     ) -> None:
         runtime = {"libamdhip64.so.6": hip6, "libamdhip64.so.7": hip7, "libamdhip64.so": hip7}
@@ -157,7 +157,7 @@ class TestRuntime:
         assert "Blender 5.2.2 does not use hardware ray tracing" in done.told
         assert "It looks for `libamdhip64.so` to switch it on" in done.told
 
-    def test_a_missing_runtime(self, tmp_path: Path, studio: Studio) -> None:
+    def test_a_missing_runtime_is_an_error(self, tmp_path: Path, studio: Studio) -> None:
         done = Bench(tmp_path).prepare(studio, runtime={}).render()
         assert done.code == 1
         assert "It looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6" in done.told
@@ -171,7 +171,7 @@ class TestRuntime:
         assert done.code == 1
         assert "Error opening HIP dynamic library" in done.told and "lists no GPU here" in done.told
 
-    def test_a_runtime_that_is_too_old(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
+    def test_an_outdated_runtime_is_an_error(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.6": hip6}, rocm="6.1.3", hip="6.1")
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
@@ -179,7 +179,7 @@ class TestRuntime:
         assert "needs ROCm >=6.3, and the env has 6.1.3" in done.told
         assert "rocenv create art2 --rocm '>=6.3'" in done.told
 
-    def test_a_runtime_that_reports_an_older_version_than_the_set(self, bench: Bench) -> None:
+    def test_a_runtime_with_an_older_version_than_its_set_is_recognised(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
@@ -188,33 +188,35 @@ class TestRuntime:
 
 
 class TestKernels:
-    def test_neither_kernels_nor_compiler(self, bench: Bench) -> None:
+    def test_missing_kernels_and_compiler_are_explained(self, bench: Bench) -> None:
         done = bench.render()
         assert done.code == 1
         assert "Neither precompiled kernels nor HIPCC was found" in done.told
         assert f"{BUILD}" in done.told and "--target gfx1201" in done.told
 
-    def test_kernels_for_another_target_only(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
+    def test_kernels_for_only_another_target_are_explained(
+        self, bench: Bench, studio: Studio, tmp_path: Path
+    ) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1100"))
         done = bench.render()
         assert done.code == 1
         assert "it printed `hipcc compiler not found`" in done.told, done.told
         assert BUILD in done.told
 
-    def test_a_failing_compiler(self, bench: Bench) -> None:
+    def test_a_failing_compiler_is_explained(self, bench: Bench) -> None:
         bench.put_hipcc('#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "no device library" >&2; exit 1\n')
         done = bench.render()
         assert done.code == 1
-        assert "the GPU kernels did not compile" in done.told and BUILD in done.told
+        assert "the GPU kernels failed to compile" in done.told and BUILD in done.told
         assert "no device library" in done.all
 
-    def test_a_compiler_without_output(self, bench: Bench) -> None:
+    def test_a_compiler_without_output_is_explained(self, bench: Bench) -> None:
         bench.put_hipcc("#!/bin/sh\nexit 0\n")
         done = bench.render()
         assert done.code == 1
         assert "the compiler produced no kernel" in done.told and BUILD in done.told
 
-    def test_an_invalid_kernel(self, bench: Bench) -> None:
+    def test_an_invalid_kernel_is_explained(self, bench: Bench) -> None:
         bench.put_hipcc(HIPCC.replace("printf", 'false || printf no >"$output"; exit 0; printf'))
         done = bench.render()
         assert done.code == 1
@@ -222,7 +224,7 @@ class TestKernels:
 
 
 class TestMemory:
-    def test_out_of_memory(self, bench: Bench) -> None:
+    def test_full_gpu_memory_is_explained(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_FAIL": "malloc=error:2"})
         assert done.code == 1
@@ -264,7 +266,7 @@ class TestFault:
 
 
 class TestEnv:
-    def test_the_runtime_of_the_env_finds_no_gpu(
+    def test_a_runtime_that_finds_no_gpu_is_reported(
         self, rocenv: Rocenv, blender_env: str, studio: Studio
     ) -> None:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")

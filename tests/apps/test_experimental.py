@@ -1,4 +1,4 @@
-"""ROCm 7.2 from Debian experimental, the newest real set that this machine can load and compile with."""
+"""ROCm 7.2 from Debian experimental, the newest real set that works without a GPU up to `compile`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_compiles_for_other_targets_too(rocenv: Rocenv, rocm72_env: str) -> None
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_program_in_the_env_uses_the_runtime_of_the_env(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_a_program_in_the_env_uses_the_envs_runtime(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("run", rocm72_env, "--", "python3", "-c", HIP_VERSION)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("702"), "70253211 is HIP 7.2"
 
 
-def test_its_lock_recreates_the_same_set(rocenv: Rocenv, rocm72_env: str, tmp_path: Path) -> None:
+def test_the_lock_recreates_the_same_set(rocenv: Rocenv, rocm72_env: str, tmp_path: Path) -> None:
     lock = tmp_path / "d72.lock"
     assert rocenv("lock", rocm72_env, "-o", lock).returncode == 0
     rocenv("remove", "-y", "d72-again")

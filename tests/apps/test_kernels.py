@@ -1,4 +1,4 @@
-"""Cycles' kernels of Debian's real Blender, compiled by a real clang and loaded by that Blender."""
+"""Kernels for Debian's real Blender, compiled by a real clang and loaded by that Blender."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.apps.studio import Studio, build
 if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
-# Each takes about a minute to compile; LLVM's numbers of the targets.
+# Each takes about a minute to compile; LLVM's target numbers.
 TARGETS = {"gfx1201": 0x4E, "gfx1100": 0x41}
 KERNELS = 75
 USED = "Path tracing on: Stand-in GPU (HIP)"
@@ -31,7 +31,7 @@ ON_GPU = (
 
 @pytest.fixture(scope="module")
 def art(blender_env: str, apps_home: Path) -> Prefix:
-    """The env with Blender, before any kernel was built."""
+    """The env with Blender, before any kernel is built."""
     for folder in (apps_home / "cache" / "kernels", apps_home / "kernels"):
         remove_tree(folder)
     return Prefix(apps_home / "envs" / blender_env)
@@ -45,7 +45,7 @@ def studio(art: Prefix, tmp_path_factory: pytest.TempPathFactory) -> Studio:
 
 @pytest.fixture(scope="module")
 def built(rocenv: Rocenv, art: Prefix) -> dict[str, dict[str, Any]]:
-    """The JSON of each target's kernel."""
+    """The JSON about each target's kernel."""
     return {target: _build(rocenv, "--env", art.name, "--target", target) for target in TARGETS}
 
 
@@ -73,12 +73,12 @@ def _render(starter: Path, scene: Path, target: str, hip: Path) -> str:
 
 @pytest.fixture(scope="module")
 def hip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stand-in HIP runtime."""
+    """The folder of the fake HIP runtime."""
     return build(tmp_path_factory.mktemp("hip")).parent
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_kernel_is_compiled_for_the_target(built: dict[str, dict[str, Any]], target: str) -> None:
+def test_a_kernel_is_compiled_for_its_target(built: dict[str, dict[str, Any]], target: str) -> None:
     answer = built[target]
     assert (answer["compiled_now"], answer["version"].startswith("5.")) == (True, True)
     assert answer["elf_flags"] & 0xFF == TARGETS[target]
@@ -109,7 +109,9 @@ def test_without_the_overlay_blender_finds_no_kernel(studio: Studio, hip: Path, 
     assert USED not in log
 
 
-def test_second_build_takes_no_time(rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]) -> None:
+def test_a_second_build_reuses_the_kernel(
+    rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]
+) -> None:
     begin = time.monotonic()
     answer = _build(rocenv, "--blender", str(art.bin / "blender"), "--target", "gfx1201")
     assert time.monotonic() - begin < 15
@@ -117,7 +119,7 @@ def test_second_build_takes_no_time(rocenv: Rocenv, art: Prefix, built: dict[str
     assert answer["sha256"] == built["gfx1201"]["sha256"]
 
 
-def test_overlay_is_small_and_can_be_undone(
+def test_an_overlay_is_small_and_can_be_undone(
     rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]
 ) -> None:
     placed = built["gfx1201"]["placed"]
@@ -132,7 +134,7 @@ def test_overlay_is_small_and_can_be_undone(
     assert not os.path.lexists(resources)
 
 
-def test_program_without_ray_tracing_is_reported(rocenv: Rocenv, art: Prefix) -> None:
+def test_a_program_without_ray_tracing_is_reported(rocenv: Rocenv, art: Prefix) -> None:
     done = rocenv("kernels", "build", "blender", "--env", art.name, "--target", "gfx1201", "--hiprt")
     assert done.returncode == 1
     assert "was built without HIP-RT" in done.stderr

@@ -1,4 +1,4 @@
-"""Debian's real llama.cpp with its HIP backend, on a machine without a GPU: rocenv always reports that."""
+"""rocenv reports that Debian's real llama.cpp with its HIP backend finds no GPU."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llama_e
 def test_a_list_without_devices_is_reported(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
-    assert "llama.cpp ended with exit code 0, but it found no GPU that it can use\n" in done.stderr
+    assert "llama.cpp ended with exit code 0, but it found no usable GPU\n" in done.stderr
     assert "it lists no GPU, so it would use the CPU" in done.stderr
     assert "rocenv gpus" in done.stderr
 
@@ -116,11 +116,11 @@ def test_verify_reports_only_the_missing_gpu(rocenv: Rocenv, llama_env: str) -> 
 
 
 @pytest.mark.parametrize("program", ["llama-cli", "llama-server", "llama-bench"])
-def test_its_help_is_parsed(rocenv: Rocenv, llama_env: str, program: str) -> None:
+def test_llama_cpps_help_is_parsed(rocenv: Rocenv, llama_env: str, program: str) -> None:
     options = read_help(rocenv("run", llama_env, "--", program, "--help").stdout)
     assert "--device" in options
     assert "--fit-target" in options
     assert "--load-mode" in options
-    assert "--no-mmap" not in options, "this option was removed, but other options still mention it"
+    assert "--no-mmap" not in options, "removed, but other options still mention it"
     assert ("--fit" in options) == (program != "llama-bench")
     assert len(options.by_name) > 50

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
 MIB = 1 << 20
-# Threads, a prompt and a warm-up would only cost time.
+# Threads, a prompt and a warm-up would only take time.
 QUIET = ["-fit", "off", "-nr", "--no-warmup", "-n", "1", "-t", "1", "-p", "", "--no-conversation", "-v"]
 
 
@@ -109,7 +109,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "use"), CASES)
-def test_llama_cpp_allocates_what_was_estimated(
+def test_llama_cpp_allocates_the_estimated_memory(
     rocenv: Rocenv, llama_env: str, tmp_path: Path, name: str, arguments: list[str], use: Use
 ) -> None:
     path = MODELS[name](tmp_path / "a model.gguf")
@@ -119,7 +119,7 @@ def test_llama_cpp_allocates_what_was_estimated(
     assert said["model"] == pytest.approx(model.weights_bytes / MIB, abs=0.1)
     assert said["KV"] + said["RS"] == pytest.approx(told.cache_bytes / MIB, abs=0.01)
     assert said["compute"] - 0.1 <= told.graph_bytes / MIB
-    if use.parallel == 1:  # older releases compute the tokens of all conversations at once
+    if use.parallel == 1:  # older releases process the tokens of all conversations at once
         assert told.graph_bytes / MIB <= said["compute"] * 1.1
 
 

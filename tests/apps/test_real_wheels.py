@@ -1,7 +1,6 @@
 """`verify` without a GPU on real ROCm libraries in wheels with AMD's layout.
 
-The libraries are Debian's, repackaged by `tests/amd_real.py`, because AMD's index is unreachable from many
-places.
+`tests/amd_real.py` repackages Debian's libraries, because AMD's index is unreachable from many places.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ for line in open("/proc/self/maps"):
 def wheels_home(
     rocenv: Rocenv, apps_home: Path, rocm72_env: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A home with the env `wheels`, which contains the real libraries as wheels."""
+    """A ROCENV_HOME with the env `wheels`, which contains the real libraries as wheels."""
     if shutil.which("patchelf") is None:
         cannot_run("patchelf is not installed")
     debian = Prefix(apps_home / "envs" / rocm72_env)
     (part,) = debian.record().lock.components
-    # The version of the set is a series; wheels need an exact release.
+    # The set's version is a series, but wheels need an exact release.
     version = next(upstream(each.version) for each in part.artifacts if each.name == "libamdhip64-7")
     home = tmp_path_factory.mktemp("real wheels") / "home"
     with AmdIndex() as index:
@@ -61,7 +60,7 @@ def wheels_home(
 
 @pytest.fixture
 def wheels(rocenv: Rocenv, wheels_home: Path) -> Rocenv:
-    """A function that runs the real program in that home."""
+    """Runs the real program with that ROCENV_HOME."""
     return partial(rocenv, env={"ROCENV_HOME": str(wheels_home)})
 
 
@@ -75,8 +74,8 @@ def test_the_real_libraries_load_report_their_version_and_compile(wheels: Rocenv
     assert rungs["version"]["detail"].startswith("hip 7.2.")
 
 
-def test_libraries_find_each_other_by_their_own_search_path(wheels: Rocenv) -> None:
-    """Only the search path in the files leads to LLVM and to the system libraries."""
+def test_libraries_find_each_other_by_their_runpath(wheels: Rocenv) -> None:
+    """LLVM and the system libraries are only reachable through the RUNPATH in the files."""
     done = wheels("run", "wheels", "--", "python", "-c", WHERE_FROM)
     assert done.returncode == 0, done.stderr
     packages = "/envs/wheels/venv/lib/python"
@@ -86,7 +85,7 @@ def test_libraries_find_each_other_by_their_own_search_path(wheels: Rocenv) -> N
     assert "/lib/rocm_sysdeps/lib/" in loaded["libdrm.so.2"]
 
 
-def test_programs_of_the_venv_start_by_the_loader(wheels: Rocenv) -> None:
+def test_the_venvs_programs_start_through_the_loader(wheels: Rocenv) -> None:
     done = wheels("run", "wheels", "--", "rocm-sdk", "version")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("7.2.")

@@ -1,4 +1,4 @@
-"""Fake apps: programs that print a help, a list of devices, or else their arguments."""
+"""Fake apps that print a help text, a list of devices, or else their arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HELPS = Path(__file__).parent / "helps"
 MIB = 1 << 20
-# device, gfx_target_version as KFD has them. Source: profiles/pci.toml
+# Device ID and gfx_target_version, as in KFD's files. Source: profiles/pci.toml
 KINDS = {"gfx1103": (0x15BF, 110003), "gfx1100": (0x744C, 110000), "gfx1101": (0x747E, 110001)}
 LISTED = "Available devices:\n  ROCm0: AMD Radeon RX 7900 XTX (24560 MiB, 24000 MiB free)\n"
 NONE = "Available devices:\n  (none)\n"
@@ -64,9 +64,9 @@ class Bench(Lab):
             (prefix.own / "verified.json").write_text(json.dumps({"level": "", "rungs": found}))
 
     def program(self, name: str, help_name: str, *, listed: str = "", code: int = 0, more: str = "") -> Path:
-        """Write a program; `more` is shell that comes before all else.
+        """Write a program; `more` is shell code that runs first.
 
-        All but scripts and two of llama.cpp's begin as a llamafile does: to a shell that assigns a variable.
+        Except for scripts, `llama-cli` and `llama-server`, it starts with `MZ=1`, like a llamafile.
         """
         path = self.app / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,14 +90,14 @@ class Bench(Lab):
 
 
 def arguments(done: CompletedProcess[bytes]) -> str:
-    """Return what a stand-in was started with; fail where it was not."""
+    """Return the arguments that a fake app was started with; fail if it was not started."""
     found = [line for line in done.stdout.decode().splitlines() if line.startswith("ARGS")]
     assert len(found) == 1, (done.stdout, done.stderr)
     return found[0].removeprefix("ARGS").strip()
 
 
 def carry(program: Path, model: Path, *arguments: str) -> Path:
-    """Put a model and usual arguments behind a program, as a llamafile has them."""
+    """Append a model and default arguments to a program, as in a llamafile."""
     with zipfile.ZipFile(program, "a", zipfile.ZIP_STORED) as archive:
         archive.write(model, model.name)
         if arguments:
@@ -106,7 +106,7 @@ def carry(program: Path, model: Path, *arguments: str) -> Path:
 
 
 def write_model(path: Path, *, blocks: int = 4, block_mib: int = 4, context: int = 512) -> Path:
-    """Write a GGUF file with this many layers of about this size."""
+    """Write a GGUF file with this number of layers of about this size."""
     width = 1024
     rows = block_mib * MIB // (2 * width)
     writer = GGUFWriter(path, "llama")

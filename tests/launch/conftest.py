@@ -1,4 +1,4 @@
-"""What the tests of `launch` share."""
+"""Fixtures for the tests of `launch`."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    """A home, a machine and an app's folder."""
+    """A ROCENV_HOME, a machine and an app's folder."""
     return Lab(tmp_path)

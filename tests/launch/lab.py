@@ -48,7 +48,7 @@ BUILD_FILES = ("zluda/nvcuda.dll", "zluda/cublas.dll", "zluda/cublas64_11.dll", 
 
 
 def component(kind: Any, version: str, channel: str, *, asset: str = "", **more: Any) -> Component:
-    """Return a part of a set."""
+    """Return a component of a set."""
     files = (Artifact(kind="archive", name=asset, version=version, url="", sha256="", size_bytes=0),)
     if kind == "torch":
         more = {"into": VENV, "layout": venv_layout("3.11", "linux"), **more}
@@ -64,7 +64,7 @@ def component(kind: Any, version: str, channel: str, *, asset: str = "", **more:
 
 
 def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") -> tuple[Component, ...]:
-    """Return a set with ZLUDA, by default the one of incident 3414."""
+    """Return a set with ZLUDA, by default that of incident 3414."""
     root = f"rocm/{sdk[:3]}"
     layout = Layout(root=root, library_dirs=(f"{root}/bin",), libraries={}, bin=f"{root}/bin")
     return (
@@ -85,7 +85,7 @@ def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") 
 
 @dataclass
 class Lab:
-    """A home in its own folder; `env` is the environment of processes that use it."""
+    """A ROCENV_HOME of its own; `env` is the environment of the commands that `run` starts."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Lab:
 
     @property
     def app(self) -> Path:
-        """The current folder of commands."""
+        """The folder in which commands run."""
         return self.root / "app"
 
     def prefix(self, name: str = "sd") -> Prefix:
@@ -128,7 +128,7 @@ class Lab:
         in_torch: bool = False,
         request: Request = Request(),  # noqa: B008 - it is frozen
     ) -> Prefix:
-        """Create a complete env with these files; the content of each is its name."""
+        """Create a complete env with these files; each contains its own name."""
         prefix = self.prefix(name)
         entries = {}
         for path in files:
@@ -175,7 +175,7 @@ class Lab:
         )
 
     def logs(self, name: str = "sd") -> list[Path]:
-        """Return the logs of an env, the oldest first."""
+        """Return the logs of an env, oldest first."""
         return sorted((self.prefix(name).path / "logs").glob("*.log"), key=lambda path: path.stat().st_mtime)
 
     def log(self, name: str = "sd") -> bytes:
@@ -183,12 +183,12 @@ class Lab:
         return self.logs(name)[-1].read_bytes()
 
     def terminal(self, *argv: str, rows: int = 40, columns: int = 133) -> Terminal:
-        """Start `rocenv` on its own terminal."""
+        """Start `rocenv` in its own terminal."""
         return Terminal.start([sys.executable, "-m", "rocenv", *argv], self.env, self.app, (rows, columns))
 
 
 def hipinfo(*gpus: tuple[str, str, int]) -> str:
-    """Return the output of `hipInfo` for GPUs: target, name, and whether each is an iGPU."""
+    """Return the output of `hipInfo` for GPUs, each a target, a name, and 1 for an iGPU."""
     return "".join(
         f"device#{number}\nName: {name}\ngcnArchName: {target}\nisIntegrated: {integrated}\n"
         for number, (target, name, integrated) in enumerate(gpus)
@@ -197,7 +197,7 @@ def hipinfo(*gpus: tuple[str, str, int]) -> str:
 
 @dataclass
 class Terminal:
-    """A program on a terminal, as users run it."""
+    """A program in a terminal, as users run it."""
 
     pid: int
     descriptor: int
@@ -205,7 +205,7 @@ class Terminal:
 
     @classmethod
     def start(cls, argv: list[str], env: dict[str, str], folder: Path, size: tuple[int, int]) -> Terminal:
-        """Start a program as the leader of a session on a new terminal."""
+        """Start a program as session leader in a new terminal."""
         pid, descriptor = pty.fork()
         if pid == 0:
             os.chdir(folder)

@@ -1,4 +1,4 @@
-"""Stable Diffusion apps on Linux use the env's Python, without their wrappers and their own torch."""
+"""Stable Diffusion apps on Linux run with the env's Python and torch, without their wrappers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ print("FOLDER", os.getcwd())
 for name in {NAMES!r}:
     print(name, os.environ.get(name))
 """
-# What these scripts do to an env. Source: vladmandic/sdnext:webui.sh; AUTOMATIC1111's webui.sh of the family
+# The parts of these scripts that undo an env. Source: vladmandic/sdnext:webui.sh; AUTOMATIC1111's webui.sh of
+# the family
 WRAPPER = """#!/usr/bin/env bash
 [ -f webui-user.sh ] && . ./webui-user.sh
 export LD_LIBRARY_PATH=/wrapper/lib HSA_OVERRIDE_GFX_VERSION=10.3.0
@@ -48,7 +49,7 @@ CHANGES = (
 
 
 def on_linux(lab: Lab, *, torch: bool = True, app: str = "") -> Path:
-    """Make the machine a Linux one with an RX 6750 XT, and an env for it; return its path."""
+    """Set up a Linux machine with an RX 6750 XT and an env for it; return the env's path."""
     machine = Root(lab.root / "linux").kernel().cpu().gpu(1, device=0x73DF, version=100301)
     lab.env["ROCENV_SYSROOT"] = str(machine.path)
     parts = [component("rocm", "6.2.4", "wheels")]
@@ -59,7 +60,7 @@ def on_linux(lab: Lab, *, torch: bool = True, app: str = "") -> Path:
 
 
 def put(lab: Lab, app: str, content: str = SHOWS, folder: str = ".") -> Path:
-    """Write an app's files, with scripts around them."""
+    """Create an app's files and wrapper scripts."""
     home = lab.app / folder
     for name in FILES[app]:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +71,7 @@ def put(lab: Lab, app: str, content: str = SHOWS, folder: str = ".") -> Path:
 
 
 def said_by(text: bytes) -> dict[str, str]:
-    """Return what an app printed, by the first word of each line."""
+    """Map the first word of each line that an app printed to the rest."""
     lines = (line.partition(" ") for line in text.decode().splitlines())
     return {name: value for name, _, value in lines}
 
@@ -146,7 +147,7 @@ class TestWrappers:
 
 
 class TestSettings:
-    """A file of settings that only the wrapper reads."""
+    """A settings file that only the wrapper reads."""
 
     def settings(self, lab: Lab, text: str) -> str:
         on_linux(lab)
@@ -156,7 +157,7 @@ class TestSettings:
         assert done.returncode == 0, done.stderr
         return done.stderr.decode()
 
-    def test_launch_names_the_file(self, lab: Lab) -> None:
+    def test_an_unread_settings_file_is_reported(self, lab: Lab) -> None:
         said = self.settings(lab, "#!/bin/bash\nexport COMMANDLINE_ARGS='--gradio-auth me:pw1'\n")
         assert "webui-user.sh` are not read. Only `webui.sh` reads that file" in said
         assert "pass the arguments in COMMANDLINE_ARGS to `rocenv launch`" in said
@@ -165,10 +166,10 @@ class TestSettings:
     @pytest.mark.parametrize(
         "text", ["", "#!/bin/bash\n# export A=1\n\n", "export venv_dir=x\npython_cmd=y\n"]
     )
-    def test_launch_ignores_a_file_without_settings(self, lab: Lab, text: str) -> None:
+    def test_a_file_without_settings_is_not_reported(self, lab: Lab, text: str) -> None:
         assert "are not read" not in self.settings(lab, text)
 
-    def test_a_pipe_does_not_block(self, lab: Lab) -> None:
+    def test_a_named_pipe_does_not_block_launch(self, lab: Lab) -> None:
         on_linux(lab)
         os.mkfifo(put(lab, "sdnext") / "webui-user.sh")
         assert "are not read" not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
@@ -185,19 +186,19 @@ class TestOwnTorch:
 
     @pytest.mark.parametrize("app", ["webui-amdgpu", "forge"])
     def test_torch_command_is_replaced_by_one_that_installs_nothing(self, lab: Lab, app: str) -> None:
-        """They run `python -m $TORCH_COMMAND` even with `--skip-install`."""
+        """The apps run `python -m $TORCH_COMMAND` even with `--skip-install`."""
         on_linux(lab)
         runs = (
             "import os, subprocess, sys\n"
             "subprocess.run(f'\"{sys.executable}\" -m ' + os.environ['TORCH_COMMAND'], shell=True)"
         )
         put(lab, app, runs)
-        (lab.app / "pip.py").write_text("import sys; print(sys.argv[1:])\n")  # not every Python has pip
+        (lab.app / "pip.py").write_text("import sys; print(sys.argv[1:])\n")  # some Pythons have no pip
         outside = {"TORCH_COMMAND": "pip install torch==2.0.1+rocm5.7"}
         done = lab.run("launch", "sd", environ=outside)
         assert done.stdout == b"['--version']\n", done
 
-    def test_comfyui_needs_no_such_argument(self, lab: Lab) -> None:
+    def test_comfyui_needs_no_argument_to_keep_torch(self, lab: Lab) -> None:
         path = on_linux(lab)
         put(lab, "comfyui")
         seen = said_by(lab.run("launch", "sd", "--lowvram").stdout)
@@ -224,7 +225,7 @@ class TestOwnTorch:
         ],
     )
     def test_the_apps_own_python_does_not_run(self, lab: Lab, typed: tuple[str, ...]) -> None:
-        """It would silently run with another torch."""
+        """It would silently use another torch."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")
@@ -242,7 +243,7 @@ class TestOwnTorch:
         program(put(lab, "sdnext") / "venv/bin/python")
         assert lab.run("launch", "sd", "--", "ls", "venv/bin").stdout == b"python\n"
 
-    def test_other_programs_in_the_apps_folder_need_no_torch(self, lab: Lab) -> None:
+    def test_other_programs_in_an_apps_folder_need_no_torch(self, lab: Lab) -> None:
         on_linux(lab, torch=False)
         put(lab, "sdnext")
         assert lab.run("launch", "sd", "--", "echo", "--skip-torch").stdout == b"--skip-torch\n"
@@ -287,22 +288,22 @@ class TestRecognition:
         ("name", "app"),
         [("chat-server", "chat"), ("Chat-7B.model", "model"), ("x.MODEL", "model"), ("chat", "generic")],
     )
-    def test_by_the_name_of_the_program(self, lab: Lab, name: str, app: str) -> None:
+    def test_an_app_is_recognised_by_its_program_name(self, lab: Lab, name: str, app: str) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         path = program(lab.root / "else where" / name)
         assert lab.run("launch", "sd", "--", path, "--x").stdout == b"ran\n"
         assert lab.logs()[-1].name.endswith(f"-{app}.log")
 
-    def test_by_the_file_that_a_shell_runs(self, lab: Lab) -> None:
+    def test_an_app_is_recognised_by_the_script_that_a_shell_runs(self, lab: Lab) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         program(lab.app / "small.model")
         assert lab.run("launch", "sd", "--", "sh", "./small.model").stdout == b"ran\n"
         assert lab.logs()[-1].name.endswith("-model.log")
 
-    def test_by_the_app_that_the_env_is_for(self, lab: Lab) -> None:
-        """Without a command, or with an unknown program; the files around it come first."""
+    def test_the_envs_app_is_the_last_resort(self, lab: Lab) -> None:
+        """Used if there is no command or the program is unknown; the files around it take precedence."""
         on_linux(lab, app="comfyui")
         program(lab.app / "mine.sh")
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"
@@ -314,10 +315,10 @@ class TestRecognition:
         put(lab, "sdnext")
         assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "['--skip-torch']"
 
-    def test_an_env_of_an_unknown_app(self, lab: Lab) -> None:
+    def test_an_unknown_app_of_an_env_is_ignored(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"rocenv recognises no app" in done.stderr) == (2, True)
+        assert (done.returncode, b"rocenv does not recognise an app" in done.stderr) == (2, True)
 
     def test_an_app_for_another_platform_is_refused(self, lab: Lab) -> None:
         on_linux(lab)
@@ -327,14 +328,14 @@ class TestRecognition:
         (names,) = [line for line in done.stderr.decode().splitlines() if "one of these" in line]
         assert "comfyui-zluda" not in names
 
-    def test_no_usual_command(self, lab: Lab) -> None:
+    def test_an_app_without_a_usual_command_needs_one(self, lab: Lab) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         done = lab.run("launch", "sd", "--app", "chat")
         assert (done.returncode, b"Chat has no usual command" in done.stderr) == (2, True)
 
     def test_the_most_specific_pattern_wins(self, tmp_path: Path) -> None:
-        """`Llama-3.2.llamafile` is a llamafile, whatever its model is called."""
+        """`Llama-3.2.llamafile` is a llamafile, despite its model's name."""
         chosen, folder = choose(LAUNCHERS, "", ["/x/Llama-3.2-1B.llamafile"], tmp_path, platform="linux")
         assert (chosen.key, str(folder)) == ("llamafile", "/x")
         assert choose(LAUNCHERS, "", ["llama-server"], tmp_path, platform="linux")[0].key == "llama.cpp"
@@ -342,7 +343,7 @@ class TestRecognition:
 
 
 def test_a_relative_home_still_finds_the_envs_python(lab: Lab) -> None:
-    """`launch` changes to the app's folder, and the env's path has to work from there."""
+    """`launch` changes to the app's folder, so the env's path must be absolute."""
     on_linux(lab)
     home = put(lab, "sdnext", folder="sd")
     done = lab.run("launch", "sd", "--", "sd/webui.sh", environ={"ROCENV_HOME": "../home"})

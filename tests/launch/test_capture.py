@@ -1,4 +1,4 @@
-"""A launched program behaves as without `launch`, and the log has all of its output."""
+"""A program behaves the same under `launch`, and the log contains all of its output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TestWithoutATerminal:
         assert b"to out\n" in lab.log()
         assert b"to err\n" in lab.log()
 
-    def test_one_file_for_both_outputs_keeps_their_order(self, lab: Lab) -> None:
+    def test_output_order_is_kept_if_both_streams_go_to_one_file(self, lab: Lab) -> None:
         lab.make()
         lines = "import os\nfor n in range(200): os.write(1 + n % 2, b'line %d\\n' % n)"
         path = lab.root / "out.txt"
@@ -57,7 +57,7 @@ class TestWithoutATerminal:
         numbers = [int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("line ")]
         assert numbers == list(range(200))
 
-    def test_huge_output_is_complete(self, lab: Lab) -> None:
+    def test_large_output_is_complete(self, lab: Lab) -> None:
         lab.make()
         code, out, _ = said(lab, "for n in range(400_000): print('%060d' % n)")
         assert code == 0
@@ -75,7 +75,7 @@ class TestWithoutATerminal:
         assert said(lab, f"raise SystemExit({code})")[0] == code
 
     def test_the_app_survives_a_reader_that_exits(self, lab: Lab) -> None:
-        """As in `rocenv launch sd -- app | head`: the app and its log go on."""
+        """As in `rocenv launch sd -- app | head`: the app and its log continue."""
         lab.make()
         command = [sys.executable, "-m", "rocenv", "launch", "sd", "--"]
         script = "import time\nfor n in range(50): print('line', n, flush=True); time.sleep(0.01)"
@@ -142,7 +142,7 @@ class TestWithoutATerminal:
         assert b"after Ctrl-C" not in lab.log()
 
     def test_cleanup_problems_do_not_change_the_exit_code(self, lab: Lab) -> None:
-        """A trace that cannot be deleted, and a closed stderr."""
+        """The trace cannot be deleted, and stderr is closed."""
         lab.make_zluda()
         code = "import os; path = os.environ['ROCENV_TRACE']; os.mkdir(path); os._exit(7)"
         done, out, err = said(lab, code)
@@ -199,11 +199,11 @@ class TestOnATerminal:
         lab.make()
         terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", PRINT_RAW)
         assert terminal.end() == 0
-        # The terminal makes line ends of its own, as it does without `launch`.
+        # The terminal converts line endings, as it does without `launch`.
         assert RAW.replace(b"\n", b"\r\n") in terminal.shown
         assert RAW in lab.log()
 
-    def test_ctrl_c_belongs_to_the_app(self, lab: Lab) -> None:
+    def test_only_the_app_reacts_to_ctrl_c(self, lab: Lab) -> None:
         lab.make()
         script = (
             "import time\n"
@@ -257,8 +257,7 @@ class TestOnATerminal:
         assert terminal.end() == 0
         assert b"columns=99, lines=30" in terminal.shown
 
-    def test_stop_and_continue(self, lab: Lab) -> None:
-        """Ctrl-Z stops both, and `fg` continues both."""
+    def test_ctrl_z_and_fg_stop_and_continue_both(self, lab: Lab) -> None:
         lab.make()
         script = "import sys\nprint('up', flush=True)\nsys.stdin.readline()\nprint('bye')"
         terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script)
@@ -276,7 +275,7 @@ def log_and_output(lab: Lab, done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 class TestLog:
-    def test_the_head_names_the_set_without_secrets(self, lab: Lab) -> None:
+    def test_the_log_header_names_the_set_without_secrets(self, lab: Lab) -> None:
         lab.make_zluda()
         command = (
             "launch",
@@ -311,7 +310,7 @@ class TestLog:
         assert "http://***@host/x" in text
 
     def test_secret_options_of_profiles_are_masked(self, lab: Lab) -> None:
-        """Also in variables that the env sets, and in errors that repeat the command."""
+        """Including in the env's variables, and in errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
         done = lab.run(
             "launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1"
@@ -332,7 +331,7 @@ class TestLog:
         assert re.findall("hunter[0-9]", text) == []
 
     @pytest.mark.parametrize("umask", [0o000, 0o022])
-    def test_only_the_user_can_read_it(self, lab: Lab, umask: int) -> None:
+    def test_the_log_is_readable_only_by_the_user(self, lab: Lab, umask: int) -> None:
         prefix = lab.make()
         before = os.umask(umask)
         try:
@@ -350,7 +349,7 @@ class TestLog:
         assert stat.S_IMODE(log.stat().st_mode) == 0o600
         assert stat.S_IMODE((prefix.path / "logs").stat().st_mode) == 0o700
 
-    def test_a_link_is_not_followed(self, lab: Lab) -> None:
+    def test_a_symlink_at_the_logs_path_is_not_followed(self, lab: Lab) -> None:
         prefix = lab.make()
         precious = lab.root / "precious"
         precious.write_text("precious")
@@ -363,7 +362,7 @@ class TestLog:
         assert lab.run("launch", "sd", "--", "true").returncode == 0
         assert precious.read_text() == "precious"
 
-    def test_the_newest_twenty_are_kept(self, lab: Lab) -> None:
+    def test_the_newest_twenty_logs_are_kept(self, lab: Lab) -> None:
         prefix = lab.make()
         folder = prefix.path / "logs"
         folder.mkdir()
@@ -379,7 +378,7 @@ class TestLog:
         assert b"exit code 0" in logs[-1].read_bytes()
         assert (folder / "notes.txt").exists()
 
-    def test_two_launches_in_one_second(self, lab: Lab) -> None:
+    def test_two_launches_in_one_second_get_separate_logs(self, lab: Lab) -> None:
         lab.make()
         started = [
             subprocess.Popen(
@@ -394,7 +393,7 @@ class TestLog:
         assert [child.wait(60) for child in started] == [0] * 4
         assert len(lab.logs()) == 4
 
-    def test_the_app_starts_without_a_log(self, lab: Lab) -> None:
+    def test_the_app_starts_even_if_no_log_can_be_created(self, lab: Lab) -> None:
         prefix = lab.make()
         (prefix.path / "logs").write_text("a file where the folder should be")
         done = lab.run("launch", "sd", "--", "echo", "runs")
@@ -403,6 +402,6 @@ class TestLog:
 
 
 def test_a_line_in_another_encoding_does_not_affect_others() -> None:
-    """On a Windows console, an old program may print between lines of an app."""
+    """On a Windows console, a legacy program's output may appear between an app's lines."""
     lines = "漢字\n".encode(), "für x\n".encode("cp850"), "é\n".encode()
     assert b"".join(_as_utf8(line, "cp850") for line in lines) == "漢字\nfür x\né\n".encode()

@@ -1,4 +1,4 @@
-"""The output before a bad end names the cause, and rocenv's own lines in the log do not."""
+"""A cause is found in the output before a failure, but not in rocenv's own lines in the log."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TARGET = "gfx1031"
 NO_KERNELS = "RuntimeError: HIP error: invalid device function"
 CODE = "hip-no-binary-for-gpu"
 OVERRIDE = EnvChange(action="set", name="HSA_OVERRIDE_GFX_VERSION", value="10.3.0")
-# With the override every program calls the GPU by the name that it was given.
+# With the override, every program reports the overriding target.
 OVERRIDDEN = f"File /home/user/app.py\nHSA_OVERRIDE_GFX_VERSION=10.3.0 GPU gfx1030\n{NO_KERNELS}"
 
 
 def on_linux(lab: Lab) -> None:
-    """Make the machine a Linux one with an RX 6750 XT, and an env for it that sets an override."""
+    """Set up a Linux machine with an RX 6750 XT, and an env for it that sets an override."""
     machine = Root(lab.root / "linux").kernel().cpu().gpu(1, device=0x73DF, version=100301)
     lab.env["ROCENV_SYSROOT"] = str(machine.path)
     parts = (component("rocm", "6.2.4", "wheels"), component("torch", "2.5.1+rocm6.2", "x", python="3.11.9"))
@@ -62,11 +62,11 @@ class TestTheCause:
         assert finding["title"] in why
         assert f"# {why}" in lab.log().decode()
 
-    def test_a_good_end_is_not_diagnosed(self, lab: Lab) -> None:
+    def test_a_successful_run_is_not_diagnosed(self, lab: Lab) -> None:
         on_linux(lab)
         assert launch(lab, NO_KERNELS, code=0) == (0, "")
 
-    def test_other_errors_have_no_cause(self, lab: Lab) -> None:
+    def test_unrelated_errors_have_no_cause(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, "OSError: [Errno 98] Address already in use")
         assert "ended with exit code 1" in said
@@ -90,7 +90,7 @@ class TestTheCause:
 
 
 class TestTheTarget:
-    def test_commands_are_for_the_envs_gpu_and_not_its_override(self, lab: Lab) -> None:
+    def test_commands_use_the_envs_gpu_and_not_its_override(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, OVERRIDDEN)
         (finding,) = diagnosed(lab, said)
@@ -99,8 +99,8 @@ class TestTheTarget:
         assert targets
         assert set(targets) == {TARGET}
 
-    def test_the_log_names_its_machine(self, lab: Lab) -> None:
-        """Somebody reads it on another machine, which has no such GPU."""
+    def test_the_log_identifies_its_machine(self, lab: Lab) -> None:
+        """It may be read on a machine without such a GPU."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         lab.env["ROCENV_SYSROOT"] = str(
@@ -113,11 +113,11 @@ class TestTheTarget:
         assert all("gfx1201" not in command for command in finding["remedy"]["commands"])
 
 
-class TestWhoseWords:
-    """A log of `launch` begins and ends with lines of rocenv's own."""
+class TestOwnLines:
+    """A log of `launch` begins and ends with rocenv's own lines."""
 
     @pytest.mark.parametrize("words", [NO_KERNELS, "rocBLAS error: Cannot read TensileLibrary.dat"])
-    def test_the_command_line_does_not_count_as_output(self, lab: Lab, words: str) -> None:
+    def test_the_command_line_in_the_header_is_not_output(self, lab: Lab, words: str) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--", sys.executable, "-c", "raise SystemExit(1)", words)
         assert f"# command {subprocess.list2cmdline([sys.executable])}" in lab.log().decode()
@@ -126,8 +126,8 @@ class TestWhoseWords:
         assert "ended with exit code 1" in said
         assert re.findall(r"\[[a-z-]+\]", said) == []
 
-    def test_the_explanation_does_not_count_as_output(self, lab: Lab) -> None:
-        """It repeats the app's last lines, which would count twice."""
+    def test_the_explanation_is_not_output(self, lab: Lab) -> None:
+        """It repeats the app's last lines, which would otherwise count twice."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         log = lab.log().decode().split("\n")
@@ -136,15 +136,15 @@ class TestWhoseWords:
         (evidence,) = finding["evidence"]
         assert evidence == {"line": log.index(NO_KERNELS) + 1, "text": NO_KERNELS, "count": 1}
 
-    def test_an_override_in_the_head_does_not_count_as_output(self, lab: Lab) -> None:
+    def test_an_override_in_the_header_is_not_output(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         assert f"#   {OVERRIDE.name}={OVERRIDE.value}" in lab.log().decode()
         (finding,) = diagnosed(lab, said)
         assert [each["text"] for each in finding["evidence"]] == [NO_KERNELS]
 
-    def test_similar_lines_of_an_app_count_as_output(self, lab: Lab) -> None:
-        """In a log that `launch` did not write, `#` means nothing."""
+    def test_an_apps_own_lines_with_a_hash_are_output(self, lab: Lab) -> None:
+        """In a log that `launch` did not write, `#` has no meaning."""
         log = lab.app / "other.log"
         log.write_text(f"# configuration\n# {NO_KERNELS}\n")
         (finding,) = json.loads(lab.run("diagnose", str(log), "--json").stdout)["findings"]

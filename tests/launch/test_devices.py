@@ -1,4 +1,4 @@
-"""The GPUs that a program lists: `launch` names one to it, and reports if there is none."""
+"""The GPUs that a program lists: `launch` names one of them to the program, and reports if there is none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SAME_NAME = "Available devices:\n  ROCm0: AMD Radeon Graphics\n  ROCm1: AMD Rade
 
 
 class TestWithoutTargets:
-    """Many versions print product names only, and several products share a PCI id."""
+    """Many versions print only product names, and several products share a PCI ID."""
 
     @pytest.fixture
     def two(self, bench: Bench) -> Bench:
@@ -110,18 +110,18 @@ class TestWithoutTargets:
         assert "which GPU" in done.stdout.decode()
         assert "Whether llama.cpp works in it is unknown" in done.stderr.decode()
 
-    def test_a_gpu_that_only_the_env_shows(self, two: Bench) -> None:
+    def test_the_only_visible_gpu_is_named(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME.partition("  ROCm1")[0])
         assert two.launch("./llama-cli").returncode == 1
         done = two.launch("./llama-cli", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "--device ROCm0"
 
-    def test_the_user_names_a_gpu_of_another_target(self, two: Bench) -> None:
+    def test_naming_a_gpu_of_another_target_is_reported(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=UNTOLD)
         done = two.launch("./llama-cli", "--device", "ROCm0")
         assert "`ROCm0` is a gfx1103, and env `llm` is for gfx1100" in done.stderr.decode()
 
-    def test_an_unknown_machine(self, two: Bench) -> None:
+    def test_the_only_listed_gpu_is_named_on_an_unknown_machine(self, two: Bench) -> None:
         two.env["ROCENV_SYSROOT"] = str(two.root / "nothing")
         two.program("llama-cli", "llama.cpp-new", listed=LISTED)
         assert arguments(two.launch("./llama-cli")) == "--device ROCm0"
@@ -132,8 +132,8 @@ class TestWithoutTargets:
 IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
 
 
-def test_no_gpu_of_the_env_is_an_error(bench: Bench) -> None:
-    """Without a named GPU, the program would use the one that it lists."""
+def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
+    """Without a named GPU, the program would use the listed one."""
     bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
@@ -167,19 +167,21 @@ class TestNamedByTheUser:
         ("name", "free", "margin"),
         [("ROCm0", "23.4 GiB", 1024), ("ROCm1", "2.5 GiB", 22464), ("rocm1", "2.5 GiB", 22464)],
     )
-    def test_the_named_gpus_memory_counts(self, two: Bench, name: str, free: str, margin: int) -> None:
+    def test_the_named_gpus_memory_limits_the_layers(
+        self, two: Bench, name: str, free: str, margin: int
+    ) -> None:
         model = write_model(two.root / "m.gguf")
         done = two.launch("./llama-cli", "-m", str(model), "--device", name)
         assert f"layers fit into {free} of free memory" in done.stderr.decode()
         done = two.launch("./llama-server", "-m", str(model), "--device", name)
         assert arguments(done).endswith(f"--device {name} --fit-target {margin}")
 
-    def test_numbers_when_the_env_shows_one_gpu(self, two: Bench) -> None:
+    def test_device_numbers_follow_the_visible_gpus(self, two: Bench) -> None:
         two.program("llama-server", "llama.cpp-new", listed=LISTED)
         done = two.launch("./llama-server", "-m", "x", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "-m x --device ROCm0 --fit-target 22464"
 
-    def test_a_gpu_that_is_not_listed(self, two: Bench) -> None:
+    def test_naming_an_unlisted_gpu_is_reported(self, two: Bench) -> None:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
@@ -188,16 +190,18 @@ class TestNamedByTheUser:
     @pytest.mark.parametrize(
         ("names", "told"),
         [
-            ("vulkan0", "`vulkan0` is not a HIP GPU, so it does not use the env"),
-            ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so it does not use the env\n"),
+            ("vulkan0", "`vulkan0` is not a HIP GPU, so the app will not use the env"),
+            ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so the app will not use the env\n"),
         ],
     )
-    def test_a_gpu_of_another_interface(self, two: Bench, names: str, told: str) -> None:
+    def test_a_gpu_of_another_interface_is_passed_on_with_a_note(
+        self, two: Bench, names: str, told: str
+    ) -> None:
         done = two.launch("./llama-server", "--device", names)
         assert arguments(done) == f"--device {names}"
         assert told in done.stderr.decode()
 
-    def test_a_gpu_of_another_target(self, bench: Bench) -> None:
+    def test_a_gpu_of_another_target_is_used_with_a_warning(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         done = bench.launch("./llama-cli", "--device", "ROCm0")
         assert arguments(done) == "--device ROCm0"
@@ -210,7 +214,7 @@ def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=told + SAME)
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0,ROCm1"
     bench.program("llama-bench", "llama-bench", listed=told + SAME)
-    assert arguments(bench.launch("./llama-bench")) == "--device ROCm0/ROCm1", "a comma means two runs there"
+    assert arguments(bench.launch("./llama-bench")) == "--device ROCm0/ROCm1", "here, a comma means two runs"
 
 
 @pytest.mark.parametrize(
@@ -266,7 +270,7 @@ class TestBuildWithoutHip:
         assert "This build has no HIP" not in said
         assert "`rocenv doctor llm`" in said
 
-    def test_verify_does_not_say_that_there_is_no_gpu(self, bench: Bench) -> None:
+    def test_verify_does_not_claim_that_there_is_no_gpu(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 1
@@ -285,7 +289,7 @@ def test_a_device_of_another_kind_is_used_if_named(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE.replace("(none)", "Vulkan0: AMD Radeon"))
     done = bench.launch("./llama-cli", "--device", "Vulkan0", "-m", "x")
     assert arguments(done) == "--device Vulkan0 -m x"
-    assert "it does not use the env" in done.stderr.decode()
+    assert "the app will not use the env" in done.stderr.decode()
 
 
 def test_listing_devices_passes_and_a_missing_gpu_is_reported(bench: Bench) -> None:
@@ -293,7 +297,7 @@ def test_listing_devices_passes_and_a_missing_gpu_is_reported(bench: Bench) -> N
     done = bench.launch("./llama-cli", "--list-devices")
     assert (done.returncode, done.stdout.decode()) == (0, NONE)
     said = done.stderr.decode()
-    assert "llama.cpp ended with exit code 0, but it found no GPU that it can use\n" in said
+    assert "llama.cpp ended with exit code 0, but it found no usable GPU\n" in said
     assert "used the CPU" not in said, "it did no work"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
     done = bench.launch("./llama-cli", "--list-devices")
@@ -304,7 +308,7 @@ def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", more='[ "$1" = --list-devices ] && kill -ABRT $$')
     done = bench.launch("./llama-cli", "a b")
     said = done.stderr.decode()
-    assert (done.returncode, done.stdout) == (1, b""), "without a GPU named to it the CPU may do the work"
+    assert (done.returncode, done.stdout) == (1, b""), "unless a GPU is named, it may use the CPU"
     assert "SIGABRT" in said
     assert "The value of `--device` is unknown" in said
     assert "rocenv verify llm --app llama.cpp" in said
@@ -312,10 +316,10 @@ def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
     done = bench.launch("./llama-cli", "--device", "ROCm0")
     assert arguments(done) == "--device ROCm0"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED, code=1)
-    assert arguments(bench.launch("./llama-cli")) == "--device ROCm0", "it has listed it before it failed"
+    assert arguments(bench.launch("./llama-cli")) == "--device ROCm0", "it listed the GPU before it failed"
 
 
-def test_processes_left_by_a_question_are_killed(bench: Bench) -> None:
+def test_processes_left_by_a_query_are_killed(bench: Bench) -> None:
     """A child that keeps the pipe open must not delay the start."""
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED, more='[ "$1" = --help ] && sleep 1000 &')
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0"
@@ -332,7 +336,7 @@ class TestVerify:
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (0, "passed", False)
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
-        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "which program it was"
+        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "it names the program"
 
     def test_the_app_rung_is_not_a_level_without_the_device_rung(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
@@ -346,7 +350,7 @@ class TestVerify:
         results.insert(1, replace(results[0], rung="device"))
         assert Verification(env="x", target="", results=tuple(results)).level == "app"
 
-    def test_a_gpu_of_another_target_does_not_count(self, bench: Bench) -> None:
+    def test_a_gpu_of_another_target_fails_the_rung(self, bench: Bench) -> None:
         bench.machine("gfx1103")
         bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
         code, rung, _ = self.verify(bench)
@@ -362,7 +366,7 @@ class TestVerify:
         assert done.returncode == 0
         assert "lists ROCm1: AMD Radeon RX 7900 XTX" in done.stdout.decode()
 
-    def test_no_gpu_here_is_exit_code_4(self, bench: Bench) -> None:
+    def test_a_machine_without_a_gpu_gives_exit_code_4(self, bench: Bench) -> None:
         bench.machine()
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         code, rung, said = self.verify(bench)
@@ -379,7 +383,7 @@ class TestVerify:
             ('[ "$1" = --list-devices ] && exec yes', "failed"),
         ],
     )
-    def test_failing_to_list_devices(self, bench: Bench, more: str, status: str) -> None:
+    def test_a_failed_device_list_fails_the_rung(self, bench: Bench, more: str, status: str) -> None:
         bench.program("llama-cli", "llama.cpp-new", more=more)
         code, rung, _ = self.verify(bench, "--timeout", "1")
         assert (code, rung["status"]) == (1, status), rung
@@ -391,20 +395,20 @@ class TestVerify:
         bench.program("elsewhere/llama-bench", "llama-bench", listed=NONE)
         code, rung, _ = self.verify(bench, PATH=f"{path.parent}:{bench.env['PATH']}")
         assert code == 0
-        assert f"{path.parent}/llama-cli" in rung["detail"], "the usual one, and not the first by name"
+        assert f"{path.parent}/llama-cli" in rung["detail"], "the usual program, not the first one by name"
 
     def test_a_missing_program_is_not_a_result(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "found no program of llama.cpp (`llama-cli` or `llama-server`) in the env `llm`" in said
+        assert "llama.cpp (`llama-cli` or `llama-server`) was not found in env `llm`" in said
         assert "`rocenv create llm2 --target gfx1100 --channel debian-forky --app llama.cpp`" in said
         assert not (bench.prefix("llm").own / "verified.json").exists()
 
-    def test_no_command_for_a_program_that_no_channel_has(self, bench: Bench) -> None:
+    def test_no_command_is_suggested_if_no_channel_has_the_program(self, bench: Bench) -> None:
         for app in ("llamafile", "blender"):
             said = bench.run("verify", "llm", "--upto", "files", "--app", app).stderr.decode()
-            assert f" (`{app}`) in the env `llm`, on PATH" in said
+            assert f" (`{app}`) was not found in env `llm`, on PATH" in said
             commands = re.findall(r"`(rocenv create [^`]+)`", said)
             assert [f"--channel debian-sid --app {app}" in each for each in commands] == [True] * (
                 app == "blender"
@@ -434,7 +438,7 @@ class TestVerify:
     def test_generic_is_refused(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--app", "generic")
         assert done.returncode == 2
-        assert "`generic` is any program" in done.stderr.decode()
+        assert "`generic` stands for any program" in done.stderr.decode()
 
     def test_an_app_that_cannot_list_gpus_is_skipped(self, bench: Bench) -> None:
         bench.program("m.llamafile", "llamafile-0.9.3")
@@ -456,13 +460,13 @@ class TestVerify:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "comfyui")
         assert "--save-artifacts" not in done.stderr.decode(), "there is no log to keep"
 
-    def test_a_broken_file_comes_first(self, bench: Bench) -> None:
+    def test_a_broken_file_is_reported_first(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         next((bench.prefix("llm").path / "rocm").rglob("Kernels*")).write_text("x")
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["detail"]) == (1, "skipped", "needs `files`")
 
-    def test_no_such_app(self, bench: Bench) -> None:
+    def test_an_unknown_app_is_an_error(self, bench: Bench) -> None:
         code, rung, said = self.verify(bench, app="nope")
         assert (code, rung) == (2, {})
         assert "there is no app `nope`" in said

@@ -1,4 +1,4 @@
-"""`launch` explains a bad end: what happened, why, and what to do."""
+"""`launch` explains failures: what happened, why, and what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def launch(lab: Lab, code: str, *argv: str) -> tuple[int, str]:
 
 
 class TestIncident:
-    """SD.Next with HIP SDK 6.1, ZLUDA 3.8.3 and a gfx1031, whose Python crashes as rocblas.dll is loaded."""
+    """SD.Next with HIP SDK 6.1, ZLUDA 3.8.3 and a gfx1031: Python crashes while loading rocblas.dll."""
 
     def test_the_crash_is_explained_with_cause_and_remedy(self, lab: Lab) -> None:
         lab.make_zluda()
@@ -49,7 +49,7 @@ class TestIncident:
         assert "The set of env `sd` is known to fail." in before
         assert "  SD.Next of 2024-08-31" in before
         assert "SD.Next ended with SIGSEGV: it accessed memory that is not its own" in after
-        assert "while it loaded `C:\\sd\\rocm\\6.1\\bin\\rocblas.dll`" in after
+        assert "while loading `C:\\sd\\rocm\\6.1\\bin\\rocblas.dll`" in after
         assert "Windows reports exception 0xc0000005 in C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in after
         assert "https://github.com/vladmandic/sdnext/issues/3414" in after
         assert "rocenv explain sdnext-3414" in after
@@ -71,7 +71,7 @@ class TestIncident:
         assert done.returncode == 0, done.stderr
         assert b"HIP SDK 5.7.1" in done.stdout
 
-    def test_the_name_of_the_new_env_is_free(self, lab: Lab) -> None:
+    def test_the_suggested_env_name_is_free(self, lab: Lab) -> None:
         lab.make_zluda()
         lab.make("sd2")
         assert "rocenv create sd3 " in launch(lab, "import os; os.abort()")[1]
@@ -87,7 +87,7 @@ class TestEnds:
             (signal.SIGBUS, "removed or truncated"),
         ],
     )
-    def test_signals(self, lab: Lab, number: signal.Signals, told: str) -> None:
+    def test_signals_are_explained(self, lab: Lab, number: signal.Signals, told: str) -> None:
         lab.make()
         code, said = launch(lab, f"import os; os.kill(os.getpid(), {int(number)})")
         assert code == 128 + number
@@ -95,22 +95,22 @@ class TestEnds:
         assert told in said
         assert "rocenv verify sd" in said
 
-    def test_the_stack_of_python(self, lab: Lab) -> None:
+    def test_the_innermost_python_frame_is_shown(self, lab: Lab) -> None:
         lab.make()
         code = "import faulthandler, os; faulthandler.enable()\ndef boom(): os.abort()\nboom()"
         assert "Python was in boom, `<string>` line 2" in launch(lab, code)[1]
 
-    def test_an_error_of_the_app_shows_its_last_lines(self, lab: Lab) -> None:
+    def test_the_last_lines_of_an_apps_own_error_are_shown(self, lab: Lab) -> None:
         lab.make_zluda()
         code, said = launch(lab, "raise SystemExit('port 7860 is taken')")
         after = said.partition("log: ")[2]
         assert code == 1
         assert "ended with exit code 1" in after
         assert "| port 7860 is taken" in after
-        assert "known to fail" not in after, "a set is not blamed for everything"
+        assert "known to fail" not in after, "the set is not blamed for every error"
         assert "read the log" in after
 
-    def test_all_is_well(self, lab: Lab) -> None:
+    def test_success_prints_nothing(self, lab: Lab) -> None:
         lab.make()
         code, said = launch(lab, "print('fine')")
         assert (code, said.partition(".log\n")[2]) == (0, "")
@@ -120,10 +120,10 @@ class TestEnds:
         code, said = launch(lab, "print('Failed to load ZLUDA: [WinError 126]')", "--app", "sdnext")
         assert code == 0
         assert " ended with exit code 0, but it used the CPU\n" in said
-        assert ": a file of ZLUDA or of the HIP SDK did not load (it printed `Failed to load ZLUDA`)" in said
+        assert ": a file of ZLUDA or the HIP SDK failed to load (it printed `Failed to load ZLUDA`)" in said
         assert "do:  rocenv verify sd" in said
 
-    def test_failure_of_a_set_that_is_known_to_fail(self, lab: Lab) -> None:
+    def test_a_set_that_is_known_to_fail_is_named(self, lab: Lab) -> None:
         lab.make_zluda()
         _, said = launch(lab, "print('rocBLAS error: Cannot read TensileLibrary.dat'); exit(3)")
         after = said.partition("log: ")[2]
@@ -143,7 +143,7 @@ class TestEnds:
         rows.parent.mkdir()
         rows.write_text(
             'schema = 1\n[[launcher]]\nkey = "generic"\ntitle = "any"\n'
-            'compiling = "Compiling"\nfirst_run = "the first run takes long"\n'
+            'compiling = "Compiling"\nfirst_run = { en = "the first run takes long", zh = "首次运行较慢" }\n'
             'status = "tested"\nsource = "x"\nchecked = "2026-11-20"\n'
         )
         program = "import time; print('Compiling ...', flush=True); time.sleep(4); print('done')"
@@ -189,18 +189,18 @@ class TestTrace:
             ("\x00\xff load\n", "", False, "", False),
         ],
     )
-    def test_how_it_ends(self, text: str, last: str, inside: bool, failed: str, torch: bool) -> None:
+    def test_traces_are_parsed(self, text: str, last: str, inside: bool, failed: str, torch: bool) -> None:
         trace = parse_trace(text)
         assert (trace.last, trace.inside, trace.failed, trace.torch) == (last, inside, failed, torch)
 
-    def test_crash_after_torch(self, lab: Lab) -> None:
+    def test_a_crash_after_importing_torch_is_located(self, lab: Lab) -> None:
         lab.make_zluda()
         code = "open(os.environ['ROCENV_TRACE'], 'w').write('load a\\nloaded a\\ntorch\\n')"
-        assert "after it imported torch" in launch(lab, f"import os; {code}; os.abort()")[1]
+        assert "after importing torch" in launch(lab, f"import os; {code}; os.abort()")[1]
 
     @pytest.mark.parametrize("code", [0, 1])
     def test_a_library_that_did_not_load_is_named(self, lab: Lab, code: int) -> None:
-        """In the trace of Python; ctypes turns the crash into an exception, so the app may go on."""
+        """Python's trace names it; ctypes turns the crash into an exception, so the app may continue."""
         lab.make_zluda()
         trace = "load C:/a/rocblas.dll\nfailed C:/a/rocblas.dll: exception: access violation reading 0x8\n"
         script = (
@@ -213,12 +213,12 @@ class TestTrace:
 
 
 class TestStack:
-    def test_the_last_stack_counts(self) -> None:
-        """ctypes survives faults while it loads a library, but Python has already printed a stack."""
+    def test_the_last_stack_is_used(self) -> None:
+        """ctypes survives faults while loading a library, but by then Python has printed a stack."""
         early = STACK.replace("__init__", "zluda")
         found = last_stack((early + "went on\n" + STACK).splitlines())
         assert found is not None
-        assert found.frame == "<module>, `C:\\sd\\torch\\__init__.py` line 130"
+        assert found.frame == {"function": "<module>", "file": "C:\\sd\\torch\\__init__.py", "line": "130"}
 
     @pytest.mark.parametrize(
         ("after", "is_end"),
@@ -233,12 +233,12 @@ class TestStack:
         assert found is not None
         assert found.is_end == is_end
 
-    def test_none(self) -> None:
+    def test_output_without_a_stack(self) -> None:
         assert last_stack(["all", "is well"]) is None
 
 
 class TestScripts:
-    """Batch files hide how Python ended."""
+    """Batch files hide Python's exit code."""
 
     def script(self, lab: Lab, text: str) -> None:
         path = lab.app / "webui.bat"
@@ -256,18 +256,18 @@ class TestScripts:
         assert "ended with SIGABRT: it called abort()" in done.stderr.decode()
 
     @pytest.mark.parametrize("code", [0, 1])
-    def test_a_crash_while_loading_behind_a_script(self, lab: Lab, code: int) -> None:
+    def test_a_crash_during_loading_is_found_behind_a_script(self, lab: Lab, code: int) -> None:
         lab.make_zluda()
         self.script(lab, f'echo "load C:/rocblas.dll" > "$ROCENV_TRACE"; echo Press any key; exit {code}')
         done = lab.run("launch", "sd", "./webui.bat")
         said = done.stderr.decode()
         assert done.returncode == code
         assert f"`webui.bat` ended with exit code {code}, but a program that it started crashed" in said
-        assert "while it loaded `C:/rocblas.dll`" in said
+        assert "while loading `C:/rocblas.dll`" in said
         assert "in C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in said
         assert "do:  rocenv create sd2 --rocm 5.7 --zluda" in said
 
-    def test_a_crash_with_a_stack_behind_a_script(self, lab: Lab) -> None:
+    def test_a_crash_with_a_stack_is_found_behind_a_script(self, lab: Lab) -> None:
         lab.make_zluda()
         (lab.app / "stack").write_text(STACK)
         self.script(lab, "cat stack; echo Press any key to continue; exit 0")
@@ -281,7 +281,7 @@ class TestScripts:
         done = lab.run("launch", "sd", "./webui.bat")
         assert done.stderr.decode().partition(".log\n")[2] == ""
 
-    def test_crashes_of_other_programs_do_not_count(self, lab: Lab) -> None:
+    def test_crashes_of_other_programs_are_ignored(self, lab: Lab) -> None:
         lab.make_zluda()
         self.script(lab, "")
         _, said = launch(lab, "raise SystemExit('port 7860 is taken')")

@@ -1,4 +1,4 @@
-"""Crashes in the event log of Windows."""
+"""Crashes in the Windows event log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.timezone.utc)
 
 
 def event(pid: int, program: str = "python.exe", when: str = "2026-11-20T12:30:00.1234567Z") -> str:
-    """Return an event as newer systems write it."""
+    """Return an event in the format of newer systems."""
     return NAMED.format(pid=pid, program=program, when=when)
 
 
@@ -61,7 +61,7 @@ class TestParse:
         (fault,) = faults()
         assert (fault.module, fault.pid, fault.program) == ("amdhip64.dll", 0x1A2C, "python.exe")
 
-    def test_saved_by_the_event_viewer(self, stand_in: Path) -> None:
+    def test_files_saved_by_the_event_viewer_are_read(self, stand_in: Path) -> None:
         stand_in.write_text(f"<?xml version='1.0'?><Events>{event(7)}{PLACED}</Events>")
         assert [fault.pid for fault in faults()] == [7, 0x1A2C]
 
@@ -81,44 +81,44 @@ class TestParse:
             "<Event><EventData><Data Name='ModuleName'>x</Data></EventData></Event></all><all>",
         ],
     )
-    def test_other_events_are_ignored(self, stand_in: Path, text: str) -> None:
+    def test_unrelated_events_are_ignored(self, stand_in: Path, text: str) -> None:
         stand_in.write_text(text)
         assert faults() == ()
 
     def test_odd_values_are_tolerated(self, stand_in: Path) -> None:
         stand_in.write_text(event(1).replace("rocblas.dll", "\x1b[31mrocblas", 1))
-        assert faults() == (), "a control character is no XML"
+        assert faults() == (), "control characters are invalid in XML"
         stand_in.write_text(event(1, when="never").replace("0x1</Data>", "zz</Data>", 1))
         (fault,) = faults()
         assert (fault.pid, fault.when) == (None, None)
 
 
 class TestWhich:
-    def test_the_process_itself_comes_first(self, stand_in: Path) -> None:
+    def test_an_event_of_the_process_itself_takes_precedence(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "python.exe").replace("rocblas.dll", "other.dll") + event(7, "odd.exe"))
         fault = of(7)
         assert fault is not None
         assert fault.pid == 7
 
-    def test_a_python_that_a_batch_file_started(self, stand_in: Path) -> None:
+    def test_an_event_of_a_python_started_by_a_batch_file_is_found(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "winword.exe") + event(6, "Python.exe"))
         fault = of(99)
         assert fault is not None
         assert fault.pid == 6
 
     def test_a_name_alone_needs_a_recent_event(self, stand_in: Path) -> None:
-        """Another Python that crashed while this app ran for hours is not the app's."""
+        """During hours of running, an unrelated Python may crash."""
         stand_in.write_text(event(6))
         later = NOON + datetime.timedelta(hours=3)
         assert of(99, code=0xC0000409, recent=later) is None
         assert of(99, code=1, recent=later) is None
-        assert of(99, code=0xC0000005, recent=later) is not None, "it ended with that very exception"
-        assert of(99, code=1, recent=NOON) is not None, "it has only just happened"
+        assert of(99, code=0xC0000005, recent=later) is not None, "the exit code matches the exception"
+        assert of(99, code=1, recent=NOON) is not None, "it is recent"
         assert of(6, code=1, recent=later) is not None, "it is the process itself"
 
-    def test_old_events_do_not_count(self, stand_in: Path) -> None:
+    def test_old_events_are_ignored(self, stand_in: Path) -> None:
         stand_in.write_text(event(7, when="2026-11-19T12:30:00Z"))
         assert of(7) is None
 
-    def test_without_a_log(self, stand_in: Path) -> None:
+    def test_a_missing_event_log_is_tolerated(self, stand_in: Path) -> None:
         assert of(7) is None

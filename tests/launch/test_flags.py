@@ -1,4 +1,4 @@
-"""Arguments that `launch` adds: only those in the app's help, and none against the user's will."""
+"""`launch` adds only arguments that the app's help lists and the user has not ruled out."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class TestHelp:
             ("llama-bench", ("-dev", "--fit-target", "-ot", "--override-tensor"), ("--fit", "--no-mmap")),
         ],
     )
-    def test_definitions_count_and_mentions_do_not(
+    def test_definitions_are_parsed_and_mentions_ignored(
         self, name: str, has: tuple[str, ...], lacks: tuple[str, ...]
     ) -> None:
         options = helped(name)
         assert [each for each in has if each not in options] == []
         assert [each for each in lacks if each in options] == []
 
-    def test_names_values_variables_and_defaults_of_an_argument(self) -> None:
+    def test_names_value_variable_and_default_are_parsed(self) -> None:
         found = helped("llama.cpp-new").by_name["-ngl"]
         assert found.names == ("-ngl", "--gpu-layers", "--n-gpu-layers")
         assert (found.value, found.variable, found.default) == ("N", "LLAMA_ARG_N_GPU_LAYERS", "auto")
@@ -76,7 +76,7 @@ class TestHelp:
         assert helped("llamafile-0.9.3").by_name["--ctx-size"].names == ("-c", "--ctx-size")
 
     def test_sentences_define_nothing(self) -> None:
-        """Examples and notes begin in the same column as definitions."""
+        """Examples and notes start in the same column as definitions."""
         text = (
             "  -m FILE, --model FILE\n  --list-devices  say it\n  --two A B  two\n  -q or --quick \n\tfast\n"
         )
@@ -88,7 +88,7 @@ class TestHelp:
     @pytest.mark.parametrize(
         "line", ["  --a " + "=" * 500_000, "  --a " + "A " * 250_000 + "b", "  --a, " * 90_000]
     )
-    def test_endless_lines_take_no_time(self, line: str) -> None:
+    def test_very_long_lines_are_parsed_quickly(self, line: str) -> None:
         began = time.monotonic()
         read_help(f"{line}\n" * 2)
         assert time.monotonic() - began < 2
@@ -108,7 +108,9 @@ class TestHelp:
         assert (users.has("-m"), users.has("-ngl"), users.says("--cycles-device CPU")) == (True, False, True)
         users = replace(users, words=("--cycles-device", "CPU", "-p", "--", "-ngl", "0"))
         assert (users.has("--cycles-device"), users.value("-ngl")) == (False, "0")
-        assert Given(words=words, environ={}, options=options).value("-ngl") == "0", "where `--` ends nothing"
+        assert Given(words=words, environ={}, options=options).value("-ngl") == "0", (
+            "here, `--` has no meaning"
+        )
 
     @given(st.text(alphabet=" -\n\tab,=<>[]{}N|:(\x00é", max_size=400))
     def test_any_text_can_be_parsed(self, text: str) -> None:
@@ -137,7 +139,7 @@ class TestChoice:
         st.lists(WORDS, max_size=2),
         st.booleans(),
     )
-    def test_only_arguments_in_the_help_that_the_user_does_not_give(
+    def test_only_listed_arguments_that_the_user_omits_are_added(
         self, flags: list[Flag], name: str, words: list[str], from_adapter: bool
     ) -> None:
         options = helped(name) if name else Options(problem="it crashed")
@@ -151,7 +153,7 @@ class TestChoice:
 
 
 class TestLlamafile:
-    def test_0_9_3(self, bench: Bench) -> None:
+    def test_0_9_3_gets_the_gpu_and_the_number_of_layers(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         model = write_model(bench.app / "a model.gguf")
@@ -170,14 +172,16 @@ class TestLlamafile:
         ],
         ids=["blas failed", "blas crashed", "no kernels, not tried", "no kernels, never verified"],
     )
-    def test_0_9_3_where_blas_fails(self, bench: Bench, rungs: dict[str, str] | None, blas: bool) -> None:
+    def test_0_9_3_avoids_a_failing_rocblas(
+        self, bench: Bench, rungs: dict[str, str] | None, blas: bool
+    ) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=blas, rungs=rungs)
         bench.program("m.llamafile", "llamafile-0.9.3")
         done = bench.launch("./m.llamafile")
         assert arguments(done) == "--gpu amd -ngl 999 --tinyblas --recompile"
         assert all(gain in done.stderr.decode() for gain in GAINS)
-        assert "needs `hipcc`" in done.stderr.decode(), "without a compiler it cannot build anything"
+        assert "needs `hipcc`" in done.stderr.decode(), "it needs a compiler to build its library"
         (bench.app / "bin").mkdir()
         (bench.app / "bin/hipcc").write_text("#!/bin/sh\n")
         (bench.app / "bin/hipcc").chmod(0o755)
@@ -185,9 +189,7 @@ class TestLlamafile:
         assert "needs `hipcc`" not in done.stderr.decode()
 
     @pytest.mark.parametrize(("target", "fails"), [("gfx1103", True), ("gfx1100", False)])
-    def test_the_data_counts_if_the_files_do_not_show_it(
-        self, bench: Bench, target: str, fails: bool
-    ) -> None:
+    def test_the_data_decides_if_the_files_show_nothing(self, bench: Bench, target: str, fails: bool) -> None:
         bench.machine(target)
         bench.env_for(target, blas=None)
         bench.program("m.llamafile", "llamafile-0.9.3")
@@ -198,13 +200,15 @@ class TestLlamafile:
         [{"kernel": "passed", "gemm": "passed", "blas": "passed"}, {"memory": "failed", "blas": "skipped"}],
         ids=["blas works", "the GPU itself does not work"],
     )
-    def test_0_9_3_where_avoiding_blas_would_not_help(self, bench: Bench, rungs: dict[str, str]) -> None:
+    def test_0_9_3_uses_rocblas_if_avoiding_it_would_not_help(
+        self, bench: Bench, rungs: dict[str, str]
+    ) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False, rungs=rungs)
         bench.program("m.llamafile", "llamafile-0.9.3")
         assert "--tinyblas" not in arguments(bench.launch("./m.llamafile"))
 
-    def test_0_10_cannot_avoid_blas_and_launch_says_so(self, bench: Bench) -> None:
+    def test_0_10_cannot_avoid_a_failing_rocblas(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
@@ -229,7 +233,7 @@ class TestLlamafile:
         assert arguments(done) == "--gpu vulkan"
         assert "`--gpu vulkan` asks for a GPU interface other than HIP" in done.stderr.decode()
 
-    def test_tools_of_llamafile_are_other_programs(self, bench: Bench) -> None:
+    def test_llamafiles_tools_get_no_arguments(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         bench.program("llamafile-quantize", "llama-bench", more='[ "$1" = --help ] && kill -SEGV $$')
         assert arguments(bench.launch("./llamafile-quantize", "a", "b")) == "a b"
@@ -243,7 +247,7 @@ class TestLlamafile:
         assert "has no `--gpu`" in done.stderr.decode()
         assert "`rocenv launch llm --app generic -- ./llamafile-0.5`" in done.stderr.decode()
 
-    def test_a_manual_page_with_bold_letters(self, bench: Bench) -> None:
+    def test_a_help_text_with_bold_letters_is_parsed(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         text = (HELPS / "llamafile-0.9.3.txt").read_text()
         bold = "".join(f"{char}\b{char}" if char.isalnum() or char == "-" else char for char in text)
@@ -255,14 +259,16 @@ class TestLlamafile:
     @pytest.mark.parametrize(
         "words", [("--gpu", "disable"), ("-ngl", "0"), ("--gpu", "DISABLED"), ("--gpu=disable",)]
     )
-    def test_asking_for_the_cpu(self, bench: Bench, words: tuple[str, ...]) -> None:
+    def test_no_arguments_are_added_if_the_user_asks_for_the_cpu(
+        self, bench: Bench, words: tuple[str, ...]
+    ) -> None:
         bench.env_for("gfx1100")
         bench.program("m.llamafile", "llamafile-0.9.3")
         done = bench.launch("./m.llamafile", *words)
         assert arguments(done) == " ".join(words)
         assert "asks for the CPU" in done.stderr.decode()
 
-    def test_the_users_arguments_stay(self, bench: Bench) -> None:
+    def test_the_users_arguments_are_kept(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("m.llamafile", "llamafile-0.9.3")
@@ -285,19 +291,19 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done).startswith("--gpu amd -m /zip/m.gguf --server -ngl"), done.stderr
 
-    def test_replacing_the_files_arguments_loads_no_model_of_it(self, bench: Bench) -> None:
+    def test_the_files_model_is_ignored_if_its_arguments_are_replaced(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         model = write_model(bench.app / "m.gguf")
         carry(bench.program("m.llamafile", "llamafile-0.9.3"), model, "-m", "/zip/m.gguf", "-ngl", "0")
         done = bench.launch("./m.llamafile", "-c", "100")
         assert arguments(done) == "--gpu amd -c 100 -ngl 999"
-        assert "all layers, since no model file is named" in done.stderr.decode()
+        assert "all layers, since no model file was given" in done.stderr.decode()
         done = bench.launch("./m.llamafile", "-m", "/zip/m.gguf")
         assert arguments(done) == "--gpu amd -m /zip/m.gguf -ngl 5"
 
-    def test_a_program_that_only_a_shell_can_run(self, bench: Bench) -> None:
-        """A shell runs a llamafile if the kernel does not know its format."""
+    def test_a_program_that_only_a_shell_can_run_is_queried(self, bench: Bench) -> None:
+        """If the kernel does not know a llamafile's format, a shell runs it."""
         bench.env_for("gfx1100")
         path = bench.program("m.llamafile", "llamafile-0.9.3")
         assert path.read_bytes().startswith(b"MZ")
@@ -306,17 +312,20 @@ class TestLlamafile:
 
 
 class TestLlamaCpp:
-    def test_a_new_version_gets_the_margin(self, bench: Bench) -> None:
+    def test_a_new_version_gets_a_memory_margin(self, bench: Bench) -> None:
         bench.machine("gfx1100", used_mib=2000)
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", "x.gguf")
-        # 24000 MiB free by HIP, 24560 - 2000 by the kernel
+        # free: 24000 MiB according to HIP, 24560 - 2000 MiB according to the kernel
         assert arguments(done) == "-m x.gguf --device ROCm0 --fit-target 2464"
-        assert "leaves 1024 MiB of the GPU free + 1440 MiB that HIP counts as free" in done.stderr.decode()
+        assert (
+            "leaves 1024 MiB of GPU memory free, plus 1440 MiB that other programs use"
+            in done.stderr.decode()
+        )
         bench.machine("gfx1100")
         done = bench.launch("./llama-cli", "-m", "x.gguf")
-        assert "leaves 1024 MiB of the GPU free\n" in done.stderr.decode(), "nobody else has any"
+        assert "leaves 1024 MiB of GPU memory free\n" in done.stderr.decode(), "other programs use no memory"
 
     def test_prompts_are_not_arguments(self, bench: Bench) -> None:
         bench.machine("gfx1100")
@@ -345,7 +354,7 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "-m", str(model))
         assert arguments(done).endswith(f"--device ROCm0 --gpu-layers {wanted.layers}"), done.stderr
 
-    def test_the_user_disables_fit(self, bench: Bench) -> None:
+    def test_the_number_of_layers_is_set_if_the_user_disables_fit(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
@@ -353,7 +362,7 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "--fit", "off", "-m", str(model))
         assert arguments(done).endswith("--device ROCm0 --gpu-layers 5")
 
-    def test_no_layer_fits(self, bench: Bench) -> None:
+    def test_launch_fails_if_no_layer_fits(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100", total_mib=900)
         bench.env_for("gfx1100")
@@ -363,16 +372,16 @@ class TestLlamaCpp:
         assert "No layer of the model fits" in done.stderr.decode()
 
     @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\0\0\0" + b"\xff" * 64, b"<html>"])
-    def test_an_unreadable_model(self, bench: Bench, content: bytes) -> None:
+    def test_all_layers_are_requested_for_an_unreadable_model(self, bench: Bench, content: bytes) -> None:
         (bench.app / "m.gguf").write_bytes(content)
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-old", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", "m.gguf")
-        assert arguments(done).endswith("--gpu-layers 999"), "all of them, which fails and does not go on"
+        assert arguments(done).endswith("--gpu-layers 999"), "the app fails instead of using the CPU"
         assert "all layers, since" in done.stderr.decode()
 
-    def test_variables_count_as_given(self, bench: Bench) -> None:
+    def test_environment_variables_count_as_given(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-server", "llama.cpp-old", listed=LISTED)
@@ -405,13 +414,13 @@ class TestLlamaCpp:
         done = bench.launch("./my dir/llama-cli", "-m", "m.gguf")
         assert arguments(done) == "-m m.gguf"
         assert "SIGSEGV" in done.stderr.decode()
-        assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), "can be typed"
+        assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), "quoted for a shell"
         assert "no GPU options were added" in done.stderr.decode()
 
     @pytest.mark.parametrize(
         "more", ['[ "$1" = --help ] && exec yes -- --gpu', '[ "$1" = --help ] && exec cat /dev/zero']
     )
-    def test_help_without_end(self, bench: Bench, more: str) -> None:
+    def test_endless_help_is_cut_off(self, bench: Bench, more: str) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-cli", "none", listed=LISTED, more=more)
@@ -447,7 +456,7 @@ class TestLlamaCpp:
         said = done.stderr.decode()
         assert "rocBLAS does not work for gfx1103" in said
         assert "ubuntu-rocm-gfx110X-x64.zip" in said, "a build whose own rocBLAS has the target"
-        assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), "or it would lack the program"
+        assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), "or the env would lack the program"
 
     def test_a_program_with_its_own_rocblas_gets_no_warning(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
@@ -458,7 +467,7 @@ class TestLlamaCpp:
         assert "rocBLAS" not in done.stderr.decode()
 
 
-class TestWhatIsStarted:
+class TestRecognition:
     @pytest.fixture
     def new(self, bench: Bench) -> Bench:
         bench.machine("gfx1100")
@@ -481,14 +490,14 @@ class TestWhatIsStarted:
             "nice sh",
         ],
     )
-    def test_starters_are_recognised(self, new: Bench, before: str) -> None:
+    def test_programs_behind_starters_are_recognised(self, new: Bench, before: str) -> None:
         done = new.launch(*before.split(), "./llama-cli", "-m", "x")
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
     @pytest.mark.parametrize(
         "before", ["taskset -c 0", "taskset 1", "ionice -c 3", "chrt -b 0", "numactl -N 0"]
     )
-    def test_starters_that_may_be_missing(self, new: Bench, before: str) -> None:
+    def test_programs_behind_optional_starters_are_recognised(self, new: Bench, before: str) -> None:
         if shutil.which(before.split()[0]) is None:
             folder = new.app / "bin"
             folder.mkdir()
@@ -499,24 +508,24 @@ class TestWhatIsStarted:
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
     def test_inline_scripts_are_not_examined(self, bench: Bench) -> None:
-        """Even with `--app`."""
+        """Not even with `--app`."""
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
             assert "hint: Use a program of llama.cpp in the command.\n" in said
             assert "say so" not in said
 
-    def test_no_program_at_all(self, new: Bench) -> None:
+    def test_a_command_without_a_program_gets_a_hint(self, new: Bench) -> None:
         said = new.run("launch", "llm", "--app", "llama.cpp", "--", "-m", "a b").stderr.decode()
         assert "`rocenv launch llm --app llama.cpp -- CMD -m 'a b'`" in said
         assert "name the app" not in said, "it was"
 
-    def test_another_program_name_with_the_app_option(self, new: Bench) -> None:
+    def test_the_app_option_allows_other_program_names(self, new: Bench) -> None:
         new.program("my own", "llama.cpp-new", listed=LISTED)
         assert arguments(new.launch("./my own", app="llama.cpp")) == "--device ROCm0"
         assert arguments(new.launch("nice", "./my own", app="llama.cpp")) == "--device ROCm0"
 
-    def test_a_program_of_something_else(self, new: Bench) -> None:
+    def test_an_unrelated_program_gets_no_arguments(self, new: Bench) -> None:
         new.program("other", "llamafile-0.9.3")
         done = new.launch("./other", "x", app="llama.cpp")
         assert arguments(done) == "x"
@@ -524,8 +533,8 @@ class TestWhatIsStarted:
         assert "Its help does not list `--device`" in said
         assert "No GPU options were added to `other`" in said
 
-    def test_the_apps_env_does_not_ask_unknown_programs(self, bench: Bench) -> None:
-        """A script that ignores its arguments would do its work when asked for help."""
+    def test_unknown_programs_in_the_apps_env_are_not_queried(self, bench: Bench) -> None:
+        """A script that ignores its arguments would start working when asked for help."""
         bench.machine("gfx1100")
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         bench.program("work.sh", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
@@ -542,7 +551,7 @@ class TestWhatIsStarted:
 
     @pytest.mark.parametrize("command", ["./llama-run.sh", "sh ./llama-run.sh", "sh work.sh", "./work.sh"])
     def test_a_script_runs_only_once(self, new: Bench, command: str) -> None:
-        """It may do its work whatever the arguments are."""
+        """It may start working whatever its arguments are."""
         for name in ("llama-run.sh", "work.sh"):
             new.program(name, "llama.cpp-new", more=f"echo ran >>'{new.root}/ran'")
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")

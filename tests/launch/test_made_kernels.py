@@ -28,10 +28,10 @@ echo "WHICH $0"; echo '[HIP_'
 
 
 class Bench(Lab):
-    """A machine, an env, an app, and the source of its kernels."""
+    """A machine, an env, and an app with its kernel source."""
 
     def prepare(self, **placed: Any) -> Bench:
-        """Create everything, and record where kernels are."""
+        """Create all files, and record placed kernels."""
         root = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
         self.env["ROCENV_SYSROOT"] = str(root.path)
         self.make("art", (component("rocm", "6.4.3", "amd"),), platform="linux", target="gfx1201")
@@ -42,7 +42,7 @@ class Bench(Lab):
         return self.note(**placed)
 
     def note(self, **placed: Any) -> Bench:
-        """Record where a kernel is."""
+        """Record a placed kernel."""
         values: dict[str, Any] = {
             "app": "blender",
             "kind": "hip",
@@ -67,7 +67,7 @@ class Bench(Lab):
 
     @property
     def source(self) -> Path:
-        """The source of its kernels."""
+        """The kernel source."""
         return self.root / "source"
 
     def launched(self) -> tuple[str, str]:
@@ -79,7 +79,7 @@ class Bench(Lab):
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    """A machine and an app's folder at a path with a space."""
+    """A machine and an app's folder, at a path with a space."""
     return Bench(tmp_path / "a b")
 
 
@@ -92,37 +92,37 @@ def test_overlay(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("placed", [{"target": "gfx1100"}, {"program": "/another/blender", "source": "/x"}])
-def test_of_another_gpu_or_program(bench: Bench, placed: dict[str, str]) -> None:
+def test_kernels_for_another_gpu_or_program_are_ignored(bench: Bench, placed: dict[str, str]) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")), **placed)
     said, told = bench.launched()
     assert "/never" not in said and "using" not in told
 
 
-def test_of_another_source(bench: Bench) -> None:
+def test_kernels_from_another_source_are_reported(bench: Bench) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")))
     (bench.source / "kernel.cpp").write_text("newer")
     said, told = bench.launched()
     assert "/never" not in said
-    assert "not using the hip kernels for gfx1201 that rocenv built (overlay): the source of this" in told
+    assert "not using the hip kernels for gfx1201 that rocenv built (overlay): this " in told
     again = f"rocenv kernels build blender --blender '{bench.app / 'blender'}' --target gfx1201 --hip"
     assert again in told
 
 
-def test_source_that_is_gone(bench: Bench) -> None:
+def test_a_missing_source_is_tolerated(bench: Bench) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")))
     shutil.rmtree(bench.source)
     assert "never/start" not in bench.launched()[0]
 
 
 @pytest.mark.parametrize("content", [None, b"the app's own"])
-def test_that_are_gone(bench: Bench, content: bytes | None) -> None:
+def test_missing_kernels_are_reported(bench: Bench, content: bytes | None) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")))
     (bench.root / "kernel").unlink()
     if content is not None:
         (bench.root / "kernel").write_bytes(content)
     said, told = bench.launched()
-    assert "/never" not in said and "using" not in told
-    assert "gone: the hip kernels for gfx1201 that rocenv built (overlay)" in told
+    assert "/never" not in said and "  using" not in told and "note: using" not in told
+    assert "not using the hip kernels for gfx1201 that rocenv built (overlay): `" in told
     program = f"rocenv kernels build blender --blender '{bench.app / 'blender'}'"
     assert f"{program} --target gfx1201 --hip --place overlay" in told
 

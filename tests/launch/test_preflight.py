@@ -1,4 +1,4 @@
-"""Pre-launch checks: errors prevent the start, other findings are only shown."""
+"""Pre-launch checks: errors prevent the start; other findings are only shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUNS = "import os, sys; print('ARGS', sys.argv[1:]); print('ZLUDA', os.environ.g
 
 
 def put(folder: Path, *names: str, content: str = RUNS) -> None:
-    """Write files of an app."""
+    """Write an app's files."""
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def put(folder: Path, *names: str, content: str = RUNS) -> None:
 
 
 def good_env(lab: Lab) -> Path:
-    """Make an env that nothing is known against, verified, and return its path."""
+    """Create a verified env without known problems; return its path."""
     prefix = lab.make_zluda(
         parts=(*zluda_parts("5.7.1", "3.9.5", "rocm5"), component("libraries", "5.7", "x"))
     )
@@ -44,7 +44,7 @@ def good_env(lab: Lab) -> Path:
 
 
 class TestApps:
-    def test_sdnext_is_recognised_and_gets_what_it_needs(self, lab: Lab) -> None:
+    def test_sdnext_is_recognised_and_gets_its_arguments(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         path = good_env(lab)
         done = lab.run("launch", "sd")
@@ -53,24 +53,24 @@ class TestApps:
         assert lab.logs()[0].name.endswith("-sdnext.log")
         assert "warning" not in done.stderr.decode()
 
-    def test_arguments_alone_go_to_the_usual_command(self, lab: Lab) -> None:
+    def test_bare_arguments_go_to_the_usual_command(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", "--", "--debug", "--use-zluda")
         assert b"ARGS ['--debug', '--use-zluda']" in done.stdout
 
-    def test_arguments_of_the_environment_count(self, lab: Lab) -> None:
+    def test_arguments_in_the_environment_count(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", environ={"COMMANDLINE_ARGS": "--use-zluda --debug"})
         assert b"ARGS []" in done.stdout
 
-    def test_env_without_zluda_gets_no_argument_for_it(self, lab: Lab) -> None:
+    def test_no_zluda_argument_is_added_in_an_env_without_zluda(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make(parts=(component("torch", "2.9.0", "wheels"),))
         assert b"ARGS ['--skip-torch']" in lab.run("launch", "sd").stdout
 
-    def test_app_is_found_by_the_file_that_is_started(self, lab: Lab) -> None:
+    def test_an_app_is_recognised_by_the_started_file(self, lab: Lab) -> None:
         put(lab.app / "SD Next", *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", "--", sys.executable, "SD Next/launch.py")
@@ -96,14 +96,12 @@ class TestApps:
         assert lab.logs()[0].name.endswith(f"-{app}.log")
 
     @pytest.mark.parametrize("more", [(), ("modules_forge/x.py",)])
-    def test_originals_without_zluda_get_no_argument_that_they_refuse(
-        self, lab: Lab, more: tuple[str, ...]
-    ) -> None:
+    def test_upstream_apps_without_zluda_get_no_zluda_argument(self, lab: Lab, more: tuple[str, ...]) -> None:
         put(lab.app, "launch.py", "modules/launch_utils.py", *more)
         good_env(lab)
         assert b"ARGS []" in lab.run("launch", "sd", "--", sys.executable, "launch.py").stdout
 
-    def test_what_follows_the_command_is_the_apps(self, lab: Lab) -> None:
+    def test_options_after_the_command_belong_to_the_app(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         put(lab.app, "webui.bat", content='#!/bin/sh\necho "$@"\n')
         (lab.app / "webui.bat").chmod(0o755)
@@ -116,7 +114,7 @@ class TestApps:
         assert done.stdout == b"-h\n"
         assert b"ARGS ['--medvram', '--use-zluda']" in lab.run("launch", "sd", "--medvram").stdout
 
-    def test_options_before_the_command_are_ours(self, lab: Lab) -> None:
+    def test_options_before_the_command_belong_to_rocenv(self, lab: Lab) -> None:
         lab.make()
         assert b"Usage:" in lab.run("launch", "sd", "--help").stdout
         assert b"Usage:" in lab.run("launch", "-h").stdout
@@ -124,7 +122,7 @@ class TestApps:
             done = lab.run("launch", *argv)
             assert (done.returncode, b"Traceback" in done.stderr) == (2, False), argv
 
-    def test_batch_files_use_this_python(self, lab: Lab) -> None:
+    def test_batch_files_use_the_envs_python(self, lab: Lab) -> None:
         put(
             lab.app,
             *SDNEXT,
@@ -133,25 +131,25 @@ class TestApps:
         path = good_env(lab)
         assert lab.run("launch", "sd").stdout.decode() == f"{path}/{PYTHON} 1\n"
 
-    def test_unknown_app(self, lab: Lab) -> None:
+    def test_an_unknown_app_is_an_error(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--app", "photoshop")
         assert done.returncode == 2
         assert b"comfyui-zluda, forge, generic, llama.cpp, llamafile, sdnext, webui-amdgpu" in done.stderr
 
-    def test_nothing_to_start(self, lab: Lab) -> None:
+    def test_a_missing_command_is_an_error(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd")
         assert done.returncode == 2
         assert b"`rocenv launch sd -- CMD" in done.stderr
 
-    def test_missing_program(self, lab: Lab) -> None:
+    def test_a_missing_program_gives_exit_code_127(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "no-such-program")
         assert (done.returncode, b"command `no-such-program` not found" in done.stderr) == (127, True)
 
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
-    def test_profiles_of_the_data_are_sound(self, launcher) -> None:  # type: ignore[no-untyped-def]
+    def test_shipped_profiles_are_consistent(self, launcher) -> None:  # type: ignore[no-untyped-def]
         assert not launcher.signs or launcher.command, "an app found in a folder can be started there"
         assert launcher.signs or launcher.programs or launcher.key == "generic", "it is recognised"
         generic = next(row for row in load().launcher if row.key == "generic")
@@ -173,7 +171,7 @@ signs = ["launch.py"]
 command = ["{python}", "launch.py"]
 own_zluda = [".zluda"]
 compiling = "Compilation"
-first_run = "wait"
+first_run = { en = "wait", zh = "请等待" }
 status = "tested"
 source = "tests"
 checked = "2026-11-20"
@@ -192,7 +190,7 @@ def batch_file(lab: Lab) -> None:
     (lab.app / "webui.bat").chmod(0o755)
 
 
-# What is done to a good env or app -> the command, what is said, and the next command.
+# How a good env or app is damaged, the command, the message, and the suggested command.
 Case = tuple["Callable[[Lab], object]", tuple[str, ...], str, str]
 ERRORS: dict[str, Case] = {
     "shim-taken-away": (
@@ -213,7 +211,7 @@ ERRORS: dict[str, Case] = {
         "The Python of env `sd` is missing",
         "rocenv repair sd",
     ),
-    "python-gone-from-its-venv": (
+    "venv-broken": (
         lambda lab: (lab.prefix().path / PYTHON).rename(lab.prefix().path / "venv/pyvenv.cfg"),
         (),
         "The Python of env `sd` is missing",
@@ -231,7 +229,7 @@ ERRORS: dict[str, Case] = {
         "With `--reinstall`, SD.Next deletes the env's ZLUDA",
         "Start it without `--reinstall`",
     ),
-    "reinstall-by-the-script": (
+    "reinstall-in-the-script": (
         batch_file,
         ("./webui.bat", "--reinstall"),
         "With `--reinstall`, SD.Next deletes the env's ZLUDA",
@@ -243,7 +241,7 @@ ERRORS: dict[str, Case] = {
         "SD.Next deletes a ZLUDA that has `cudart.dll`",
         "rocenv create sd2 --rocm 5.7 --zluda 3.9.5",
     ),
-    "its-own-zluda-wins": (
+    "own-zluda": (
         other_app,
         ("--app", "other"),
         "Other would load the ZLUDA in",
@@ -260,7 +258,7 @@ ERRORS: dict[str, Case] = {
 
 class TestErrors:
     @pytest.mark.parametrize("name", ERRORS)
-    def test_it_is_not_started(self, lab: Lab, name: str) -> None:
+    def test_the_app_is_not_started(self, lab: Lab, name: str) -> None:
         harm, argv, text, remedy = ERRORS[name]
         put(lab.app, *SDNEXT)
         good_env(lab)
@@ -272,7 +270,7 @@ class TestErrors:
         assert remedy in said
         assert not lab.logs()
 
-    def test_reinstall_by_the_environment(self, lab: Lab) -> None:
+    def test_a_reinstall_variable_is_refused(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", environ={"SD_REINSTALL": "false"})
@@ -280,7 +278,9 @@ class TestErrors:
         assert "Unset the environment variable `SD_REINSTALL`" in done.stderr.decode()
 
     @pytest.mark.parametrize("argv", [("echo", "--reinstall"), ("--app", "generic", "./webui.bat")])
-    def test_other_programs_in_its_folder_delete_nothing(self, lab: Lab, argv: tuple[str, ...]) -> None:
+    def test_other_programs_in_the_apps_folder_may_have_reinstall_options(
+        self, lab: Lab, argv: tuple[str, ...]
+    ) -> None:
         put(lab.app, *SDNEXT)
         put(lab.app, "webui.bat", content="#!/bin/sh\n")
         (lab.app / "webui.bat").chmod(0o755)
@@ -298,14 +298,14 @@ class TestErrors:
         library.unlink()
         assert b"is missing" in lab.run("launch", "sd", "--", "true").stderr
 
-    def test_old_build_names_one_that_is_not(self, lab: Lab) -> None:
+    def test_an_outdated_build_names_a_newer_one(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make_zluda(parts=zluda_parts("5.7.1", "3.8.4", "rocm5"))
         put(lab.prefix().path, "zluda/cudart.dll")
         done = lab.run("launch", "sd")
         assert "rocenv create sd2 --rocm 5.7 --zluda 3.9.5 --target gfx1031" in done.stderr.decode()
 
-    def test_batch_files_of_comfyui_start_its_own(self, lab: Lab) -> None:
+    def test_comfyuis_batch_files_are_refused(self, lab: Lab) -> None:
         put(lab.app, "main.py", "comfy/customzluda/zluda.py", "comfyui-n.bat", content="exit 9")
         (lab.app / "comfyui-n.bat").chmod(0o755)
         good_env(lab)
@@ -315,14 +315,14 @@ class TestErrors:
             "`comfyui-n.bat` starts the Python and the ZLUDA in the app's own folder" in done.stderr.decode()
         )
 
-    def test_incomplete_env(self, lab: Lab) -> None:
+    def test_an_incomplete_env_is_refused(self, lab: Lab) -> None:
         lab.prefix().own.mkdir(parents=True)
         done = lab.run("launch", "sd", "--", "true")
         assert (done.returncode, b"is incomplete" in done.stderr) == (1, True)
 
 
 class TestWarnings:
-    def test_its_own_zluda_does_not_win(self, lab: Lab) -> None:
+    def test_the_envs_zluda_takes_precedence_over_the_apps(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         (lab.app / ".zluda").mkdir()
         path = good_env(lab)
@@ -330,7 +330,7 @@ class TestWarnings:
         assert f"ZLUDA {path}/zluda" in done.stdout.decode()
         assert (done.returncode, "would load the ZLUDA" in done.stderr.decode()) == (0, False)
 
-    def test_never_verified(self, lab: Lab) -> None:
+    def test_an_unverified_env_is_noted(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "true")
         assert "note: Env `sd` was never verified. " in done.stderr.decode()
@@ -340,21 +340,21 @@ class TestWarnings:
         lab.make()
         done = lab.run("launch", "sd", "--", "true", environ={"LC_ALL": "zh_CN.UTF-8"})
         assert "提示：环境 `sd` 从未验证过。" in done.stderr.decode()
-        assert "hint: 进行验证：`rocenv verify sd`" in done.stderr.decode()
+        assert "建议：进行验证：`rocenv verify sd`" in done.stderr.decode()
         (lab.prefix().path / PYTHON).unlink()
         done = lab.run(
             "launch", "sd", "--", str(lab.prefix().path / PYTHON), environ={"LC_ALL": "zh_CN.UTF-8"}
         )
         assert "环境 `sd` 的 Python 不见了" in done.stderr.decode()
 
-    def test_verify_had_failed(self, lab: Lab) -> None:
+    def test_a_failed_verification_is_reported(self, lab: Lab) -> None:
         prefix = lab.make()
         rungs = [{"rung": "files", "status": "passed"}, {"rung": "gemm", "status": "crashed"}]
         (prefix.own / "verified.json").write_text(json.dumps({"level": "files", "rungs": rungs}))
         done = lab.run("launch", "sd", "--", "true")
         assert "Env `sd` failed its last verification. It failed at `gemm`" in done.stderr.decode()
 
-    def test_igpu_comes_first(self, lab: Lab) -> None:
+    def test_an_igpu_in_first_place_is_reported(self, lab: Lab) -> None:
         good_env(lab)
         (lab.root / "machine/windows/hipinfo.txt").write_text(
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
@@ -365,8 +365,8 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert "another GPU" not in done.stderr.decode()
 
-    def test_igpu_comes_first_in_an_env_that_sets_it(self, lab: Lab) -> None:
-        """What the env sets counts, so that setting it outside would change nothing."""
+    def test_an_env_that_selects_the_igpu_gets_a_new_env_suggested(self, lab: Lab) -> None:
+        """The env's own value overrides one set outside."""
         prefix = lab.make(changes=(EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0,1"),))
         (lab.root / "machine/windows/hipinfo.txt").write_text(
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
@@ -374,15 +374,15 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert f"`rocenv create sd2 --from {prefix.lock_file}`\n" in done.stderr.decode()
 
-    def test_env_for_no_gpu_in_particular(self, lab: Lab) -> None:
-        """A compiler is for many targets."""
+    def test_an_env_without_a_target_suits_any_gpu(self, lab: Lab) -> None:
+        """A compiler env supports many targets."""
         lab.make("cc", platform="linux", target="")
         done = lab.run("launch", "cc", "--", "true")
         assert "this machine has no such GPU" not in done.stderr.decode()
         verified = lab.run("verify", "cc", "--upto", "files", "--target", "gfx1100")
         assert "here for :" not in verified.stderr.decode()
 
-    def test_no_such_gpu(self, lab: Lab) -> None:
+    def test_an_env_for_a_gpu_that_is_not_here_is_reported(self, lab: Lab) -> None:
         lab.make(target="gfx1100")
         done = lab.run("launch", "sd", "--", "true")
         assert (
@@ -390,7 +390,7 @@ class TestWarnings:
             in done.stderr.decode()
         )
 
-    def test_another_zluda_on_path(self, lab: Lab) -> None:
+    def test_another_zluda_earlier_on_path_is_reported(self, lab: Lab) -> None:
         good_env(lab)
         put(lab.root / "other", "nvcuda.dll")
         path = f"{lab.root}/other:{lab.env['PATH']}"
@@ -401,7 +401,7 @@ class TestWarnings:
         done = lab.run("launch", "other", "--", "true")
         assert "Another `nvcuda.dll` is on PATH" in done.stderr.decode()
 
-    def test_driver_gate(self, lab: Lab) -> None:
+    def test_an_incompatible_driver_is_reported(self, lab: Lab) -> None:
         lab.make_zluda(parts=(*zluda_parts("6.2.4", "3.9.2"), component("libraries", "6.2.4", "x")))
         adapters = [{"Name": "AMD Radeon RX 6750 XT", "RadeonSoftwareVersion": "25.9.1"}]
         (lab.root / "machine/windows/video_controllers.json").write_text(json.dumps(adapters))
@@ -412,12 +412,12 @@ class TestWarnings:
         assert expected in done.stderr.decode()
         assert "rocenv create sd2 --rocm 6.2 --zluda 3.9.5 --target gfx1031" in done.stderr.decode()
 
-    def test_shims_in_torch_where_the_app_loads_them_itself(self, lab: Lab) -> None:
+    def test_shims_in_torch_are_reported_if_the_app_loads_them_itself(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make_zluda(in_torch=True, files=BUILD_FILES)
         assert "this env also has it in PyTorch's folder" in lab.run("launch", "sd").stderr.decode()
 
-    def test_settings_that_miss_the_argument(self, lab: Lab) -> None:
+    def test_a_settings_file_without_the_zluda_argument_is_reported(self, lab: Lab) -> None:
         put(lab.app, "launch.py", "modules/launch_utils.py", "modules/zluda.py")
         put(lab.app, "webui-user.bat", content="#!/bin/sh\nset COMMANDLINE_ARGS=--medvram\n")
         (lab.app / "webui-user.bat").chmod(0o755)
@@ -429,8 +429,8 @@ class TestWarnings:
         assert "does not start" not in done.stderr.decode()
 
 
-def test_env_changes_are_those_of_run(lab: Lab) -> None:
-    """`launch` gives a program the environment that `run` gives it, and what its profile adds."""
+def test_launch_sets_the_same_environment_as_run(lab: Lab) -> None:
+    """`launch` adds only the variables of the app's profile."""
     lab.make(changes=(EnvChange(action="set", name="MIOPEN_X", value="{prefix}/x"),))
     script = "import os; print(sorted(os.environ.items()))"
     command = ("sd", "--", sys.executable, "-c", script)

@@ -1,4 +1,4 @@
-"""What a release of Blender asks of runtime, driver and target is checked before it is started."""
+"""Before Blender starts, its requirements for runtime, driver and target are checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DETAILS = "added `--log-level debug`"
 
 
 class Bench(Lab):
-    """A Linux machine, an env with ROCm, and a program that says which Blender it is."""
+    """A Linux machine, an env with ROCm, and a fake Blender that reports a version."""
 
     def prepare(
         self,
@@ -49,7 +49,7 @@ class Bench(Lab):
         files: Sequence[str] = ("libamdhip64.so.6",),
         target: str = "gfx1201",
     ) -> Bench:
-        """Make the machine and the env `art`."""
+        """Create the machine and the env `art`."""
         device, version = KINDS[target]
         root = Root(self.root / "linux").kernel().cpu().gpu(1, device=device, version=version)
         self.env["ROCENV_SYSROOT"] = str(root.path)
@@ -67,7 +67,7 @@ class Bench(Lab):
     def blender(
         self, version: str, *, name: str = "blender", help_lines: Sequence[str] = NEW_HELP, more: str = ""
     ) -> None:
-        """Write the program; what it was started with it prints, and each question is noted in `asked`."""
+        """Write a fake Blender that prints its arguments, and logs version queries to `asked`."""
         path = self.app / name
         text = "\n".join(f"{line}\n\tSentence." for line in help_lines)
         path.write_text(
@@ -80,7 +80,7 @@ class Bench(Lab):
         path.chmod(0o755)
 
     def native(self, version: str, name: str = "blender") -> None:
-        """Build the program, which does the same but list its arguments."""
+        """Compile a fake Blender that does the same, except printing its arguments."""
         if shutil.which("cc") is None:
             cannot_run("needs a C compiler")
         source = self.root / "blender.c"
@@ -96,11 +96,11 @@ class Bench(Lab):
 
     @property
     def asked(self) -> str:
-        """The file that has a line for each time it was asked for its version."""
+        """A file with one line per version query."""
         return str(self.root / "asked")
 
     def times_asked(self) -> int:
-        """How often it was asked."""
+        """The number of version queries."""
         with open(self.asked) as file:
             return len(file.readlines())
 
@@ -112,26 +112,26 @@ class Bench(Lab):
         )
 
     def render(self, *more: str) -> subprocess.CompletedProcess[str]:
-        """Launch it with work for the GPU."""
+        """Launch a render."""
         return self.launch("-b", "a scene.blend", "-f", "1", *more)
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    """A machine and an app's folder at a path with a space."""
+    """A machine and an app's folder, at a path with a space."""
     return Bench(tmp_path / "a b")
 
 
 class TestArguments:
-    def test_order(self, bench: Bench) -> None:
+    def test_added_arguments_come_first(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render()
         first = f"--python-exit-code 1 --debug-cycles --log-level debug --python-expr {HELD}"
         assert f"ARGS {first} -b a scene.blend -f 1\n" in done.stdout, done.stderr
         assert done.returncode == 0 and "why:" not in done.stderr
 
-    def test_behind_arguments_of_a_script(self, bench: Bench) -> None:
-        """A script of the user's refuses arguments that it does not know."""
+    def test_a_scripts_arguments_come_last(self, bench: Bench) -> None:
+        """The user's script may reject unknown arguments."""
         bench.prepare().blender("5.2.2 LTS")
         done = bench.launch(
             "-b", "a scene.blend", "-P", "my.py", "--python-expr", "1", "--", "--samples", "3"
@@ -140,8 +140,8 @@ class TestArguments:
         assert done.stdout.splitlines()[0].endswith("-P my.py --python-expr 1 -- --samples 3")
 
     @pytest.mark.parametrize("theirs", ["-v", "--help", "-h 1080", "--cycles-device HIP"])
-    def test_arguments_of_a_script_are_not_blenders(self, bench: Bench, theirs: str) -> None:
-        """As where one asks for a height, and Blender's own for its help."""
+    def test_a_scripts_arguments_are_not_taken_for_blenders(self, bench: Bench, theirs: str) -> None:
+        """`-h` may be a script's height, but is Blender's help."""
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("-P", "my.py", "--", *theirs.split())
         assert done.stdout.startswith("ARGS --python-exit-code 1 --debug-cycles")
@@ -149,7 +149,7 @@ class TestArguments:
         done = bench.launch("a scene.blend", "-P", "my.py", "--", "-b", "4")
         assert "ARGS a scene.blend -P my.py -- -b 4\n" in done.stdout, "a window"
 
-    def test_work_without_the_gpu_is_reported_for_scripts_too(self, bench: Bench) -> None:
+    def test_work_without_the_gpu_is_reported_even_with_a_script(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         path = bench.app / "blender"
         path.write_text(path.read_text().replace("[HIP_", "[CPU_"))
@@ -157,18 +157,18 @@ class TestArguments:
         assert "nothing shows" not in bench.render("--", "--cycles-device", "CPU").stderr
         assert "nothing shows" not in bench.render("--help").stderr
 
-    def test_device_of_the_user_stays(self, bench: Bench) -> None:
+    def test_the_users_device_is_kept(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("--", "--cycles-device", "HIP+CPU")
         assert "-f 1 -- --cycles-device HIP+CPU\n" in done.stdout and "--python-expr" not in done.stdout
 
-    def test_levels_that_were_numbers_once(self, bench: Bench) -> None:
+    def test_numeric_log_levels_are_left_alone(self, bench: Bench) -> None:
         bench.prepare().blender("4.5.3", help_lines=OLD_HELP)
         done = bench.render()
         assert "ARGS --python-exit-code 1 --debug-cycles --python-expr" in done.stdout
         assert DETAILS not in done.stderr
 
-    def test_window_gets_none_of_them(self, bench: Bench) -> None:
+    def test_the_gui_gets_no_arguments(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         assert "ARGS a scene.blend\n" in bench.launch("a scene.blend").stdout
 
@@ -183,7 +183,7 @@ class TestRuntime:
             ("5.2.2 LTS", "6.2.4", "6.2", "libamdhip64.so.6", ">=6.3"),
         ],
     )
-    def test_another_series(
+    def test_a_runtime_of_another_series_is_refused(
         self, bench: Bench, version: str, rocm: str, hip: str, library: str, spec: str
     ) -> None:
         bench.prepare(rocm, hip, (library,), "gfx1100").blender(version)
@@ -196,14 +196,14 @@ class TestRuntime:
     @pytest.mark.parametrize(
         ("version", "rocm", "hip"), [("4.3.2", "5.7.1", "5.7"), ("5.2.2", "7.1.1", "7.1")]
     )
-    def test_fitting(self, bench: Bench, version: str, rocm: str, hip: str) -> None:
+    def test_a_fitting_runtime_is_accepted(self, bench: Bench, version: str, rocm: str, hip: str) -> None:
         bench.prepare(rocm, hip, (f"libamdhip64.so.{rocm[0]}",), "gfx1100").blender(version)
         done = bench.render()
         assert done.returncode == 0
         assert "works with the runtime" not in done.stderr and "which is not the env's" not in done.stderr
 
-    def test_same_series_and_too_old(self, bench: Bench) -> None:
-        # No release of ROCm 6.3 is older than what 5.2 asks for, so the row is the user's own.
+    def test_an_older_runtime_of_the_same_series_is_refused(self, bench: Bench) -> None:
+        # 5.2 accepts every release of ROCm 6.3, so the test adds a stricter row.
         own = bench.root / "home" / "profiles"
         own.mkdir(parents=True)
         row = next(
@@ -219,19 +219,19 @@ class TestRuntime:
         assert done.returncode == 1
         assert "refuses a HIP runtime older than 6.5.0" in done.stderr
 
-    def test_names_that_the_env_has_not(self, bench: Bench) -> None:
+    def test_a_runtime_under_unknown_names_is_refused(self, bench: Bench) -> None:
         bench.prepare(files=("libamdhip64.so.8",)).blender("5.2.2")
         done = bench.render()
         assert done.returncode == 1
         assert "looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6, /opt/rocm" in done.stderr
 
-    def test_window_is_opened_all_the_same(self, bench: Bench) -> None:
+    def test_the_gui_opens_without_a_runtime(self, bench: Bench) -> None:
         bench.prepare(files=()).blender("5.2.2")
         done = bench.launch()
         assert done.returncode == 0
         assert "warning: Blender 5.2.2 would not find the env's HIP runtime. It looks for" in done.stderr
 
-    def test_one_absolute_place(self, bench: Bench) -> None:
+    def test_a_runtime_at_an_absolute_path_is_reported(self, bench: Bench) -> None:
         bench.prepare("5.7.1", "5.7", ("libamdhip64.so.5",), "gfx1100").blender("3.6.9")
         Root(bench.root / "linux").put("opt/rocm/hip/lib/libamdhip64.so", "")
         done = bench.render()
@@ -246,14 +246,14 @@ class TestRuntime:
         (bench.prefix("art").path / "rocm/lib/libamdhip64.so").symlink_to("libamdhip64.so.6")
         assert "ray tracing" not in bench.render().stderr
 
-    def test_before_hip(self, bench: Bench) -> None:
+    def test_releases_before_hip_are_refused(self, bench: Bench) -> None:
         bench.prepare().blender("2.93.18")
         done = bench.render()
         assert done.returncode == 1
         assert "does not use this GPU. The reason: HIP support for Linux came with Blender 3.2" in done.stderr
 
-    def test_no_set_is_offered_that_cannot_be(self, bench: Bench) -> None:
-        """No ROCm before 6 knows an RX 9070."""
+    def test_no_set_is_suggested_if_none_fits(self, bench: Bench) -> None:
+        """ROCm before 6 does not support the RX 9070."""
         bench.prepare().blender("4.3.2")
         done = bench.render()
         assert done.returncode == 1 and "rocenv create" not in done.stderr
@@ -262,13 +262,13 @@ class TestRuntime:
 
 
 class TestTargets:
-    def test_refused(self, bench: Bench) -> None:
+    def test_a_rejected_target_is_an_error(self, bench: Bench) -> None:
         bench.prepare(target="gfx906").blender("5.2.2")
         done = bench.render()
         assert done.returncode == 1
         assert "Blender 5.2.2 does not accept gfx906" in done.stderr
 
-    def test_without_kernels(self, bench: Bench) -> None:
+    def test_missing_kernels_are_reported(self, bench: Bench) -> None:
         bench.prepare(target="gfx1153").blender("5.2.2")
         done = bench.render()
         assert done.returncode == 0
@@ -279,7 +279,7 @@ class TestTargets:
     @pytest.mark.parametrize(
         ("version", "rocm", "is_told"), [("4.4.3", "6.4.3", True), ("5.2.2", "6.4.3", False)]
     )
-    def test_denoiser_without_code_for_the_gpu(
+    def test_denoising_on_the_cpu_is_noted(
         self, bench: Bench, version: str, rocm: str, is_told: bool
     ) -> None:
         bench.prepare(rocm).blender(version)
@@ -289,7 +289,7 @@ class TestTargets:
 
 class TestWindows:
     @pytest.mark.parametrize(("version", "code"), [("5.2.2", 1), ("4.5.3", 0), ("4.3.2", 0)])
-    def test_driver_that_is_too_old(self, bench: Bench, version: str, code: int) -> None:
+    def test_an_outdated_driver_is_refused(self, bench: Bench, version: str, code: int) -> None:
         adapters = [{"Name": "AMD Radeon RX 7900 XTX", "RadeonSoftwareVersion": "24.7.1"}]
         (bench.root / "machine/windows/video_controllers.json").write_text(json.dumps(adapters))
         bench.make("art", platform="windows", target="gfx1100")
@@ -300,8 +300,8 @@ class TestWindows:
 
 
 class TestVersion:
-    def test_script_is_asked_each_time(self, bench: Bench) -> None:
-        """What it starts may have been upgraded."""
+    def test_a_script_is_queried_each_time(self, bench: Bench) -> None:
+        """The program behind it may have been upgraded."""
         bench.prepare().blender("$(cat ../version)")
         path = bench.app / "blender"
         path.write_text(
@@ -311,7 +311,7 @@ class TestVersion:
             (bench.app.parent / "version").write_text(version)
             assert bench.render().returncode == code
 
-    def test_program_of_another_name_is_asked_each_time(self, bench: Bench) -> None:
+    def test_a_program_with_another_name_is_queried_each_time(self, bench: Bench) -> None:
         """`/snap/bin/blender` leads to `snap`."""
         bench.prepare().native("5.2.2", "snap")
         (bench.app / "blender").symlink_to("snap")
@@ -326,7 +326,7 @@ class TestVersion:
             ('[ "$1" = --version ] && { echo Blender 5.2; while :; do echo endless endless; done; }', ""),
         ],
     )
-    def test_unknown_is_reported(self, bench: Bench, more: str, why: str) -> None:
+    def test_an_unknown_version_is_reported(self, bench: Bench, more: str, why: str) -> None:
         bench.prepare(files=()).blender("5.2.2", more=more)
         done = bench.render()
         assert "Traceback" not in done.stderr
@@ -334,7 +334,7 @@ class TestVersion:
             assert "The version of Blender is unknown. The reason: " in done.stderr
             assert why in done.stderr and done.returncode == 0
 
-    def test_newer_than_the_data(self, bench: Bench) -> None:
+    def test_a_version_newer_than_the_data_is_reported(self, bench: Bench) -> None:
         bench.prepare(files=()).blender("9.1.0")
         done = bench.render()
         assert "rocenv has no data on Blender 9.1.0" in done.stderr
@@ -342,7 +342,7 @@ class TestVersion:
 
 
 class TestData:
-    def test_every_release_has_one_row_on_each_platform(self) -> None:
+    def test_each_release_has_one_row_per_platform(self) -> None:
         rows = [row for row in load().app_release if row.app == "blender"]
         known = [
             "2.93",
@@ -363,7 +363,7 @@ class TestData:
                 found = [row for row in rows if row.platform == platform and allows(row.versions, version)]
                 assert len(found) == 1, (version, platform)
 
-    def test_runtime_follows_the_series(self) -> None:
+    def test_the_required_runtime_depends_on_the_series(self) -> None:
         rows = [row for row in load().app_release if row.app == "blender" and row.platform == "linux"]
         wanted = {"4.3.2": ("5.7.1", "6.0.0"), "4.4.3": ("6.0.0", "5.7.1"), "5.2.2": ("6.3.0", "6.2.4")}
         for version, (fits, fits_not) in wanted.items():

@@ -1,4 +1,4 @@
-"""The batch file that starts an app on a double-click."""
+"""Batch files that start an app with a double-click."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class TestText:
             "exit /b %_ENDED%",
             "",
         ]
-        assert b"chcp" not in text, "the code page is left alone where it does not matter"
+        assert b"chcp" not in text, "ASCII words do not switch the code page"
 
-    def test_words_with_special_characters(self) -> None:
+    def test_special_characters_are_escaped(self) -> None:
         text = shortcut_text(["C:\\Program Files\\p.exe", "a&b", "100%", "x^y!", "tail\\ \\"], "C:\\", {})
         assert '"C:\\Program Files\\p.exe" "a&b" "100%%" "x^y!" "tail\\ \\\\"' in text.decode()
 
-    def test_other_alphabets_use_utf8_and_restore_the_code_page(self) -> None:
+    def test_non_ascii_words_switch_to_utf8_and_restore_the_code_page(self) -> None:
         lines = (
             shortcut_text(["p.exe"], "C:\\Bilder\u00fcbung\\\u6f22", {"ROCENV_HOME": "D:\\x"})
             .decode()
@@ -45,13 +45,13 @@ class TestText:
         assert 'set "ROCENV_HOME=D:\\x"' in lines
 
     @pytest.mark.parametrize("word", ['say "hi"', "two\nlines", "\x1b"])
-    def test_words_that_a_batch_file_cannot_pass_on(self, word: str) -> None:
+    def test_words_that_a_batch_file_cannot_pass_on_are_rejected(self, word: str) -> None:
         with pytest.raises(RocenvError, match="a batch file cannot pass on"):
             shortcut_text([word], "C:\\", {})
 
 
 class TestCommand:
-    def test_it_starts_the_app(self, lab: Lab) -> None:
+    def test_the_shortcut_starts_the_app(self, lab: Lab) -> None:
         lab.make_zluda()
         for name in ("launch.py", "installer.py"):
             (lab.app / name).write_text("print('never')")
@@ -66,8 +66,8 @@ class TestCommand:
         assert lab.run("launch", "sd", "--write-shortcut", "other folder").returncode == 0
         assert (lab.app / "other folder" / "sd.cmd").exists()
 
-    def test_relative_words_keep_their_meaning(self, lab: Lab) -> None:
-        """The app is in a subfolder, and the command has a relative path."""
+    def test_relative_paths_stay_valid(self, lab: Lab) -> None:
+        """The command names an app in a subfolder by a relative path."""
         lab.make_zluda()
         (lab.app / "SD.Next").mkdir()
         for name in ("launch.py", "installer.py"):
@@ -83,9 +83,9 @@ class TestCommand:
         (lab.app / "sd.cmd").write_text("@echo mine")
         done = lab.run("launch", "sd", "--write-shortcut", ".", "--", "true")
         assert (done.returncode, (lab.app / "sd.cmd").read_text()) == (1, "@echo mine")
-        assert b"rocenv did not write it" in done.stderr
+        assert b"was not written by rocenv" in done.stderr
 
-    def test_an_env_for_linux_is_refused(self, lab: Lab) -> None:
+    def test_a_linux_env_is_refused(self, lab: Lab) -> None:
         lab.make(platform="linux")
         done = lab.run("launch", "sd", "--write-shortcut", "--", "true")
-        assert (done.returncode, b"shortcuts are for Windows" in done.stderr) == (1, True)
+        assert (done.returncode, b"shortcuts are only for Windows" in done.stderr) == (1, True)

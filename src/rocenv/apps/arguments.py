@@ -1,7 +1,7 @@
 """Arguments that make an app use the env's GPU.
 
-The app's profile and its adapter propose arguments. One is added only if this version's own help lists it and
-the user does not give it. A required argument that cannot be added is reported, never skipped silently.
+The app's profile and adapter propose arguments. rocenv adds one only if the help of this version lists it and
+the user has not given it. A required argument that cannot be added is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.apps.start import Start
     from rocenv.data.apps import Flag, Launcher
 
-_ITEMS = "\0"  # between the devices of a list, until the separator is known
+_ITEMS = "\0"  # placeholder for the separator of a device list
 _SEPARATORS = re.compile("[,/]")
 
 
@@ -40,25 +40,25 @@ class Added:
 
     @property
     def note(self) -> str:
-        """The addition as a line for the user."""
+        """A note for the user."""
         return f"added `{shell_join(*self.words)}`" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The arguments that are added to a start, and those that could not be."""
+    """The arguments to add, and those that cannot be added."""
 
     added: tuple[Added, ...] = ()
-    lacking: tuple[Flag, ...] = ()  # wanted, but this version does not have them
-    unfilled: tuple[Flag, ...] = ()  # wanted, but their value is unknown
-    # What the user gives and this version does not have, and its replacement or "".
+    lacking: tuple[Flag, ...] = ()  # proposed, but this version does not have them
+    unfilled: tuple[Flag, ...] = ()  # proposed, but their value is unknown
+    # The user's arguments that this version does not have, each with its replacement or "".
     unknown: tuple[tuple[str, str], ...] = ()
 
 
 def adapt_arguments(context: LaunchContext) -> LaunchContext:
-    """Add the arguments that hold an app to the env's GPU.
+    """Add the arguments that make an app use only the env's GPU.
 
-    This runs the program for its help and its GPUs, which can take seconds.
+    Runs the program to read its help and list its GPUs, which can take seconds.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -91,7 +91,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
 
 
 def _select_devices(context: LaunchContext, given: Given) -> tuple[LaunchContext, tuple[Device, ...] | None]:
-    """Ask the program for its GPUs and select those to use; None if no argument should be added for any."""
+    """Ask the program for its GPUs and select those to use; None = do not add GPU arguments."""
     start, row = context.start, context.start.launcher.devices
     adaptation = Adaptation(options=given.options)
     context = replace(context, adaptation=adaptation)
@@ -106,7 +106,7 @@ def _select_devices(context: LaunchContext, given: Given) -> tuple[LaunchContext
         return _select_named(context, asked, devices.named(names))
     if devices.found:
         used = devices.for_lock(start.record.lock)
-        if used or used is None:  # if it is unclear which one to name, `Choice.unfilled` says so
+        if used or used is None:  # None = unclear which one; `Choice.unfilled` reports that
             return context, used or ()
         context = replace(context, adaptation=replace(asked, is_for_others=True))
     return context, None if context.needs_gpu else ()
@@ -117,7 +117,7 @@ def _select_named(
 ) -> tuple[LaunchContext, tuple[Device, ...] | None]:
     if named.others:
         context = _noting(
-            context, f"`{', '.join(named.others)}` is not a HIP GPU, so it does not use the env"
+            context, f"`{', '.join(named.others)}` is not a HIP GPU, so the app will not use the env"
         )
         if not named.used and not named.unlisted:
             return replace(context, adaptation=replace(asked, devices=None)), None
@@ -125,7 +125,7 @@ def _select_named(
 
 
 def _named(launcher: Launcher, given: Given) -> tuple[str, ...]:
-    """The devices that the user names."""
+    """The devices that the user named."""
     flag = next((flag for flag in launcher.flags if "{device}" in flag.words), None)
     name = next((name for name in flag.names if given.has(name)), "") if flag else ""
     return tuple(filter(None, map(str.strip, _SEPARATORS.split(given.value(name) or "")))) if name else ()
@@ -143,7 +143,7 @@ def _add_arguments(context: LaunchContext, given: Given, used: tuple[Device, ...
     if tuning.own_arguments and choice.added:
         own = tuning.own_arguments
         start = replace(start, words=(*start.words, *own))
-        why = "because new arguments would replace them"
+        why = "because added arguments would replace them"
         notes.insert(0, f"repeated the file's own arguments, {why}: {shell_join(*own)}")
     adaptation = replace(context.adaptation, choice=choice, tuning=tuning)
     context = replace(context, start=with_added(start, choice.added), adaptation=adaptation)
@@ -157,12 +157,12 @@ def _noting(context: LaunchContext, *notes: str) -> LaunchContext:
 def choose_flags(
     launcher: Launcher, given: Given, values: Mapping[str, str], proposed: Sequence[Flag] = ()
 ) -> Choice:
-    """Choose what is added to the user's arguments. Pure.
+    """Choose what to add to the user's arguments. Pure.
 
     Args:
-        launcher: The app's profile with its own flags.
-        given: What the user gives, and the arguments of this version.
-        values: What replaces `{target}` and `{device}` in a flag.
+        launcher: The app's profile.
+        given: The user's arguments, and those that this version accepts.
+        values: Values for `{target}` and `{device}` in flags.
         proposed: More flags, from the app's adapter.
     """
     options = given.options
@@ -185,7 +185,7 @@ def choose_flags(
 
 
 def takes_arguments(launcher: Launcher, options: Options) -> bool:
-    """Whether a program with another name takes the app's arguments, by its own help."""
+    """Whether a program with another name accepts the app's arguments, according to its help."""
     required = [flag for flag in launcher.flags if flag.required]
     if required:
         return all(_spelling(flag, options) for flag in required)
@@ -193,14 +193,14 @@ def takes_arguments(launcher: Launcher, options: Options) -> bool:
 
 
 def telltale_arguments(launcher: Launcher) -> tuple[str, ...]:
-    """The arguments by which the help of an app's program is recognised."""
+    """Arguments that identify an app by its help."""
     required = tuple(flag.words[0] for flag in launcher.flags if flag.required)
     listing = launcher.devices.arguments if launcher.devices else ()
     return required or tuple(word for word in listing if word.startswith("--"))
 
 
 def with_added(start: Start, added: Sequence[Added]) -> Start:
-    """Insert added arguments into the command of a start."""
+    """Insert added arguments into a start's command."""
     program = program_words(start)
     users = start.words[len(program) :]
     first = [word for each in added if each.flag.place == "first" for word in each.words]
@@ -209,14 +209,14 @@ def with_added(start: Start, added: Sequence[Added]) -> Start:
 
 
 def _spelling(flag: Flag, options: Options) -> str:
-    """The name that this version has for a flag; "" if it does not have it."""
+    """A flag's name in this version; "" if it has none."""
     return next((name for name in flag.names if name in options), "")
 
 
 def _filled(words: tuple[str, ...], values: Mapping[str, str], options: Options) -> tuple[str, ...] | None:
-    """Fill values into words; None if one is unknown."""
+    """Fill placeholders; None if a value is unknown."""
     option = options.by_name.get(words[0])
-    # Lists are separated by commas, except where the help shows that a comma separates runs.
+    # Commas separate the devices of a list, unless the help shows that they separate runs.
     separator = "/" if option and "/" in option.value and "," not in option.value else ","
     if any(name not in values for word in words for name in places(word)):
         return None
@@ -224,7 +224,7 @@ def _filled(words: tuple[str, ...], values: Mapping[str, str], options: Options)
 
 
 def _unknown(launcher: Launcher, flags: Sequence[Flag], given: Given) -> Iterator[tuple[str, str]]:
-    """Yield what the user gives and this version does not have, with its replacement."""
+    """Yield the user's arguments that this version does not have, with their replacements."""
     options = given.options
     for each in launcher.renamed:
         if not each.new or each.new[0] in options:

@@ -1,4 +1,4 @@
-"""Whether the env's rocBLAS works for its target, and what helps if it does not."""
+"""Whether rocBLAS works for the env's target, and which env would fix it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 State = Literal["works", "fails", "unknown"]
-CODE = "rocblas-tensile-missing-for-gfx"  # the rule about it
-_NEEDED = ("memory", "kernel", "gemm")  # if one of these rungs fails, rocBLAS is not the cause
+CODE = "rocblas-tensile-missing-for-gfx"  # the rule for a missing target
+_NEEDED = ("memory", "kernel", "gemm")  # if one of these rungs failed, rocBLAS is not the cause
 _LIBRARIES = ("librocblas.so*", "rocblas*.dll")
 _KERNELS = ("*/rocblas/library/*", "*/rocblas/Kernels*")
 
 
 def blas_state(context: LaunchContext, program: Path | None = None) -> State:
-    """Judge the env's rocBLAS by the last `verify`, else by its kernels.
+    """Judge the env's rocBLAS by the last `verify`, or without one by its kernels.
 
-    Unknown for a program that brings its own rocBLAS, and where the GPU does not work at all.
+    `unknown` if the program ships its own rocBLAS, or the GPU does not work at all.
     """
     prefix = context.start.prefix
     if program is not None and _brings_blas(program, prefix):
@@ -63,7 +63,10 @@ def _has_kernels(context: LaunchContext) -> bool | None:
 
 
 def _is_of(row: RocmSet, version: str) -> bool:
-    """Whether a row is about an env's release; in a mixed set the env may name one release of the series."""
+    """Whether a row covers an env's release.
+
+    A mixed set covers its whole series, and the env may name one release of that.
+    """
     return row.version == version or (row.is_mixed and series(version) == row.version)
 
 
@@ -76,7 +79,7 @@ def _brings_blas(program: Path, prefix: Prefix) -> bool:
 
 
 def another_env(context: LaunchContext) -> str:
-    """Build the command that creates an env whose rocBLAS has the target; "" if there is none."""
+    """The command that creates an env whose rocBLAS supports the target; "" if no set does."""
     lock = context.start.record.lock
     if lock.platform != "linux":
         return context.another()

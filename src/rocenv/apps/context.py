@@ -1,4 +1,4 @@
-"""A launch with the machine around it: what adapters, checks and the outcome work with."""
+"""The context of a launch, shared by adapters, checks and the outcome."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rocenv.apps.query import program_path
 from rocenv.apps.recognition import GENERIC
 from rocenv.core.model import Machine
-from rocenv.core.template import fill, places
+from rocenv.core.template import fill_all
+from rocenv.data.remedies import filled
 from rocenv.resolve.suggest import suggest_env
 from rocenv.system.quoting import shell_join
 
@@ -25,42 +26,45 @@ if TYPE_CHECKING:
     from rocenv.core.language import Language
     from rocenv.data.apps import Flag
     from rocenv.data.rows import Matrix
+    from rocenv.data.rules import Text
     from rocenv.host import Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """Arguments for this machine, and what the adapter learned about it."""
+    """What an app's adapter proposes, and what it found out."""
 
-    flags: tuple[Flag, ...] = ()  # to add, if this version has them
-    own_arguments: tuple[str, ...] = ()  # in the program's file, to repeat: added ones would replace them
+    flags: tuple[Flag, ...] = ()  # to add if this version has them
+    # Arguments from the program's own file, repeated because added ones would replace them.
+    own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
-    around_blas: tuple[str, ...] = ()  # the arguments with which some versions work without rocBLAS
-    room: Room | None = None  # for the layers of a model
+    around_blas: tuple[str, ...] = ()  # arguments that make some versions work without rocBLAS
+    room: Room | None = None  # for a model's layers
     model: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """What the app's program said about itself, and what became of its arguments."""
+    """The program's answers about itself, and the arguments chosen from them."""
 
-    is_unknown: bool = False  # nothing shows that the program takes the app's arguments
+    is_unknown: bool = False  # the program is not known to accept the app's arguments
     options: Options | None = None  # from its help; None = it was not asked
     devices: Devices | None = None  # None = it was not asked
-    named: Named | None = None  # devices that the user names
-    is_for_others: bool = False  # it lists GPUs, but none that the env is for
-    choice: Choice | None = None  # None = nothing was to be added
+    named: Named | None = None  # devices that the user named
+    is_for_others: bool = False  # it lists GPUs, but none of the env's
+    choice: Choice | None = None  # None = nothing had to be added
     tuning: Tuning = field(default_factory=Tuning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchContext:
-    """An app that is about to start, the machine, and the data."""
+    """An app that is about to start, the machine, the data, and the user's language."""
 
     start: Start
     host: Host
     matrix: Matrix
     adaptation: Adaptation = Adaptation()
+    language: Language = "en"
 
     @property
     def devices(self) -> Devices | None:
@@ -74,42 +78,58 @@ class LaunchContext:
 
     @property
     def app(self) -> str:
-        """The app that another env should be for; "" if none is known."""
+        """The app for which to suggest another env; "" if unknown."""
         key = self.start.launcher.key
         return self.start.record.lock.request.app if key == GENERIC else key
 
     @property
     def machine(self) -> Machine:
-        """What another set has to work with."""
+        """The machine, for suggesting another set."""
         return Machine(platform=self.host.platform, driver=self.host.driver.release)
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether the launch is pointless without a GPU; some apps also open a window or run a script."""
+        """Whether the launch is pointless without a GPU, unlike one that just opens a window."""
         return self.start.is_gpu_work or not self.start.launcher.gpu_work
 
-    def filled(self, text: str) -> str:
-        """Fill the env, its targets and the app's program into a text of a profile."""
+    def command(self, template: str) -> str:
+        """Fill in a profile's command; "" if a value is unknown."""
         prefix, lock = self.start.prefix, self.start.record.lock
+        program, model = self.start.made_for or program_path(self.start), self.adaptation.tuning.model
         values = {
             "name": self.env,
             "another": shell_join(prefix.free_name()),
             "target": shell_join(lock.target),
             "code_target": shell_join(lock.code_target),
+            "program": shell_join(str(program)) if program else "",
+            "model": shell_join(str(model)) if model else "",
         }
-        if "program" in places(text):
-            program = self.start.made_for or program_path(self.start)
-            values["program"] = shell_join(str(program)) if program else "PROGRAM"
-        return fill(text, values)
+        return fill_all(template, values) or ""
+
+    def text(self, text: Text | None, /, **values: str) -> str:
+        """Fill in a text in the user's language; "" if there is none, or a value is unknown."""
+        return filled(text, values, self.language) or "" if text else ""
+
+    def message(self, name: str, /, **values: str) -> str:
+        """Fill in one of the messages of `launch` in the user's language."""
+        row = next(row for row in self.matrix.messages if row.topic == "launch")
+        return self.text(row.texts[name], **values)
 
     def another(self, zluda: str = "") -> str:
-        """Return the command that creates a better env in addition to this one; "" if no set is better."""
+        """The command that creates a better env next to this one; "" if no set is better."""
         lock, name = self.start.record.lock, self.start.prefix.free_name()
         return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
 
-    def fallbacks(self, codes: Collection[str], language: Language = "en") -> Iterator[str]:
-        """Yield what the app's profile suggests for some causes, in its order."""
+    def fallbacks(self, codes: Collection[str]) -> Iterator[str]:
+        """Yield what the app's profile suggests for these causes, in the profile's order."""
         for row in self.start.launcher.fallbacks:
             if row.code in codes:
-                text, colon = (row.zh, "：") if language == "zh" else (row.text, ": ")
-                yield self.filled(f"{text.rstrip('.。')}{colon}{row.command}" if row.command else text)
+                text, command = (
+                    self.text(row.text, target=self.start.record.lock.target),
+                    self.command(row.command),
+                )
+                yield (
+                    self.message("with_command", text=text.rstrip(".。"), command=command)
+                    if command
+                    else text
+                )

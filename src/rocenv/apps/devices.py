@@ -1,4 +1,4 @@
-"""The GPUs that an app's own program lists, and which of them the env is for."""
+"""The GPUs that an app lists, and which of them belong to the env's target."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rocenv.host import Host
     from rocenv.system.process import Completed
 
-BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP sees them
+BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP does
 _MIB = 1 << 20
 _NUMBER = re.compile(r"[0-9]+$")
 _LONGEST = 4000  # characters of a line
 _MOST_DIGITS = 12
-_SHARED = " / "  # separates the product names of one PCI id
+_SHARED = " / "  # separates product names with the same PCI ID
 _TRADEMARKS = re.compile(r"\((?:tm|r)\)")
 
 
@@ -40,16 +40,16 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """The devices that the user names."""
+    """The devices that the user named."""
 
-    used: tuple[Device, ...]  # GPUs of HIP
+    used: tuple[Device, ...]  # HIP GPUs
     others: tuple[str, ...]  # other devices
-    unlisted: tuple[str, ...]  # devices that the program does not list
+    unlisted: tuple[str, ...]  # names that the program does not list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """A program's list of the GPUs that it can use."""
+    """A program's list of usable GPUs."""
 
     found: tuple[Device, ...]
     others: tuple[str, ...]  # lines of other devices, such as the CPU
@@ -57,20 +57,20 @@ class Devices:
 
     @property
     def problem(self) -> str:
-        """Why the answer is unusable; "" if it is usable."""
+        """Why the answer is unusable; "" = it is usable."""
         return "" if self.answer.ok else self.answer.end
 
     def for_lock(self, lock: Lock) -> tuple[Device, ...] | None:
-        """The GPUs that an env is for; None if the program does not say which ones they are."""
-        if not lock.target:  # a compiler is for many targets
+        """The GPUs of an env's target; None if the program's list does not identify them."""
+        if not lock.target:  # a compiler env has many targets
             return self.found
-        # With an override a GPU reports the target that it stands in for.
+        # With an override, a GPU reports the overriding target.
         used = tuple(each for each in self.found if each.target in (*lock.targets, lock.code_target))
         is_unclear = not used and any(not each.target for each in self.found)
         return None if is_unclear else used
 
     def named(self, names: Iterable[str]) -> Named:
-        """Group the names that the user gives by what they name, ignoring case."""
+        """Group the device names that the user gave by kind, ignoring case."""
         own = {each.name.casefold(): each for each in self.found}
         other = {line.partition(":")[0].strip().casefold() for line in self.others}
         found = [(name, own.get(name.casefold())) for name in names]
@@ -83,9 +83,9 @@ class Devices:
 
 
 def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DEVICES_S) -> Devices:
-    """Ask the program of a start for its GPUs.
+    """Ask a start's program for its GPUs.
 
-    If it prints no targets, they come from the machine's GPUs as far as that is certain.
+    If it prints no targets, take them from the machine's GPUs where the match is certain.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -97,7 +97,7 @@ def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DE
     found = tuple(_found(answer.lines, row))
     if not any(each.target for each in found):
         cards = cards_of(host, matrix, start.environ)
-        if not cards and len(found) == 1:  # nothing is known about the machine, and this is its only GPU
+        if not cards and len(found) == 1:  # no GPU was detected, and the program lists only this one
             cards = (Card(target=start.record.lock.target),)
         found = with_targets(found, cards)
     return Devices(found=found, others=tuple(_others(answer.lines, row)), answer=answer)
@@ -118,7 +118,7 @@ def _found(lines: Sequence[str], row: DeviceList) -> Iterator[Device]:
 
 
 def _targets(lines: Sequence[str], pattern: str) -> dict[str, str]:
-    """Map the number at the end of a GPU's name to the target that the program prints for it."""
+    """Map GPU numbers (the end of each name) to the targets that the program prints."""
     wanted = re.compile(pattern)
     found = (wanted.search(line[:_LONGEST]) for line in lines)
     return {each["number"]: each["target"] for each in found if each}
@@ -136,21 +136,21 @@ def _others(lines: Sequence[str], row: DeviceList) -> Iterator[str]:
 
 
 def described(device: Device) -> str:
-    """A GPU as the program lists it, with its target if that is known."""
+    """A GPU for messages: its name and, if known, its target."""
     return f"{device.line} [{device.target}]" if device.target else device.line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A GPU of the machine, with the names that programs may list it by."""
+    """A GPU of the machine, with the names that programs may use for it."""
 
     target: str  # "" = unknown
-    names: frozenset[str] = frozenset()  # several, since products share a PCI id
-    is_shown: bool = True  # programs in the env can see it
+    names: frozenset[str] = frozenset()  # several, because products share PCI IDs
+    is_shown: bool = True  # visible to programs in the env
 
 
 def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Card, ...]:
-    """List the GPUs of the machine by the names that programs may list them by."""
+    """List the GPUs of the machine with the names that programs may use for them."""
     gpus = [gpu for gpu in host.gpus if gpu.state != "unable"]
     products: dict[str, list[str]] = {}
     for row in matrix.pci:
@@ -160,7 +160,7 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
     return tuple(
         Card(
             target=gpu.target,
-            # A lone "…" means that there are more names.
+            # A lone "…" stands for more names.
             names=frozenset(
                 _plain(name)
                 for name in (*gpu.name.split(_SHARED), *products.get(gpu.pci_id, ()))
@@ -173,10 +173,10 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
 
 
 def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device, ...]:
-    """Add to GPUs the targets that the product names in their lines imply.
+    """Add the targets that the product names in GPUs' lines imply.
 
-    A line without a product name gets the target of the cards that no other line names, if they all have the
-    same.
+    A line without a product name gets the target of the cards that no other line names, if all of them have
+    the same target.
     """
     named = [_owners(each.line, cards) for each in found]
     left = {each.target for each in cards if each.is_shown and not any(each in some for some in named)}
@@ -188,7 +188,7 @@ def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device
 
 
 def _owners(line: str, cards: Sequence[Card]) -> tuple[Card, ...]:
-    """Find the cards that a line may be about, by the longest product name in it; () if it has none."""
+    """Find the cards that match the longest product name in a line; () if it contains none."""
     text = _plain(line)
     names = {name for card in cards for name in card.names}
     # "RX 7900 XT" is not part of "RX 7900 XTX", and "RX 6700" also matches in "RX 6700 XT".

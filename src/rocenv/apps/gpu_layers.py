@@ -1,4 +1,4 @@
-"""How many layers of a model fit into the free memory of the GPU."""
+"""Estimate how many layers of a model fit into free GPU memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MIB = 1 << 20
 _DIGITS = 12
 _MOST_CELLS = 1 << 24
 _NUMBER = re.compile(r"[0-9]{1,4}$")
-# What the estimate depends on, and the argument of llama.cpp that sets it.
+# The inputs of the estimate, and the llama.cpp arguments that set them.
 _SIZES = {
     "context": "--ctx-size",
     "batch": "--ubatch-size",
@@ -39,21 +39,21 @@ _NAMED_SIZES = ("cache_k", "cache_v")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """The memory that a model can have."""
+    """The memory available to a model."""
 
     layers: int | None = None  # that fit; None = unknown
-    hidden_mib: int | None = None  # free for the program, but used by others; None = unknown
-    why: str = ""  # where `layers` comes from, or why it is unknown
-    integrated: bool = False  # the GPU shares the machine's memory
+    hidden_mib: int | None = None  # reported as free to the program, but used by others; None = unknown
+    why: str = ""  # how `layers` was determined, or why it is unknown
+    integrated: bool = False  # the GPU uses system memory
 
 
 def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], model: Path | None) -> Room:
-    """Estimate what fits the GPUs that a program will use.
+    """Estimate what fits on the GPUs that a program will use.
 
     Args:
         context: The launch.
-        given: The arguments that the size depends on.
-        devices: The GPUs as the program lists them; () = it lists none, so the env's first one counts.
+        given: The user's arguments, which determine the size.
+        devices: The GPUs as the program lists them; () = it lists none, so use the env's first one.
         model: The model's file; None = unknown.
     """
     from rocenv.memory.gpus import read_usage
@@ -67,20 +67,20 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
         hidden_mib=_hidden_mib(pairs),
         integrated=any(each is not None and each.gpu.integrated for each in used),
     )
-    # The smaller of what the system and the program count as free.
+    # The system and the program may disagree, so use the smaller value.
     free = [min((each for each in pair if each is not None), default=None) for pair in pairs]
     if not free or None in free:
-        return replace(room, why="the free memory of the GPU is unknown")
+        return replace(room, why="the GPU's free memory is unknown")
     if model is None:
-        return replace(room, why="no model file is named")
+        return replace(room, why="no model file was given")
     sizes = _sizes(given)
     if isinstance(sizes, str):
-        return replace(room, why=f"the size of the model with `{sizes}` is unknown")
+        return replace(room, why=f"the model's size with `{sizes}` is unknown")
     return _estimate(room, model, sum(filter(None, free)), sizes)
 
 
 def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory]) -> GpuMemory | None:
-    """Find the memory of a GPU that a program lists; None if it is unclear which GPU that is."""
+    """Find the memory of a GPU that a program lists; None if its entry is ambiguous."""
     environ, lock = context.start.environ, context.start.record.lock
     number = _NUMBER.search(device.name)
     index = int(number[0]) if number and not environ.get(BELOW_HIP) else -1
@@ -106,13 +106,13 @@ def _estimate(room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any])
 
 
 def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """How much memory a program counts as free although others use it, on the GPU with the most of it."""
+    """The memory that a program takes for free although others use it, on the GPU with the most of it."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
     return max(0, -(-max(more) // _MIB)) if more else None
 
 
 def _sizes(given: Given) -> dict[str, Any] | str:
-    """Collect the sizes that the user gives or that are the default; or return the invalid argument."""
+    """Collect the sizes given by the user, or the defaults; return the invalid argument if there is one."""
     sizes: dict[str, Any] = {}
     for key, name in _SIZES.items():
         option = given.options.by_name.get(name)
@@ -125,7 +125,7 @@ def _sizes(given: Given) -> dict[str, Any] | str:
 
 
 def _size(key: str, value: str) -> str | int | None:
-    """Read a size; 0 = the model's own, None = it is invalid."""
+    """Parse a size; 0 = the model's own, None = invalid."""
     if key in _NAMED_SIZES:
         return value.lower() if value.lower() in CACHE_TYPES else None
     if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MOST_CELLS:

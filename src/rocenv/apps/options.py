@@ -1,4 +1,4 @@
-"""Which arguments a program has, by its own help, and which of them the user gives. Pure."""
+"""Parse a program's arguments from its help, and the user's arguments. Pure."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"--?[A-Za-z][\w.-]*")
 _START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
 _VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|(?!or -)[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
-# After names and value a definition has nothing, or an explanation behind a gap. In a sentence a word
-# follows.
+# In a definition, the names and the value end the line, or a gap and an explanation follow. In a sentence,
+# another word follows.
 _CAPITALS = r"(?=[^a-z\s]*[A-Z])[^a-z\s]+"
 _END = re.compile(
     r"\s*$|[ ]{2}|\t|[ ]?[<\[{(]|[=,;]\S*(?:\s*$|[ ]{2}|\t)|[ ]\S+=\S*\s*$"
     rf"|[ =]{_CAPITALS}(?:[ ]{_CAPITALS})*(?:\s*$|[ ]{{2}}|\t|[ ]\()"
 )
-# Some helps separate two names by a space or a word only.
+# Some programs separate names with only a space or a word.
 _NEXT = re.compile(r"[ ]*[,|/][ ]*(?=-)|[ ](?:or[ ])?(?=-)")
 _VARIABLE = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
 _DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")
-# Helps go on listing arguments that were removed.
+# Some programs still list removed arguments.
 _GONE = re.compile(r"\bhas been removed\b|\bno longer (?:supported|available)\b|\[removed\]", re.IGNORECASE)
 _TAB = 8
-# Lines further to the right than the first definitions are examples and wrapped prose. Some helps indent
+# Lines indented further than the first definitions are examples and wrapped prose, but some programs indent
 # names without a short form by four more columns.
 _SLACK = 4
 _LONGEST = 20_000  # lines
-_WIDEST = 1000  # characters of a line
+_WIDEST = 1000  # characters in a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An argument with all its names."""
+    """An argument and its names."""
 
     names: tuple[str, ...]
-    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = it takes no value
+    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = none
     variable: str = ""  # the environment variable that has the same effect; "" = none
     default: str = ""  # "" = unknown
 
@@ -54,16 +54,16 @@ class Options:
         return name in self.by_name
 
     def names(self, name: str) -> tuple[str, ...]:
-        """All names of an argument."""
+        """All of an argument's names."""
         option = self.by_name.get(name)
         return option.names if option else (name,)
 
 
 def read_help(text: str) -> Options:
-    """Find the arguments that a help defines, and ignore those that its sentences mention.
+    """Find the arguments that a help text defines, and ignore those that it only mentions.
 
-    A definition begins a line: names separated by commas, each with or without a value, and then an
-    explanation behind a gap of more than one space.
+    A definition starts a line: names separated by commas, each with or without a value, then at least two
+    spaces and an explanation.
     """
     lines = [line[:_WIDEST] for line in text.splitlines()[:_LONGEST]]
     starts = [
@@ -98,7 +98,7 @@ def _defined(about: Sequence[str]) -> Iterator[Option]:
 
 
 def _names(line: str) -> tuple[tuple[str, ...], str, str]:
-    """Split a line into the names that it defines, their value and the rest."""
+    """Split a line into the names that it defines, their value, and the explanation."""
     names, value, at = [], "", 0
     while found := _NAME.match(line, at):
         names.append(found[0])
@@ -114,12 +114,12 @@ def _names(line: str) -> tuple[tuple[str, ...], str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the user gives to a program, as arguments and variables."""
+    """The user's arguments and environment variables for a program."""
 
     words: tuple[str, ...]
     environ: Mapping[str, str]
     options: Options
-    behind: tuple[str, ...] = ()  # arguments that count only after `--`; () = `--` means nothing
+    behind: tuple[str, ...] = ()  # arguments that are valid only after `--`; () = `--` has no meaning
 
     def has(self, name: str) -> bool:
         """Whether an argument is given, under any of its names."""
@@ -142,7 +142,7 @@ class Given:
         return value is not None and (not wanted or value.lower() == wanted.lower())
 
     def _place(self, name: str) -> int | None:
-        """The index of the last occurrence of an argument, which is the one that counts."""
+        """The index of an argument's last occurrence, which takes precedence."""
         names, is_behind = self.options.names(name), name in self.behind
         places = (
             place
@@ -156,12 +156,12 @@ class Given:
         """Yield each word that is not a value: its index, the word, and whether it comes after `--`."""
         is_value = is_past = False
         for place, word in enumerate(self.words):
-            # Words after `--` are for another program, so which of them are values is unknown.
+            # Words after `--` are for another program, so it is unknown which of them are values.
             option = None if is_value or is_past else self.options.by_name.get(word)
             if not is_value:
                 is_past = is_past or (bool(self.behind) and word == "--")
                 yield place, word, is_past
-            # Helps show an optional value in brackets.
+            # Brackets mark an optional value.
             is_value = option is not None and bool(option.value) and not option.value.startswith("[")
 
     def _variable(self, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Where an app's program is: in this env, on PATH, in another env, or in the developers' build."""
+"""Find an app's program: in this env, on PATH, in another env, or as the developers' build."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
-    """Whether a set includes the program of an app."""
+    """Whether a set includes an app's program."""
     of_app = lock.request.app == app
     return of_app and any(packages_of(app, part.channel, matrix) for part in lock.components)
 
 
 def env_for(app: str, lock: Lock, name: str) -> str:
-    """Build the command that creates an env for an app and the target of a set."""
+    """The command that creates an env for an app and a set's target."""
     return create_command(name, Request(platform=lock.platform, target=lock.target, app=app), lock.platform)
 
 
 def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) -> str:
-    """Build the command that creates an env with an app's program for a set's target; "" if impossible."""
+    """The command that creates an env with an app's program for a set's target; "" if impossible."""
     channels = {each for row in matrix.app_packages if row.app == app for each in row.channels}
     if not lock.target or has_program(app, lock, matrix):
         return ""
@@ -47,7 +47,7 @@ def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) 
 
 
 def builds_for(context: LaunchContext) -> tuple[AppBuild, ...]:
-    """Find builds of the app that bring GPU libraries for the target."""
+    """Find the app's builds that include GPU libraries for the target."""
     target, key = context.start.record.lock.target, context.start.launcher.key
     rows = (
         row for row in context.matrix.app_build if (row.app, row.platform) == (key, context.host.platform)
@@ -56,28 +56,28 @@ def builds_for(context: LaunchContext) -> tuple[AppBuild, ...]:
 
 
 def has_gpu(host: Host, target: str) -> bool:
-    """Whether a machine has a usable GPU of a target."""
+    """Whether a machine has a usable GPU with this target."""
     return any(gpu.usable and gpu.target == target for gpu in host.gpus)
 
 
 def program_of(
     prefix: Prefix, record: Record, matrix: Matrix, launcher: Launcher, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Find the command that starts an app: the env's program, or one on PATH or here; () if there is none."""
+    """Find an app's program in the env, on PATH or in the current folder; () if there is none."""
     for part in record.lock.components:
         row = packages_of(launcher.key, part.channel, matrix)
         if row is not None and row.program:
             name = row.program.rpartition("/")[2]
             places = (prefix.bin / name, prefix.path / part.into / row.program)
             found = next((each for each in places if each.exists()), None)
-            # If the env should have it and does not, the rung `files` says so.
+            # If it is missing from the env, the rung `files` reports that.
             if found is not None or record.lock.request.app == launcher.key:
                 return (str(found or places[0]),)
     return tuple(filter(None, [next(_elsewhere(launcher, environ), "")])) or launcher.command
 
 
 def _elsewhere(launcher: Launcher, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield programs of an app on PATH and then in this folder, those in the order of `entries` first."""
+    """Yield an app's programs on PATH, then in the current folder, starting with those in `entries`."""
     usual = {name: number for number, name in enumerate(launcher.entries)}
     for folder in (*filter(None, environ.get("PATH", "").split(os.pathsep)), os.curdir):
         try:
@@ -86,7 +86,7 @@ def _elsewhere(launcher: Launcher, environ: Mapping[str, str]) -> Iterator[str]:
             continue
         for name in sorted(names, key=lambda name: (usual.get(_plain(name), len(usual)), name)):
             path = os.path.abspath(os.path.join(folder, name))
-            # On Windows the access rights do not tell programs from other files.
+            # On Windows, os.access(X_OK) is true for every file.
             runs = name.lower().endswith(".exe") if WINDOWS else os.access(path, os.X_OK)
             if runs and os.path.isfile(path):
                 yield path

@@ -1,4 +1,4 @@
-"""Questions to an app's own program: its help, its GPUs and its version, with a limit on time and output."""
+"""Ask an app's program for its help, its GPUs and its version, with limits on time and output."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from rocenv.data.apps import AppProgram, Launcher
     from rocenv.system.process import Completed
 
-HELP_S = 60.0  # a program of several GB may have to unpack itself first
-DEVICES_S = 90.0  # a sleeping GPU may take long to wake up
+HELP_S = 60.0  # a program of several GB may unpack itself first
+DEVICES_S = 90.0  # waking a sleeping GPU can take long
 _VERSION_S = 60.0
 _LONGEST = 4000  # characters of a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppVersion:
-    """The release that a program says it is."""
+    """The version that a program reports."""
 
     version: str = ""  # "" = unknown
     problem: str = ""  # why it is unknown
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
-    """Run the program of a start in the env, with these arguments instead of the user's.
+    """Run a start's program in the env, with these arguments instead of the user's.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -52,7 +52,7 @@ def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
 
 
 def ask_help(start: Start, timeout_s: float = HELP_S) -> Options:
-    """Read the arguments that this version of the program has from its own help.
+    """Read this version's arguments from the program's help.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -65,7 +65,7 @@ def ask_help(start: Start, timeout_s: float = HELP_S) -> Options:
 
 
 def ask_devices(start: Start, timeout_s: float = DEVICES_S) -> Completed:
-    """Run the program so that it lists its GPUs and exits. The profile has to say how.
+    """Make the program list its GPUs and exit, as its profile describes.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -76,11 +76,11 @@ def ask_devices(start: Start, timeout_s: float = DEVICES_S) -> Completed:
 
 
 def ask_version(start: Start, row: AppProgram) -> AppVersion:
-    """Ask the program which release it is. A script is not asked, since it may do its work instead."""
+    """Ask the program for its version. Scripts are never asked, because they might start working instead."""
     if program_path(start) is None:
         return AppVersion(problem="the program does not exist")
     if not program_words(start):
-        return AppVersion(problem="rocenv does not run scripts to ask them")
+        return AppVersion(problem="rocenv does not run scripts for this")
     try:
         answer = ask(start, row.arguments, _VERSION_S)
     except RocenvError as error:
@@ -94,11 +94,10 @@ def ask_version(start: Start, row: AppProgram) -> AppVersion:
 
 
 def program_words(start: Start) -> tuple[str, ...]:
-    """Find the words of the command up to the program that takes the app's arguments; () if none does.
+    """The words of the command up to the program that accepts the app's arguments; () if none does.
 
-    That is a program with one of the app's exact names. A program with a similar name counts too, and so does
-    any program if the user has named the app; but a script does not, since it may start working whatever it
-    is asked.
+    That is a program with one of the app's exact names, or a similar one, or any program if the user named
+    the app. Only an exact name can be a script: other scripts might start working instead of answering.
     """
     launcher = start.launcher
     at = program_at(start.words, launcher.starters)
@@ -123,19 +122,19 @@ def is_script(start: Start) -> bool:
 
 
 def is_program(word: str, launcher: Launcher) -> bool:
-    """Whether a word names a program that takes the app's arguments."""
+    """Whether a word names a program that accepts the app's arguments."""
     if launcher.entries:
         return _plain_name(word) in _plain_names(launcher.entries)
     return has_app_name(launcher, word)
 
 
 def is_helper(word: str, launcher: Launcher) -> bool:
-    """Whether a word names a program of the app that does not use the GPU."""
+    """Whether a word names one of the app's programs that does not use the GPU."""
     return _plain_name(word) in launcher.helpers
 
 
 def program_file(words: Sequence[str], environ_path: str) -> Path | None:
-    """Find the file of the program that is the last of some words."""
+    """Find the program file named by the last of some words."""
     name = words[-1] if words else ""
     found = name if os.path.isfile(name) else shutil.which(name, path=environ_path) if name else None
     return Path(found) if found else None
@@ -151,7 +150,7 @@ def program_path(start: Start) -> Path | None:
 
 
 def program_behind(start: Start) -> Path | None:
-    """Find the file that a command starts, and for one of the env's starters the program that it starts."""
+    """Find the file that a command starts; for one of the env's launch scripts, the program behind it."""
     path = program_path(start)
     if path is None or path.parent != Path(os.path.realpath(start.prefix.bin)):
         return path
@@ -169,7 +168,7 @@ def _is_script(words: Sequence[str], start: Start) -> bool:
 
 
 def _is_executable(path: Path) -> bool:
-    """Whether a file is a program of Linux or Windows, as opposed to a script."""
+    """Whether a file is a Linux or Windows executable, as opposed to a script."""
     try:
         with path.open("rb") as file:
             return file.read(4).startswith((b"\x7fELF", b"MZ"))

@@ -1,4 +1,4 @@
-"""Which app a command starts, and in which folder the app is."""
+"""Recognise which app a command starts, and find its folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.data.apps import Launcher, Starter
 
 GENERIC = "generic"
-LOOKED_AT = 4  # words at the start of a command that may name a file of the app
+LOOKED_AT = 4  # leading words of a command that may name a file of the app
 _WILDCARDS = "*?[]"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -31,9 +31,9 @@ def choose(
     platform: str = "",
     own: str = "",
 ) -> tuple[Launcher, Path]:
-    """Find the profile and the folder of the app that a command starts.
+    """Find the profile and folder of the app that a command starts.
 
-    The name of the program decides first, then the files around it, and last the app that the env was made
+    The program's name decides first, then the files around it, and finally the app that the env was created
     for.
 
     Args:
@@ -42,10 +42,10 @@ def choose(
         words: The command, which may be empty.
         here: The current folder.
         platform: The platform of the env; "" = any.
-        own: The app that the env was made for; "" = none.
+        own: The app that the env was created for; "" = none.
 
     Raises:
-        RocenvError: There is no such app, or it does not run on this platform; exit code 2.
+        RocenvError: The app does not exist, or does not run on this platform; exit code 2.
     """
     known = {launcher.key: launcher for launcher in launchers}
     if GENERIC not in known:
@@ -77,21 +77,21 @@ def _runs_on(launcher: Launcher, platform: str) -> bool:
 
 
 def program_at(words: Sequence[str], starters: Sequence[Starter]) -> int:
-    """Find the index of the program that a command is about, after words such as `env A=1 nice -n 5`.
+    """Find the index of a command's actual program, after words such as `env A=1 nice -n 5`.
 
-    Its length if no program follows.
+    Returns the command's length if no program follows.
     """
     return max((end for _starter, _begin, end in _started(words, starters)), default=0)
 
 
 def without_readers(words: Sequence[str], starters: Sequence[Starter]) -> tuple[str, ...]:
-    """Keep the words before the program of a command, except for shells, which would read it as a script."""
+    """Return the words before a command's program, except shells, which would read it as a script."""
     kept = (words[begin:end] for starter, begin, end in _started(words, starters) if not starter.reads)
     return tuple(word for part in kept for word in part)
 
 
 def _started(words: Sequence[str], starters: Sequence[Starter]) -> Iterator[tuple[Starter, int, int]]:
-    """Yield each starter at the beginning of a command, and where its words begin and end."""
+    """Yield each starter at the beginning of a command, with the start and end of its words."""
     at = 0
     while at < len(words):
         name = name_of(words[at]).lower().removesuffix(".exe")
@@ -120,14 +120,14 @@ def _end_of(starter: Starter, words: Sequence[str], at: int) -> int:
 
 
 def _has_inline_script(starter: Starter, word: str) -> bool:
-    """Whether a script follows as text, as after `-c`, also among other letters: `-ec`."""
+    """Whether an inline script follows, as after `-c`, alone or combined with other letters: `-ec`."""
     letters = [each[1] for each in starter.inline if len(each) == 2]
     is_short = word.startswith("-") and not word.startswith("--")
     return word.partition("=")[0] in starter.inline or (is_short and any(each in word for each in letters))
 
 
 def _takes_next_word(starter: Starter, word: str) -> bool:
-    """Whether the next word is the value of this option, or of the last of several: `-eo`."""
+    """Whether the next word is the value of this option, or of the last one in a group such as `-eo`."""
     return word in starter.valued or (word[1:].isalpha() and f"{word[0]}{word[-1]}" in starter.valued)
 
 
@@ -147,7 +147,7 @@ def _by_program(
 
 
 def _likeness(launcher: Launcher, word: str) -> int:
-    """Count the letters that the best pattern spells out: `*.llamafile` beats `l*`."""
+    """Count the literal characters of the best matching pattern: `*.llamafile` beats `l*`."""
     name = name_of(word).lower()
     names = {name, name.removesuffix(".exe")}
     matching = (each for each in launcher.programs if any(fnmatchcase(name, each.lower()) for name in names))
@@ -159,7 +159,7 @@ def _by_files(launchers: Sequence[Launcher], folders: Iterable[Path]) -> tuple[L
 
 
 def is_there(launcher: Launcher, folder: Path) -> bool:
-    """Whether a folder has the files that identify the app, and none of those that exclude it."""
+    """Whether a folder has the files that identify the app, and none that exclude it."""
     return (
         bool(launcher.signs)
         and all((folder / name).exists() for name in launcher.signs)
@@ -168,16 +168,16 @@ def is_there(launcher: Launcher, folder: Path) -> bool:
 
 
 def _folders(words: Sequence[str], here: Path) -> list[Path]:
-    """List the folders that the app may be in, the likeliest first."""
+    """List the folders that may contain the app, most likely first."""
     named = [
         Path(place(here / word)).parent
         for word in words[:LOOKED_AT]
         if not word.startswith("-") and os.path.isfile(here / word)
-        for place in (os.path.abspath, os.path.realpath)  # a link to the app's script can be anywhere
+        for place in (os.path.abspath, os.path.realpath)  # links to the app's script can be anywhere
     ]
     return list(dict.fromkeys((*named, here)))
 
 
 def name_of(word: str) -> str:
-    """The last part of a path, by the rules of this operating system."""
+    """The last part of a path, in this operating system's notation."""
     return word.replace("\\", "/").rpartition("/")[2] if WINDOWS else os.path.basename(word)

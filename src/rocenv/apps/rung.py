@@ -1,4 +1,4 @@
-"""The last rung of `verify --app`: whether an app, started in the env, sees the GPU that the env is for."""
+"""The last rung of `verify --app`: whether the app, started in the env, sees the env's GPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rocenv.host import Host
     from rocenv.prefix import Prefix
 
-_NEEDED = ("files", "load", "device")  # the app cannot work if one of them is broken
+_NEEDED = ("files", "load", "device")  # the app cannot work if one of these failed
 _BROKEN = ("failed", "crashed", "timeout")
 _TAIL = 4096  # characters
 _LOG = "app.log"
@@ -43,14 +43,14 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppRung:
-    """An app that can be asked in an env."""
+    """An app, ready to be queried in an env."""
 
     context: LaunchContext
-    timeout_s: float = 0.0  # for each question; 0 = the default
+    timeout_s: float = 0.0  # seconds per query; 0 = the default
     save_dir: Path | None = None  # for the app's answers
 
     def result(self, ladder: Sequence[RungResult]) -> RungResult:
-        """Run the rung, after the ladder."""
+        """Run the rung after the ladder."""
         began = time.monotonic()
         broken = [each for each in ladder if each.rung in _NEEDED and each.status in _BROKEN]
         try:
@@ -76,27 +76,28 @@ def app_rung(
     timeout_s: float = 0.0,
     save_dir: Path | None = None,
 ) -> AppRung:
-    """Prepare an app to be asked in an env.
+    """Prepare to query an app in an env.
 
     Args:
         prefix: The env.
-        matrix: Has the app's profile.
+        matrix: Contains the app's profile.
         host: The machine.
         key: The app's.
-        environ: The environment outside the env.
+        environ: The environment variables before activation.
         target: Replaces the env's target; "" = that one.
-        timeout_s: For each question to the app; 0 = the default.
+        timeout_s: For each query; 0 = the default.
         save_dir: Where to keep its answers; None = nowhere.
 
     Raises:
-        RocenvError: There is no such app for the env's platform (exit code 2), or no program of it here.
+        RocenvError: The app does not exist for the env's platform (exit code 2), or its program is not on
+            this machine.
     """
     record = prefix.record()
     if target not in ("", record.lock.target, record.lock.code_target):
         record = structs.replace(record, lock=structs.replace(record.lock, target=target, runs_as=""))
     if key == GENERIC:
         raise WrongUsage(
-            f"`{GENERIC}` is any program, so there is no app to ask",
+            f"`{GENERIC}` stands for any program, so there is no app to ask",
             hints=(f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",),
         )
     chosen = choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=record.lock.platform)
@@ -111,7 +112,7 @@ def app_rung(
 
 
 def _is_torch_only(launcher: Launcher) -> bool:
-    """Whether the app computes with torch, so that there is no program to ask."""
+    """Whether the app computes with torch, so there is no program to ask."""
     return launcher.needs.torch and launcher.devices is None
 
 
@@ -119,7 +120,7 @@ def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     context, start, launcher = rung.context, rung.context.start, rung.context.start.launcher
     options = ask_help(start, rung.timeout_s or HELP_S) if launcher.help else None
     if options is not None and options.problem and launcher.devices is None:
-        return _result("failed", f"asked for its help, {options.problem}")
+        return _result("failed", f"could not read its help: {options.problem}")
     required = [flag.words[0] for flag in launcher.flags if flag.required]
     missing = [name for name in required if options and not options.problem and name not in options]
     if missing:
@@ -135,7 +136,7 @@ def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     if rung.save_dir is not None:
         end = devices.answer.problem or f"ended with {devices.answer.code}"
         text = f"# {_question(start)}\n{devices.answer.text}\n# {end}\n"
-        with contextlib.suppress(OSError):  # `verify` reports a folder that it cannot write to
+        with contextlib.suppress(OSError):  # `verify` reports folders that it cannot write to
             write_atomic(rung.save_dir / _LOG, text.encode())
     return _judge_devices(context, devices, ladder)
 
@@ -156,9 +157,7 @@ def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[Ru
     if used:
         return _result("passed", f"{asked} lists {', '.join(map(described, used))}", code=code)
     if used is None:
-        text = (
-            f"the app starts, but rocenv cannot tell which GPU that {asked} lists is the {target}: {listed}"
-        )
+        text = f"the app starts, but rocenv cannot tell which GPU listed by {asked} is the {target}: {listed}"
         return _result("skipped", text, code=code)
     device = next((each for each in ladder if each.rung == "device"), None)
     is_there = device.status == "passed" if device else has_gpu(context.host, target)
@@ -173,12 +172,12 @@ def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[Ru
 
 
 def _advice(context: LaunchContext, devices: Devices) -> str:
-    """Why an app lists no GPU of the env although there is one, and what to do."""
+    """Explain why an app does not list the env's GPU, and what to do."""
     if devices.found:
-        return f"`rocenv doctor {context.env}` shows why it sees another GPU"
+        return f"`rocenv doctor {context.env}` shows why the app sees another GPU"
     lock, name = context.start.record.lock, context.start.prefix.free_name()
     command = env_with(context.start.launcher.key, lock, context.matrix, context.machine, name)
-    fix = f"; create an env that has the app with HIP: `{command}`" if command else ""
+    fix = f"; create an env that includes the app with HIP: `{command}`" if command else ""
     return f"this build lacks HIP or does not find the HIP runtime{fix}"
 
 
@@ -190,9 +189,9 @@ def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungRe
         text = f"{launcher.title} needs torch, but the env has none; create one with torch: `{command}`"
         return _result("failed", text)
     if torch is None:
-        return _result("skipped", f"{launcher.title} computes with torch, and the rung `torch` did not run")
+        return _result("skipped", f"{launcher.title} uses torch, and the rung `torch` did not run")
     if torch.status == "passed":
-        return _result("passed", f"{launcher.title} computes with torch, and `torch` passed")
+        return _result("passed", f"{launcher.title} uses torch, and `torch` passed")
     return _result("skipped", f"needs `torch`: {torch.detail}", no_device=torch.no_device)
 
 
@@ -204,9 +203,9 @@ def _program_missing(
     machine = Machine(platform=host.platform, driver=host.driver.release)
     command = env_with(launcher.key, record.lock, matrix, machine, prefix.free_name())
     return RocenvError(
-        f"found no program of {launcher.title} ({names}) in the env `{prefix.name}`, on PATH or here",
+        f"{launcher.title} ({names}) was not found in env `{prefix.name}`, on PATH or in the current folder",
         hints=(
-            "add it to PATH" + (f", or create an env that has it: `{command}`" if command else ""),
+            "add it to PATH" + (f", or create an env that includes it: `{command}`" if command else ""),
             f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",
         ),
         code="app-missing",

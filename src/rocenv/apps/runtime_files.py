@@ -1,4 +1,4 @@
-"""Where an app finds a library of the runtime: in the env, or on the machine."""
+"""Find the runtime libraries that an app would load, in the env or on the machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rocenv.system import machine
 if TYPE_CHECKING:
     from rocenv.apps.context import LaunchContext
 
-# Where program loaders look last; what /etc/ld.so.conf adds differs by distribution.
+# The loader's last resort. /etc/ld.so.conf adds folders that differ by distribution.
 _USUAL = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 def found(view: LaunchContext, name: str) -> str:
-    """Return where a library is found under a name, the env's folders first; "" where it is nowhere."""
+    """Return the path of a library, searching the env's folders first; "" if it is missing."""
     if name.startswith("/"):
         return name if machine.is_there(name) else ""
     own = [*map(str, library_folders(view.start.prefix, view.start.record.lock))]
@@ -26,7 +26,7 @@ def found(view: LaunchContext, name: str) -> str:
 
 
 def is_own(view: LaunchContext, path: str) -> bool:
-    """Tell whether a path leads into the env."""
+    """Whether a path, with links resolved, is inside the env."""
     own = view.start.prefix.path
     return bool(path) and any(
         each.startswith(str(folder) + os.sep)

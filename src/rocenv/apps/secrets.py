@@ -1,4 +1,4 @@
-"""Which words of a command are secret, so that logs and messages mask them."""
+"""Recognise secrets in commands, so that logs and messages mask them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SECRET = re.compile(
     r".*(auth|token|passw|secret|(api|access)[-_]?key|ngrok|credential|cookie).*|-*(pass|pwd|key)", re.I
 )
-# Inside a word, in a header or an address: "Authorization: Bearer x", "?token=x"
+# Within a word, a header or a URL: "Authorization: Bearer x", "?token=x"
 _WITHIN = re.compile(
     r"([\w-]*(?:auth|token|key|secret|cookie)[\w-]*: *|[?&][\w-]*(?:token|key|secret|auth|sig)[\w-]*=)[^&]+",
     re.I,
@@ -28,7 +28,7 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(words: Sequence[str], secret_options: Sequence[str]) -> list[str]:
-    """Replace secret values by `***`, including those that follow one of `secret_options`."""
+    """Replace secret values with `***`, including those after `secret_options`."""
     masked: list[str] = []
     is_value = False
     for word in words:

@@ -1,4 +1,4 @@
-"""What is started: the app, its folder, its arguments and its environment."""
+"""Plan the start of an app: its folder, its arguments and its environment."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from rocenv.data.apps import Launcher
     from rocenv.prefix import Prefix
 
-_HERE = "windows" if WINDOWS else "linux"  # the platform that starts it, not the one that the env is for
-# A program that finds a pipe in place of a terminal buffers its output, and Python on Windows changes its
-# encoding.
+_HERE = "windows" if WINDOWS else "linux"  # the platform we run on, which may differ from the env's
+# With a pipe instead of a terminal, programs buffer their output, and Python on Windows changes its encoding.
 _PIPED = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 
 
@@ -52,45 +51,45 @@ class Start:
     launcher: Launcher
     folder: Path  # of the app
     words: tuple[str, ...]  # the command
-    changes: tuple[EnvChange, ...]  # of the env and of the app's profile
+    changes: tuple[EnvChange, ...]  # from the env and the app's profile
     outside: Mapping[str, str]  # the environment before these changes
     added: tuple[str, ...] = ()  # arguments that rocenv added
-    notes: tuple[str, ...] = ()  # what differs from what the user typed, a line each with the reason
-    wrapper: str = ""  # the app's script that the user typed and rocenv replaces
-    made_for: Path | None = None  # the app's own program, if a copy that rocenv made starts it
+    notes: tuple[str, ...] = ()  # differences from what the user typed, one line each, with the reason
+    wrapper: str = ""  # the app's script that rocenv replaces
+    made_for: Path | None = None  # the app's own program, if a copy made by rocenv starts it
     has_kernels: bool | None = None  # for the env's target, shipped or built; None = unknown
     is_named: bool = False  # the user named the app
-    is_taken: bool = False  # a program with another name whose help shows that it takes the app's arguments
+    is_taken: bool = False  # its help shows that it accepts the app's arguments despite its name
 
     @property
     def shown_words(self) -> list[str]:
-        """The command with its passwords masked."""
+        """The command with secrets masked."""
         return without_secrets(self.words, self.launcher.secret_options)
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment of the app."""
+        """The app's environment."""
         return apply(self.changes, self.outside, _HERE)
 
     @property
     def title(self) -> str:
-        """The app's name for sentences."""
+        """The app's name, for messages."""
         is_other = self.launcher.key == GENERIC or not self.is_app
         return f"`{self.program}`" if is_other else self.launcher.title
 
     @property
     def program(self) -> str:
-        """The file name of the program, without starters such as `nice`."""
+        """The program's file name, skipping starters such as `nice`."""
         return name_of((*self._from_program(), *self.words)[0])
 
     @property
     def zluda(self) -> Path | None:
-        """The folder of the env's ZLUDA; None if the set has none."""
+        """The folder of the env's ZLUDA; None if it has none."""
         part = self.record.lock.part("zluda")
         return self.prefix.path / part.into if part else None
 
     def argv(self) -> tuple[str, ...]:
-        """Resolve the command to what the system executes, as `rocenv run` does.
+        """Resolve the command for the system, as `rocenv run` does.
 
         Raises:
             CommandNotFound: The program does not exist.
@@ -101,26 +100,26 @@ class Start:
             folders = library_folders(self.prefix, record.lock)
             loader = self.prefix.path / record.loader
             return tuple(loader_argv(self.words, environ, loader=loader, library_dirs=folders))
-        # As in cmd, the current folder counts: people start apps through the app's own batch file.
+        # As in cmd, search the current folder, because people start apps with the app's own batch files.
         found = shutil.which(self.words[0], path=environ.get("PATH", "")) if WINDOWS else None
         return (found or find_program(self.words[0], environ), *self.words[1:])
 
     @property
     def is_script(self) -> bool:
-        """Whether a shell script starts the program, so that its exit code may not be the program's."""
+        """Whether a shell script starts the program, so the exit code may be the script's."""
         names = [*self.programs(), name_of(self.argv()[0]).lower()]
         return any(name.endswith((".bat", ".cmd", ".sh")) for name in names)
 
     @property
     def is_app(self) -> bool:
-        """Whether the command starts the app itself and not another program in its folder."""
+        """Whether the command starts the app itself, not another program in its folder."""
         own = (*self.launcher.entries, *self.launcher.settings)
         is_own = bool(set(self.programs()) & {name.lower() for name in own})
         return self.is_taken or is_own or is_program(self.launcher, self.program)
 
     @property
     def is_gpu_work(self) -> bool:
-        """Whether the command makes the app do GPU work, and the user did not ask for the CPU."""
+        """Whether the command makes the app do GPU work; False if the user asked for the CPU."""
         launcher = self.launcher
         if not self.is_app or self.wants_cpu or any(map(self.gives, launcher.only_tells)):
             return False
@@ -132,7 +131,7 @@ class Start:
         return any(map(self.gives, self.launcher.cpu))
 
     def gives(self, phrase: str) -> bool:
-        """Whether the user gives an argument such as `-ngl 0`."""
+        """Whether the user gave an argument such as `-ngl 0`."""
         given = Given(
             words=(*self._from_program(), *self._from_variable()),
             environ=self.environ,
@@ -142,11 +141,11 @@ class Start:
         return given.says(phrase)
 
     def programs(self) -> list[str]:
-        """The names of the programs and files that the command begins with, in lower case."""
+        """The names of programs and files at the beginning of the command, in lower case."""
         return [name_of(word).lower() for word in self._from_program()[:LOOKED_AT]]
 
     def given(self) -> list[str]:
-        """All arguments that the app will see."""
+        """All of the app's arguments, including those from its variable."""
         return [*self.words, *self._from_variable()]
 
     def _from_program(self) -> tuple[str, ...]:
@@ -168,16 +167,16 @@ def plan_start(
     columns: int,
     is_named: bool = False,
 ) -> Start:
-    """Work out how to start an app.
+    """Plan how to start an app.
 
     Args:
         prefix: The env.
         record: Its record.
         chosen: From `choose`.
-        words: The command. If it is empty or begins with an option, the app's usual command comes before it.
-        outside: The environment to start from.
-        is_piped: The app's output goes through a pipe.
-        columns: Width of the terminal that the pipe replaces; 0 = it replaces none.
+        words: The command. If it is empty or begins with an option, the app's usual command is put before it.
+        outside: The current environment.
+        is_piped: Whether the app writes to a pipe.
+        columns: The width of the terminal that the pipe replaces; 0 = none.
         is_named: The user named the app.
 
     Raises:
@@ -191,7 +190,7 @@ def plan_start(
         words = (*before, *(fill(word, {"python": python}) for word in command), *words)
     places = {
         "python": python,
-        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files put no quotes around it
+        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files do not quote it
         "prefix": str(prefix.path),
     }
     own = [structs.replace(each, value=fill(each.value, places)) for each in launcher.environment]
@@ -207,9 +206,9 @@ def plan_start(
         is_named=is_named,
     )
     added, reason = _missing_arguments(start)
-    notes = [
-        f"running {shell_join(*start.shown_words)} instead of `{wrapper}`, because {launcher.wrapper.does}"
-    ]
+    does = launcher.wrapper.does
+    because = f", because {does.en}" if does else ""
+    notes = [f"running {shell_join(*start.shown_words)} instead of `{wrapper}`{because}"]
     return replace(
         start,
         words=(*words, *added),
@@ -221,9 +220,10 @@ def plan_start(
 def _without_wrapper(
     launcher: Launcher, folder: Path, words: Sequence[str]
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Split a command at a script of the app that would undo the env.
+    """Split a command at one of the app's scripts that would undo the env.
 
-    Returns its name, the words before and the words after it; without one "", nothing and all words.
+    Returns the script's name, the words before it, and the words after it; if there is none, "", () and all
+    words.
     """
     at = program_at(words, launcher.starters)
     typed = words[at : at + 1]
@@ -236,7 +236,7 @@ def _without_wrapper(
 
 def _no_command(launcher: Launcher, name: str, words: Sequence[str], is_named: bool) -> NoReturn:
     what = (
-        "rocenv recognises no app in this folder"
+        "rocenv does not recognise an app in this folder"
         if launcher.key == GENERIC
         else f"{launcher.title} has no usual command"
     )
@@ -245,7 +245,7 @@ def _no_command(launcher: Launcher, name: str, words: Sequence[str], is_named: b
     usual = f"CMD {typed}" if words else "CMD…"
     hints = (
         f"add a command: `{shell_join('rocenv', 'launch', name, *app)} -- {usual}`",
-        *(() if is_named else ("or change to the app's folder, or name the app with `--app`",)),
+        *(() if is_named else ("or change to the app's folder, or specify the app with `--app`",)),
     )
     raise WrongUsage(f"there is no command to launch: {what}", hints=hints)
 
@@ -259,11 +259,11 @@ def _for_pipe(is_piped: bool, columns: int) -> list[EnvChange]:
 
 
 def _missing_arguments(start: Start) -> tuple[tuple[str, ...], str]:
-    """Find arguments that make an app use the env's ZLUDA or torch and that nobody gave, and the reason."""
+    """Find missing arguments that make an app use the env's ZLUDA or torch, and the reason for them."""
     launcher = start.launcher
     if not set(start.programs()) & set(launcher.entries):
         return (), ""
-    # With ZLUDA an app loads it in the same step in which it would install its torch.
+    # With ZLUDA, the step that would install torch also loads ZLUDA.
     wanted = launcher.own_torch if start.zluda is None else launcher.zluda_arguments
     why = "to keep the env's torch" if start.zluda is None else "to use the env's ZLUDA"
     return tuple(each for each in wanted if each not in start.given()), why

@@ -93,7 +93,11 @@ def app_wrapper(context: CheckContext) -> Iterator[Observation]:
     typed = [name_of(word) for word in _command_words(start)]
     commands = {"launch": _plain_launch(context.the_launch)}
     for name in (name for name in launcher.wrapper.names if name in typed):
-        values = {"program": start.program, "script": name, "does": launcher.wrapper.does}
+        values = {
+            "program": start.program,
+            "script": name,
+            "does": context.the_launch.text(launcher.wrapper.does),
+        }
         yield _observe("app_wrapper", context, commands, **values)
 
 

@@ -54,8 +54,8 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
     if failure is None and has_gpus and _is_gpu_usable(launch):
         return _no_hip(launch, values)
     if has_gpus and failure is not None:
-        values |= {"means": failure.means, "printed": failure.text}
-        values["remedy"] = launch.filled(failure.remedy)
+        values |= {"means": launch.text(failure.means), "printed": failure.text}
+        values["remedy"] = launch.command(failure.remedy)
     elif not has_gpus:
         values["why"] = launch.host.why or "no AMD GPU"
     return _observe("app_lists_no_gpu", launch, values, severity=_severity(launch))

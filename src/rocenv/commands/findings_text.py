@@ -49,6 +49,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "error": ("error", "错误"),
     "warning": ("warning", "警告"),
     "info": ("note", "提示"),
+    "hint": ("hint", "建议"),
 }
 
 LANGUAGE_OPTION: Callable[..., Any] = click.option(
@@ -61,16 +62,16 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
 
 
 def output_language(option: str | None) -> Language:
-    """Choose the language, and make standard output able to encode it.
+    """Choose the language, and make the standard streams able to encode it.
 
     On Windows, a pipe has only the characters of the system's language by default.
     """
     language = chosen(option)
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    try:
-        LABELS["why"][LANGUAGES.index(language)].encode(encoding)
-    except UnicodeEncodeError:
-        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            label("why", language).encode(getattr(stream, "encoding", None) or "ascii")
+        except UnicodeEncodeError:
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # type: ignore[union-attr]
     return language
 
 

@@ -1,4 +1,4 @@
-"""`rocenv launch`: start an app in an env, with checks before, a log, and an explanation if it ends badly."""
+"""`rocenv launch`: check an app and its env, start it, log its output, and explain failures."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _OPTIONS = {"--app": True, "--write-shortcut": False}
 
 
 class _Launch(click.Command):
-    """A command whose options may also follow NAME. The first other word and all after it belong to the app.
+    """A command whose options may also follow NAME. The app's command begins at the first other word.
 
-    So `launch sd webui.bat --medvram` needs no `--`, and the app gets an option that rocenv also has.
+    So `launch sd webui.bat --medvram` needs no `--`, even if rocenv has an option of the same name.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Move our options to the front, and hide the rest from the parser."""
+        """Move our options to the front, and hide the app's command from the parser."""
         start = _count_own(args)
         name, rest = args[start : start + 1], args[start + 1 :]
         if not name or name[0].startswith("-"):
@@ -48,18 +48,18 @@ class _Launch(click.Command):
         if rest[own : own + 1] and rest[own] in (
             *ctx.help_option_names,
             *_OPTIONS,
-        ):  # or its value is missing
+        ):  # `--help`, or an option without its value
             return super().parse_args(ctx, rest[own : own + 1])
         words = rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
         return super().parse_args(ctx, [*args[:start], *rest[:own], "--", *name, *words])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete options, but not after a word of the app."""
+        """Complete options, except within the app's command."""
         return [] if ctx.params.get("argv") else super().shell_complete(ctx, incomplete)
 
 
 def _count_own(words: Sequence[str]) -> int:
-    """Count the words at the beginning that are our options and their values."""
+    """Count the leading words that are our options and their values."""
     count = 0
     while count < len(words) and words[count].partition("=")[0] in _OPTIONS:
         option, equals, _ = words[count].partition("=")
@@ -78,7 +78,7 @@ def _count_own(words: Sequence[str]) -> int:
     metavar="APP",
     default="",
     shell_complete=candidates.apps,
-    help="Which app it is. Default: recognised by its program, its files or the env.",
+    help="The app. Default: recognised by its program, its files or the env.",
 )
 @click.option(
     "--write-shortcut",
@@ -87,13 +87,13 @@ def _count_own(words: Sequence[str]) -> int:
     is_flag=False,
     flag_value=".",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Windows: write NAME.cmd, which starts the app on a double-click, and exit.",
+    help="Windows: write NAME.cmd, which starts the app when double-clicked, and exit.",
 )
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD…]")
 def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, ...]) -> int:
-    """Start an app in the env NAME, keep its output in a log, and explain why it ended badly.
+    """Start an app in the env NAME, log its output, and explain failures.
 
-    In the folder of a known app, CMD is optional or only arguments. The exit code is the app's own.
+    In the folder of a known app, CMD may be empty or contain only arguments. The exit code is the app's.
     """
     from rocenv.apps.arguments import adapt_arguments
     from rocenv.apps.context import LaunchContext
@@ -103,22 +103,23 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     context = Context()
     start = prepare(context, name, app, argv)
     if start.wrapper:
-        os.chdir(start.folder)  # as that script does
+        os.chdir(start.folder)  # as the wrapper does
     if shortcut_folder is not None:
         _write_shortcut(start, shortcut_folder, argv)
         return 0
     start = with_kernels(context, start)
-    launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix)
+    language = output_language(None)
+    launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix, language=language)
     with context.progress.wait(f"Checking what {start.title} supports on this machine"):
         launch = adapt_arguments(launch)
-    language = output_language(None)
-    return _run(launch, _check(launch, context, language), language)
+    return _run(launch, _check(launch, context))
 
 
-def _check(launch: LaunchContext, context: Context, language: Language) -> list[Finding]:
+def _check(launch: LaunchContext, context: Context) -> list[Finding]:
     """Report pre-launch problems; raise PrefixError if starting the app would be useless or harmful."""
     from rocenv.checks.run import run_before_start
 
+    language = launch.language
     findings = run_before_start(launch, context.home, language)
     worst = findings[0] if findings and findings[0].severity == "error" else None
     for finding in findings:
@@ -134,38 +135,36 @@ def _check(launch: LaunchContext, context: Context, language: Language) -> list[
 def _report(finding: Finding, language: Language) -> None:
     heading = label(finding.severity, language) + _COLONS[language]
     click.echo(colour(heading, _COLOURS[finding.severity], err=True), err=True, nl=False)
-    hints = (f"hint: {hint}" for hint in _hints(finding, language))
+    hints = (f"{label('hint', language)}{_COLONS[language]}{hint}" for hint in _hints(finding, language))
     note("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
 
 
 def _sentence(finding: Finding, language: Language) -> str:
-    """The title and the reason in one line."""
     full_stop = "。" if language == "zh" else ". "
     return f"{finding.title}{full_stop}{finding.detail}"
 
 
 def _hints(finding: Finding, language: Language) -> Iterator[str]:
-    """What to do, each step with its commands."""
+    """Yield each step with its commands."""
     for step in finding.steps:
-        commands = ", ".join(f"`{command}`" for command in step.commands)
+        commands = ("、" if language == "zh" else ", ").join(f"`{command}`" for command in step.commands)
         yield step.text.rstrip(".。") + _COLONS[language] + commands if commands else step.text
 
 
-def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language) -> int:
+def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
     from rocenv.launch.run import run
 
     def report(text: str) -> None:
         try:
             note(text)
-        except OSError:  # nobody reads it, but the app continues and its exit code counts
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # otherwise Python complains when it exits
+        except OSError:  # stderr is closed, but the app goes on and its exit code matters
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # or Python prints an error at exit
 
     last = launch.start.prefix.verification()
     lines = [f"{each.severity}: {each.title}" for each in findings]
-    code, explanation = run(launch, lines, last.level if last else "", report, language)
+    code, explanation = run(launch, lines, last.level if last else "", report)
     if explanation is not None:
-        labels = [f"{label(each, language)}：" for each in ("why", "do")] if language == "zh" else []
-        report("\n" + "\n".join(explanation.lines(*labels)))
+        report("\n" + "\n".join(explanation.lines))
     return code
 
 
@@ -177,7 +176,7 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
     name = start.prefix.name
     if start.record.lock.platform != "windows":
         raise RocenvError(
-            f"shortcuts are for Windows, and `{name}` is an env for {start.record.lock.platform}",
+            f"shortcuts are only for Windows, but `{name}` is an env for {start.record.lock.platform}",
             hints=(f"use an alias: alias {name}='rocenv launch {shell_join(name)}'",),
             code="shortcut",
         )
@@ -190,7 +189,7 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists() and MARK.encode() not in path.read_bytes():
             raise RocenvError(
-                f"`{path}` exists, and rocenv did not write it",
+                f"`{path}` already exists and was not written by rocenv",
                 hints=("choose another folder: `--write-shortcut DIR`",),
                 code="shortcut",
             )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Run(click.Command):
-    """A command whose own options end at NAME; everything after it belongs to another program."""
+    """A command whose own options end at NAME; everything after it is the command to run."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return [] if ctx.params.get("name") else super().shell_complete(ctx, incomplete)
@@ -33,7 +33,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
-        raise click.UsageError("there is no command to run: `rocenv run NAME -- CMD…`")
+        raise click.UsageError("no command to run: `rocenv run NAME -- CMD…`")
     prefix = prefix_of(Context().home, name)
     record = prefix.record()
     environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)

@@ -9,6 +9,7 @@ import msgspec
 from rocenv.core.model import EnvChange, Layout, Program, Value
 from rocenv.core.template import places
 from rocenv.data.known import NEWS_DAYS, Known, literal_faults, pattern_faults, range_faults
+from rocenv.data.rules import Text
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -21,8 +22,8 @@ class Failure(Value, frozen=True, kw_only=True):
     """
 
     text: str  # part of a printed line
-    means: str = ""  # explanation in a sentence; "" = that of the rule
-    remedy: str = ""  # text with a fallback's placeholders; "" = depends on the set
+    means: Text | None = None  # explanation; None = that of the rule
+    remedy: str = ""  # command with a fallback's placeholders; "" = depends on the set
     code: str = ""  # the rule in `profiles/rules/`; "" = none
     cpu: bool = False  # whether the app continues on the CPU
 
@@ -100,21 +101,21 @@ class MemoryNote(Value, frozen=True, kw_only=True):
 class Fallback(Value, frozen=True, kw_only=True):
     """App-specific advice for a rule, shown before the rule's own; best first.
 
-    Placeholders in texts and commands: `{name}` is the env, `{another}` an unused env name, `{target}` the
-    env's target, `{code_target}` the target its code is built for, `{program}` the program.
+    Placeholders in commands: `{name}` is the env, `{another}` an unused env name, `{target}` the env's
+    target, `{code_target}` the target its code is built for, `{program}` the program, `{model}` its model.
+    Texts may contain `{target}`.
     """
 
     code: str  # the rule in `profiles/rules/`
-    text: str
-    zh: str
-    command: str = ""
+    text: Text
+    command: str = ""  # left out if a value is unknown and has no fallback
 
 
 class Wrapper(Value, frozen=True, kw_only=True):
     """An app's Linux start scripts that break an env: `launch` runs the app's command instead."""
 
     names: tuple[str, ...] = ()
-    does: str = ""  # how they break it, in a sentence: "it replaces LD_LIBRARY_PATH"
+    does: Text | None = None  # how they break it: "it replaces LD_LIBRARY_PATH"
     settings: str = ""  # settings file that the scripts read; "" = none
     ignored: tuple[str, ...] = ()  # variables in that file that only the scripts use, or that break an env
 
@@ -200,7 +201,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     failures: tuple[Failure, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     compiling: str = ""  # output while it compiles kernels
-    first_run: str = ""  # explanation of the wait
+    first_run: Text | None = None  # explanation of the wait
     logs: tuple[str, ...] = ()  # its own log files
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -222,11 +223,11 @@ class Launcher(Known, frozen=True, kw_only=True):
         for failure in self.failures:
             if not failure.code and not failure.means:
                 yield f"`failures`: `{failure.text}` has neither `means` nor `code`"
-        for fallback in self.fallbacks:
-            if not fallback.text or not fallback.zh:
-                yield f"`fallbacks`: the entry for `{fallback.code}` needs both `text` and `zh`"
 
     def _text_faults(self) -> Iterator[str]:
+        texts = [self.first_run, self.wrapper.does, *(each.means for each in self.failures)]
+        for text in (*texts, *(each.text for each in self.fallbacks)):
+            yield from text.faults() if text else ()
         yield from literal_faults("failures", [failure.text for failure in self.failures])
         yield from literal_faults("gpu_used", self.gpu_used)
         yield from literal_faults("gpu_work_shown", self.gpu_work_shown)

@@ -47,7 +47,7 @@ from rocenv.data.releases import (
     TorchSwitch,
     ZludaBuild,
 )
-from rocenv.data.rules import Advice, Extractor, FirstKernel, Gauge, Rule
+from rocenv.data.rules import Advice, Extractor, FirstKernel, Gauge, Messages, Rule
 from rocenv.data.settings import NeverTogether, Reclaim, Setting
 
 T = TypeVar("T")
@@ -112,6 +112,7 @@ class Matrix:
     rule: tuple[Rule, ...] = ()
     extractor: tuple[Extractor, ...] = ()
     advice: tuple[Advice, ...] = ()
+    messages: tuple[Messages, ...] = ()
     gauge: tuple[Gauge, ...] = ()
     first_kernel: tuple[FirstKernel, ...] = ()
 

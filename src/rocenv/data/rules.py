@@ -35,7 +35,9 @@ class Text(Value, frozen=True, kw_only=True):
     zh: str
 
     def faults(self) -> Iterator[str]:
-        """Report texts with different placeholders in the two languages."""
+        """Report empty texts, and placeholders that only one language has."""
+        if not self.en or not self.zh:
+            yield f"a language has no text: `{self.en or self.zh}`"
         if places(self.en).keys() != places(self.zh).keys():
             yield f"`en` and `zh` have different placeholders: `{self.en}`"
 
@@ -182,6 +184,20 @@ class Advice(Known, frozen=True, kw_only=True):
         """Report invalid conditions."""
         for each in self.remedy:
             yield from condition_faults(each.when)
+
+
+class Messages(Known, frozen=True, kw_only=True):
+    """Texts that a command prints besides findings."""
+
+    IDENTITY = ("topic",)
+
+    topic: str
+    texts: dict[str, Text]
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Report placeholders that only one language has."""
+        for text in self.texts.values():
+            yield from text.faults()
 
 
 class Gauge(Known, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.core.template import fill
-from rocenv.data.remedies import Step, plain_word
+from rocenv.core.template import fill_all
+from rocenv.data.remedies import Step, filled, plain_word
 from rocenv.data.rules import Pattern
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 # Too little to hide consequences, or to be a second finding: rules know more about a line.
 _WEIGHT = 0.45
-_METAVARS = {
-    "name": "NAME",
-    "another": "NAME2",
-    "target": "TARGET",
-    "code_target": "TARGET",
-    "program": "PROGRAM",
-}
 
 
 def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
@@ -53,13 +46,12 @@ def app_steps(
     fallbacks = ([row for row in profile.fallbacks if row.code == code] for profile in profiles)
     env, target = values.get("env", ""), values.get("gfx", "")
     # Only the machine that runs the command knows which names are free.
-    another = f"{env}2" if env else ""
-    known = {"name": env, "another": another, "target": target, "code_target": target}
-    words = {place: plain_word(known.get(place, "")) or metavar for place, metavar in _METAVARS.items()}
-    return tuple(
-        Step(
-            text=fill(row.zh if language == "zh" else row.text, words),
-            commands=(fill(row.command, words),) if row.command else (),
-        )
+    known = {"name": env, "another": f"{env}2" if env else "", "target": target, "code_target": target}
+    words = {place: plain_word(value) for place, value in known.items()}
+    filled_rows = (
+        (filled(row.text, words, language), fill_all(row.command, words))
         for row in next(filter(None, fallbacks), ())
+    )
+    return tuple(
+        Step(text=text, commands=(command,) if command else ()) for text, command in filled_rows if text
     )

@@ -1,6 +1,6 @@
-"""Run an app in an env: pre-launch checks, its output, its log, and why it ended as it did.
+"""Start an app in an env, log its output, and explain how it ended.
 
-`start` prepares, `run` runs it from the first line of the log to the explanation, `capture` keeps what it
-prints, `log` is the file, `output` knows what the output means while it appears, and `outcome` explains the
-end. Nothing here prints.
+`start` prepares the command. `run` runs it and calls the others: `capture` runs the program and copies its
+output, `log` writes the log file, `output` recognises known messages in the output, and `outcome` explains
+the end. Nothing here prints.
 """

@@ -1,11 +1,12 @@
-"""Run a program so that everything it prints is also kept, and it behaves as if it were run directly.
+"""Run a program and capture its output without changing how the program behaves.
 
-If our output is a terminal, the program gets a pseudo-terminal on Linux, and its bytes reach the real one
-unchanged. Its input is ours. It stays in our session and process group, so the terminal sends Ctrl-C, Ctrl-Z
-and changes of its size to it directly, and this process does not react.
+On Linux, if our output is a terminal, the program writes to a pseudo-terminal, and its bytes are copied to
+the real one unchanged. It inherits our stdin, session and process group, so the terminal delivers Ctrl-C,
+Ctrl-Z and size changes to it directly; this process ignores them.
 
-On Windows the program gets a pipe instead of the console, so it may buffer its output, change its encoding or
-drop colours. Variables correct that as far as possible. `rocenv run` uses the console itself, without a log.
+On Windows the program writes to a pipe instead of the console, so it may buffer its output, change its
+encoding or drop colours. Environment variables undo most of that. `rocenv run` captures nothing, so its
+programs keep the console.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 16
 _TICK_S = 1.0
-_DRAIN_S = 2.0  # after a bad end, for output that is still in the pipe
-_PATIENCE_S = 3.0  # after a good end, before a message says that other programs still print
+_DRAIN_S = 2.0  # after a failure, for output that is still in the pipe
+_PATIENCE_S = 3.0  # after a success, before we report that other programs are still printing
 
 
 class NotStarted(Exception):
-    """The system cannot start a program; the text is the reason."""
+    """The system could not start a program; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a program ended."""
 
-    code: int  # negative = that signal, also if a shell reports it; on Windows the 32-bit code
+    code: int  # negative = killed by that signal, even if a shell reported it; on Windows the 32-bit code
     pid: int
     interrupted: bool  # by Ctrl-C
 
@@ -55,22 +56,21 @@ def run_captured(
     *,
     keep: Callable[[bytes], None],
     tick: Callable[[], None] = lambda: None,
-    report: Callable[[str], None] = lambda _text: None,
+    still_printing: Callable[[], None] = lambda: None,
 ) -> Ended:
-    """Run a program to its end. Its output goes to ours and to `keep`.
+    """Run a program to its end, and pass its output to ours and to `keep`.
 
-    Programs that it leaves behind and that still print are waited for, unless it ended badly: some apps
-    restart themselves.
+    If the program succeeds, also wait for the programs it leaves behind, since some apps restart themselves.
 
     Args:
         argv: The program's path and arguments.
-        environ: Its whole environment.
-        keep: Receives every piece of output, from one thread at a time.
-        tick: Is called about once a second.
-        report: Receives messages for the user.
+        environ: Its complete environment.
+        keep: Receives each chunk of output, from one thread at a time.
+        tick: Called about once a second.
+        still_printing: Called if other programs are still printing some seconds after the program's end.
 
     Raises:
-        NotStarted: The system cannot start the program.
+        NotStarted: The system could not start the program.
     """
     try:
         streams = open_streams()
@@ -84,10 +84,10 @@ def run_captured(
             children.append(child)
             streams.close_ends()
             readers = _start_readers(streams.streams, keep)
-            _wait(child, readers, tick, report)
+            _wait(child, readers, tick, still_printing)
     finally:
         streams.close_ends()
-        # On Windows, closing would wait for an active read. The rest closes with this process.
+        # On Windows, closing a pipe blocks while another thread reads it. Exiting closes what is left open.
         if not any(reader.is_alive() for reader in readers):
             streams.close()
     code = child.returncode & 0xFFFFFFFF if WINDOWS else through_shell(child.returncode)
@@ -103,7 +103,7 @@ def _begin(argv: Sequence[str], environ: Mapping[str, str], streams: Streams) ->
 
 def _start_readers(streams: Sequence[Stream], keep: Callable[[bytes], None]) -> list[threading.Thread]:
     one_at_a_time = threading.Lock()
-    whole_lines = len(streams) > 1  # otherwise lines of the two outputs could mix
+    whole_lines = len(streams) > 1  # so that lines of the two outputs do not mix
     readers = [
         threading.Thread(target=_read, args=(stream, keep, one_at_a_time, whole_lines), daemon=True)
         for stream in streams
@@ -131,10 +131,10 @@ def _read(
 
 
 def _next(source: int) -> bytes:
-    """Read the next piece of output; empty at the end."""
+    """Read the next chunk of output; empty at the end."""
     try:
         return os.read(source, _CHUNK_BYTES)
-    except OSError:  # EIO: the last program has closed the pseudo-terminal. Source: pty(7)
+    except OSError:  # EIO: every program has closed the pseudo-terminal. Source: pty(7)
         return b""
 
 
@@ -142,7 +142,7 @@ def _wait(
     child: subprocess.Popen[bytes],
     readers: Sequence[threading.Thread],
     tick: Callable[[], None],
-    report: Callable[[str], None],
+    still_printing: Callable[[], None],
 ) -> None:
     ended = threading.Event()
 
@@ -151,16 +151,14 @@ def _wait(
         ended.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    # In slices, since Windows does not deliver Ctrl-C while we wait for a lock.
+    # Poll, because Windows does not deliver Ctrl-C while Python waits for a lock.
     while not ended.wait(_TICK_S):
         tick()
     if child.returncode != 0:
         _join(readers, _DRAIN_S)
         return
     if not _join(readers, _PATIENCE_S):
-        report(
-            "the program has ended, but programs that it started still print here; press Ctrl-C to leave them"
-        )
+        still_printing()
         while not _join(readers, _TICK_S):
             tick()
             if _released.is_set():
@@ -179,9 +177,9 @@ _released = threading.Event()
 
 @contextlib.contextmanager
 def _signals_for(pressed: list[int], streams: Streams) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Leave Ctrl-C to the program, which gets it from the terminal, and pass on signals that only we get.
+    """Ignore Ctrl-C, which the terminal also sends to the program, and forward signals that only we get.
 
-    The program would inherit `SIG_IGN`, so these are handlers. Signals that we inherited as ignored stay
+    Uses handlers because the program would inherit `SIG_IGN`. Signals that we inherited as ignored stay
     ignored.
     """
     children: list[subprocess.Popen[bytes]] = []
@@ -208,7 +206,7 @@ def _signals_for(pressed: list[int], streams: Streams) -> Iterator[list[subproce
 
 
 class Outlet:
-    """One of our own outputs. Once nobody reads it any more, writing does nothing."""
+    """One of our own outputs. After its reader has closed it, writes do nothing."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -227,7 +225,7 @@ class Outlet:
 
 
 class ConsoleOutlet(Outlet):
-    """A Windows console, which takes text: lines in UTF-8, or else in the code page of old programs."""
+    """A Windows console; decodes lines that are not UTF-8 with the OEM code page."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
@@ -237,7 +235,7 @@ class ConsoleOutlet(Outlet):
         self._rest = b""
 
     def write(self, data: bytes) -> None:
-        """Write the bytes, keeping an incomplete character until the rest of it arrives."""
+        """Write the bytes, buffering an incomplete character until the rest of it arrives."""
         data, self._rest = _whole_characters(self._rest + data)
         if not self._open or not data:
             return
@@ -250,7 +248,7 @@ class ConsoleOutlet(Outlet):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An output of a program: the end that we read, and where its bytes go."""
+    """An output of a program: the descriptor that we read, and the outlet that we copy to."""
 
     source: int
     outlet: Outlet
@@ -263,11 +261,11 @@ class Streams:
     stdout: int = -1
     stderr: int = -1
     streams: list[Stream] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)  # the program's ends that are still open here
-    terminals: list[tuple[int, int]] = field(default_factory=list)  # our terminal, and its replacement
+    ends: list[int] = field(default_factory=list)  # the program's ends that are still open in this process
+    terminals: list[tuple[int, int]] = field(default_factory=list)  # our terminals and their pseudo-terminals
 
     def close_ends(self) -> None:
-        """Close the program's ends here, so that a stream ends when the last program closes it."""
+        """Close our copies of the program's ends, so that a stream ends when the last program closes it."""
         while self.ends:
             os.close(self.ends.pop())
 
@@ -277,7 +275,7 @@ class Streams:
             _copy_size(real, other)
 
     def close(self) -> None:
-        """Close everything that is open here. No reader may be active any more."""
+        """Close all descriptors. All readers must have ended."""
         self.close_ends()
         for stream in self.streams:
             with contextlib.suppress(OSError):
@@ -285,20 +283,20 @@ class Streams:
 
 
 def terminal_columns() -> int:
-    """The width of our terminal; 0 if the output does not go to one."""
+    """The width of our terminal; 0 if the output is not a terminal."""
     return shutil.get_terminal_size().columns if _is_terminal(1) or _is_terminal(2) else 0
 
 
 def is_piped() -> bool:
-    """Whether the output of a program will go through a pipe."""
+    """Whether a program would write to a pipe."""
     return WINDOWS or not (_is_terminal(1) and _is_terminal(2))
 
 
 def open_streams() -> Streams:
-    """Open what a program prints to.
+    """Open the outputs for a program.
 
-    If our two outputs are the same place, the program gets one stream for both, which keeps the order of its
-    output.
+    If stdout and stderr are the same file or terminal, the program gets one stream for both, which preserves
+    the order of its output.
     """
     opened = Streams()
     opened.stdout = _open(opened, 1)
@@ -337,7 +335,7 @@ def _same_place() -> bool:
 
 
 def _as_utf8(line: bytes, old: str = "oem") -> bytes:
-    """Convert a line to UTF-8 if it is in the code page `old`, which may lose characters."""
+    """Return a line as UTF-8, decoding it with the code page `old` if it isn't; this may lose characters."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -346,7 +344,7 @@ def _as_utf8(line: bytes, old: str = "oem") -> bytes:
 
 
 def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
-    """Split data after the last complete character of UTF-8."""
+    """Split data after the last complete UTF-8 character."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
         if byte & 0xC0 == 0x80:
@@ -365,7 +363,7 @@ def _wait_writable(descriptor: int) -> None:
 if sys.platform == "win32":
 
     def _enable_colours(descriptor: int) -> None:
-        """Make the console understand escape sequences, which older ones do only on request.
+        """Enable escape sequences, which older consoles ignore by default.
 
         Source: SetConsoleMode, ENABLE_VIRTUAL_TERMINAL_PROCESSING
         """
@@ -392,10 +390,10 @@ else:
         raise NotImplementedError
 
     def _pseudo_terminal() -> tuple[int, int]:
-        """Open both ends of a pseudo-terminal that does not change any bytes."""
+        """Open a pseudo-terminal that does not change any bytes."""
         source, end = os.openpty()
         modes = termios.tcgetattr(end)
-        modes[1] &= ~termios.OPOST  # the real terminal converts line ends itself
+        modes[1] &= ~termios.OPOST  # the real terminal converts line endings itself
         termios.tcsetattr(end, termios.TCSANOW, modes)
         return source, end
 

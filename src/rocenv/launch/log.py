@@ -20,38 +20,40 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from rocenv.apps.context import LaunchContext
     from rocenv.apps.start import Start
     from rocenv.host import Host
 
 FOLDER = "logs"
-KEPT = 20  # logs of an env
+KEPT = 20  # logs per env
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Log:
-    """A log file that is being written.
+    """An open log file.
 
-    A full disk must not end the app, so what cannot be written is dropped and the reason is reported once.
+    A full disk must not stop the app, so after the first failed write the rest is dropped, and the reason is
+    reported once.
     """
 
-    def __init__(self, path: Path, file: BinaryIO, report: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, file: BinaryIO, failed: Callable[[str], None]) -> None:
         self.path = path
         self._file: BinaryIO | None = file
-        self._report = report
+        self._failed = failed
 
     def write(self, data: bytes) -> None:
-        """Append bytes, unbuffered, so that they survive a crash of this process."""
+        """Append bytes and flush them, so that they survive a crash of this process."""
         if self._file is None:
             return
         try:
             self._file.write(data)
             self._file.flush()
         except OSError as error:
-            self._report(f"could not write more to the log `{self.path}`: {error.strerror}")
+            self._failed(str(error.strerror))
             self.close()
 
     def annotate(self, lines: Sequence[str]) -> None:
-        """Append lines of rocenv's own, marked with `#`."""
+        """Append rocenv's own lines, prefixed with `#`."""
         self.write("".join(f"# {line}\n" for line in lines).encode("utf-8", "replace"))
 
     def close(self) -> None:
@@ -62,22 +64,22 @@ class Log:
                 file.close()
 
 
-def open_log(start: Start, report: Callable[[str], None]) -> Log | None:
-    """Create the log of a start and delete the oldest ones; None, with the reason reported, if that fails.
+def open_log(context: LaunchContext, report: Callable[[str], None]) -> Log | None:
+    """Create a log and delete the oldest ones; report the reason and return None if that fails.
 
-    Only the user can read the file.
+    The file is private to the user.
     """
-    folder = start.prefix.path / FOLDER
+    folder = context.start.prefix.path / FOLDER
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
-    stem = f"{when}-{_NOT_IN_NAMES.sub('-', start.launcher.key)}"
+    stem = f"{when}-{_NOT_IN_NAMES.sub('-', context.start.launcher.key)}"
     try:
         make_private(folder)
         path, file = _create(folder, stem)
     except OSError as error:
-        report(f"could not create a log in `{folder}`: {error.strerror}")
+        report(context.message("log_not_created", folder=str(folder), reason=str(error.strerror)))
         return None
     _delete_oldest(folder)
-    return Log(path, file, report)
+    return Log(path, file, lambda why: report(context.message("log_incomplete", path=str(path), reason=why)))
 
 
 def _create(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
@@ -85,14 +87,14 @@ def _create(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
         path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
         with contextlib.suppress(FileExistsError):
             return path, open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
-    raise FileExistsError(17, "more than 99 logs were created in the same second", str(folder))
+    raise FileExistsError(17, "there are already 99 logs from this second", str(folder))
 
 
 def _delete_oldest(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # whatever is in the way, the app starts
+    with contextlib.suppress(OSError):  # a failed cleanup must not prevent the start
         logs = sorted(folder.glob("????-??-??T??????-*.log"), key=_modified)
         for path in logs[:-KEPT]:
-            with contextlib.suppress(OSError):  # a program on Windows has it open: next time
+            with contextlib.suppress(OSError):  # open in another program on Windows
                 path.unlink()
                 path.with_suffix(".trace").unlink(missing_ok=True)
 
@@ -100,14 +102,14 @@ def _delete_oldest(folder: Path) -> None:
 def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except OSError:  # another launch has just deleted it
+    except OSError:  # deleted by another launch
         return 0.0
 
 
 def head(start: Start, host: Host, level: str) -> Iterator[str]:
-    """Yield what the reader of a log from another machine needs.
+    """Yield the lines that make the log useful on another machine.
 
-    Of the environment it has only what the env changes, never the user's own variables.
+    They contain the variables that the env changes, never the user's own.
     """
     lock = start.record.lock
     yield f"rocenv {__version__}, {platform.platform()}"

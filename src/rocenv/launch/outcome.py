@@ -1,4 +1,4 @@
-"""How an app ended, and why: its exit code, its output, the last DLL that it loaded, and the data."""
+"""Explain how an app ended, from its exit code, its output, the last DLL that it loaded, and the data."""
 
 from __future__ import annotations
 
@@ -18,35 +18,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.apps.context import LaunchContext
-    from rocenv.core.language import Language
     from rocenv.data.apps import Failure
     from rocenv.data.knowledge import Verdict
-    from rocenv.data.rows import Matrix
     from rocenv.host.event_log import Fault
     from rocenv.launch.capture import Ended
     from rocenv.launch.output import Trace, Watch
 
 _SHOWN = 3  # lines of output
-_NO_PROOF = "nothing in its output shows that it used the GPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A known cause that an app's output points to."""
+    """A known cause, found in an app's output."""
 
     code: str
     title: str
     lines: tuple[str, ...] = ()  # the evidence
 
     def covers(self, failure: Failure) -> bool:
-        """Whether this is what a known failure comes from."""
+        """Whether this is the cause of a known failure."""
         text = " ".join(failure.text.split())
         return self.code == failure.code or any(text in " ".join(line.split()) for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What is known about an app that has ended."""
+    """The facts about an app that has ended."""
 
     context: LaunchContext
     ended: Ended
@@ -57,7 +54,7 @@ class Outcome:
 
     @property
     def died_inside(self) -> bool:
-        """Whether a program of a script crashed; batch files often end well after that, with `pause`."""
+        """Whether a program run by a script crashed. Batch files with `pause` exit with 0 even then."""
         if not self.context.start.is_script:
             return False
         stack = last_stack(self.watch.tail)
@@ -70,39 +67,40 @@ class Outcome:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The known failures in its output, without the use of the CPU if the user asked for that."""
+        """The known failures in its output, except a fallback to the CPU that the user asked for."""
         is_asked = self.context.start.wants_cpu
         return tuple(each for each in self.watch.failures if not (each.cpu and is_asked))
 
     @property
     def on_cpu(self) -> bool:
-        """Whether its output says that it uses the CPU, and nobody asked for that."""
+        """Whether its output says that it uses the CPU although the user did not ask for that."""
         return any(failure.cpu for failure in self.failures)
 
     @property
     def is_unproved(self) -> bool:
-        """Whether it had GPU work to do and printed none of the texts that show the use of the GPU."""
+        """Whether it did GPU work, but printed no text that proves GPU use."""
         start, ended = self.context.start, self.ended
-        # The program's own error before it did any work is more informative.
+        # If it failed before doing any work, its own error message says more.
         is_error = ended.code != 0 and not ended.interrupted and not self.crashed and not self.failures
         is_work = start.is_gpu_work or (self.watch.works and not start.wants_cpu)
         return bool(start.launcher.gpu_used) and not self.watch.on_gpu and is_work and not is_error
 
     @property
     def may_have_crashed(self) -> bool:
-        """Whether the event log of Windows may have a crash."""
+        """Whether the Windows event log may contain a crash."""
         return self.crashed or (self.context.start.is_script and self.ended.code != 0)
 
     @property
     def concerns_set(self) -> bool:
-        """Whether the set can be the reason, as opposed to an error of the app's own."""
+        """Whether the set may be the cause, as opposed to an error in the app itself."""
         return self.crashed or self.trace.is_bad or bool(self.failures)
 
     @property
     def is_bad(self) -> bool:
         """Whether the end needs an explanation.
 
-        Ctrl-C is a normal end. Servers have no other, so what they printed before it counts.
+        Ctrl-C is a normal end, and the only one for servers, so failures that were printed before it still
+        matter.
         """
         if self.ended.interrupted and not self.is_fault and not self.failures:
             return False
@@ -110,42 +108,42 @@ class Outcome:
 
     @property
     def is_fault(self) -> bool:
-        """Whether a signal other than Ctrl-C, or a fault, ended it."""
+        """Whether a fault or a signal other than Ctrl-C ended it."""
         code = self.ended.code
         return is_crash(code) and code not in (-signal.SIGINT, -getattr(signal, "SIGQUIT", 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an app ended badly, for people."""
+    """An explanation of a bad end, in the user's language."""
 
     happened: tuple[str, ...]
     why: tuple[str, ...]
     todo: tuple[str, ...]
 
-    def lines(self, why: str = "why: ", todo: str = "do:  ") -> list[str]:
-        """All lines, with labels."""
-        parts = [("", self.happened), (why, self.why), (todo, self.todo)]
-        return [f"{label}{text}" for label, texts in parts for text in texts]
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All lines, in order."""
+        return (*self.happened, *self.why, *self.todo)
 
 
-def explain(outcome: Outcome, language: Language = "en") -> Explanation | None:
-    """Explain a bad end, or a good one after which the GPU did not do the work; None if all is well."""
+def explain(outcome: Outcome) -> Explanation | None:
+    """Explain a failure, or a success without the GPU; None if all is well."""
     if not outcome.is_bad:
         return None
     context, start = outcome.context, outcome.context.start
-    causes = _causes_of(outcome, language)
+    causes = _causes_of(outcome)
     known: Sequence[Verdict] = ()
     if outcome.concerns_set:
         known = known_broken(start.record.lock, context.matrix, context.machine.driver)
     return Explanation(
         happened=tuple(_happened(outcome)),
-        why=tuple(_why(outcome, causes, known, language)),
-        todo=tuple(_todo(outcome, causes, known, language)),
+        why=tuple(context.message("why", text=text) for text in _why(outcome, causes, known)),
+        todo=tuple(context.message("todo", text=text) for text in _todo(outcome, causes, known)),
     )
 
 
-def _causes_of(outcome: Outcome, language: Language) -> tuple[Cause, ...]:
+def _causes_of(outcome: Outcome) -> tuple[Cause, ...]:
     """Diagnose an app's log, or its last lines if it has none."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
@@ -156,101 +154,106 @@ def _causes_of(outcome: Outcome, language: Language) -> tuple[Cause, ...]:
         if outcome.log is None:
             raise FileNotFoundError
         diagnosis = diagnose(read_path(outcome.log), context.matrix)
-    except (RocenvError, FileNotFoundError):  # there is no log, or somebody removed it
+    except (RocenvError, FileNotFoundError):  # there is no log, or it was deleted
         diagnosis = diagnose_bytes("\n".join(outcome.watch.tail).encode(), context.matrix)
     machine = facts_of(context.host, diagnosis.facts)
     causes = [
         Cause(
             code=each.code,
-            title=report(each, context.matrix, language, machine).title,
+            title=report(each, context.matrix, context.language, machine).title,
             lines=tuple(evidence.text for evidence in each.evidence),
         )
         for each in diagnosis.findings
     ]
-    # That there is no GPU explains nothing if the user asked for the CPU.
+    # A missing GPU explains nothing if the user asked for the CPU.
     start = context.start
     asked = [each for each in start.launcher.failures if each.cpu and start.wants_cpu]
     return tuple(cause for cause in causes if not any(map(cause.covers, asked)))
 
 
 def _happened(outcome: Outcome) -> Iterator[str]:
-    code, title = outcome.ended.code, outcome.context.start.title
+    code, message = outcome.ended.code, outcome.context.message
+    end = {
+        "app": outcome.context.start.title,
+        "end": describe_exit(code, outcome.context.language),
+        "meaning": meaning_of_exit(code, outcome.context.language),
+    }
     if outcome.crashed and not is_crash(code):
-        yield f"{title} ended with {describe_exit(code)}, but a program that it started crashed"
+        yield message("child_crashed", **end)
     elif code == 0 or (outcome.ended.interrupted and not outcome.is_fault):
-        end = "ended with exit code 0" if code == 0 else "was ended by Ctrl-C"
-        yield f"{title} {end}, but {_shortfall(outcome)}"
+        yield message("stopped_but" if code else "ended_but", shortfall=message(_shortfall(outcome)), **end)
     else:
-        meaning = meaning_of_exit(code)
-        yield f"{title} ended with {describe_exit(code)}" + (f": {meaning}" if meaning else "")
+        yield message("ended_because" if end["meaning"] else "ended", **end)
     if code and outcome.is_unproved and not outcome.on_cpu and not outcome.ended.interrupted:
-        yield f"  {_NO_PROOF}"
-    yield from _where(outcome)
+        yield f"  {message('gpu_not_shown')}"
+    yield from (f"  {line}" for line in _where(outcome))
     if code and not outcome.crashed:
         for line in [line for line in outcome.watch.tail if line.strip()][-_SHOWN:]:
             yield f"  | {line}"
 
 
 def _shortfall(outcome: Outcome) -> str:
+    """The name of the message about what went wrong despite a normal end."""
     if outcome.on_cpu:
         start = outcome.context.start
-        is_no_work = start.is_app and not start.is_gpu_work  # it was only asked to list GPUs, for example
-        return "it found no GPU that it can use" if is_no_work else "it used the CPU"
-    return "it reported errors" if outcome.concerns_set else _NO_PROOF
+        is_no_work = start.is_app and not start.is_gpu_work  # for example, it only listed its GPUs
+        return "no_gpu" if is_no_work else "used_cpu"
+    return "had_errors" if outcome.concerns_set else "gpu_not_shown"
 
 
 def _where(outcome: Outcome) -> Iterator[str]:
     trace, fault, stack = outcome.trace, outcome.fault, last_stack(outcome.watch.tail)
+    message = outcome.context.message
     if trace.inside:
-        yield f"  while it loaded `{trace.last}`"
+        yield message("while_loading", library=trace.last)
     elif trace.failed:
-        yield f"  it could not load {trace.failed}"
+        yield message("not_loaded", failed=trace.failed)
     elif trace.last and outcome.crashed:
-        yield f"  after {'it imported torch' if trace.torch else 'it loaded ZLUDA'}"
+        yield message("after_torch" if trace.torch else "after_zluda")
     if fault is not None:
-        yield f"  Windows reports exception {fault.exception} in {fault.path or fault.module}"
+        yield message("windows_exception", exception=fault.exception, module=fault.path or fault.module)
     elif stack is not None and stack.frame and outcome.crashed:
-        yield f"  Python was in {stack.frame}"
+        yield message("python_frame", **stack.frame)
 
 
-def _why(
-    outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict], language: Language
-) -> Iterator[str]:
-    """Yield what the printed failures come from, then what is known about the set, then other causes.
+def _why(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
+    """Yield the causes of printed failures, then the set's known problem, then other causes.
 
-    Causes name the failures if they can: `diagnose` sees the whole output, and a failure is a single text.
+    Causes from `diagnose`, which reads the whole output, take precedence over rules for a single text.
     """
+    context, message = outcome.context, outcome.context.message
     named: set[str] = set()
     for failure in outcome.failures:
         covering = next((each for each in causes if each.covers(failure)), None)
-        cause = covering or _rule_of(failure, outcome.context.matrix, language)
-        title = f"{cause.title} [{cause.code}]" if cause and cause.code not in named else ""
-        if text := ": ".join(filter(None, (title, failure.means))):
-            yield f"{text} (it printed `{failure.text}`)"
-        if cause:
+        cause, text = covering or _rule_of(failure, context), context.text(failure.means)
+        if cause and cause.code not in named:
+            name = "cause_means" if text else "cause"
+            text = message(name, title=cause.title, code=cause.code, means=text)
             named.add(cause.code)
+        if text:
+            yield message("printed", text=text, printed=failure.text)
     for row in known[:1]:
-        more = f"; `rocenv explain {row.code}` has the details" if row.code else ""
-        yield f"this set is known to fail: {row.what} ({row.source.partition(';')[0].strip()}){more}"
-    yield from (f"{each.title} [{each.code}]" for each in causes if each.code not in named)
+        name = "known_to_fail_details" if row.code else "known_to_fail"
+        yield message(name, what=row.what, source=row.source.partition(";")[0].strip(), code=row.code)
+    for each in causes:
+        if each.code not in named:
+            yield message("cause", title=each.title, code=each.code)
 
 
-def _rule_of(failure: Failure, matrix: Matrix, language: Language) -> Cause | None:
+def _rule_of(failure: Failure, context: LaunchContext) -> Cause | None:
     from rocenv.data.remedies import unfilled
 
-    rule = next((row for row in matrix.rule if row.code == failure.code), None)
-    return Cause(code=rule.code, title=unfilled(rule.title, language)) if rule else None
+    rule = next((row for row in context.matrix.rule if row.code == failure.code), None)
+    return Cause(code=rule.code, title=unfilled(rule.title, context.language)) if rule else None
 
 
-def _todo(
-    outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict], language: Language
-) -> Iterator[str]:
+def _todo(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
     context, failures = outcome.context, outcome.failures
     codes = {each.code for each in causes} | {each.code for each in failures if each.code}
-    todo = list(context.fallbacks(codes, language))
+    todo = list(context.fallbacks(codes))
     if known:
         todo.append(context.another() or known[0].remedy)
-    remedies = [context.filled(failure.remedy) for failure in failures]
+    remedies = [context.command(failure.remedy) for failure in failures]
     todo += [remedy for remedy in remedies if not any(each.endswith(remedy) for each in todo)]
     if not any(todo) and (outcome.concerns_set or outcome.is_unproved):
         todo.append(f"rocenv verify {context.env}")
@@ -260,4 +263,5 @@ def _todo(
     if causes and logs:
         yield f"rocenv diagnose {shell_join(logs[0])}"
     if logs:
-        yield f"read the log: {', '.join(f'`{path}`' for path in logs)}"
+        comma = "、" if context.language == "zh" else ", "
+        yield context.message("read_log", paths=comma.join(f"`{path}`" for path in logs))

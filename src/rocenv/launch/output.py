@@ -1,4 +1,4 @@
-"""What an app prints and what its Python loads, while it runs and at its end."""
+"""Recognise known messages in an app's output, and read the trace of its Python."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from rocenv.data.apps import Failure, Launcher
 
-TRACE_VARIABLE = "ROCENV_TRACE"  # names the file that the env's Python writes its trace to
+TRACE_VARIABLE = "ROCENV_TRACE"  # the path of the trace that the env's Python writes
 _TRACE_BYTES = 1 << 20
 _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TAIL_BYTES = 16 << 10
-_OVERLAP_BYTES = 1 << 10  # for texts that arrive in two pieces
-_SILENCE_S = 60.0  # without output, before a note explains it
+_OVERLAP_BYTES = 1 << 10  # for texts that are split across chunks
+_SILENCE_S = 60.0  # of silence before a note explains it
 
 # Source: faulthandler of Python 3.8 to 3.14
 _STACK_HEADER = ("Fatal Python error:", "Windows fatal exception:")
-_STACK_FRAME = re.compile(r'File "(.+)", line ([0-9]+) in (\S+)')
+_STACK_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>[0-9]+) in (?P<function>\S+)')
 _STACK_LINE = re.compile(
     r'  File "|  <|  \.\.\.|  Binary file "|Current thread|Thread 0x|Stack \(|Extension modules:|<'
 )
-_MOST_AFTER_STACK = 5  # lines of a batch file: "Press any key to continue . . ."
+_MOST_AFTER_STACK = 5  # for lines of a batch file, such as "Press any key to continue . . ."
 
 
 class Watch:
-    """Watches an app's output for known texts, whatever its colours and line breaks."""
+    """Searches an app's output for known texts, ignoring colours and line breaks."""
 
     def __init__(
         self,
         launchers: Sequence[Launcher],
-        report: Callable[[str], None],
+        explain_silence: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._launcher = launchers[0]
@@ -46,21 +46,21 @@ class Watch:
         self._work_texts = [_plain(text.encode()) for text in self._launcher.gpu_work_shown]
         self._found: list[Failure] = []
         self._tail = b""
-        self._report: Callable[[str], None] | None = report
+        self._explain_silence: Callable[[], None] | None = explain_silence
         self._clock = clock
         self._last = clock()
         self._compiles = False
         self.on_gpu = False  # it printed that it uses the GPU
-        self.works = False  # it printed that it begins GPU work
+        self.works = False  # it printed that GPU work begins
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The known failures in the output, in their order there."""
+        """The known failures, in the order in which they were printed."""
         return tuple(self._found)
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The last lines without control sequences; for an overwritten line, its last state."""
+        """The last lines without control sequences; of an overwritten line, only the final state."""
         text = _CONTROL.sub(b"", self._tail).decode("utf-8", "replace").replace("\r\n", "\n")
         return tuple(line.rpartition("\r")[2] for line in text.split("\n"))
 
@@ -70,7 +70,7 @@ class Watch:
         return self._clock() - self._last
 
     def see(self, data: bytes) -> None:
-        """Take the next piece of output."""
+        """Process the next chunk of output."""
         recent = _plain(self._tail[-_OVERLAP_BYTES:] + data)
         for text, failure in self._texts:
             if text in recent and failure not in self._found:
@@ -79,15 +79,15 @@ class Watch:
         self.works = self.works or any(text in recent for text in self._work_texts)
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         self._compiles = bool(self._compiling) and self._compiling in recent
-        # Another "compiling" message is not progress.
+        # A repeated "compiling" message is not progress.
         if not (self._compiles and self._compiling in _plain(data)):
             self._last = self._clock()
 
     def tick(self) -> None:
-        """Explain a long silence while kernels are being compiled, once."""
-        if self._report is not None and self._compiles and self.silent_s >= _SILENCE_S:
-            self._report(self._launcher.first_run)
-            self._report = None
+        """After a long silence during kernel compilation, explain it once."""
+        if self._explain_silence is not None and self._compiles and self.silent_s >= _SILENCE_S:
+            self._explain_silence()
+            self._explain_silence = None
 
 
 def _plain(data: bytes) -> bytes:
@@ -98,21 +98,21 @@ def _plain(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """How the trace of an app's Python ends.
+    """The end of an app's Python trace.
 
     `rocenv.install.venv_start` writes it: `load PATH`, then `loaded PATH` or `failed PATH: why`, and `torch`
     after its import. All Python processes of the app write to one file.
     """
 
-    last: str = ""  # the library that was loaded last
-    inside: bool = False  # loading it did not end
-    failed: str = ""  # "PATH: why", if it could not be loaded
-    torch: bool = False  # torch was imported after that
+    last: str = ""  # the last library
+    inside: bool = False  # still loading
+    failed: str = ""  # "PATH: reason" if loading failed
+    torch: bool = False  # torch was imported afterwards
     lines: tuple[str, ...] = ()
 
     @property
     def is_bad(self) -> bool:
-        """Whether it ends with a library that did not load."""
+        """Whether the last library did not load."""
         return self.inside or bool(self.failed)
 
 
@@ -147,17 +147,17 @@ def read_trace(path: Path | None) -> Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """The last stack that Python's faulthandler printed."""
+    """The last stack trace that Python's faulthandler printed."""
 
-    frame: str  # the innermost: "load, `/app/launch.py` line 3"; "" = none
-    is_end: bool  # almost no output follows it, so the program ended there
+    frame: Mapping[str, str]  # `function`, `file` and `line` of the innermost frame; {} = none
+    is_end: bool  # almost no output follows, so the program ended there
 
 
 def last_stack(lines: Sequence[str]) -> Stack | None:
-    """Find the last stack in some output; None if there is none.
+    """Find the last stack trace in some output; None if there is none.
 
-    Python also prints one for faults that it survives, such as an access violation that ctypes turns into an
-    exception.
+    Python also prints one for faults that it survives, such as access violations that ctypes turns into
+    exceptions.
     """
     headers = [number for number, line in enumerate(lines) if line.startswith(_STACK_HEADER)]
     if not headers:
@@ -165,6 +165,6 @@ def last_stack(lines: Sequence[str]) -> Stack | None:
     below = [line for line in lines[headers[-1] + 1 :] if line.strip()]
     frame = next((found for line in below if (found := _STACK_FRAME.search(line))), None)
     return Stack(
-        frame=f"{frame[3]}, `{frame[1]}` line {frame[2]}" if frame else "",
+        frame=frame.groupdict() if frame else {},
         is_end=sum(not _STACK_LINE.match(line) for line in below) <= _MOST_AFTER_STACK,
     )

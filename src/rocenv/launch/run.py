@@ -1,4 +1,4 @@
-"""One run of an app, from the first line of its log to the explanation of how it ended."""
+"""Run an app, write its log, and explain how it ended."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from rocenv.system.exit_codes import describe_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from rocenv.apps.context import LaunchContext
-    from rocenv.core.language import Language
+    from rocenv.apps.start import Start
     from rocenv.data.apps import Launcher
     from rocenv.host.event_log import Fault
     from rocenv.launch.log import Log
     from rocenv.launch.outcome import Explanation
 
 _CLOCKS_DIFFER_S = 5.0
-_RECENT_S = 30.0  # the app's crash is found by its program's name in this time
+_RECENT_S = 30.0  # crashes this recent are matched by the program's name
 
 
 def run(
@@ -36,16 +37,14 @@ def run(
     findings: Sequence[str],
     level: str,
     report: Callable[[str], None],
-    language: Language = "en",
 ) -> tuple[int, Explanation | None]:
     """Run an app to its end; return its exit code as in `Ended`, and an explanation if it ended badly.
 
     Args:
-        context: The app and the machine.
-        findings: Lines with the findings of the pre-launch checks, for the log.
+        context: The app, the machine and the data.
+        findings: The findings of the pre-launch checks, one line each, for the log.
         level: The last rung that the env passed, for the log.
-        report: Receives lines for the user, also while the app runs.
-        language: Of the explanation.
+        report: Prints a line for the user; also called while the app runs.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -53,9 +52,9 @@ def run(
     """
     start = context.start
     argv = start.argv()
-    log = open_log(start, report)
+    log = open_log(context, report)
     if log is not None:
-        report(f"log: {log.path}")
+        report(context.message("log", path=str(log.path)))
         log.annotate([*head(start, context.host, level), *findings])
         log.write(b"\n")
 
@@ -64,7 +63,7 @@ def run(
         if log is not None:
             log.annotate([text])
 
-    watch = Watch(_launchers(context), report_and_log)
+    watch = Watch(_launchers(context), lambda: report_and_log(context.text(start.launcher.first_run)))
 
     def keep(data: bytes) -> None:
         watch.see(data)
@@ -72,17 +71,23 @@ def run(
             log.write(data)
 
     environ = start.environ
-    trace = log.path.with_suffix(".trace") if log is not None and start.zluda is not None else None
+    trace = _trace_path(log, start)
     if trace is not None:
         environ[TRACE_VARIABLE] = str(trace)
     began = time.monotonic()
     try:
-        ended = run_captured(argv, environ, keep=keep, tick=watch.tick, report=report_and_log)
+        ended = run_captured(
+            argv,
+            environ,
+            keep=keep,
+            tick=watch.tick,
+            still_printing=lambda: report_and_log(context.message("still_printing")),
+        )
         took_s = time.monotonic() - began
         path = log.path if log else None
         outcome = Outcome(context=context, ended=ended, watch=watch, trace=read_trace(trace), log=path)
         outcome = replace(outcome, fault=_fault(outcome, took_s))
-        explanation = explain(outcome, language)
+        explanation = explain(outcome)
         _close(log, outcome, took_s, explanation)
     except NotStarted as error:
         raise CommandNotExecutable(f"cannot start `{start.words[0]}`: {error}") from error
@@ -90,23 +95,28 @@ def run(
         if log is not None:
             log.close()
         if trace is not None:
-            with contextlib.suppress(OSError):  # a program that was left behind has it open
+            with contextlib.suppress(OSError):  # a program that is still running may have it open
                 trace.unlink()
     return ended.code, explanation
 
 
 def _launchers(context: LaunchContext) -> tuple[Launcher, ...]:
-    """The app's profile and the generic one, which applies to all apps."""
+    """The app's profile, and the generic one that applies to all apps."""
     own = context.start.launcher
     return (own, *(each for each in context.matrix.launcher if each.key == GENERIC != own.key))
 
 
+def _trace_path(log: Log | None, start: Start) -> Path | None:
+    """The path for the trace of the env's Python; None without a log or ZLUDA."""
+    return log.path.with_suffix(".trace") if log is not None and start.zluda is not None else None
+
+
 def _fault(outcome: Outcome, took_s: float) -> Fault | None:
-    """Find the crash in the event log of Windows."""
+    """Find the crash in the Windows event log."""
     if not outcome.may_have_crashed:
         return None
     now = datetime.datetime.now(datetime.timezone.utc)
-    # A batch file may have waited for a key after the crash, so count from the app's last output.
+    # After the crash, a batch file may have waited for a key, so count from the app's last output.
     recent_s = _RECENT_S + (outcome.watch.silent_s if outcome.died_inside else 0)
     return fault_of(
         outcome.ended.pid,
@@ -120,11 +130,12 @@ def _fault(outcome: Outcome, took_s: float) -> Fault | None:
 def _close(log: Log | None, outcome: Outcome, took_s: float, explanation: Explanation | None) -> None:
     if log is not None:
         log.write(b"\n")
-        log.annotate([*_ending(outcome, took_s), *(explanation.lines() if explanation else ())])
+        log.annotate([*_ending(outcome, took_s), *(explanation.lines if explanation else ())])
 
 
 def _ending(outcome: Outcome, took_s: float) -> Iterator[str]:
-    by = ", after Ctrl-C" if outcome.ended.interrupted else ""
-    yield f"ended with {describe_exit(outcome.ended.code)} after {took_s:.0f} s{by}"
+    context, ended = outcome.context, outcome.ended
+    name = "end_logged_ctrl_c" if ended.interrupted else "end_logged"
+    yield context.message(name, end=describe_exit(ended.code, context.language), seconds=f"{took_s:.0f}")
     for line in outcome.trace.lines:
         yield f"  trace: {line}"

@@ -1,4 +1,4 @@
-"""A batch file that starts an app on a double-click on Windows."""
+"""Windows batch files that start an app with a double-click."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
 
 
 def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, str]) -> bytes:
-    """Write a batch file that runs a command in a folder, and waits for a key if the command fails.
+    """Return a batch file that runs a command in a folder, and waits for a key if it fails.
 
-    If a word is not ASCII, the file switches the console's code page to UTF-8 for the command and restores
-    it.
+    If a word is not ASCII, the file switches the console to UTF-8 while the command runs.
 
     Args:
         command: What to run.
@@ -26,13 +25,14 @@ def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, s
         variables: Set for this file only.
 
     Raises:
-        RocenvError: A word contains a quotation mark or a line end, which a batch file cannot pass on.
+        RocenvError: A word contains a quotation mark or line break, which a batch file cannot pass to a
+            program.
     """
     words = [*command, folder, *variables.values()]
     lines = ["@echo off", MARK, "setlocal disabledelayedexpansion"]
     foreign = any(not word.isascii() for word in words)
     if foreign:
-        # "Active code page: 850"; the words before the colon are localised
+        # "Active code page: 850"; the text before the colon is localised
         lines += ['for /f "tokens=2 delims=:." %%p in (\'chcp\') do set "_CODE_PAGE=%%p"', "chcp 65001 >nul"]
     lines += [f'set "{name}={_inner(value)}"' for name, value in variables.items()]
     lines.append(f'cd /d "{_inner(folder)}"')
@@ -47,7 +47,7 @@ def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, s
 def _word(word: str) -> str:
     if _PLAIN.fullmatch(word):
         return word
-    # A backslash right before the closing quotation mark would escape it.
+    # A backslash before the closing quotation mark would escape it.
     # Source: the rules of CommandLineToArgvW
     ending = "\\" * (len(word) - len(word.rstrip("\\")))
     return f'"{_inner(word)}{ending}"'
@@ -58,7 +58,7 @@ def _inner(word: str) -> str:
     if bad:
         raise RocenvError(
             f"a batch file cannot pass on the {bad!r} in `{word.encode('unicode_escape').decode()}`",
-            hints=("set such arguments in the app's own settings",),
+            hints=("use the app's own settings for such arguments",),
             code="shortcut",
         )
     return word.replace("%", "%%")

@@ -1,4 +1,4 @@
-"""What happens before an app starts: find the env, recognise the app, use kernels that rocenv built."""
+"""Prepare a start: find the env, recognise the app, and use kernels that rocenv built."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Start:
-    """Work out what to start in an env.
+    """Determine what to start in an env.
 
     Args:
-        context: Has the envs and the data.
+        context: Provides the envs and the data.
         name: The env.
-        app: The app that the user names; "" = recognise it.
-        words: The command, or only arguments for the app's usual command, or nothing.
+        app: The app that the user named; "" = recognise it.
+        words: The command, arguments for the app's usual command, or nothing.
 
     Raises:
-        RocenvError: There is no such env or app, or no command to start.
+        RocenvError: The env or the app does not exist, or there is no command to start.
     """
     prefix = prefix_of(context.home, name)
     record = prefix.record()
@@ -55,7 +55,7 @@ def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Star
 
 
 def with_kernels(context: Context, start: Start) -> Start:
-    """Make the app find the kernels that `rocenv kernels build` made for it, if there are any."""
+    """Use the kernels that `rocenv kernels build` made for the app, if any."""
     app = start.launcher.key
     if not start.is_app or not any(row.app == app for row in context.matrix.kernel_source):
         return start
@@ -65,7 +65,7 @@ def with_kernels(context: Context, start: Start) -> Start:
     if program is None or not words:
         return start
     target = start.record.lock.code_target
-    # The kernels may have been built for the program that a starter of the env starts.
+    # The kernels may be for the program behind one of the env's launch scripts.
     candidates = dict.fromkeys((program, program_behind(start) or program))
     tried = [starting(context.home, app, each, targets=(target,)) for each in candidates]
     found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
@@ -78,7 +78,7 @@ def with_kernels(context: Context, start: Start) -> Start:
 
 
 def _has_shipped_kernels(context: Context, app: str, program: Path, target: str) -> bool | None:
-    """Whether an app came with kernels for a target; None if it is unknown where they would be."""
+    """Whether an app ships with kernels for a target; None if their folder is unknown."""
     from rocenv.kernels.installation import find
 
     row = next(row for row in context.matrix.kernel_source if row.app == app)
@@ -95,17 +95,17 @@ def _notes(start: Start, found: Starting) -> Iterator[str]:
         yield f"using {_described(each)}"
     for each in found.gone:
         build = shell_join(*each.build_words())
-        yield f"gone: {_described(each)}; `{each.file}` was deleted or replaced; build them again: {build}"
+        yield f"not using {_described(each)}: `{each.file}` was deleted or replaced; rebuild them: {build}"
     for each in found.outdated:
         build, undo = shell_join(*each.build_words()), shell_join(*each.undo_words())
-        source = f"the source of this {start.title} differs"
+        source = f"this {start.title} has different kernel sources"
         if each.place == "in-place":
             yield (
-                f"old: {start.title} uses the kernels in `{each.file}` that rocenv built, but {source}; "
+                f"{start.title} uses the kernels in `{each.file}` that rocenv built, but {source}; "
                 f"restore the original: {undo}"
             )
         else:
-            yield f"not using {_described(each)}: {source}; build them again: {build}"
+            yield f"not using {_described(each)}: {source}; rebuild them: {build}"
 
 
 def _described(placed: Placed) -> str:

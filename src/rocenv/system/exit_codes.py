@@ -3,46 +3,60 @@
 from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING
 
 from rocenv.system import WINDOWS
 
-_ACCESS = "it accessed memory that is not its own"
-_ABORT = "it called abort(), as rocBLAS does if it has no kernels for a GPU"
-_INSTRUCTION = "it used an instruction that this CPU does not support"
-# Name of each code, and its meaning if the name does not explain it. Source: MS-ERREF, "NTSTATUS Values";
-# abort() of the C runtime also ends with 0xC0000409.
+if TYPE_CHECKING:
+    from rocenv.core.language import Language
+
+_ACCESS = ("it accessed memory that is not its own", "它访问了不属于自己的内存")
+_ABORT = (
+    "it called abort(), as rocBLAS does if it has no kernels for a GPU",
+    "它调用了 abort()；rocBLAS 没有适用于 GPU 的内核时就会这样做",
+)
+_INSTRUCTION = ("it used an instruction that this CPU does not support", "它使用了这颗 CPU 不支持的指令")
+_NONE = ("", "")
+# Each code's name and, if the name does not explain it, its meaning in English and Chinese.
+# Source: MS-ERREF, "NTSTATUS Values"; abort() of the C runtime also ends with 0xC0000409.
 _NTSTATUS = {
-    0x40010004: ("ended by a debugger or at log-off", ""),
+    0x40010004: ("ended by a debugger or at log-off", _NONE),
     0xC0000005: ("access violation", _ACCESS),
-    0xC0000006: ("a file could not be paged in", ""),
-    0xC0000017: ("out of memory", ""),
+    0xC0000006: ("a file could not be paged in", _NONE),
+    0xC0000017: ("out of memory", _NONE),
     0xC000001D: ("illegal instruction", _INSTRUCTION),
-    0xC0000025: ("noncontinuable exception", ""),
-    0xC000007B: ("a program or DLL of the wrong bitness", ""),
-    0xC0000094: ("integer division by zero", ""),
-    0xC00000FD: ("stack overflow", "its stack overflowed"),
-    0xC0000135: ("a DLL was not found", "a DLL that it needs is missing"),
-    0xC0000138: ("an ordinal was not found in a DLL", ""),
+    0xC0000025: ("noncontinuable exception", _NONE),
+    0xC000007B: ("a program or DLL of the wrong bitness", _NONE),
+    0xC0000094: ("integer division by zero", _NONE),
+    0xC00000FD: ("stack overflow", ("its stack overflowed", "它的栈溢出了")),
+    0xC0000135: ("a DLL was not found", ("a DLL that it needs is missing", "缺少它需要的某个 DLL")),
+    0xC0000138: ("an ordinal was not found in a DLL", _NONE),
     0xC0000139: (
         "an entry point was not found in a DLL",
-        "a DLL lacks a function that another one calls: two versions are mixed",
+        (
+            "a DLL lacks a function that another one calls: two versions are mixed",
+            "某个 DLL 缺少另一个 DLL 调用的函数：两个版本混在了一起",
+        ),
     ),
-    0xC000013A: ("ended by Ctrl-C", ""),
-    0xC0000142: ("a DLL could not be initialised", "a DLL failed to initialise"),
-    0xC0000374: ("heap corruption", "its heap was corrupted"),
+    0xC000013A: ("ended by Ctrl-C", _NONE),
+    0xC0000142: ("a DLL could not be initialised", ("a DLL failed to initialise", "某个 DLL 初始化失败")),
+    0xC0000374: ("heap corruption", ("its heap was corrupted", "它的堆损坏了")),
     0xC0000409: ("stack buffer overrun, or abort", _ABORT),
-    0xC0000417: ("invalid argument to the C runtime", ""),
-    0xC06D007E: ("a delay-loaded DLL was not found", ""),
-    0xC06D007F: ("an entry point was not found in a delay-loaded DLL", ""),
-    0xE06D7363: ("uncaught C++ exception", ""),
+    0xC0000417: ("invalid argument to the C runtime", _NONE),
+    0xC06D007E: ("a delay-loaded DLL was not found", _NONE),
+    0xC06D007F: ("an entry point was not found in a delay-loaded DLL", _NONE),
+    0xE06D7363: ("uncaught C++ exception", _NONE),
 }
 # Source: signal(7)
 _SIGNALS = {
     "SIGSEGV": _ACCESS,
     "SIGABRT": _ABORT,
     "SIGILL": _INSTRUCTION,
-    "SIGBUS": "a memory-mapped file was removed or truncated",
-    "SIGKILL": "it was killed; the kernel does this when memory runs out",
+    "SIGBUS": ("a memory-mapped file was removed or truncated", "内存映射的文件被删除或截断"),
+    "SIGKILL": (
+        "it was killed; the kernel does this when memory runs out",
+        "它被终止；内存不足时内核会这样做",
+    ),
 }
 # Fatal signals; programs do not use 128 plus their number as an ordinary exit code.
 _REPORTED_BY_SHELLS = (
@@ -62,32 +76,31 @@ def unsigned(code: int) -> int:
     return code & 0xFFFFFFFF if code < -_LAST_SIGNAL else code
 
 
-def describe_exit(code: int) -> str:
+def describe_exit(code: int, language: Language = "en") -> str:
     """Describe the exit code of a child: `SIGSEGV`, `0xC0000005 (access violation)`, `exit code 3`.
 
     Windows codes may be unsigned or, as some tools print them, negative.
     """
-    code = unsigned(code)
+    code, is_chinese = unsigned(code), language == "zh"
     if code < 0:
         try:
             return signal.Signals(-code).name
         except ValueError:
-            return f"signal {-code}"
+            return f"{'信号' if is_chinese else 'signal'} {-code}"
     if code in _NTSTATUS:
-        return f"0x{code:08X} ({_NTSTATUS[code][0]})"
-    if code >= _OWN_NEGATIVE:
-        return f"exit code {code - (1 << 32)}"
-    if code & 0xC0000000 == 0xC0000000:
+        name = _NTSTATUS[code][0]
+        return f"0x{code:08X}（{name}）" if is_chinese else f"0x{code:08X} ({name})"
+    if code & 0xC0000000 == 0xC0000000 and code < _OWN_NEGATIVE:
         return f"0x{code:08X}"
-    return f"exit code {code}"
+    own = code - (1 << 32) if code >= _OWN_NEGATIVE else code
+    return f"{'退出码' if is_chinese else 'exit code'} {own}"
 
 
-def meaning_of_exit(code: int) -> str:
+def meaning_of_exit(code: int, language: Language = "en") -> str:
     """Explain an exit code in a clause ("it …") if its name does not; else ""."""
     code = unsigned(code)
-    if code < 0:
-        return _SIGNALS.get(describe_exit(code), "")
-    return _NTSTATUS.get(code, ("", ""))[1]
+    _, meanings = _NTSTATUS.get(code, ("", _SIGNALS.get(describe_exit(code), _NONE)))
+    return meanings[language == "zh"]
 
 
 def through_shell(code: int) -> int:

@@ -1,4 +1,4 @@
-"""Behaviour that belongs to one app. Most apps have none: their profile is all that rocenv knows."""
+"""Code for single apps. Most apps need only a profile."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Adapter(Protocol):
-    """Proposes arguments that depend on more than the help of the app's program."""
+    """Proposes arguments that depend on the machine or on the user's arguments."""
 
     def __call__(self, context: LaunchContext, given: Given, devices: Sequence[Device], /) -> Tuning:
-        """Look at the machine and propose arguments.
+        """Propose arguments for this machine.
 
         Args:
             context: The launch.
-            given: The user's arguments, and those that this version has.
+            given: The user's arguments, and those that this version accepts.
             devices: The GPUs that the program will use, as it lists them; () = it lists none.
         """
 
 
-# By key of the profile.
+# The keys are those of the profiles.
 ADAPTERS: Mapping[str, Adapter] = {
     "blender": blender.tune,
     "llama.cpp": llama.tune_llama_cpp,

@@ -1,8 +1,8 @@
-"""Blender: hold Cycles to HIP in background renders.
+"""Blender: make Cycles use HIP in background renders.
 
-Blender exits with 0 after rendering on the CPU. Words after `--` belong to add-ons and to the user's scripts,
-many of which reject what they do not know, so `--cycles-device HIP` cannot be added there. A Python
-expression has the same effect and runs before the user's scripts.
+Blender exits with 0 even if it rendered on the CPU. `--cycles-device HIP` has to come after `--`, where many
+add-ons and user scripts reject unknown arguments, so rocenv cannot add it. Instead, a Python expression that
+runs before the user's scripts has the same effect.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _ALWAYS = (
     Flag(
         words=("--python-exit-code", "1"),
         place="first",
-        why="Blender then exits with an error if a script fails",
+        why="makes Blender fail if a script fails",
     ),
     Flag(
         words=("--debug-cycles",),
         place="first",
         always_known=True,
-        why="the log then shows what Cycles renders on",
+        why="logs which device Cycles uses",
     ),
 )
 _LOG_LEVEL = Flag(
     words=("--log-level", "debug"),
     place="first",
-    why="the log then shows what did not fit into GPU memory",
+    why="logs what did not fit into GPU memory",
 )
 _DEVICE = Flag(
     words=("--python-expr", _HIP_ONLY),
@@ -46,14 +46,14 @@ _DEVICE = Flag(
     always_known=True,
     repeats=True,
     unless=("--cycles-device",),
-    why="Blender then exits with an error instead of rendering on the CPU",
+    why="makes Blender fail instead of rendering on the CPU",
 )
 
 
 def tune(_context: LaunchContext, given: Given, _devices: Sequence[Device]) -> Tuning:
-    """Propose the arguments for a background render; an open window is left alone."""
+    """Propose arguments for a background render, and none for the GUI."""
     if not given.has("-b"):
         return Tuning()
-    # Log levels have names since 5.0, which also added `--log-list-categories`. Before, they were numbers.
+    # Since 5.0, which also added `--log-list-categories`, log levels are names; before, they were numbers.
     named_levels = (_LOG_LEVEL,) if "--log-list-categories" in given.options else ()
     return Tuning(flags=(*_ALWAYS, *named_levels, _DEVICE))

@@ -1,4 +1,4 @@
-"""llama.cpp and llamafile: how many layers go to the GPU, and products without rocBLAS."""
+"""llama.cpp and llamafile: the number of layers on the GPU, and matrix products without rocBLAS."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 _MODEL = ("--model", "-m")
 _DOWNLOADED = ("--hf-repo", "-hf", "-hfr", "--model-url", "-mu", "--docker-repo", "-dr")
 LAYERS = ("--gpu-layers", "-ngl", "--n-gpu-layers")
-_ALL_LAYERS = "999"  # more than any model has
+_ALL_LAYERS = "999"  # more layers than any model has
 # Versions with `--fit` choose the number of layers themselves.
 _FIT = "--fit"
 _FIT_OFF = ("--fit off", "--fit disabled", "--fit false", "--fit 0")
-_FIT_MARGIN_MIB = 1024  # what they leave free by default
+_FIT_MARGIN_MIB = 1024  # their default margin of free memory
 RECOMPILE = "--recompile"
 _AROUND_BLAS = ("--tinyblas", RECOMPILE)
 # `--recompile` runs the first of these that exists.
 HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "clang++")
-# A llamafile is a program and a zip archive: its arguments are in `.args`, one a line, and "..." is where the
-# user's go. Source: mozilla-ai/llamafile:llama.cpp/main/main.1.asc@0.9.3
+# A llamafile is both a program and a zip archive. Its `.args` lists one argument per line, with "..." in
+# place of the user's arguments. Source: mozilla-ai/llamafile:llama.cpp/main/main.1.asc@0.9.3
 _ARGUMENTS_FILE, _USERS, _INSIDE = ".args", "...", "/zip/"
 _ARGUMENTS_BYTES = 1 << 16
 
@@ -44,13 +44,13 @@ _ARGUMENTS_BYTES = 1 << 16
 class Packed:
     """What a llamafile contains."""
 
-    path: Path | None = None  # the file itself, if it contains a model
+    path: Path | None = None  # the llamafile itself, if it contains a model
     arguments: tuple[str, ...] = ()  # its own
-    is_replaced: bool = False  # the user's arguments replace its own instead of joining them
-    is_loaded: bool = True  # it loads its model if the user names none
+    is_replaced: bool = False  # the user's arguments replace its own
+    is_loaded: bool = True  # it loads its model by default
 
     def with_users(self, words: Sequence[str]) -> Packed:
-        """What is left of it when the user gives arguments."""
+        """The same contents, adjusted to the user's arguments."""
         return replace(self, arguments=(), is_loaded=False) if self.is_replaced and words else self
 
 
@@ -71,7 +71,7 @@ class _Plan:
 
 
 def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
-    """Propose the number of layers, or the memory that llama.cpp should leave free."""
+    """Propose a number of layers, or how much memory llama.cpp should leave free."""
     tuning, plan = _measure(context, given, devices, Packed())
     flags = [*_fit_target(plan)]
     if not plan.fits_itself and plan.has_model:
@@ -80,14 +80,14 @@ def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Devic
 
 
 def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
-    """Propose the same for a llamafile, and what it needs where rocBLAS does not work."""
+    """Propose the same for a llamafile, and arguments for GPUs without a working rocBLAS."""
     file = program_file(program_words(context.start), context.start.environ.get("PATH", ""))
     packed = (packed_in(file) if file else Packed()).with_users(given.words)
     tuning, plan = _measure(context, given, devices, packed)
     flags = [*_fit_target(plan)]
     if not plan.fits_itself:
         is_old = _FIT not in given.options
-        why = plan.why + ("; without it this version uses the CPU" if is_old else "")
+        why = plan.why + ("; without `-ngl`, this version uses the CPU" if is_old else "")
         flags.append(
             Flag(words=("-ngl", plan.layers), spellings=LAYERS, always_known=is_old, why=why),
         )
@@ -102,7 +102,7 @@ def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Devic
 
 
 def packed_in(program: Path) -> Packed:
-    """Read what a llamafile contains; nothing if the file is not a zip archive."""
+    """Read the contents of a llamafile; empty if the file is not a zip archive."""
     try:
         with zipfile.ZipFile(program) as archive:
             names = set(archive.namelist())
@@ -125,8 +125,7 @@ def _measure(
     everything = replace(given, words=(*packed.arguments, *given.words))
     model = _model_path(everything, packed)
     room = room_for(context, everything, devices, model)
-    # On a GPU that shares the machine's memory, they mistake free memory of the machine for memory of the
-    # GPU.
+    # On an integrated GPU, these versions mistake free system memory for GPU memory.
     misjudges = room.integrated and room.layers is not None
     chooses = _FIT in given.options and not misjudges and not any(map(given.says, _FIT_OFF))
     is_named = any(everything.has(name) for name in (*_MODEL, *_DOWNLOADED))
@@ -140,7 +139,7 @@ def _measure(
 
 
 def _model_path(given: Given, packed: Packed) -> Path | None:
-    """The file of the model that will be loaded; None if none is named or it is downloaded."""
+    """The model file that will be loaded; None if none is named or it will be downloaded."""
     for name in _MODEL:
         if value := given.value(name):
             return packed.path if value.startswith(_INSIDE) else Path(value)
@@ -151,12 +150,12 @@ def _fit_target(plan: _Plan) -> Iterator[Flag]:
     hidden_mib = plan.room.hidden_mib
     if not plan.fits_itself or not plan.has_model or hidden_mib is None:
         return
-    more = f" + {hidden_mib} MiB that HIP counts as free although other programs use it" if hidden_mib else ""
+    more = f", plus {hidden_mib} MiB that other programs use but HIP reports as free" if hidden_mib else ""
     yield Flag(
         words=("--fit-target", str(_FIT_MARGIN_MIB + hidden_mib)),
         spellings=("-fitt",),
         unless=LAYERS,
-        why=f"it then leaves {_FIT_MARGIN_MIB} MiB of the GPU free{more}",
+        why=f"leaves {_FIT_MARGIN_MIB} MiB of GPU memory free{more}",
     )
 
 
@@ -169,5 +168,5 @@ def _without_blas(target: str) -> Iterator[Flag]:
     yield Flag(
         words=(RECOMPILE,),
         unless=("--nocompile",),
-        why="llamafile then builds its GPU library without rocBLAS, which takes a few minutes",
+        why="rebuilds the GPU library without rocBLAS, which takes a few minutes",
     )

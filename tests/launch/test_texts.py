@@ -1,0 +1,105 @@
+"""The texts about an app's end, in English and Chinese."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rocenv.apps
+import rocenv.launch
+from rocenv.core.template import places
+from rocenv.data.load import load
+from rocenv.data.rules import Text
+from rocenv.system.exit_codes import describe_exit, meaning_of_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.launch.lab import Lab
+
+QUOTED = re.compile("`[^`]*`")  # commands and file names
+HALF_WIDTH = re.compile(r"[一-龥}`）][,:;!?]|[,:;!?][一-龥{`（]|\.$")
+TOUCHING = re.compile(r"[一-龥][A-Za-z0-9{`]|[A-Za-z0-9}`][一-龥]")
+JOINED = re.compile(r"但\{shortfall\}")  # its value starts with Chinese
+MESSAGES = next(row.texts for row in load().messages if row.topic == "launch")
+CODES = [-each for each in signal.Signals if each < 32] + [
+    *(0xC0000005, 0xC000001D, 0xC00000FD, 0xC0000135, 0xC0000139, 0xC0000142, 0xC0000374, 0xC0000409)
+]
+
+
+def texts() -> Iterator[tuple[str, Text]]:
+    """Yield every text with its location."""
+    yield from MESSAGES.items()
+    for row in load().launcher:
+        named = [(each.text, each.means) for each in row.failures]
+        named += [(each.code, each.text) for each in row.fallbacks]
+        named += [("first_run", row.first_run), ("does", row.wrapper.does)]
+        yield from ((f"{row.key}: {name}", text) for name, text in named if text is not None)
+    for code in CODES:
+        if meaning_of_exit(code):
+            yield str(code), Text(en=meaning_of_exit(code), zh=meaning_of_exit(code, "zh"))
+
+
+def test_texts_exist_in_both_languages_with_the_same_placeholders() -> None:
+    found = dict(texts())
+    assert len(found) > 80
+    for name, text in found.items():
+        assert places(text.en).keys() == places(text.zh).keys(), name
+        assert not re.search("[一-龥]", text.en), name
+        assert re.search("[一-龥]", text.zh) or not re.search("[a-z]", re.sub(r"\{\w+\}", "", text.en)), name
+
+
+def test_chinese_texts_have_full_width_punctuation_and_spaces_around_latin() -> None:
+    for name, text in texts():
+        bare = QUOTED.sub("`x`", text.zh)
+        assert not HALF_WIDTH.search(bare), (name, text.zh)
+        assert not TOUCHING.search(JOINED.sub("", bare)), (name, text.zh)
+
+
+def test_launch_uses_every_message_and_has_all_that_it_uses() -> None:
+    folders = (Path(rocenv.apps.__file__).parent, Path(rocenv.launch.__file__).parent)
+    code = "\n".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
+    assert {name for name in MESSAGES if f'"{name}"' not in code and f"'{name}'" not in code} == set()
+    used = re.findall(r"""message\(\s*["'](\w+)["']""", code)
+    assert len(used) > 10
+    assert set(used) <= set(MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("code", "english", "chinese"),
+    [
+        (3, "exit code 3", "退出码 3"),
+        (-40, "signal 40", "信号 40"),
+        (-11, "SIGSEGV", "SIGSEGV"),
+        (0xC0000005, "0xC0000005 (access violation)", "0xC0000005（access violation）"),
+        (0xFFFFFFFF, "exit code -1", "退出码 -1"),
+        (0xC0001234, "0xC0001234", "0xC0001234"),
+    ],
+)
+def test_exit_codes(code: int, english: str, chinese: str) -> None:
+    assert (describe_exit(code), describe_exit(code, "zh")) == (english, chinese)
+
+
+def test_a_crash_is_explained_in_chinese(lab: Lab) -> None:
+    lab.make_zluda()
+    lab.env["LC_ALL"] = "zh_CN.UTF-8"
+    trace = "open(os.environ['ROCENV_TRACE'], 'w').write('load C:/rocblas.dll\\n')"
+    done = lab.run("launch", "sd", "--", "python3", "-c", f"import os; {trace}; os.abort()")
+    said = done.stderr.decode().partition("日志：")[2]
+    assert "`python3` 异常结束（SIGABRT）：它调用了 abort()；" in said
+    assert "  当时正在加载 `C:/rocblas.dll`\n" in said
+    assert "\n原因：已知这套组合会失败：" in said
+    assert "\n解决：rocenv create sd2 --rocm 5.7 --zluda" in said
+    assert "\n解决：查看日志：`" in said
+    assert "# 已结束（SIGABRT），运行了 " in lab.log().decode()
+
+
+def test_chinese_reaches_a_pipe_with_another_encoding(lab: Lab) -> None:
+    lab.make()
+    environ = {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "cp1252"}
+    done = lab.run("launch", "sd", "--", "sh", "-c", "exit 3", environ=environ, timeout=60)
+    assert "`sh` 异常结束（退出码 3）" in done.stderr.decode()
