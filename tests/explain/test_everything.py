@@ -1,4 +1,4 @@
-"""Every thing that can be asked for has a readable page with sources."""
+"""Every subject has a readable page with sources."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def faults(kind: str, name: str) -> Iterator[str]:
     if any(not line.text.strip() for line in page.lines):
         yield "has an empty line"
     if kind not in ("topic", "cause") and re.search(r" [,;.:] |, ,|; ;|: :", "\n".join(lines)):
-        yield "has a gap where a value is missing"
+        yield "has a gap in place of a missing value"
     document = explanation_json(page)
     if json.loads(json.dumps(document)) != document:
-        yield "is another document once it was written and read"
+        yield "changes in a JSON round trip"
 
 
 def statements(explanation: Explanation) -> dict[str, set[str]]:
@@ -80,7 +80,7 @@ def test_every_source_is_numbered_and_listed() -> None:
 
 
 @pytest.mark.slow
-def test_order_of_rows_does_not_matter() -> None:
+def test_pages_do_not_depend_on_row_order() -> None:
     tables: dict[str, Any] = {name: getattr(MATRIX, name) for name in MATRIX.__dataclass_fields__}
     rows: dict[str, Any] = {name: value[::-1] for name, value in tables.items()}
     turned = replace(MATRIX, **rows)
@@ -100,7 +100,7 @@ def test_order_of_rows_does_not_matter() -> None:
         assert one.steps == other.steps
 
 
-def test_empty_matrix_answers_no() -> None:
+def test_an_empty_matrix_knows_nothing() -> None:
     bare = replace(MATRIX, target=(MATRIX.targets["gfx1031"],))
     for table in (
         "support",
@@ -119,7 +119,7 @@ def test_empty_matrix_answers_no() -> None:
     assert windows.text.startswith("no: ")
 
 
-def test_answer_is_fast() -> None:
+def test_explain_is_fast() -> None:
     began = time.perf_counter()
     explain("gfx1031", MATRIX)
     assert time.perf_counter() - began < 2

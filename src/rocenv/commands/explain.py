@@ -1,4 +1,4 @@
-"""`rocenv explain`: what is known about a GPU, a version, a variable or a code, with sources."""
+"""`rocenv explain`: explain a GPU, a version, a variable or a code, with sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rocenv.context import Context
 if TYPE_CHECKING:
     from rocenv.explain.page import Explanation, Line
 
-_WIDTH = 100  # where stdout is no terminal
+_WIDTH = 100  # if stdout is not a terminal
 
 
 @click.command()
@@ -43,7 +43,7 @@ def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
 
 
 def text_width(least: int, most: int) -> int:
-    """Choose a width for text: the terminal's within bounds, or 100 columns in a pipe."""
+    """Return the terminal's width within bounds, or 100 columns in a pipe."""
     room = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
     return max(least, min(most, room))
 

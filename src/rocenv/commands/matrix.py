@@ -1,4 +1,4 @@
-"""`rocenv matrix`: the matching rows of the compatibility matrix, or an overview on one page."""
+"""`rocenv matrix`: matching rows of the compatibility matrix, or a one-page overview."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 @click.option("--platform", type=click.Choice(["linux", "windows"]), help="Only rows about this system.")
 @json_option
 def command(rocm: str, target: str, zluda: str, torch: str, platform: str | None, as_json: bool) -> None:
-    """Show which versions work together: the rows of the compatibility matrix that match, with sources.
+    """Show which versions work together: matching rows of the compatibility matrix, with sources.
 
-    Without options, show on one page what each release supports. SPEC is a version (6.1) or a range
+    Without options, show a one-page overview of each release's support. SPEC is a version (6.1) or a range
     ('>=6.1,<6.3').
     """
     from rocenv.core.codec import to_plain
@@ -91,7 +91,7 @@ def _show_overview(matrix: Matrix, platform: str) -> None:
 
 
 def _nothing(matrix: Matrix, filters: Filters) -> RocenvError:
-    """Say why no row matches: a part is unknown, or no row is about the combination."""
+    """Explain why no row matches: a part is unknown, or no row is about the combination."""
     from rocenv.explain.selection import known_versions, select
 
     given: dict[str, Any] = {name: getattr(filters, name) for name in ("rocm", "zluda", "torch", "target")}

@@ -47,7 +47,7 @@ from rocenv.data.releases import (
     TorchSwitch,
     ZludaBuild,
 )
-from rocenv.data.rules import Advice, Extractor, FirstKernel, Gauge, Rule
+from rocenv.data.rules import Advice, Extractor, FirstKernel, Rule, Threshold
 from rocenv.data.settings import NeverTogether, Reclaim, Setting
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class Matrix:
     rule: tuple[Rule, ...] = ()
     extractor: tuple[Extractor, ...] = ()
     advice: tuple[Advice, ...] = ()
-    gauge: tuple[Gauge, ...] = ()
+    threshold: tuple[Threshold, ...] = ()
     first_kernel: tuple[FirstKernel, ...] = ()
 
     @cached_property

@@ -182,7 +182,7 @@ class Advice(Known, frozen=True, kw_only=True):
             yield from condition_faults(each.when)
 
 
-class Gauge(Known, frozen=True, kw_only=True):
+class Threshold(Known, frozen=True, kw_only=True):
     """A threshold or list that a check uses."""
 
     IDENTITY = ("key",)

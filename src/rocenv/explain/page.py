@@ -1,4 +1,4 @@
-"""A page of `explain` or `matrix`, and its one renderer: statements with their status and sources."""
+"""The page model of `explain` and `matrix`, and its renderer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from rocenv.data.known import Known, Status
 
-_SOURCES_SHOWN = 2  # of an answer, and one of any other line; `--json` has every one
+_SOURCES_SHOWN = 2  # sources per answer line; other lines show one, `--json` all
 _LABEL = 32
-_SOURCE = 36  # characters of a source in short
+_SOURCE = 36  # characters of a shortened source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """A source, and how well it knows what it says."""
+    """A source and its reliability."""
 
     source: str
     status: Status
@@ -34,11 +34,11 @@ class Line:
 
     text: str
     label: str = ""
-    rows: tuple[Known, ...] = ()  # what it rests on, the most telling first
+    rows: tuple[Known, ...] = ()  # the rows that support it, the most relevant first
 
     @property
     def basis(self) -> tuple[Basis, ...]:
-        """The sources of its rows, each once."""
+        """The distinct sources of its rows."""
         found = [Basis(source=row.source, status=row.status, checked=row.checked) for row in self.rows]
         return tuple(dict.fromkeys(found))
 
@@ -58,7 +58,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A command to paste, and what it does."""
+    """A command and what it does."""
 
     command: str
     gives: str = ""
@@ -67,10 +67,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known about a thing: a short answer, commands that follow from it, then the rows."""
+    """A page about one subject: a short answer, commands, then rows."""
 
-    thing: str  # as it can be asked for
-    kind: str  # "target", "release" …; "choice" if the word may mean several things
+    thing: str  # the subject's canonical name
+    kind: str  # "target", "release" …; "choice" for an ambiguous subject
     title: str
     answer: tuple[Line, ...] = ()
     sections: tuple[Section, ...] = ()
@@ -79,12 +79,12 @@ class Explanation:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Every statement, in reading order."""
+        """All lines in reading order."""
         return (*self.answer, *(line for section in self.sections for line in section.lines))
 
 
 def sections(*pairs: tuple[str, Iterable[Line]]) -> tuple[Section, ...]:
-    """Build sections, without those that have no lines."""
+    """Build sections, omitting empty ones."""
     built = (Section(title=title, lines=tuple(lines)) for title, lines in pairs)
     return tuple(section for section in built if section.lines)
 
@@ -103,13 +103,13 @@ def rendered(page: Explanation, *, width: int) -> list[str]:
     ]
     steps = [page.steps_title, *_steps(page.steps, width)] if page.steps else []
     rows = [line for section in page.sections for line in _section(section, numbers, width)]
-    # The commands of a cause belong to its remedies, which come last.
+    # A cause's commands belong to its remedies, which come last.
     lines += [*rows, *steps] if page.kind == "cause" else [*steps, *rows]
     return lines + _short_sources(numbers, width)
 
 
 def rendered_sections(found: Iterable[Section], *, width: int) -> list[str]:
-    """Render sections alone, a blank line after each, and every source in full."""
+    """Render sections with full sources."""
     blocks = tuple(found)
     every = (basis for section in blocks for line in section.lines for basis in line.basis)
     numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
@@ -164,7 +164,7 @@ def _short_sources(numbers: Mapping[Basis, int], width: int) -> list[str]:
 
 
 def _short(source: str) -> str:
-    """Shorten a source: the first of several, GitHub issues by number, no blanks to break at."""
+    """Shorten a source to the first of several, GitHub issues to numbers, with non-breaking spaces."""
     first, *rest = re.split(r"\s*; ", source)
     first = re.sub(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", r"\1#\2", first)
     first = first.removeprefix("https://")
