@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rocenv.data.load import load
+from rocenv.explain.page import SCREEN
 from rocenv.explain.selection import Filters, select
 from tests import forked
 
@@ -66,11 +68,18 @@ class TestOverview:
 
 class TestRows:
     def test_text_has_status_and_source(self, home: Path) -> None:
-        text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031").stdout
+        text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031", "--full").stdout
         long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
         assert long == []
         assert "[sdnext-3414]" in text
         assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "with status, in full"
+
+    def test_one_screen_without_full(self, home: Path) -> None:
+        lines = run(home, "matrix", "--rocm", ">=6.1,<6.3", "--target", "gfx1031").stdout.splitlines()
+        assert len(lines) <= SCREEN
+        assert re.fullmatch(
+            r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
+        )
 
     def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
@@ -146,6 +155,38 @@ class TestExplain:
     def test_several_words_need_no_quotes(self, home: Path) -> None:
         done = run(home, "explain", "RX", "6750", "XT")
         assert done.stdout.startswith("gfx1031: RX 6700/6750")
+
+    def test_one_screen_without_full(self, home: Path) -> None:
+        lines = run(home, "explain", "RX", "6750", "XT").stdout.splitlines()
+        assert len(lines) <= SCREEN
+        assert re.fullmatch(r"\d+ more: `rocenv explain 'RX 6750 XT' --full`", lines[-1])
+        full = run(home, "explain", "RX", "6750", "XT", "--full").stdout
+        assert "Sources by status" in full
+        assert len(full.splitlines()) > SCREEN
+
+    @pytest.mark.parametrize(
+        ("target", "command"),
+        [
+            ("gfx1031", "rocenv create demo --torch"),
+            ("gfx1100", "rocenv create demo --torch --target gfx1031"),
+            ("", "rocenv create demo --torch --target gfx1031"),
+        ],
+    )
+    def test_commands_omit_options_that_match_this_machine(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, target: str, command: str
+    ) -> None:
+        monkeypatch.setenv("ROCENV_TARGET", target)
+        lines = [line.strip() for line in run(home, "explain", "gfx1031").stdout.splitlines()]
+        assert command in lines
+        assert "rocenv create demo --platform windows --torch --target gfx1031" in lines
+        document = json.loads(run(home, "explain", "gfx1031", "--json").stdout)
+        whole = "rocenv create demo --platform linux --torch --target gfx1031"
+        assert document["commands"][0]["command"] == whole
+
+    @pytest.mark.parametrize("thing", ["3221225477", "-1073741819"])
+    def test_exit_code_in_decimal(self, home: Path, thing: str) -> None:
+        done = run(home, "explain", thing, "--json")
+        assert json.loads(done.stdout)["thing"] == "0xC0000005"
 
     def test_unknown(self, home: Path) -> None:
         done = run(home, "explain", "gfx1300")

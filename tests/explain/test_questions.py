@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -213,6 +214,17 @@ class TestParts:
         assert text.startswith("0xC0000005 (access violation) The program ended because it accessed memory")
         assert "rocenv explain sdnext-3414" in text
 
+    @pytest.mark.parametrize("number", [3221225477, -1073741819])
+    def test_exit_code_in_decimal(self, matrix: Matrix, number: int) -> None:
+        assert explain(str(number), matrix) == explain("0xC0000005", matrix)
+
+    @pytest.mark.parametrize("thing", ["0xdeadbeef", "3735928559", "-2147483000", "0x00000003"])
+    def test_unknown_exit_code(self, matrix: Matrix, thing: str) -> None:
+        with pytest.raises(RocenvError) as caught:
+            explain(thing, matrix)
+        assert caught.value.message == f"nothing is known about `{thing}`"
+        assert (caught.value.code, caught.value.exit_code) == ("thing-unknown", 1)
+
     def test_a_check_name_finds_its_cause(self, matrix: Matrix) -> None:
         row = next(row for row in matrix.advice if row.name.replace("_", "-") != row.code)
         assert explain(row.name, matrix).thing == row.code
@@ -270,6 +282,11 @@ class TestNames:
         assert caught.value.exit_code == 1
         assert any("a newer rocenv may know it" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
+
+    def test_data_without_targets_has_no_date(self, matrix: Matrix) -> None:
+        with pytest.raises(RocenvError) as caught:
+            explain("gfx1300", replace(matrix, target=()))
+        assert caught.value.hints[0] == "a newer rocenv may know it"
 
     def test_the_override_page_explains_when_rocenv_sets_it(self, read: Read) -> None:
         text = read("HSA_OVERRIDE_GFX_VERSION")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.wrap import wrapped
@@ -12,9 +12,16 @@ from rocenv.data.known import STATUS_RANK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from rocenv.core.language import Language
     from rocenv.data.known import Known, Status
 
+SCREEN = 24  # lines of a shortened page
 _SOURCES_SHOWN = 2  # sources per answer line; other lines show one, `--json` all
+# The last line of a shortened page, if it omits statements and if it only omits sources.
+_MORE: Mapping[Language, tuple[str, str]] = {
+    "en": ("{count} more: `{command}`", "Sources: `{command}`"),
+    "zh": ("另有 {count} 条：`{command}`", "来源：`{command}`"),
+}
 _LABEL = 32
 _SOURCE = 36  # characters of a shortened source
 
@@ -70,7 +77,7 @@ class Explanation:
     """A page about one subject: a short answer, commands, then rows."""
 
     thing: str  # the subject's canonical name
-    kind: str  # "target", "release" …; "choice" for an ambiguous subject
+    kind: str  # "target", "release" …; "choice" for an ambiguous subject, "rows" for `matrix`
     title: str
     answer: tuple[Line, ...] = ()
     sections: tuple[Section, ...] = ()
@@ -97,29 +104,51 @@ def rendered(page: Explanation, *, width: int) -> list[str]:
     shown = [basis for line in page.answer for basis in line.basis[:_SOURCES_SHOWN]]
     shown += [line.basis[0] for section in page.sections for line in section.lines if line.basis]
     numbers = {basis: number for number, basis in enumerate(dict.fromkeys(shown), 1)}
+    return _page(page, numbers, width) + _short_sources(numbers, width)
+
+
+def rendered_sections(page: Explanation, *, width: int) -> list[str]:
+    """Render the sections of a page with full sources."""
+    every = (basis for line in page.lines for basis in line.basis)
+    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
+    lines = [*_page(page, numbers, width), "Sources"]
+    for basis, number in numbers.items():
+        lines += wrapped(f"{basis.status}: {basis.source}", width, f"  [{number}] ", "       ")
+    return lines
+
+
+def shortened(page: Explanation, *, width: int, command: str, language: Language = "en") -> list[str]:
+    """Render the start of a page on one screen, without sources; the last line has the command for the rest.
+
+    The answer and the commands are always complete.
+    """
+    room = SCREEN - 1 - len(_page(replace(page, sections=()), {}, width))
+    shown: list[Section] = []
+    for section in page.sections:
+        # The longest beginning of the section that fits; a heading alone is none.
+        parts = (replace(section, lines=section.lines[:count]) for count in range(len(section.lines), 0, -1))
+        part = next((each for each in parts if len([*_section(each, {}, width)]) <= room), None)
+        if part is None:
+            break
+        shown.append(part)
+        room -= len([*_section(part, {}, width)])
+        if part != section:
+            break
+    brief = replace(page, sections=tuple(shown))
+    count = len(page.lines) - len(brief.lines)
+    last = _MORE[language][count == 0].format(count=count, command=command)
+    return [*_page(brief, {}, width), last]
+
+
+def _page(page: Explanation, numbers: Mapping[Basis, int], width: int) -> list[str]:
     lines = [
-        *wrapped(page.title, width, "", "  "),
+        *(wrapped(page.title, width, "", "  ") if page.title else ()),
         *_block(page.answer, numbers, width, indent="", most=_SOURCES_SHOWN),
     ]
     steps = [page.steps_title, *_steps(page.steps, width)] if page.steps else []
     rows = [line for section in page.sections for line in _section(section, numbers, width)]
     # A cause's commands belong to its remedies, which come last.
-    lines += [*rows, *steps] if page.kind == "cause" else [*steps, *rows]
-    return lines + _short_sources(numbers, width)
-
-
-def rendered_sections(found: Iterable[Section], *, width: int) -> list[str]:
-    """Render sections with full sources."""
-    blocks = tuple(found)
-    every = (basis for section in blocks for line in section.lines for basis in line.basis)
-    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
-    lines: list[str] = []
-    for section in blocks:
-        lines += [*_section(section, numbers, width), ""]
-    lines.append("Sources")
-    for basis, number in numbers.items():
-        lines += wrapped(f"{basis.status}: {basis.source}", width, f"  [{number}] ", "       ")
-    return lines
+    return lines + ([*rows, *steps] if page.kind == "cause" else [*steps, *rows])
 
 
 def _section(section: Section, numbers: Mapping[Basis, int], width: int) -> Iterator[str]:
@@ -134,7 +163,7 @@ def _block(
     room = min(_LABEL, max((len(line.label) for line in rows), default=0))
     last = ""
     for line in rows:
-        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:most])
+        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:most] if basis in numbers)
         label = line.label if line.label != last else ""
         last = line.label
         first = f"{indent}{label.ljust(room)}  " if room else indent

@@ -24,16 +24,13 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.explain.page import Step
 
-_ROWS = 3  # of a table on a page; `rocenv matrix` shows all
-_COMBINATIONS = 3
 _COMMIT = 7  # minimum digits of a commit prefix
 _PACK = "-pack"
 
 
 def _tables(matrix: Matrix, option: str, spec: str, *tables: str, platform: str = "") -> tuple[Section, ...]:
-    """Render the rows about some versions of a part, the first few of each table."""
+    """Render the rows about some versions of a part."""
     found = select(matrix, Filters(**{option: spec}, platform=platform))
-    more = f"rocenv matrix --{option} '{spec}'"
     sections = []
     for table in tables:
         if table not in found:
@@ -41,9 +38,7 @@ def _tables(matrix: Matrix, option: str, spec: str, *tables: str, platform: str 
         lines = rows.lines(table, found[table])
         if table == "verdict":
             named = [row for row in matrix.verdict if row in found[table] and (row.rocm or option != "rocm")]
-            lines = rows.combination_lines(named, most=_COMBINATIONS, about=option, more=more)
-        elif len(lines) > _ROWS + 1:
-            lines = [*lines[:_ROWS], Line(label="more", text=f"{len(lines) - _ROWS} others: `{more}`")]
+            lines = rows.combination_lines(named, about=option)
         sections.append(Section(title=rows.TABLES[table][0], lines=tuple(lines)))
     return tuple(sections)
 

@@ -122,15 +122,8 @@ def combined(row: Verdict, about: str = "") -> str:
     return f"{parts[0]} with {listed(parts[1:])}" if parts[1:] else "".join(parts)
 
 
-def combination_lines(rows: Iterable[Verdict], *, most: int, about: str, more: str) -> list[Line]:
-    """Render the most important verdicts: named ones first, conditional ones last.
-
-    Args:
-        rows: The verdicts, in any order.
-        most: The maximum to show.
-        about: The part that the page is about; see `combination`.
-        more: The command that shows the others.
-    """
+def combination_lines(rows: Iterable[Verdict], *, about: str) -> list[Line]:
+    """Render verdicts, named ones first and conditional ones last; for `about` see `combination`."""
     ordered = sorted(
         rows,
         key=lambda row: (
@@ -143,12 +136,9 @@ def combination_lines(rows: Iterable[Verdict], *, most: int, about: str, more: s
             row.what,
         ),
     )
-    found = [
+    return [
         Line(label=OUTCOMES[row.verdict], text=combination(row, about=about), rows=(row,)) for row in ordered
     ]
-    if len(found) <= most + 1:
-        return found
-    return [*found[:most], Line(label="more", text=f"{len(found) - most} others: `{more}`")]
 
 
 def override_use(row: Override) -> str:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rocenv.explain.sets import Found
     from rocenv.resolve import Candidate
 
-_COMBINATIONS = 2  # on a page; `rocenv matrix` shows all
+
 _SHORTEST = 3  # letters of a word to search product names for
 _MAKER = ("amd", "radeon")  # words to ignore in product names
 _NO_SET = "no set"
@@ -105,7 +105,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     windows = _windows(matrix, name)
     shown = {id(row) for line in windows for row in line.rows}
     concerned = [each for each in matrix.verdict if name in each.targets and id(each) not in shown]
-    more = f"rocenv matrix --target {name}"
+
     return Explanation(
         thing=name,
         kind="target",
@@ -121,7 +121,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
                 "Known combinations",
                 [
                     *_incidents(name, matrix, {each.code for each in concerned if each.code}),
-                    *rows.combination_lines(concerned, most=_COMBINATIONS, about="target", more=more),
+                    *rows.combination_lines(concerned, about="target"),
                 ],
             ),
             ("The GPU", _gpu(matrix, name)),

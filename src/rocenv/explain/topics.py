@@ -15,7 +15,7 @@ from rocenv.explain.parts import release_names, torch_names, zluda_names
 from rocenv.explain.phrases import OUTCOMES, in_order, listed, target_key
 from rocenv.explain.selection import Filters, select
 from rocenv.explain.sets import sets_for, step
-from rocenv.system.exit_codes import describe_exit, meaning_of_exit
+from rocenv.system.exit_codes import describe_exit, is_known_exit, meaning_of_exit, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.data.rules import Advice, Remedy, Rule, Text
 
-_PATTERNS = 8  # log messages of a cause
-_SHOWN = 8  # rows of a topic
+
 _HEADINGS: Mapping[str, tuple[str, str]] = {
     "cases": ("Special cases", "特殊情况"),
     "log": ("In logs", "日志中的样子"),
@@ -54,6 +53,11 @@ _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] =
     "pack": ("Library packs: third-party kernels for GPUs without kernels in a HIP SDK", "pack", None),
     "wsl": ("WSL 2: ROCm in Linux on Windows", "wsl", None),
     "override": (f"{OVERRIDE}: running as another GPU", "override", None),
+    "gpu-names": ("GPU names and their targets", "", None),
+    "repository": ("AMD's package repositories", "", None),
+    "shim": ("ZLUDA files in PyTorch", "", None),
+    "therock": ("AMD's wheels (TheRock)", "", None),
+    "torch-setting": ("PyTorch settings under ZLUDA", "", None),
 }
 _WSL_STEPS = (
     Step(command="rocenv gpus", gives="list the GPUs and the display driver that Windows reports"),
@@ -116,9 +120,9 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
         title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
         answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
+            (heading("remedies"), lines((each.text, row) for each, row in cures)),
             (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
-            (heading("remedies"), lines((each.text, row) for each, row in cures)),
             (heading("more"), _background(rule, language)),
             (heading("checks"), map(check, advice) if rule else []),
             (heading("links"), [Line(text=link) for link in links]),
@@ -136,7 +140,7 @@ def _in(text: Text, language: Language) -> str:
 
 def _literals(rule: Rule | None) -> list[Line]:
     texts = dict.fromkeys(text for pattern in rule.pattern for text in pattern.text[:2]) if rule else {}
-    return [Line(text=f"`{text}`") for text in list(texts)[:_PATTERNS]]
+    return [Line(text=f"`{text}`") for text in texts]
 
 
 def _background(rule: Rule | None, language: Language) -> list[Line]:
@@ -155,10 +159,13 @@ def code_names(matrix: Matrix) -> list[str]:
 
 
 def code_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the code that a word names; `sdnext#3414` and `0xc0000005` are codes too."""
+    """Find the code that a query matches, including `sdnext#3414`, 0xc0000005, 3221225477, -1073741819."""
     code = re.sub(r"[#\s_]+", "-", thing)
-    if re.fullmatch(r"0x[0-9a-f]{8}", code):
-        return [f"0x{code[2:].upper()}"]
+    if re.fullmatch(r"0x[0-9a-f]{8}|-?[0-9]{8,10}", code):
+        number = unsigned(int(code, 16 if code.startswith("0x") else 10))
+        name = f"0x{number:08X}"
+        is_reported = any(name in f"{row.text} {row.facts}" for row in matrix.incident)
+        return [name] if is_known_exit(number) or is_reported else []
     return [code] if code in code_names(matrix) else []
 
 
@@ -329,7 +336,7 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
     """Explain a topic: its newest rows and its facts."""
     # Facts without a key come first, so that none seems to belong to a preceding key.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
-    title, table, names = _SUBJECTS.get(name, (f"About: {name}", "", None))
+    title, table, names = _SUBJECTS.get(name, (f"Facts about {name}", "", None))
     newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
     if name == "wsl":
         newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
@@ -340,13 +347,8 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
         kind="topic",
         title=title,
         sections=sections(
-            (heading, [*releases, *_shortened(rows.lines(table, newest))]),
-            ("Good to know", _shortened(rows.lines("fact", facts))),
+            (heading, [*rows.lines(table, newest), *releases]),
+            ("Good to know", rows.lines("fact", facts)),
         ),
         steps=_WSL_STEPS if name == "wsl" else (),
     )
-
-
-def _shortened(lines: list[Line]) -> list[Line]:
-    more = Line(label="more", text=f"{len(lines) - _SHOWN} others: `rocenv matrix --json`")
-    return [*lines[:_SHOWN], more] if len(lines) > _SHOWN else lines

@@ -82,6 +82,11 @@ def describe_exit(code: int) -> str:
     return f"exit code {code}"
 
 
+def is_known_exit(code: int) -> bool:
+    """Whether a Windows code has a name."""
+    return unsigned(code) in _NTSTATUS
+
+
 def meaning_of_exit(code: int) -> str:
     """Explain an exit code in a clause ("it …") if its name does not; else ""."""
     code = unsigned(code)
