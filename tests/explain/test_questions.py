@@ -102,8 +102,10 @@ class TestDoesMyCardWork:
     def test_vega_has_kernels_in_old_releases_only(self, read: Read) -> None:
         text = read("gfx906")
         assert "ROCm packages 6.4 to 7.2 runtime only, no kernels in the libraries" in text
-        assert "wheels not built for it" in text
-        assert "2.8 to 2.14 for ROCm 6.4 to 7.2 is compiled for it, but its rocBLAS has no kernels" in text
+        assert "wheels not built for this GPU" in text
+        assert (
+            "2.8 to 2.14 for ROCm 6.4 to 7.2 is compiled for this GPU, but its rocBLAS has no kernels" in text
+        )
 
     def test_support_and_readiness_can_differ_by_platform(self, read: Read) -> None:
         text = read("gfx1201")
@@ -113,7 +115,7 @@ class TestDoesMyCardWork:
 
     def test_a_card_that_only_packages_support(self, read: Read) -> None:
         text = read("gfx803")
-        assert "wheels not built for it" in text
+        assert "wheels not built for this GPU" in text
         assert "ROCm packages 5.7 has kernels, but is not supported by AMD" in text
 
 
@@ -161,7 +163,7 @@ class TestWhichTorch:
     def test_for_gfx1103(self, read: Read) -> None:
         text = read("gfx1103")
         assert "2.14 for ROCm 7.14 has kernels" in text
-        assert "2.13, 2.14 for ROCm 7.1, 7.2 is compiled for it, but its rocBLAS has no kernels" in text
+        assert "2.13, 2.14 for ROCm 7.1, 7.2 is compiled for this GPU, but its rocBLAS has no kernels" in text
         assert "2.1 to 2.14 for ROCm 5.5 to 7.2 runs as gfx1100" in text
         assert "2.7 to 2.14 for ROCm 6.2.4 to 7.2 runs as gfx1102" in text
         assert "users report page faults and GPU hangs" in text

@@ -133,7 +133,7 @@ class TestHip:
     def test_hip_ignores_the_desktop(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=23 * GIB, total=24 * GIB))
         assert gpu.free_bytes == 14 * GIB
-        assert any("9.0 GiB too much free memory: it ignores the desktop" in note for note in gpu.notes)
+        assert any("9.0 GiB more free memory: it ignores the desktop" in note for note in gpu.notes)
 
     def test_hip_reserves_memory(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=13 * GIB, total=24 * GIB))

@@ -27,7 +27,7 @@ def test_the_smaller_figure_is_used_and_explained(mini: Mini, machine: Machine) 
     gpu, _ = memory_with_hip(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
     assert gpu["hip"] == {"total_bytes": 24 * GIB, "free_bytes": 23 * GIB}
     assert (gpu["free_bytes"], gpu["source"]) == (14 * GIB, "sysfs and HIP")
-    assert any("9.0 GiB too much free memory" in note for note in gpu["notes"])
+    assert any("9.0 GiB more free memory" in note for note in gpu["notes"])
     used = str(20 * GIB)
     gpu, _ = memory_with_hip(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
     assert gpu["free_bytes"] == 4 * GIB

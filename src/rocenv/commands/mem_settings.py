@@ -65,7 +65,7 @@ def _find_program(program: str, programs: Sequence[str]) -> str:
     found = next((name for name in programs if name.lower() == program.lower()), None)
     if found is None:
         raise RocenvError(
-            f"rocenv knows no memory settings of `{program}`",
+            f"rocenv has no memory settings for `{program}`",
             hints=tuple(f"rocenv mem settings {name}" for name in programs),
             code="program-unknown",
         )

@@ -77,7 +77,7 @@ def merged(entries: Iterable[Entry]) -> list[Line]:
 def wheel_promise(row: RocmWheels, target: str) -> str:
     """Summarize AMD's support for a target, and whether its build is release-ready."""
     if not row.has_lists:
-        return "built for it; AMD's support list has not been checked yet"
+        return "built for this GPU; AMD's support list has not been checked yet"
     if target in row.official:
         ready = f", {'' if target in row.ready else 'not marked '}release-ready" if row.ready else ""
         return f"supported by AMD{ready}"
@@ -167,7 +167,7 @@ def _levels(**levels: Iterable[str]) -> str:
 
 def _rocm(row: Any, target: str) -> tuple[str, str, str]:
     if target:
-        text = "has kernels for it" if target in row.blas else "has a compiler for it, but no kernels"
+        text = "has kernels" if target in row.blas else "can compile for this GPU, but has no kernels"
         return row.channel, row.version, text
     rest = set(row.blas) - set(row.official)
     return "ROCm", row.version, f"channel {row.channel}; {_levels(supported=row.official, kernels=rest)}"
@@ -211,7 +211,8 @@ def _torch(row: Any, target: str) -> tuple[str, str, str]:
     half = set(row.compiled) - set(row.targets)
     if target:
         fits = target in row.targets or row.channel
-        return "torch", row.version, text if fits else f"{text}; compiled for it, but rocBLAS has no kernels"
+        lacking = "; compiled for this GPU, but rocBLAS has no kernels"
+        return "torch", row.version, text if fits else f"{text}{lacking}"
     parts = [text, pythons(row), *(f"{name} {version}" for name, version in row.companions.items())]
     parts += [row.triton, f"needs glibc {row.glibc}" if row.glibc else ""]
     parts += [_levels(kernels_for=row.targets).replace("kernels-for:", "kernels for")]

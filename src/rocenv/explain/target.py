@@ -199,7 +199,7 @@ def _promise(matrix: Matrix, candidate: Candidate, target: str) -> str:
     if wheels is not None:
         return promised(wheels, (candidate.runs_as,))
     if candidate.override is not None:
-        return f"AMD does not support {target} this way"
+        return "AMD does not support overrides"
     platform: Platform = "windows" if candidate.row(ZludaBuild) else "linux"
     found = levels(matrix, platform, target)
     supported = [rocm for rocm, row in found.items() if row.level in ("official", "deprecated")]
@@ -253,7 +253,7 @@ def _wheels(matrix: Matrix, platform: Platform, target: str) -> list[Line]:
     every = wheels_of(matrix, platform)
     mine = [row for row in every if target in row.targets]
     if every and not mine:
-        return [Line(label="wheels", text="not built for it", rows=tuple(every[-1:]))]
+        return [Line(label="wheels", text="not built for this GPU", rows=tuple(every[-1:]))]
     return rows.lines("rocm_wheels", mine[::-1], target=target)
 
 
@@ -275,7 +275,7 @@ def _torch(matrix: Matrix, target: str, overrides: Iterable[Override]) -> list[L
     wheels.sort(key=lambda row: version_of(row.version))
     own = [row for row in wheels if target in row.targets]
     half = [row for row in wheels if target in row.compiled and target not in row.targets]
-    ways = [("has kernels", own), ("is compiled for it, but its rocBLAS has no kernels", half)]
+    ways = [("has kernels", own), ("is compiled for this GPU, but its rocBLAS has no kernels", half)]
     for override in overrides:
         if override.verdict in ("ok", "caution"):
             fit = [row for row in wheels if override.runs_as in row.targets and row not in own]

@@ -275,7 +275,7 @@ def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
     else:
         surplus = hip.free_bytes - free
         if surplus >= _ALIKE:
-            note = f"HIP reports {amount(surplus)} too much free memory: it ignores the desktop and games"
+            note = f"HIP reports {amount(surplus)} more free memory: it ignores the desktop and games"
         elif surplus <= -_ALIKE:
             note = f"HIP reports {amount(-surplus)} less free memory: its runtime reserves some"
         free = min(free, hip.free_bytes)

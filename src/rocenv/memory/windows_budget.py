@@ -67,7 +67,7 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
     notes = []
     if any(each.budget_bytes is not None for each in gpus):
         notes.append(
-            "beyond the budget, Windows does not refuse allocations but moves memory to main memory, which"
+            "beyond the budget, Windows does not refuse allocations but moves data to main memory, which"
             " slows programs down without an error"
         )
     hidden = 0 if counters["processes"] or not with_holders else None
