@@ -16,7 +16,7 @@ class Machine(Root):
     """A simulated machine with GPU memory and processes."""
 
     def pools(self, address: str, **figures: object) -> Machine:
-        """Write counters of a card: `vram_used=…`, `gtt_total=…`, plausible or not."""
+        """Write a card's counters: `vram_used=…`, `gtt_total=…`, plausible or not."""
         for name, value in figures.items():
             self.put(f"sys/bus/pci/devices/{address}/mem_info_{name}", f"{value}\n")
         return self
