@@ -1,14 +1,16 @@
-"""`rocenv matrix` and `rocenv explain` for users and scripts."""
+"""`rocenv matrix` and `rocenv explain` on the command line."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rocenv.data.load import load
+from rocenv.explain.page import SCREEN
 from rocenv.explain.selection import Filters, select
 from tests import forked
 
@@ -39,7 +41,7 @@ def tables(home: Path, *argv: str) -> dict[str, list[dict[str, Any]]]:
 
 
 class TestOverview:
-    def test_fits_and_matches_the_data(self, home: Path) -> None:
+    def test_the_overview_fits_and_matches_the_data(self, home: Path) -> None:
         done = run(home, "matrix")
         lines = done.stdout.splitlines()
         assert max(map(len, lines)) <= 112
@@ -53,7 +55,7 @@ class TestOverview:
         assert dict(zip(windows, cells[len(linux) :], strict=False))["6.4"] == "P"
         assert row.endswith("gfx1030 (<7)")
         (row,) = (line for line in lines if line.startswith("gfx1201 "))
-        assert row.split()[-1] == "O", "AMD supports it on Windows, and does not call it release-ready"
+        assert row.split()[-1] == "O", "AMD supports it on Windows but does not call it release-ready"
         assert row.split()[len(linux)] == "O*"
         assert "O supported by AMD" in done.stdout
 
@@ -66,11 +68,18 @@ class TestOverview:
 
 class TestRows:
     def test_text_has_status_and_source(self, home: Path) -> None:
-        text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031").stdout
+        text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031", "--full").stdout
         long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
         assert long == []
         assert "[sdnext-3414]" in text
         assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "with status, in full"
+
+    def test_one_screen_without_full(self, home: Path) -> None:
+        lines = run(home, "matrix", "--rocm", ">=6.1,<6.3", "--target", "gfx1031").stdout.splitlines()
+        assert len(lines) <= SCREEN
+        assert re.fullmatch(
+            r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
+        )
 
     def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
@@ -84,7 +93,7 @@ class TestRows:
         assert len(found["verdict"]) == len(MATRIX.verdict)
         assert len(found["pack"]) == len(MATRIX.pack)
 
-    def test_spec_may_be_a_range(self, home: Path) -> None:
+    def test_a_spec_can_be_a_range(self, home: Path) -> None:
         found = tables(home, "--rocm", ">=6.1,<6.3")
         assert {row["version"] for row in found["rocm"]} == {
             *("6.1.0", "6.1.1", "6.1.2", "6.1.3", "6.1.5"),
@@ -92,13 +101,13 @@ class TestRows:
         }
         assert {row["version"] for row in found["hip_sdk"]} == {"6.1.2", "6.2.4"}
 
-    def test_contradicting_row_is_left_out(self) -> None:
+    def test_a_contradicting_row_is_omitted(self) -> None:
         found = select(MATRIX, Filters(target="gfx1201", rocm="6.2", platform="windows"))
         assert all("gfx1201" in row.targets for row in MATRIX.pack if row in found["pack"])
         assert "override" not in found
         assert "rocm" not in found, "packages are for Linux"
 
-    def test_torch_is_shown_for_the_platform_of_its_wheels(self) -> None:
+    def test_torch_rows_are_for_their_wheels_platform(self) -> None:
         linux = select(MATRIX, Filters(torch="2.9", platform="linux"))["torch"]
         assert not any(row.channel == "radeon-windows" for row in MATRIX.torch if row in linux)
         windows = select(MATRIX, Filters(torch="2.9", platform="windows"))["torch"]
@@ -143,9 +152,41 @@ class TestExplain:
             step["command"].startswith(("rocenv create ", "rocenv resolve ")) for step in document["commands"]
         )
 
-    def test_words_need_no_quotes(self, home: Path) -> None:
+    def test_several_words_need_no_quotes(self, home: Path) -> None:
         done = run(home, "explain", "RX", "6750", "XT")
         assert done.stdout.startswith("gfx1031: RX 6700/6750")
+
+    def test_one_screen_without_full(self, home: Path) -> None:
+        lines = run(home, "explain", "RX", "6750", "XT").stdout.splitlines()
+        assert len(lines) <= SCREEN
+        assert re.fullmatch(r"\d+ more: `rocenv explain 'RX 6750 XT' --full`", lines[-1])
+        full = run(home, "explain", "RX", "6750", "XT", "--full").stdout
+        assert "Sources by status" in full
+        assert len(full.splitlines()) > SCREEN
+
+    @pytest.mark.parametrize(
+        ("target", "command"),
+        [
+            ("gfx1031", "rocenv create demo --torch"),
+            ("gfx1100", "rocenv create demo --torch --target gfx1031"),
+            ("", "rocenv create demo --torch --target gfx1031"),
+        ],
+    )
+    def test_commands_omit_options_that_match_this_machine(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, target: str, command: str
+    ) -> None:
+        monkeypatch.setenv("ROCENV_TARGET", target)
+        lines = [line.strip() for line in run(home, "explain", "gfx1031").stdout.splitlines()]
+        assert command in lines
+        assert "rocenv create demo --platform windows --torch --target gfx1031" in lines
+        document = json.loads(run(home, "explain", "gfx1031", "--json").stdout)
+        whole = "rocenv create demo --platform linux --torch --target gfx1031"
+        assert document["commands"][0]["command"] == whole
+
+    @pytest.mark.parametrize("thing", ["3221225477", "-1073741819"])
+    def test_exit_code_in_decimal(self, home: Path, thing: str) -> None:
+        done = run(home, "explain", thing, "--json")
+        assert json.loads(done.stdout)["thing"] == "0xC0000005"
 
     def test_unknown(self, home: Path) -> None:
         done = run(home, "explain", "gfx1300")
@@ -159,7 +200,7 @@ class TestExplain:
 @pytest.mark.parametrize(
     "thing", ["gfx\x1b[31m9", "\x1b]0;title\x07", "x" * 100_000, "rocm-" + "9" * 100_000]
 )
-def test_unknown_word_is_shortened_and_sanitised(home: Path, thing: str) -> None:
+def test_an_unknown_subject_is_shortened_and_sanitized(home: Path, thing: str) -> None:
     done = run(home, "explain", thing)
     assert (done.returncode, done.stdout) == (1, "")
     assert "nothing is known about `" in done.stderr

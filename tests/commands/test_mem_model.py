@@ -1,4 +1,4 @@
-"""`rocenv mem model` for users and scripts."""
+"""`rocenv mem model` on the command line."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_layers_that_fit_and_ways_to_fit_all(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == "Llama 3 8B ü.gguf"
     assert "llama, 32 layers; 4.3 GiB of weights" in lines[1]
-    assert "32,768 tokens: 4.0 GiB of cache (f16), 2.1 GiB to compute in" in lines[2]
+    assert "32,768 tokens: 4.0 GiB KV cache (f16), 2.1 GiB compute buffer" in lines[2]
     assert [line.split()[0] for line in lines[3:8]] == ["LAYER", "17-31", "0-16", "output", "input"]
     assert lines[4].split()[1:7] == ["1-15", "each", "117", "MiB", "each", "128"]
     assert (lines[4].split()[-1], lines[5].split()[-1], lines[6].split()[-1]) == ("yes", "no", "no")
-    assert lines[8].startswith("15 of 33 layers fit into the 7.0 GiB that are free on GPU 0 (")
+    assert lines[8].startswith("15 of 33 layers fit into the 7.0 GiB of free memory on GPU 0 (")
     assert lines[8].endswith("`-ngl 15`")
-    assert "the whole model takes 10.2 GiB, 4.2 GiB more than there is" in lines[9]
+    assert "the whole model needs 10.2 GiB, 4.2 GiB more than is available" in lines[9]
     shown = document(root, "model", str(model), "--context", "32768")
     offers = [" ".join(way["arguments"]) for way in shown["ways"]]
     assert offers
@@ -116,9 +116,9 @@ def test_estimate_without_a_gpu(tmp_path: Path, bare: Path) -> None:
     model = eight_billion(tmp_path / "m.gguf")
     done = mem(bare, "model", str(model), "--context", "8192")
     assert done.returncode == 0
-    assert "the whole model takes 5.6 GiB" in done.stdout
+    assert "the whole model needs 5.6 GiB" in done.stdout
     assert "`-ngl" not in done.stdout
-    assert "no GPU here" in done.stderr
+    assert "no usable GPU" in done.stderr
     shown = document(bare, "model", str(model), "--context", "8192")
     assert (shown["gpu"], shown["fitting_layers"], shown["ways"]) == (None, None, [])
     assert {layer["fits"] for layer in shown["layers"]} == {None}
@@ -131,8 +131,8 @@ def test_unknown_free_memory(tmp_path: Path) -> None:
         next(root.glob(f"sys/bus/pci/devices/*/{name}")).unlink()
     done = mem(root, "model", str(model))
     assert done.returncode == 0
-    assert "rocenv cannot tell how much memory of GPU 0 is free" in done.stderr
-    assert "the whole model takes" in done.stdout
+    assert "the free memory of GPU 0 is unknown" in done.stderr
+    assert "the whole model needs" in done.stdout
 
 
 def test_model_that_cannot_be_estimated(tmp_path: Path, bare: Path) -> None:
@@ -163,7 +163,7 @@ def test_json_has_the_notes_that_people_see(tmp_path: Path, bare: Path) -> None:
     model = str(eight_billion(tmp_path / "m.gguf"))
     shown = document(bare, "model", model, "--context", "200000")
     assert shown["notes"] == mem(bare, "model", model, "--context", "200000").stderr.splitlines()
-    for words in ("no GPU here can be used", "trained for a context of 131,072", "without flash attention"):
+    for words in ("no usable GPU", "trained for a context of 131,072", "without flash attention"):
         assert any(words in note for note in shown["notes"]), words
 
 

@@ -1,8 +1,9 @@
-"""Questions that people ask, and what the answers must contain."""
+"""Common questions and the facts that their answers must contain."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,7 +51,11 @@ class TestDoesMyCardWork:
                 "may work, as gfx900 (HSA_OVERRIDE_GFX_VERSION=9.0.0, only with ROCm before 6.4): ROCm 6.3.3",
                 "yes: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack",
             ),
-            ("gfx803", "yes, but without PyTorch, whose wheels have no kernels for it: ROCm 5.7.1", "yes: "),
+            (
+                "gfx803",
+                "yes, but without PyTorch, whose wheels have no kernels for this GPU: ROCm 5.7.1",
+                "yes: ",
+            ),
             (
                 "gfx1250",
                 "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (built for gfx1250, which AMD "
@@ -59,7 +64,7 @@ class TestDoesMyCardWork:
             ),
         ],
     )
-    def test_verdict_comes_first(self, matrix: Matrix, target: str, linux: str, windows: str) -> None:
+    def test_the_answer_comes_first(self, matrix: Matrix, target: str, linux: str, windows: str) -> None:
         on_linux, on_windows = explain(target, matrix).answer
         assert (on_linux.label, on_windows.label) == ("Linux", "Windows")
         assert on_linux.text.startswith(linux)
@@ -70,12 +75,12 @@ class TestDoesMyCardWork:
     def test_rx_6750_xt(self, read: Read) -> None:
         text = read("RX 6750 XT")
         assert "override 10.3.0 (runs as gfx1030): works, only with ROCm before 7" in text
-        assert "no wheel on PyTorch's index has kernels for it" in text
+        assert "no wheel on PyTorch's index has kernels for this GPU" in text
         assert "HIP SDK 7.1, 7.2 listed as unsupported by AMD; no set: since HIP SDK 7.1" in text
         assert "HIP SDK 6.1 runtime only, no kernels in the libraries; set: library pack, ZLUDA 3.8.4" in text
         assert "rocenv explain sdnext-3414" in text
         reported = text.rpartition(" reported ")[2].partition(" inferred ")[0]
-        assert "ROCm/rocBLAS#1339" in reported, "the override is a report of users, and says which"
+        assert "ROCm/rocBLAS#1339" in reported, "the override must cite the user reports that it rests on"
 
     def test_commands_match_the_resolver(self, matrix: Matrix) -> None:
         linux, wheels, zluda = explain("gfx1031", matrix).steps
@@ -86,7 +91,7 @@ class TestDoesMyCardWork:
         assert zluda.command == "rocenv resolve --platform windows --zluda --target gfx1031"
         assert zluda.gives == "HIP SDK 6.4.2, ZLUDA 3.9.5 (rocm6), a library pack, torch 2.7.1"
 
-    def test_set_names_unsuitable_drivers(self, matrix: Matrix) -> None:
+    def test_a_set_names_drivers_that_fail(self, matrix: Matrix) -> None:
         step = next(step for step in explain("rocm-6.1", matrix).steps if "--zluda" in step.command)
         assert step.gives.endswith("torch 2.3.1, display driver before 25.5.1")
 
@@ -97,18 +102,20 @@ class TestDoesMyCardWork:
     def test_vega_has_kernels_in_old_releases_only(self, read: Read) -> None:
         text = read("gfx906")
         assert "ROCm packages 6.4 to 7.2 runtime only, no kernels in the libraries" in text
-        assert "wheels not built for it" in text
-        assert "2.8 to 2.14 for ROCm 6.4 to 7.2 is compiled for it, but its rocBLAS has no kernels" in text
+        assert "wheels not built for this GPU" in text
+        assert (
+            "2.8 to 2.14 for ROCm 6.4 to 7.2 is compiled for this GPU, but its rocBLAS has no kernels" in text
+        )
 
-    def test_support_and_readiness_differ_by_platform(self, read: Read) -> None:
+    def test_support_and_readiness_can_differ_by_platform(self, read: Read) -> None:
         text = read("gfx1201")
         assert "Linux therock wheels 7.14.0 to 10.1.0 supported by AMD, release-ready" in text
         assert "Windows therock wheels 7.14.0 to 10.1.0 supported by AMD, not marked release-ready" in text
         assert "radeon-windows wheels 7.2.1 supported by AMD; needs display driver 26.2.2 or newer" in text
 
-    def test_card_that_only_packages_support(self, read: Read) -> None:
+    def test_a_card_that_only_packages_support(self, read: Read) -> None:
         text = read("gfx803")
-        assert "wheels not built for it" in text
+        assert "wheels not built for this GPU" in text
         assert "ROCm packages 5.7 has kernels, but is not supported by AMD" in text
 
 
@@ -121,9 +128,9 @@ class TestWhichRelease:
         assert "built: gfx1250" in text
         assert "rocenv create demo --platform windows --rocm 10.0 --torch --target gfx1201" in text
 
-    def test_without_a_known_support_list(self, read: Read) -> None:
+    def test_wheels_without_a_known_support_list(self, read: Read) -> None:
         text = read("10.2")
-        assert "nobody has read AMD's support list yet; built: gfx908, gfx90a" in text
+        assert "AMD's support list has not been checked yet; built: gfx908, gfx90a" in text
         assert not re.search("supported:|release-ready:", text)
         assert "rocenv create demo --platform linux --rocm 10.2 --torch --target gfx1201" in text
 
@@ -131,7 +138,7 @@ class TestWhichRelease:
         text = read("7.14.1")
         assert "gfx1036. hipErrorInvalidValue is reported" in text
 
-    def test_one_that_only_moves_on(self, read: Read) -> None:
+    def test_a_release_without_matching_pytorch(self, read: Read) -> None:
         assert "the matching PyTorch is not known yet" in read("10.2")
 
 
@@ -155,8 +162,8 @@ class TestWhyNot61:
 class TestWhichTorch:
     def test_for_gfx1103(self, read: Read) -> None:
         text = read("gfx1103")
-        assert "2.14 for ROCm 7.14 has kernels for it" in text
-        assert "2.13, 2.14 for ROCm 7.1, 7.2 is compiled for it, but its rocBLAS has no kernels" in text
+        assert "2.14 for ROCm 7.14 has kernels" in text
+        assert "2.13, 2.14 for ROCm 7.1, 7.2 is compiled for this GPU, but its rocBLAS has no kernels" in text
         assert "2.1 to 2.14 for ROCm 5.5 to 7.2 runs as gfx1100" in text
         assert "2.7 to 2.14 for ROCm 6.2.4 to 7.2 runs as gfx1102" in text
         assert "users report page faults and GPU hangs" in text
@@ -175,10 +182,10 @@ class TestParts:
         assert "ZLUDA-windows-rocm5-amd64.zip for HIP SDK 5.7" in text
 
     @pytest.mark.parametrize("thing", ["zluda-3.8.4", "ZLUDA 3.8.4", "zluda==3.8.4", "3.8.4", "c0804ca6249"])
-    def test_zluda_build_by_any_name(self, matrix: Matrix, thing: str) -> None:
+    def test_a_zluda_build_has_several_names(self, matrix: Matrix, thing: str) -> None:
         assert explain(thing, matrix).thing == "zluda-3.8.4"
 
-    def test_build_with_the_same_number_is_mentioned(self, read: Read) -> None:
+    def test_a_build_with_the_same_version_is_mentioned(self, read: Read) -> None:
         assert "`rocenv explain zluda-3.8.4.post1`" in read("zluda-3.8.4")
 
     def test_packs(self, read: Read) -> None:
@@ -201,7 +208,7 @@ class TestParts:
         assert "Three causes fit, and none is proved" in text
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
-    def test_code_of_a_combination(self, read: Read) -> None:
+    def test_a_combination_has_a_code(self, read: Read) -> None:
         assert "never combines ZLUDA up to 3.9.4 with display driver 25.5.1 or newer" in read("zluda-106")
 
     def test_exit_code(self, read: Read) -> None:
@@ -209,12 +216,23 @@ class TestParts:
         assert text.startswith("0xC0000005 (access violation) The program ended because it accessed memory")
         assert "rocenv explain sdnext-3414" in text
 
-    def test_name_of_a_check(self, matrix: Matrix) -> None:
+    @pytest.mark.parametrize("number", [3221225477, -1073741819])
+    def test_exit_code_in_decimal(self, matrix: Matrix, number: int) -> None:
+        assert explain(str(number), matrix) == explain("0xC0000005", matrix)
+
+    @pytest.mark.parametrize("thing", ["0xdeadbeef", "3735928559", "-2147483000", "0x00000003"])
+    def test_unknown_exit_code(self, matrix: Matrix, thing: str) -> None:
+        with pytest.raises(RocenvError) as caught:
+            explain(thing, matrix)
+        assert caught.value.message == f"nothing is known about `{thing}`"
+        assert (caught.value.code, caught.value.exit_code) == ("thing-unknown", 1)
+
+    def test_a_check_name_finds_its_cause(self, matrix: Matrix) -> None:
         row = next(row for row in matrix.advice if row.name.replace("_", "-") != row.code)
         assert explain(row.name, matrix).thing == row.code
 
     @pytest.mark.parametrize("language", ["en", "zh"])
-    def test_unknown_values_are_not_placeholders(self, matrix: Matrix, language: Language) -> None:
+    def test_unknown_values_leave_no_placeholders(self, matrix: Matrix, language: Language) -> None:
         gap = re.compile(r"`?(?:\.\.\.|……)`?(?= |$|[，。：])|\{\w+\}|[\u4e00-\u9fff] [\u4e00-\u9fff]")
         rules = {row.code: row for row in matrix.rule}
         for code in KINDS["cause"].names(matrix):
@@ -229,7 +247,7 @@ class TestParts:
         text = read("hsa_override_gfx_version")
         assert "gfx1033 10.3.0 (runs as gfx1030): known to fail" in text
         assert "Linux only; Windows HIP does not go through HSA" in text
-        assert "a stale value causes memory faults" in text
+        assert "a leftover value causes memory faults" in text
 
 
 class TestNames:
@@ -251,7 +269,7 @@ class TestNames:
     def test_features_of_a_target_are_ignored(self, matrix: Matrix) -> None:
         assert explain("gfx90a:sramecc+:xnack-", matrix) == explain("gfx90a", matrix)
 
-    def test_ambiguous_word_lists_its_meanings(self, matrix: Matrix) -> None:
+    def test_an_ambiguous_word_lists_its_meanings(self, matrix: Matrix) -> None:
         choice = explain("Radeon 840M", matrix)
         assert choice.kind == "choice"
         assert [step.command for step in choice.steps] == ["rocenv explain gfx1152", "rocenv explain gfx1153"]
@@ -259,19 +277,24 @@ class TestNames:
         assert "rocenv explain rocm-6.4" in commands
         assert "rocenv explain zluda-6" in commands
 
-    def test_unknown_target_says_what_to_do(self, matrix: Matrix) -> None:
+    def test_an_unknown_target_gets_hints(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("gfx1300", matrix)
         assert "not among the" in caught.value.message
         assert caught.value.exit_code == 1
-        assert any("upgrade rocenv" in hint for hint in caught.value.hints)
+        assert any("a newer rocenv may know it" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
 
-    def test_override_page_says_when_rocenv_sets_it(self, read: Read) -> None:
-        text = read("HSA_OVERRIDE_GFX_VERSION")
-        assert "set only inside an env, if the set has no kernels for the GPU" in text
+    def test_data_without_targets_has_no_date(self, matrix: Matrix) -> None:
+        with pytest.raises(RocenvError) as caught:
+            explain("gfx1300", replace(matrix, target=()))
+        assert caught.value.hints[0] == "a newer rocenv may know it"
 
-    def test_typo_suggests_similar_names(self, matrix: Matrix) -> None:
+    def test_the_override_page_explains_when_rocenv_sets_it(self, read: Read) -> None:
+        text = read("HSA_OVERRIDE_GFX_VERSION")
+        assert "set only in an env, if its set has no kernels for the GPU" in text
+
+    def test_a_typo_suggests_similar_names(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("sdnext-3415", matrix)
         assert caught.value.hints[0].startswith("did you mean `sdnext-3414`")

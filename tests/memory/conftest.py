@@ -1,4 +1,4 @@
-"""A machine for each test, and the memory of its GPUs."""
+"""Fixtures: a simulated machine and its GPU memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def matrix() -> Matrix:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """An empty machine at `ROCENV_SYSROOT`, in a folder with a blank in its name."""
+    """An empty machine at `ROCENV_SYSROOT`, in a folder with a space in its name."""
     path = tmp_path / "a machine"
     path.mkdir()
     monkeypatch.setenv("ROCENV_SYSROOT", str(path))
@@ -40,7 +40,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
-    """Reads the memory of that machine, with figures of HIP if given."""
+    """Reads that machine's memory, optionally with HIP's figures."""
 
     def found(hip: Mapping[int, HipFigure] | None = None) -> Usage:
         return read_usage(detect(matrix), hip)
@@ -50,7 +50,7 @@ def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A home with one env, whose HIP is the stand-in."""
+    """A home with one env that has the stand-in as HIP runtime."""
     built = tmp_path_factory.mktemp("built")
     hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
     compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")

@@ -1,4 +1,4 @@
-"""Machines below a folder: what the kernel reports about the memory of GPUs and processes."""
+"""Simulated machines: the kernel's files about GPU memory and processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ RX_6800, RX_7900, STRIX_HALO, RAPHAEL, MI300X = 0x73BF, 0x744C, 0x1586, 0x164E, 
 
 @dataclass
 class Machine(Root):
-    """A machine with memory in use, and with processes."""
+    """A simulated machine with GPU memory and processes."""
 
     def pools(self, address: str, **figures: object) -> Machine:
-        """Write counters of a card: `vram_used=…`, `gtt_total=…`, plausible or not."""
+        """Write a card's counters: `vram_used=…`, `gtt_total=…`, plausible or not."""
         for name, value in figures.items():
             self.put(f"sys/bus/pci/devices/{address}/mem_info_{name}", f"{value}\n")
         return self
@@ -32,7 +32,7 @@ class Machine(Root):
     def process(
         self, pid: int, name: str = "app", *command: str, folder: str = "", flags: int = 0x400000
     ) -> Machine:
-        """Add a process that has no GPU open."""
+        """Add a process without open GPUs."""
         self.put(f"proc/{pid}/comm", f"{name}\n")
         self.put(f"proc/{pid}/cmdline", "\0".join((*command, "")) if command else "")
         self.put(f"proc/{pid}/stat", f"{pid} ({name}) S 1 {pid} {pid} 0 -1 {flags} 0 0 0\n")
@@ -43,7 +43,7 @@ class Machine(Root):
         return self
 
     def opened(self, pid: int, number: int, text: str, device: str = "/dev/dri/renderD128") -> Machine:
-        """Add a device that a process has open, with its fdinfo."""
+        """Add an open device to a process, with its fdinfo."""
         os.symlink(device, self.path / f"proc/{pid}/fd/{number}")
         self.put(f"proc/{pid}/fdinfo/{number}", text)
         return self
@@ -58,12 +58,12 @@ class Machine(Root):
         ident: int = 0,
         address: str = "0000:03:00.0",
     ) -> Machine:
-        """Add an open GPU with the fdinfo of a current kernel."""
+        """Add an open GPU to a process, with fdinfo as a current kernel writes it."""
         return self.opened(pid, number, fdinfo(address, ident or pid, vram, gtt))
 
 
 def fdinfo(address: str, ident: int, vram: int, gtt: int = 0) -> str:
-    """Return the fdinfo of a kernel 6.x."""
+    """Return fdinfo as a 6.x kernel writes it."""
     return (
         f"pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t612\ndrm-driver:\tamdgpu\ndrm-client-id:\t{ident}\n"
         f"drm-pdev:\t{address}\npasid:\t32770\n"
@@ -76,14 +76,14 @@ def fdinfo(address: str, ident: int, vram: int, gtt: int = 0) -> str:
 
 
 def card(machine: Machine, *, used: int = 10 * GIB, total: int = 24 * GIB) -> Machine:
-    """Give the machine one 24 GiB card at 0000:03:00.0."""
+    """Give the machine a 24 GiB card at 0000:03:00.0."""
     machine.kernel().cpu()
     machine.gpu(1, RX_7900, 110000, units=96, bus=3, memory=total, gtt=16 * GIB)
     return machine.pools("0000:03:00.0", vram_used=used, gtt_used=GIB // 4)
 
 
 def apu(machine: Machine, *, vram: int, gtt: int, ram: int) -> Machine:
-    """Make it a machine with only an APU at 0000:c5:00.0."""
+    """Give the machine only an APU, at 0000:c5:00.0."""
     machine.kernel().cpu()
     machine.gpu(1, STRIX_HALO, 110501, units=40, bus=0xC5, memory=vram, gtt=gtt)
     machine.pools("0000:c5:00.0", vram_used=vram // 4, gtt_used=GIB)

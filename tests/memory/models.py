@@ -1,4 +1,4 @@
-"""GGUF files that the `gguf` package writes, with holes instead of weights: gigabytes that take no space."""
+"""GGUF files written with the `gguf` package, sparse in place of weights so that gigabytes take no space."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Writer:
         self._sizes: list[int] = []
 
     def tensor(self, name: str, shape: tuple[int, ...], kind: Q = Q.F32) -> Writer:
-        """Add a tensor; the shape is numpy's, with the innermost dimension last."""
+        """Add a tensor; the shape has the innermost dimension last, as in numpy."""
         block, size = GGML_QUANT_SIZES[kind]
         n_bytes = math.prod(shape) // block * size
         stored = (*shape[:-1], shape[-1] // block * size)
@@ -37,7 +37,7 @@ class Writer:
         return self
 
     def close(self) -> Path:
-        """Write it, without its weights."""
+        """Write the file without weights."""
         keys = self.keys
         keys.write_header_to_file()
         keys.write_kv_data_to_file()
@@ -66,9 +66,9 @@ def llama(
     architecture: str = "llama",
     **more: Any,
 ) -> Path:
-    """Write a model of the most common shape, without a vocabulary: llama.cpp loads it.
+    """Write a model with a typical layout, without a vocabulary; llama.cpp can load it.
 
-    Without `output` the input's matrix is the output's too.
+    Without `output`, the output shares the input's matrix.
     """
     file = Writer(path, architecture)
     keys = file.keys
@@ -112,5 +112,5 @@ def _layer(file: Writer, block: str, embedding: int, keep: int, feed_forward: in
 
 
 def eight_billion(path: Path) -> Path:
-    """Write one with the shape of the 8B models of ollama/ollama#11265, its output in Q6_K."""
+    """Write a model with the layout of the 8B models in ollama/ollama#11265, with the output in Q6_K."""
     return llama(path, layers=32)

@@ -1,4 +1,4 @@
-"""Which GPU of the machine HIP means: the one at its address, or none if that is ambiguous."""
+"""Matching HIP's GPUs to the machine's GPUs."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ def index_of(listed: HipGpu, there: list[Gpu]) -> int | None:
     return found.index if found else None
 
 
-def test_address_counts_and_not_the_number() -> None:
+def test_the_address_takes_precedence_over_the_number() -> None:
     assert index_of(hip_gpu(ordinal=0, address=THERE), gpus(HERE, THERE)) == 1
 
 
-def test_address_without_a_gpu_matches_no_other_gpu() -> None:
+def test_an_unknown_address_matches_no_gpu() -> None:
     assert index_of(hip_gpu(address="0000:99:00.0"), gpus(HERE)) is None
     assert index_of(hip_gpu(address="0000:99:00.0"), gpus(HERE, THERE)) is None
 
 
-def test_partitions_match_by_their_order() -> None:
+def test_partitions_match_by_order() -> None:
     there = gpus(THERE, HERE, HERE, HERE)
     found = [index_of(hip_gpu(ordinal=9, alike=3, before=place), there) for place in range(3)]
     assert found == [1, 2, 3]
 
 
 @pytest.mark.parametrize("alike", [1, 2, 4])
-def test_incomplete_list_of_partitions_matches_none(alike: int) -> None:
+def test_an_incomplete_list_of_partitions_matches_none(alike: int) -> None:
     assert index_of(hip_gpu(alike=alike), gpus(HERE, HERE, HERE)) is None
 
 
-def test_number_is_the_last_resort() -> None:
-    """HIP may not name the address, and Windows never does."""
+def test_the_number_is_the_last_resort() -> None:
+    """HIP may omit the address, and always does on Windows."""
     assert index_of(hip_gpu(ordinal=1, address=""), gpus(HERE, THERE)) == 1
     assert index_of(hip_gpu(ordinal=1), gpus("", "")) == 1
 
 
-def test_target_can_be_enough_and_must_not_differ() -> None:
+def test_a_target_can_suffice_and_must_match() -> None:
     other = [replace(gpu, target="gfx1036") for gpu in gpus("")]
     own = [replace(gpu, index=1, hip_index=1) for gpu in gpus("")]
     assert index_of(hip_gpu(ordinal=0), [*other, *own]) == 1

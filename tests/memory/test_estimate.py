@@ -1,4 +1,4 @@
-"""The estimate is what llama.cpp takes, and the number of layers is the largest that fits."""
+"""Memory estimates match llama.cpp, and the number of layers is the largest that fits."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def estimate(path: Path, **use: Any) -> Estimate:
 # --- the two logs ------------------------------------------------------------------------------------------
 
 
-def test_the_log_of_ollama_11265(tmp_path: Path) -> None:
-    """8B, Q4: weights 3.9 GiB and 411 MiB, cache 1.0 GiB, graph 560 MiB and 677.5 MiB, 6.5 GiB in all."""
+def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
+    """8B, Q4: weights 3.9 GiB and 411 MiB, cache 1.0 GiB, graph 560 MiB and 677.5 MiB, 6.5 GiB in total."""
     estimated = estimate(eight_billion(tmp_path / "m.gguf"), context=8192)
     assert estimated.cache_bytes == GIB
     assert round(estimated.layout.output_bytes / MIB) == 411
@@ -49,14 +49,14 @@ def test_the_log_of_ollama_11265(tmp_path: Path) -> None:
     assert 560 <= estimated.graph_bytes / MIB <= 560 * 1.05
     assert estimated.graph(33) / MIB == pytest.approx(600)
     assert estimated.graph(20) / MIB == pytest.approx(677.5, abs=0.1)
-    # That log's file holds some layers in larger types than Q4_K: 3.9 GiB of them instead of 3.7.
+    # The model in that log has some layers in larger types than Q4_K: 3.9 GiB instead of 3.7.
     weights = (3.9 - 32 * estimated.layout.layers[0].weights_bytes / GIB) * GIB
     assert (
         5.8 * GIB < estimated.needed(33) + weights < 6.5 * GIB < estimated.needed(33) + weights + MARGIN_BYTES
     )
 
 
-def test_the_log_of_llama_cpp_16725() -> None:
+def test_cache_matches_llama_cpp_16725() -> None:
     """3280 MiB of cache on the GPU: 41 of 80 layers, 8 KV heads of length 128, 20480 tokens."""
     layers = tuple(Layer(weights_bytes=0, largest_bytes=0, kv_heads=8) for _ in range(80))
     estimated = estimate_of(layout(layers, embedding=8192, heads=64), Use(context=20480))
@@ -113,7 +113,7 @@ def test_buffer_and_cache_match_measurements(
         (Use(context=8192, cache_k="f16", cache_v="q4_0"), 32 + 9),
     ],
 )
-def test_caches_of_other_types(tmp_path: Path, use: Use, cache_mib: int) -> None:
+def test_cache_types(tmp_path: Path, use: Use, cache_mib: int) -> None:
     estimated = estimate_of(layout_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
     assert estimated.cache_bytes == cache_mib * MIB
 
@@ -124,7 +124,7 @@ def test_unknown_cache_type(tmp_path: Path) -> None:
 
 
 def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
-    """Write a model of recurrent layers; the layers in `attention` cache keys instead."""
+    """Write a model with recurrent layers, except those in `attention`, which cache keys."""
     file = Writer(path, "mamba")
     keys = file.keys
     keys.add_block_count(layers)
@@ -141,7 +141,7 @@ def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
 
 
 @pytest.mark.parametrize(("parallel", "measured_mib"), [(1, 0.45), (4, 1.78)])
-def test_states_of_recurrent_layers(tmp_path: Path, parallel: int, measured_mib: float) -> None:
+def test_recurrent_layers_have_states(tmp_path: Path, parallel: int, measured_mib: float) -> None:
     estimated = estimate(mamba(tmp_path / "m.gguf"), context=4096, parallel=parallel)
     assert estimated.cache_bytes / MIB == pytest.approx(measured_mib, abs=0.005)
     assert (
@@ -156,17 +156,17 @@ def test_hybrids_cache_keys_only_in_attention_layers(tmp_path: Path) -> None:
     assert {size for index, size in enumerate(caches) if index != 2} == {114 * 1024}
 
 
-def test_heads_by_layer(tmp_path: Path) -> None:
+def test_layers_can_have_different_heads(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", layers=3, kv_heads=[8, 0, 4])
     assert estimate(path, context=256).caches == (MIB, 0, MIB // 2)
 
 
-def test_key_and_value_lengths_that_differ(tmp_path: Path) -> None:
+def test_key_and_value_lengths_can_differ(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", layers=1, attention__key_length=256, attention__value_length=64)
     assert estimate(path, context=256).caches[0] == 256 * 8 * (256 + 64) * 2
 
 
-def test_models_that_only_read_have_no_cache(tmp_path: Path) -> None:
+def test_non_causal_models_have_no_cache(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", output=None, architecture="bert", attention__causal=False)
     estimated = estimate(path, context=512)
     assert estimated.cache_bytes == 0
@@ -175,7 +175,7 @@ def test_models_that_only_read_have_no_cache(tmp_path: Path) -> None:
 # --- where weights go --------------------------------------------------------------------------------------
 
 
-def test_input_stays_in_main_memory_and_tied_output_is_copied(tmp_path: Path) -> None:
+def test_the_input_stays_in_main_memory_and_a_tied_output_is_copied(tmp_path: Path) -> None:
     own = estimate(llama(tmp_path / "own.gguf"), context=256)
     tied = estimate(llama(tmp_path / "tied.gguf", output=None), context=256)
     table = 128256 * 4096 // 256 * 144
@@ -186,8 +186,8 @@ def test_input_stays_in_main_memory_and_tied_output_is_copied(tmp_path: Path) ->
     assert without == own.layout.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
 
 
-def test_matrix_left_in_main_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
-    """Experts are copied tensor by tensor: one layer of them left behind costs gigabytes."""
+def test_a_matrix_in_main_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
+    """Experts are copied tensor by tensor: leaving one layer of them in main memory costs gigabytes."""
     file = Writer(tmp_path / "moe.gguf")
     file.keys.add_block_count(2)
     file.keys.add_embedding_length(4096)
@@ -203,7 +203,7 @@ def test_matrix_left_in_main_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) ->
     )
 
 
-def test_sliding_window_is_noted_as_upper_bound(tmp_path: Path) -> None:
+def test_a_sliding_window_makes_the_cache_an_upper_bound(tmp_path: Path) -> None:
     estimated = estimate(llama(tmp_path / "m.gguf", attention__sliding_window=1024), context=8192)
     assert estimated.cache_bytes == 64 * MIB
     assert any("1,024 tokens" in note and "upper bound" in note for note in estimated.layout.notes)
@@ -214,12 +214,15 @@ def test_sliding_window_is_noted_as_upper_bound(tmp_path: Path) -> None:
     [
         ({"general.architecture": 7}, "does not name its architecture"),
         ({"general.type": "adapter"}, "its type is adapter"),
-        ({"llama.attention.head_count": None, "llama.attention.head_count_kv": None}, "how many heads"),
-        ({"llama.embedding_length": None}, "how long its keys and values are"),
+        (
+            {"llama.attention.head_count": None, "llama.attention.head_count_kv": None},
+            "the number of KV heads",
+        ),
+        ({"llama.embedding_length": None}, "the length of keys and values"),
         ({"llama.block_count": 10**9}, "no layers named blk.N"),
     ],
 )
-def test_models_that_say_too_little(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+def test_models_with_incomplete_metadata(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     model = read_model(llama(tmp_path / "m.gguf"))
     metadata = {key: value for key, value in {**model.metadata, **change}.items() if value is not None}
     with pytest.raises(RocenvError, match=says) as caught:
@@ -293,7 +296,7 @@ frees = st.integers(0, 64 * GIB)
 
 
 def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
-    """Compute the memory of this many layers in a different way."""
+    """Compute the memory of this many layers independently."""
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
     row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])
@@ -318,7 +321,7 @@ def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
 
 @settings(max_examples=300, deadline=None)
 @given(of=layouts, use=uses, free=frees)
-def test_number_of_layers_is_the_largest_that_fits(of: ModelLayout, use: Use, free: int) -> None:
+def test_the_number_of_layers_is_the_largest_that_fits(of: ModelLayout, use: Use, free: int) -> None:
     count = len(of.layers)
     fitting = [layers for layers in range(1, count + 2) if by_hand(of, use, layers) + MARGIN_BYTES <= free]
     estimated = fit_of(estimate_of(of, use), free)
@@ -329,7 +332,7 @@ def test_number_of_layers_is_the_largest_that_fits(of: ModelLayout, use: Use, fr
 
 @settings(max_examples=200, deadline=None)
 @given(of=layouts, use=uses, free=frees, more=frees, longer=st.integers(0, 100_000))
-def test_more_memory_never_fits_less_and_a_longer_context_never_more(
+def test_layers_grow_with_memory_and_shrink_with_context(
     of: ModelLayout, use: Use, free: int, more: int, longer: int
 ) -> None:
     here = estimate_of(of, use)
@@ -340,7 +343,7 @@ def test_more_memory_never_fits_less_and_a_longer_context_never_more(
 
 @settings(max_examples=100, deadline=None)
 @given(of=layouts, use=uses, free=frees)
-def test_every_way_keeps_its_promise(of: ModelLayout, use: Use, free: int) -> None:
+def test_every_suggestion_fits_as_claimed(of: ModelLayout, use: Use, free: int) -> None:
     here = estimate_of(of, use)
     before = fit_of(here, free)
     found = ways_to_fit(here, free)
@@ -397,7 +400,7 @@ KEYS = (
 
 @settings(max_examples=300, deadline=None)
 @given(values=st.tuples(*[numbers] * len(KEYS)), seed=st.integers(0, 1000), free=frees)
-def test_any_header_gives_a_number_or_an_error(values: tuple[Any, ...], seed: int, free: int) -> None:
+def test_any_header_yields_a_number_or_an_error(values: tuple[Any, ...], seed: int, free: int) -> None:
     from pathlib import Path
 
     chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""How much memory there is and how much is free, on machines where a simple reading is wrong."""
+"""Total and free memory on machines whose raw counters mislead."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def only(found: Usage) -> GpuMemory:
     return gpu
 
 
-def test_card_counts_only_its_own_memory(machine: Machine, read_memory: ReadMemory) -> None:
+def test_a_card_counts_only_its_own_memory(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine)
     gpu = only(read_memory())
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 10 * GIB, 14 * GIB)
@@ -40,7 +40,7 @@ def test_two_cards_at_their_addresses(machine: Machine, read_memory: ReadMemory)
     assert [gpu.free_bytes for gpu in read_memory().gpus] == [14 * GIB, 23 * GIB]
 
 
-def test_apu_with_a_small_carve_out_uses_both_pools(machine: Machine, read_memory: ReadMemory) -> None:
+def test_an_apu_with_a_small_carve_out_uses_both_pools(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=GIB // 2, gtt=60 * GIB, ram=120 * GIB)
     gpu = only(read_memory())
     assert gpu.shared_counts
@@ -48,21 +48,21 @@ def test_apu_with_a_small_carve_out_uses_both_pools(machine: Machine, read_memor
     assert gpu.free_bytes == 59 * GIB + GIB * 3 // 8
 
 
-def test_apu_with_a_large_carve_out_uses_only_that(machine: Machine, read_memory: ReadMemory) -> None:
+def test_an_apu_with_a_large_carve_out_uses_only_that(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=96 * GIB, gtt=16 * GIB, ram=31 * GIB)
     gpu = only(read_memory())
     assert (gpu.total_bytes, gpu.free_bytes, gpu.shared_counts) == (96 * GIB, 72 * GIB, False)
 
 
 def test_gtt_is_capped_at_main_memory(machine: Machine, read_memory: ReadMemory) -> None:
-    """The kernel of a Strix Halo allowed 128 GiB on a machine that had half of that."""
+    """On a Strix Halo with 64 GiB, the kernel allowed 128 GiB."""
     apu(machine, vram=GIB // 2, gtt=128 * GIB, ram=62 * GIB)
     gpu = only(read_memory())
     assert gpu.total_bytes == 62 * GIB + GIB // 2
-    assert any("lets the GPU use 128.0 GiB, but the machine has only 62.0 GiB" in note for note in gpu.notes)
+    assert any("lets the GPU use 128.0 GiB, but main memory is only 62.0 GiB" in note for note in gpu.notes)
 
 
-def test_main_memory_in_use_is_not_free_for_an_apu(machine: Machine, read_memory: ReadMemory) -> None:
+def test_used_main_memory_is_not_free_for_an_apu(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=GIB, gtt=30 * GIB, ram=62 * GIB).ram(62 * GIB, 4 * GIB)
     gpu = only(read_memory())
     assert gpu.free_bytes == 4 * GIB + GIB * 3 // 4
@@ -80,7 +80,7 @@ def test_main_memory_in_use_is_not_free_for_an_apu(machine: Machine, read_memory
         {"vram_used": "\x1b[31m7"},
     ],
 )
-def test_inconsistent_figure_is_unknown(
+def test_inconsistent_figures_become_unknown(
     machine: Machine, read_memory: ReadMemory, figures: dict[str, object]
 ) -> None:
     card(machine).pools("0000:03:00.0", **figures)
@@ -98,9 +98,7 @@ def test_free_memory_is_unknown_without_the_driver(machine: Machine, read_memory
     assert any("does not report" in note for note in gpu.notes)
 
 
-def test_partitions_do_not_each_have_the_memory_of_the_board(
-    machine: Machine, read_memory: ReadMemory
-) -> None:
+def test_a_partition_does_not_get_the_whole_boards_memory(machine: Machine, read_memory: ReadMemory) -> None:
     machine.kernel().cpu()
     for partition in range(8):
         machine.gpu(partition + 2, MI300X, 90402, units=38, bus=5, partition=partition, memory=24 * GIB)
@@ -108,10 +106,10 @@ def test_partitions_do_not_each_have_the_memory_of_the_board(
     found = read_memory()
     assert [gpu.total_bytes for gpu in found.gpus] == [24 * GIB] * 8
     assert {(gpu.used_bytes, gpu.free_bytes) for gpu in found.gpus} == {(None, None)}
-    assert all("whole board (50.0 GiB in use)" in gpu.notes[0] for gpu in found.gpus)
+    assert all("per board (50.0 GiB in use)" in gpu.notes[0] for gpu in found.gpus)
 
 
-def test_unknown_gpu_beside_a_known_one(machine: Machine, read_memory: ReadMemory) -> None:
+def test_an_unknown_gpu_next_to_a_known_one(machine: Machine, read_memory: ReadMemory) -> None:
     machine.kernel().cpu().gpu(1, 0x9999, None, bus=3, memory=8 * GIB)
     machine.gpu(2, RAPHAEL, 100306, units=2, bus=0x10, memory=GIB // 2, gtt=15 * GIB)
     machine.pools("0000:03:00.0", vram_used=GIB).pools("0000:10:00.0", vram_used=0, gtt_used=0)
@@ -119,7 +117,7 @@ def test_unknown_gpu_beside_a_known_one(machine: Machine, read_memory: ReadMemor
     assert [gpu.free_bytes for gpu in read_memory().gpus] == [7 * GIB, 15 * GIB + GIB // 2]
 
 
-def test_named_targets_are_not_the_gpus_of_this_machine(
+def test_overridden_targets_have_no_memory_figures(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card(machine)
@@ -130,40 +128,40 @@ def test_named_targets_are_not_the_gpus_of_this_machine(
 
 
 class TestHip:
-    """The smaller figure counts, and a note says why the two differ."""
+    """The smaller figure is used, and a note explains the difference."""
 
-    def test_hip_does_not_count_the_desktop(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_hip_ignores_the_desktop(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=23 * GIB, total=24 * GIB))
         assert gpu.free_bytes == 14 * GIB
-        assert any("9.0 GiB more than is free: it does not count the desktop" in note for note in gpu.notes)
+        assert any("9.0 GiB more free memory: it ignores the desktop" in note for note in gpu.notes)
 
-    def test_hip_reserves_some(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_hip_reserves_memory(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=13 * GIB, total=24 * GIB))
         assert gpu.free_bytes == 13 * GIB
         assert any("1.0 GiB less" in note for note in gpu.notes)
         assert gpu.source == "sysfs and HIP"
 
-    def test_small_difference_needs_no_note(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_a_small_difference_needs_no_note(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=14 * GIB + 10 * MIB, total=24 * GIB))
         assert (gpu.free_bytes, gpu.notes) == (14 * GIB, ())
 
-    def test_more_free_than_there_is(self, machine: Machine, read_memory: ReadMemory) -> None:
-        """HIP of a Strix Halo reported 120 GiB free of 62."""
+    def test_free_memory_above_the_total_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
+        """On a Strix Halo, HIP reported 120 GiB free of 62."""
         apu(machine, vram=GIB // 2, gtt=60 * GIB, ram=120 * GIB)
         before = only(read_memory())
         gpu = only(read_memory({0: HipFigure(free_bytes=120 * GIB, total_bytes=62 * GIB)}))
         assert gpu.free_bytes == before.free_bytes
         assert any("inconsistent" in note for note in gpu.notes)
 
-    def test_hips_figure_counts_if_the_kernel_has_none(
+    def test_hips_figure_is_used_if_the_kernel_has_none(
         self, machine: Machine, read_memory: ReadMemory
     ) -> None:
         machine.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=24 * GIB)
         gpu = only(read_memory({0: HipFigure(free_bytes=20 * GIB, total_bytes=24 * GIB)}))
         assert (gpu.free_bytes, gpu.used_bytes) == (20 * GIB, None)
-        assert any("neither the desktop nor games" in note for note in gpu.notes)
+        assert any("ignores the desktop and games" in note for note in gpu.notes)
 
-    def test_figure_of_another_gpu_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_another_gpus_figure_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
         card(machine)
         assert only(read_memory({1: HipFigure(free_bytes=1, total_bytes=2)})).hip is None
 

@@ -1,4 +1,4 @@
-"""Who holds the memory: many processes, some of them hidden, hostile or gone."""
+"""Finding the processes that hold memory, including hidden, hostile and ended ones."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def held(gpu: GpuMemory) -> list[tuple[int, str, int]]:
     return [(each.pid, each.name, each.vram_bytes) for each in gpu.holders]
 
 
-def test_largest_holder_first_and_unknown_holders_last(machine: Machine, read_memory: ReadMemory) -> None:
+def test_the_largest_holder_is_first(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init")
     machine.process(70, "gnome-shell").client(70, vram=GIB, gtt=GIB)
     machine.process(80, "ollama").client(80, vram=6 * GIB)
     (gpu,) = read_memory().gpus
     assert held(gpu) == [(80, "ollama", 6 * GIB), (70, "gnome-shell", GIB)]
-    assert gpu.unexplained_bytes == 3 * GIB  # what is shared does not count for a card
-    assert any(line.endswith("unknown holders") and "3.0 GiB" in line for line in gpu_lines(gpu))
+    assert gpu.unexplained_bytes == 3 * GIB  # shared memory does not count for a card
+    assert any(line.endswith("unknown processes") and "3.0 GiB" in line for line in gpu_lines(gpu))
 
 
-def test_clients_with_number_0_are_different_clients(machine: Machine, read_memory: ReadMemory) -> None:
-    """Old kernels number compute clients and give all graphics clients the number 0."""
+def test_clients_with_id_0_are_distinct(machine: Machine, read_memory: ReadMemory) -> None:
+    """Old kernels number compute clients but give all graphics clients ID 0."""
     card(machine).process(1, "init")
     for pid in (70, 71, 72):
         text = "pdev:\t0000:03:00.0\npasid:\t0\nvram mem:\t1048576 kB\ngtt mem:\t0 kB\n"
@@ -46,7 +46,7 @@ def test_clients_with_number_0_are_different_clients(machine: Machine, read_memo
     assert [pid for pid, _, _ in held(gpu)] == [70, 71, 72]
 
 
-def test_copies_of_one_client_are_counted_once(machine: Machine, read_memory: ReadMemory) -> None:
+def test_duplicates_of_a_client_are_counted_once(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "app").process(71, "child")
     machine.client(70, 5, vram=GIB, ident=9).client(70, 6, vram=GIB, ident=9)
     machine.client(71, 5, vram=GIB, ident=9).client(71, 7, vram=2 * GIB, ident=10)
@@ -54,7 +54,7 @@ def test_copies_of_one_client_are_counted_once(machine: Machine, read_memory: Re
     assert held(gpu) == [(71, "child", 2 * GIB), (70, "app", GIB)]
 
 
-def test_clients_of_two_cards_may_have_the_same_number(machine: Machine, read_memory: ReadMemory) -> None:
+def test_clients_of_two_cards_can_have_the_same_id(machine: Machine, read_memory: ReadMemory) -> None:
     machine.kernel().gpu(1, RX_6800, 100300, bus=3).gpu(2, RX_7900, 110000, bus=4)
     machine.process(1, "init").process(70, "app")
     machine.client(70, 5, vram=GIB, ident=9, address="0000:03:00.0")
@@ -68,14 +68,14 @@ def test_other_open_files_are_not_read(machine: Machine, read_memory: ReadMemory
     assert read_memory().gpus[0].holders == ()
 
 
-def test_copy_of_a_machine_without_links(machine: Machine, read_memory: ReadMemory) -> None:
+def test_a_copy_of_a_machine_has_no_links(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "blender").client(70, vram=GIB)
     shutil.rmtree(machine.path / "proc/70/fd")
     assert held(read_memory().gpus[0]) == [(70, "blender", GIB)]
 
 
-def test_kfd_counts_what_fdinfo_does_not(machine: Machine, read_memory: ReadMemory) -> None:
-    """The two are not added: newer kernels count the same memory in both."""
+def test_kfd_counts_memory_that_fdinfo_omits(machine: Machine, read_memory: ReadMemory) -> None:
+    """The figures are not added, because newer kernels count the same memory in both."""
     card(machine).process(1, "init").process(70, "python3").process(71, "blender")
     machine.client(71, vram=3 * GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
@@ -88,7 +88,7 @@ def test_kfd_counts_what_fdinfo_does_not(machine: Machine, read_memory: ReadMemo
 def test_hidden_processes_are_counted(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernel threads do not count, and KFD still says what the others hold."""
+    """Kernel threads do not count, and KFD still reports the memory of hidden processes."""
     card(machine).process(1, "init").process(2, "kthreadd", flags=0x208040).process(70, "theirs")
     machine.process(71, "mine").client(71, vram=GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
@@ -105,13 +105,13 @@ def test_hidden_processes_are_counted(
     assert held(found.gpus[0]) == [(70, "theirs", 2 * GIB), (71, "mine", GIB)]
 
 
-def test_processes_that_end_meanwhile(
+def test_processes_can_end_meanwhile(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card(machine).process(1, "init").process(71, "stays").client(71, vram=GIB)
     monkeypatch.setattr("rocenv.memory.holders.process_ids", lambda: [1, 70, 71, 72])
     gone = machine.process(72, "goes").path / "proc/72/fd/5"
-    os.symlink("/dev/dri/renderD128", gone)  # its text is not there any more
+    os.symlink("/dev/dri/renderD128", gone)  # its files no longer exist
     assert held(read_memory().gpus[0]) == [(71, "stays", GIB)]
     assert read_memory().hidden == 0
 
@@ -134,7 +134,7 @@ def test_malformed_fdinfo(machine: Machine, read_memory: ReadMemory, text: str) 
     assert read_memory().gpus[0].holders == ()
 
 
-def test_fdinfo_of_several_kernels() -> None:
+def test_fdinfo_formats_of_several_kernels() -> None:
     client = parse_fdinfo("pdev:\t0000:03:00.0\npasid:\t32771\nvram mem:\t2048 kB\ngtt mem:\t12 kB\n")  # 5.15
     assert client is not None
     assert (client.address, client.ident, client.vram_bytes, client.gtt_bytes) == (
@@ -158,7 +158,7 @@ def test_names_cannot_control_the_terminal(machine: Machine, read_memory: ReadMe
     assert [holder_name(each) for each in gpu.holders][1] == "python3 ?[2Jmain.py"
 
 
-def test_container_ignores_process_numbers_of_the_host(machine: Machine, read_memory: ReadMemory) -> None:
+def test_a_container_ignores_the_hosts_process_ids(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "sh").process(70, "mine")
     (machine.path / "proc/self/ns").mkdir(parents=True)
     os.symlink("pid:[4026532201]", machine.path / "proc/self/ns/pid")
@@ -167,7 +167,7 @@ def test_container_ignores_process_numbers_of_the_host(machine: Machine, read_me
     assert found.gpus[0].holders == ()
     assert (found.hidden, found.notes) == (
         None,
-        ("this is a container: rocenv cannot see which programs outside it hold memory",),
+        ("rocenv runs in a container and cannot see the processes outside that hold GPU memory",),
     )
 
 
@@ -177,12 +177,12 @@ def test_hidepid_makes_the_number_unknown(machine: Machine, read_memory: ReadMem
     assert "hides" in read_memory().notes[0]
 
 
-def test_main_memory_of_an_apu_counts(machine: Machine, read_memory: ReadMemory) -> None:
+def test_an_apus_main_memory_counts(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
     machine.process(70, "llama-server").client(70, vram=MIB, gtt=GIB // 2, address="0000:c5:00.0")
     (gpu,) = read_memory().gpus
     assert gpu.held_by(gpu.holders[0]) == GIB // 2 + MIB
-    assert STRIX_HALO  # its device id is what makes it one
+    assert STRIX_HALO  # the device ID identifies the APU
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""How much the test may take on any machine, and how few steps its search needs."""
+"""Limits of the allocation test, and the number of steps that its search needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ APU = Gpu(source="test", target="gfx1151", integrated=True)
 
 class TestBisection:
     @given(bound=st.integers(1, 200 * 1024), end=st.integers(0, 200 * 1024 * MIB))
-    def test_result_is_within_the_resolution_after_few_steps(self, bound: int, end: int) -> None:
+    def test_the_result_is_precise_after_few_steps(self, bound: int, end: int) -> None:
         tried: list[int] = []
 
         def works(size: int) -> bool:
@@ -35,9 +35,9 @@ class TestBisection:
         can = min(end, bound * MIB)
         assert can - max(resolution, UNIT_BYTES) < size <= can
         assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
-        assert len(tried) == len(set(tried)), "an amount is asked for once"
+        assert len(tried) == len(set(tried)), "no amount is requested twice"
         assert tried[0] == bound * MIB
-        # If not even one step works, the test examines that step again.
+        # If nothing above the resolution works, the search continues below it.
         parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
         assert len(tried) <= parts + (11 if not size or size < resolution else 0)
 
@@ -54,31 +54,31 @@ def bound(memory: GpuMemory, machine: MachineMemory | None = None, limit: str = 
 
 
 class TestCards:
-    def test_idle_card_without_a_display_reserves_nothing(self) -> None:
+    def test_an_idle_card_without_a_display_reserves_nothing(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=15 * GIB, used_bytes=30 * MIB)
         found = bound(memory, MachineMemory(total=4 * GIB, available=GIB), display=False)
         assert (found.size_bytes, found.reasons) == (15 * GIB, ())
 
     @pytest.mark.parametrize(("total", "reserve"), [(8, 512 * MIB), (48, int(48 * GIB * 0.05))])
-    def test_display_reserves_a_share_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
+    def test_a_display_reserves_a_share_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=total * GIB, free_bytes=7 * GIB, source="the kernel")
         found = bound(memory, display=True)
         assert 7 * GIB - reserve - UNIT_BYTES < found.size_bytes <= 7 * GIB - reserve
 
     @pytest.mark.parametrize("used", [6 * GIB, None])
-    def test_programs_on_a_card_without_a_display_reserve_a_share(self, used: int | None) -> None:
+    def test_programs_on_a_card_reserve_a_share(self, used: int | None) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, used_bytes=used)
         found = bound(memory, display=False)
         assert found.size_bytes <= 10 * GIB - int(0.05 * 16 * GIB)
         assert "use it" in found.reasons[0]
 
-    def test_percentage_is_of_free_memory(self) -> None:
+    def test_a_percentage_is_relative_to_free_memory(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, source="the kernel")
         assert bound(memory, limit="50%", display=False).size_bytes == 5 * GIB
 
 
 class TestApus:
-    """An APU takes main memory."""
+    """An APU uses main memory."""
 
     def test_main_memory_keeps_a_reserve(self) -> None:
         memory = GpuMemory(
@@ -95,7 +95,7 @@ class TestApus:
         assert 12 * GIB - 6.5 * GIB < found.size_bytes <= 12 * GIB - 6.4 * GIB
         assert any("12.0 GiB is available" in reason for reason in found.reasons)
 
-    def test_memory_set_aside_by_the_bios_is_not_main_memory(self) -> None:
+    def test_memory_reserved_by_the_bios_is_not_main_memory(self) -> None:
         memory = GpuMemory(
             gpu=APU,
             total_bytes=96 * GIB,
@@ -108,15 +108,15 @@ class TestApus:
         machine = MachineMemory(total=32 * GIB, available=8 * GIB)
         assert bound(memory, machine, display=False).size_bytes == 90 * GIB
 
-    def test_hips_figure_alone_does_not_exceed_main_memory(self) -> None:
-        """In a container without sysfs HIP reports 120 GiB free."""
+    def test_hips_figure_is_capped_at_main_memory(self) -> None:
+        """In a container without sysfs, HIP reports 120 GiB free."""
         memory = GpuMemory(gpu=APU, total_bytes=62 * GIB, free_bytes=60 * GIB, source="HIP")
         machine = MachineMemory(total=128 * GIB, available=20 * GIB)
         assert bound(memory, machine, display=False).size_bytes < 8 * GIB
 
 
 class TestWindows:
-    def test_budget_is_the_bound(self) -> None:
+    def test_the_budget_is_the_bound(self) -> None:
         memory = GpuMemory(
             gpu=CARD,
             total_bytes=24 * GIB,
@@ -127,11 +127,11 @@ class TestWindows:
         )
         assert bound(memory, windows=True).size_bytes < 9 * GIB
 
-    def test_share_of_the_card_without_a_budget(self) -> None:
+    def test_without_a_budget_the_bound_is_a_share_of_the_card(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=int(15.9 * GIB), source="HIP")
         found = bound(memory, windows=True)
         assert found.size_bytes <= 0.8 * 16 * GIB
-        assert any("nothing says how much is free" in reason for reason in found.reasons)
+        assert any("the free memory is unknown" in reason for reason in found.reasons)
 
 
 @given(
@@ -144,7 +144,7 @@ class TestWindows:
     windows=st.booleans(),
     limit=st.sampled_from(["", "1MiB", "6GiB", "0.001%", "100%", "1024TiB"]),
 )
-def test_bound_never_exceeds_free_memory(
+def test_the_bound_never_exceeds_free_memory(
     integrated: bool | None,
     total: int | None,
     free: int | None,
@@ -181,10 +181,10 @@ def test_limit_formats(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["8B", "1023k", "1048575B"])
-def test_limit_below_the_smallest_block(text: str) -> None:
+def test_a_limit_below_the_smallest_block_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="1 MiB"):
         Limit.parse(text)
 
 
-def test_gpu_without_an_address_may_drive_a_display() -> None:
+def test_a_gpu_without_an_address_may_drive_a_display() -> None:
     assert drives_display(Gpu(source="test")) is None

@@ -1,4 +1,4 @@
-"""`rocenv mem` for users and scripts: the report, the live view, and settings."""
+"""`rocenv mem`: the report, the live view, and settings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def busy(machine: Machine) -> Machine:
 
 
 class TestReport:
-    def test_card_and_its_holders(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_a_card_and_its_holders(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         done = run(environ)
         lines = done.stdout.splitlines()
@@ -90,7 +90,7 @@ class TestReport:
     def test_an_apu_is_explained(self, machine: Machine, environ: dict[str, str]) -> None:
         apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
         assert (
-            "1.0 GiB of this is set aside for the GPU, and 60.0 GiB is main memory shared"
+            "1.0 GiB of this is reserved for the GPU, and 60.0 GiB is main memory shared"
             in run(environ).stdout
         )
 
@@ -107,7 +107,7 @@ class TestReport:
         assert "? of 24.0 GiB in use, ? free" in run(environ).stdout
 
     def test_hidden_processes_are_counted(self, machine: Machine, environ: dict[str, str]) -> None:
-        """A user who is not root cannot open their folders but sees how many there are."""
+        """A user who is not root cannot open their folders but can count them."""
         busy(machine)
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0)
@@ -124,7 +124,7 @@ class TestReport:
         os.chmod(machine.path / "proc/80/fd", 0o755)
         assert "no permission to inspect 1 process of other users" in done.stderr
 
-    def test_note_about_many_gpus_appears_once(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_a_note_about_many_gpus_appears_once(self, machine: Machine, environ: dict[str, str]) -> None:
         machine.process(1, "init").kernel().cpu()
         for node in range(1, 10):
             machine.gpu(node, RX_7900, 110000, bus=node, memory=24 * GIB)
@@ -174,7 +174,7 @@ class TestReport:
         (("--for=cycles",), "rocenv mem settings cycles"),
     ],
 )
-def test_options_of_older_versions_name_the_command(
+def test_an_old_option_names_the_command_that_replaced_it(
     environ: dict[str, str], words: tuple[str, ...], command: str
 ) -> None:
     done = run(environ, *words)
@@ -183,7 +183,7 @@ def test_options_of_older_versions_name_the_command(
 
 
 class TestWatch:
-    def test_pipe_gets_a_line_a_second(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_a_pipe_gets_one_line_per_second(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         code, lines = watched(environ, [], enough=2)
         assert code == 130
@@ -191,7 +191,7 @@ class TestWatch:
             re.fullmatch(r"\d\d:\d\d:\d\d  GPU 0: .*14\.0 GiB free  \(sysfs\)", line) for line in lines
         )
 
-    def test_json_is_a_document_a_line(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_json_has_one_document_per_line(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         code, lines = watched(environ, ["--json"], enough=2)
         first, second = (json.loads(line) for line in lines[:2])
@@ -207,7 +207,7 @@ class TestWatch:
         assert document["time"]
         assert document["notes"] == ["this machine has no AMD GPU"]
 
-    def test_terminal_is_redrawn(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_a_terminal_is_redrawn(self, machine: Machine, environ: dict[str, str]) -> None:
         """The graph grows, and the figures change."""
         busy(machine)
         with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
@@ -222,7 +222,7 @@ class TestWatch:
         assert "\x1b[2K" in shown  # lines are drawn over
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
 
-    def test_narrow_terminal_shows_the_newest_figures(
+    def test_a_narrow_terminal_shows_the_newest_figures(
         self, machine: Machine, environ: dict[str, str]
     ) -> None:
         busy(machine)
@@ -233,8 +233,8 @@ class TestWatch:
             os.waitpid(pid, 0)
         assert "▄▄| 42% in use" in shown
 
-    def test_path_of_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
-        """In the C locale too, where scripts take paths from the output."""
+    def test_a_path_of_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
+        """Scripts read paths from the output in the C locale too."""
         home = os.fsencode(environ["ROCENV_HOME"]) + b"-\xff\xe9"
         done = subprocess.run(
             [str(PROGRAM), "config", "path"],
@@ -256,7 +256,7 @@ class TestWatch:
         assert "42% in use" in shown
         assert "failed unexpectedly" not in shown
 
-    def test_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_a_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         environ["TERM"] = "dumb"
         with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
@@ -265,12 +265,12 @@ class TestWatch:
             os.waitpid(pid, 0)
         assert "\x1b" not in shown
 
-    def test_without_a_gpu_it_ends_at_once(self, environ: dict[str, str]) -> None:
+    def test_watch_ends_at_once_without_a_gpu(self, environ: dict[str, str]) -> None:
         assert run(environ, "watch").returncode == 0
 
 
 def watched(environ: dict[str, str], words: list[str], *, enough: int) -> tuple[int, list[str]]:
-    """Interrupt `mem watch` after this many lines; return its exit code and the lines."""
+    """Interrupt `mem watch` after this many lines; return its exit code and lines."""
     child = subprocess.Popen(
         [str(PROGRAM), "mem", "watch", *words],
         env=environ,
@@ -291,7 +291,7 @@ def watched(environ: dict[str, str], words: list[str], *, enough: int) -> tuple[
 
 @contextlib.contextmanager
 def on_terminal(argv: list[str], environ: dict[str, str]) -> Any:
-    """Start a program on a pseudo-terminal of 100 columns; yield its process id and the other side."""
+    """Start a program on a 100-column pseudo-terminal; yield its process ID and the terminal's other end."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -316,7 +316,7 @@ def read_until(terminal: int, text: str, limit_s: float = 20) -> str:
             continue
         try:
             shown += os.read(terminal, 65536).decode(errors="replace")
-        except OSError:  # its side is closed
+        except OSError:  # its end is closed
             break
     return shown
 
@@ -357,12 +357,12 @@ class TestSettings:
         assert all(each["source"] and each["status"] for each in document["settings"])
         assert len(document["variables"]) == 3
 
-    def test_setting_of_the_user_stays(self, environ: dict[str, str]) -> None:
+    def test_the_users_setting_takes_precedence(self, environ: dict[str, str]) -> None:
         done = run(environ | {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, "settings", "pytorch")
         assert "export PYTORCH" not in done.stdout
         assert "PYTORCH_HIP_ALLOC_CONF in your environment has expandable_segments" in done.stderr
 
-    def test_collision_in_the_environment_is_unset(self, environ: dict[str, str]) -> None:
+    def test_conflicting_variables_are_to_be_unset(self, environ: dict[str, str]) -> None:
         both = {
             "PYTORCH_ALLOC_CONF": "max_split_size_mb:64",
             "PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True",
@@ -380,7 +380,7 @@ class TestSettings:
         assert "\x1b" not in done.stderr
 
     def test_variables_can_be_pasted_into_the_shell(self, environ: dict[str, str]) -> None:
-        """The shell runs the lines, and they do what they say."""
+        """The shell runs the lines, which set the variables."""
         script = (
             f'eval "$("{PROGRAM}" mem settings pytorch 2>/dev/null | grep "^  export ")";'
             f' "{sys.executable}" -c "import os; print(os.environ[\'PYTORCH_ALLOC_CONF\'])"'
@@ -416,5 +416,5 @@ def test_completion(environ: dict[str, str]) -> None:
     assert "--json" in complete("--")
 
 
-def test_graph_has_a_level_for_each_share_and_gaps() -> None:
+def test_the_graph_shows_levels_and_gaps() -> None:
     assert graph([0.0, 1.0, None, 0.5], "abcdefgh") == "ah e"

@@ -1,4 +1,4 @@
-"""`rocenv mem` with an env: HIP's figures from the stand-in next to the kernel's."""
+"""`rocenv mem` with an env: The stand-in's HIP figures combined with the kernel's."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ def memory_with_hip(mini: Mini, machine: Machine, **environ: Any) -> tuple[dict[
     return document["gpus"][0], document
 
 
-def test_smaller_figure_counts_and_the_note_says_why(mini: Mini, machine: Machine) -> None:
+def test_the_smaller_figure_is_used_and_explained(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     size, used = str(24 * GIB), str(1 * GIB)
     gpu, _ = memory_with_hip(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
     assert gpu["hip"] == {"total_bytes": 24 * GIB, "free_bytes": 23 * GIB}
     assert (gpu["free_bytes"], gpu["source"]) == (14 * GIB, "sysfs and HIP")
-    assert any("9.0 GiB more than is free" in note for note in gpu["notes"])
+    assert any("9.0 GiB more free memory" in note for note in gpu["notes"])
     used = str(20 * GIB)
     gpu, _ = memory_with_hip(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
     assert gpu["free_bytes"] == 4 * GIB
 
 
-def test_kernel_figures_stay_if_hip_sees_no_gpu(mini: Mini, machine: Machine) -> None:
+def test_the_kernels_figures_remain_if_hip_finds_no_gpu(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     gpu, document = memory_with_hip(mini, machine, ROCENV_STANDIN_DEVICES="0")
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
-    assert any("HIP of `demo` gives no figures" in note for note in document["notes"])
+    assert any("HIP in `demo` reports no memory figures" in note for note in document["notes"])
 
 
-def test_gpu_that_matches_none_changes_none(mini: Mini, machine: Machine) -> None:
+def test_an_unmatched_hip_gpu_is_ignored(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     env = {"ROCENV_STANDIN_ADDRESS": "0000:99:00.0", "ROCENV_STANDIN_MEMORY": "2GiB"}
     gpu, document = memory_with_hip(mini, machine, **env)
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
     assert any("at 0000:99:00.0 with" in note for note in document["notes"])
-    assert "HIP of `demo` does not list GPU 0" in document["notes"]
+    assert "HIP in `demo` does not list GPU 0" in document["notes"]
 
 
-def test_each_partition_gets_its_figures(mini: Mini, machine: Machine) -> None:
+def test_each_partition_gets_its_own_figures(mini: Mini, machine: Machine) -> None:
     machine.process(1, "init").kernel().cpu()
     for node in (1, 2):
         machine.gpu(node, RX_7900, 110000, bus=3, memory=12 * GIB)
@@ -63,7 +63,7 @@ def test_each_partition_gets_its_figures(mini: Mini, machine: Machine) -> None:
     assert [gpu["hip"]["free_bytes"] for gpu in document["gpus"]] == [12 * GIB, 10 * GIB]
 
 
-def test_model_counts_the_free_memory_of_hip(mini: Mini, machine: Machine, tmp_path: Path) -> None:
+def test_mem_model_uses_hips_free_memory(mini: Mini, machine: Machine, tmp_path: Path) -> None:
     card(machine, used=0).process(1, "init")
     model = str(llama(tmp_path / "m.gguf", layers=2))
     env: dict[str, Any] = {"ROCENV_STANDIN_MEMORY": "3GiB", "ROCENV_STANDIN_USED": "0"}
@@ -71,20 +71,20 @@ def test_model_counts_the_free_memory_of_hip(mini: Mini, machine: Machine, tmp_p
     done = mini.run("mem", "model", model, "demo", "--json", **env)
     document = json.loads(done.stdout)
     assert document["gpu"]["free_bytes"] == 3 * GIB
-    assert any("HIP offers 21.0 GiB less" in note for note in document["notes"])
+    assert any("HIP reports 21.0 GiB less" in note for note in document["notes"])
     done = mini.run("mem", "model", model, "nobody", "--json", **env)
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
 
 
 def put_setting(mini: Mini) -> None:
-    """Write a setting of a program called `some`."""
+    """Write a setting of a program named `some`."""
     source = 'status = "tested"\nsource = "x"\nchecked = "2026-11-22"\n'
     row = '[[setting]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
     values = 'variables = ["A"]\nvalue = "1"\n'
     (Path(mini.env["ROCENV_PROFILES"]) / "settings.toml").write_text(f"schema = 1\n{row}{values}{source}")
 
 
-def test_settings_for_an_env_name_it(mini: Mini, machine: Machine) -> None:
+def test_settings_for_an_env_name_the_env(mini: Mini, machine: Machine) -> None:
     card(machine)
     put_setting(mini)
     done = mini.run("mem", "settings", "some", "demo", ROCENV_SYSROOT=str(machine.path))
@@ -94,7 +94,7 @@ def test_settings_for_an_env_name_it(mini: Mini, machine: Machine) -> None:
 
 
 def test_settings_for_an_env_suit_its_gpu(mini: Mini, machine: Machine) -> None:
-    """They do not suit the larger card beside it, which programs get without the env."""
+    """They do not suit the larger card, which programs use without the env."""
     put_setting(mini)
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)

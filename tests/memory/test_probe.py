@@ -1,4 +1,4 @@
-"""`rocenv mem probe` on the stand-in: what it finds, what it never takes, and bad runtimes."""
+"""`rocenv mem probe` on the stand-in: results, limits, and broken runtimes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 GIB, MIB = 1 << 30, 1 << 20
-ADDRESS = "0000:03:00.0"  # where the stand-in's first GPU sits
+ADDRESS = "0000:03:00.0"  # the address of the stand-in's first GPU
 RX_7900 = 0x744C
 
 
 @dataclass
 class Bench:
-    """A machine with one env, whose HIP is the stand-in, and an idle card."""
+    """A machine with an idle card and one env that has the stand-in as HIP runtime."""
 
     mini: Mini
-    machine: Path  # what the kernel says of this machine
+    machine: Path  # the kernel's view of this machine
     peak_file: Path
 
     def run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -55,7 +55,7 @@ class Bench:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables that describe this machine."""
+        """The environment variables for this machine."""
         return {
             "ROCENV_SYSROOT": str(self.machine),
             "ROCENV_STANDIN_PEAK": str(self.peak_file),
@@ -65,7 +65,7 @@ class Bench:
     def probe(
         self, monkeypatch: pytest.MonkeyPatch, limit: str = "", timeout_s: float = 30.0, **env: str
     ) -> ProbeResult:
-        """Run the test in this process, for what the command has no option for."""
+        """Run the test in this process, for parameters without an option."""
         for name, value in {**self.mini.env, **self.variables, **env}.items():
             monkeypatch.setenv(name, value)
         context = Context()
@@ -74,7 +74,7 @@ class Bench:
         return probe_memory(prefix, prefix.record(), context.matrix, limit=wanted, timeout_s=timeout_s)
 
     def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:
-        """Write what the kernel reports about the card; by default no display is connected."""
+        """Write the kernel's files about the card, by default without a display."""
         root = Root(self.machine)
         root.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=total)
         folder = f"sys/bus/pci/devices/{ADDRESS}"
@@ -85,18 +85,18 @@ class Bench:
 
     @property
     def peak(self) -> int:
-        """The most that was allocated at once."""
+        """The maximum allocated at any time."""
         return int(self.peak_file.read_text().split()[0])
 
     @property
     def left(self) -> int:
-        """What is still allocated."""
+        """The memory that is still allocated."""
         return int(self.peak_file.read_text().split()[1])
 
 
 @pytest.fixture
 def bench(mini: Mini, tmp_path: Path) -> Bench:
-    """A bench with a card of 16 GiB."""
+    """A bench with a 16 GiB card."""
     found = Bench(mini, tmp_path / "machine", tmp_path / "peak")
     found.card(16 * GIB)
     return found
@@ -105,10 +105,8 @@ def bench(mini: Mini, tmp_path: Path) -> Bench:
 class TestLargest:
     @pytest.mark.parametrize("used", [0, 3 * GIB + 12345678])
     @pytest.mark.parametrize("total", [512 * MIB, 8 * GIB, 16 * GIB, 24 * GIB, 48 * GIB])
-    def test_result_is_within_the_resolution_after_few_steps(
-        self, bench: Bench, total: int, used: int
-    ) -> None:
-        """HIP and the kernel report that all memory is free, so only the test can find out."""
+    def test_the_result_is_precise_after_few_steps(self, bench: Bench, total: int, used: int) -> None:
+        """HIP and the kernel report all memory as free, so only the test finds the limit."""
         used = min(used, total // 4)
         bench.card(total)
         found = bench.json(
@@ -122,7 +120,7 @@ class TestLargest:
         assert found["troubles"] == []
         assert bench.left == 0
 
-    def test_one_step_if_everything_works(self, bench: Bench) -> None:
+    def test_one_step_suffices_if_everything_works(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB")
         assert [step["became"] for step in found["steps"]] == ["had"]
         assert found["largest"] == {"size_bytes": 16 * GIB, "is_bound": True, "resolution_bytes": 16 * MIB}
@@ -143,7 +141,7 @@ class TestLargest:
 
 
 class TestBound:
-    """The stand-in counts what the test really took."""
+    """The stand-in records how much the test actually allocated."""
 
     @pytest.mark.parametrize(
         ("connectors", "display", "reserve"),
@@ -153,7 +151,7 @@ class TestBound:
             ({"DP-1": "unknown"}, None, int(0.05 * 16 * GIB)),
         ],
     )
-    def test_display_keeps_a_reserve(
+    def test_a_display_keeps_a_reserve(
         self, bench: Bench, connectors: dict[str, str], display: bool | None, reserve: int
     ) -> None:
         bench.card(16 * GIB, used=2 * GIB, connectors=connectors)
@@ -161,7 +159,7 @@ class TestBound:
         assert found["gpu"]["display"] is display
         assert 14 * GIB - reserve - MIB < bench.peak <= 14 * GIB - reserve
 
-    def test_the_kernel_counts_what_hip_does_not_see(self, bench: Bench) -> None:
+    def test_the_kernel_counts_memory_that_hip_ignores(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=10 * GIB)
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="own")
         assert found["told"]["hip_free_bytes"] > 15 * GIB
@@ -172,7 +170,7 @@ class TestBound:
     @pytest.mark.parametrize(
         ("limit", "most"), [("6GiB", 6 * GIB), ("900MiB", 900 * MIB), ("25%", 4 * GIB), ("100TiB", 16 * GIB)]
     )
-    def test_limit_is_never_exceeded(self, bench: Bench, limit: str, most: int) -> None:
+    def test_the_limit_is_never_exceeded(self, bench: Bench, limit: str, most: int) -> None:
         found = bench.json("--limit", limit, ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="1GiB")
         assert bench.peak <= most
         assert found["pieces"]["size_bytes"] > most - 32 * MIB
@@ -180,24 +178,24 @@ class TestBound:
 
     @pytest.mark.parametrize("shared", ["0", "64GiB"])
     @pytest.mark.parametrize("limit", ["1GiB", "12GiB", "10%", "40GiB"])
-    def test_limit_excludes_the_request_for_too_much(self, bench: Bench, limit: str, shared: str) -> None:
+    def test_a_limit_skips_the_excessive_request(self, bench: Bench, limit: str, shared: str) -> None:
         """With shared memory, the runtime would grant 36 GiB."""
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": shared}
         done = bench.run("probe", "--limit", limit, **env)
         assert done.returncode == 0
-        assert re.search(r"^too much +not tried$", done.stdout, re.MULTILINE)
-        assert "then it asks for" not in done.stderr
+        assert re.search(r"^beyond the total +not tried$", done.stdout, re.MULTILINE)
+        assert "then it requests" not in done.stderr
         most = 1.6 if limit == "10%" else float(limit.removesuffix("GiB"))
         assert 0 < bench.peak <= min(most, 16) * GIB
         assert bench.json("--limit", limit, **env)["too_much"] is None
 
     @pytest.mark.parametrize("limit", ["8B", "1048575B", "900k", "0.000001%"])
-    def test_limit_that_is_too_small(self, bench: Bench, limit: str) -> None:
+    def test_a_limit_that_is_too_small_is_refused(self, bench: Bench, limit: str) -> None:
         done = bench.run("probe", "--limit", limit, "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (2, "usage")
         assert "1 MiB" in done.stderr
 
-    def test_limit_is_named_as_the_reason(self, bench: Bench) -> None:
+    def test_the_limit_is_named_as_the_reason(self, bench: Bench) -> None:
         done = bench.run("probe", "--limit", "2GiB", ROCENV_STANDIN_MEMORY="16GiB")
         assert "`--limit` allows 2.0 GiB" in done.stdout
         assert "desktop" not in done.stdout
@@ -214,8 +212,8 @@ class TestBound:
         assert not bench.peak_file.exists()
 
     @pytest.mark.parametrize("fail", ["free.large=leak", "free.large=error:1", "memset.large=error:719"])
-    def test_leaks_of_a_bad_runtime_do_not_add_up(self, bench: Bench, fail: str) -> None:
-        """A new process follows each amount that went wrong."""
+    def test_a_broken_runtimes_leaks_do_not_add_up(self, bench: Bench, fail: str) -> None:
+        """A new process starts after each failed amount."""
         found = bench.json(
             *("--limit", "12GiB"),
             ROCENV_STANDIN_MEMORY="16GiB",
@@ -231,37 +229,37 @@ class TestBound:
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-room")
         assert bench.peak <= MIB
 
-    def test_bound_is_announced_first(self, bench: Bench) -> None:
+    def test_the_bound_is_announced_first(self, bench: Bench) -> None:
         bench.card(16 * GIB, connectors={"DP-1": "connected"})
         done = bench.run("probe", "--limit", "4GiB", ROCENV_STANDIN_MEMORY="16GiB")
         first = done.stderr.splitlines()[0]
-        assert "then it asks for" not in first
-        assert "takes at most 4.0 GiB and frees it again" in first
-        assert "819 MiB stays reserved for the display" in done.stdout
+        assert "then it requests" not in first
+        assert "allocates at most 4.0 GiB and frees it again" in first
+        assert "819 MiB stays reserved for a display" in done.stdout
         assert "STAND-IN" in first, "a stand-in must never pass for a GPU"
 
-    def test_request_for_too_much_is_announced_first(self, bench: Bench) -> None:
+    def test_the_excessive_request_is_announced_first(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": "512GiB"}
         done = bench.run("probe", **env)
         asked = bench.json(**env)["too_much"]["asked_bytes"]
-        assert f"then it asks for {asked / GIB:.1f} GiB" in done.stderr.splitlines()[0]
+        assert f"then it requests {asked / GIB:.1f} GiB" in done.stderr.splitlines()[0]
         assert bench.peak == asked
 
-    def test_name_with_line_breaks_is_one_line(self, bench: Bench) -> None:
+    def test_a_name_with_line_breaks_stays_on_one_line(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_NAME="a\nSTAND-IN b", ROCENV_STANDIN_MEMORY="16GiB")
         assert "a STAND-IN b (gfx1100)" in done.stderr.splitlines()[0]
 
-    def test_long_test_shows_no_rate(self, bench: Bench) -> None:
+    def test_a_long_test_shows_no_rate(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="free.large=leak")
         (closing,) = (line for line in done.stderr.splitlines() if line.startswith("Testing"))
-        assert re.fullmatch(r"Testing the memory of the GPU: [0-9.]+ s", closing)
+        assert re.fullmatch(r"Testing GPU memory: [0-9.]+ s", closing)
 
 
 class TestLies:
-    """Wrong figures that hipMemGetInfo is known to report."""
+    """Known wrong figures from hipMemGetInfo."""
 
-    def test_free_near_total_on_windows(self, bench: Bench) -> None:
+    def test_windows_can_report_nearly_all_memory_free(self, bench: Bench) -> None:
         bench.card(24 * GIB, used=18 * GIB)
         found = bench.json(
             ROCENV_STANDIN_MEMORY="24GiB", ROCENV_STANDIN_USED="18GiB", ROCENV_STANDIN_MEMINFO="total"
@@ -271,14 +269,14 @@ class TestLies:
         assert 6 * GIB - reserve - MIB < found["largest"]["size_bytes"] <= 6 * GIB - reserve
         assert found["troubles"] == []
 
-    def test_more_free_than_there_is(self, bench: Bench) -> None:
+    def test_free_memory_above_the_total_is_ignored(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=GIB)
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="17179869183GiB/512MiB")
         assert found["told"]["free_bytes"] == 15 * GIB
         assert any("inconsistent" in text for text in found["notes"])
         assert bench.peak <= 15 * GIB
 
-    def test_share_of_the_memory_if_no_figure_is_plausible(self, bench: Bench) -> None:
+    def test_without_plausible_figures_the_bound_is_a_share(self, bench: Bench) -> None:
         bench.machine.joinpath("sys").rename(bench.machine / "gone")
         lies = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_MEMINFO": "40GiB/16GiB"}
         found = bench.json(**lies)
@@ -287,13 +285,13 @@ class TestLies:
         found = bench.json(**lies | {"ROCENV_STANDIN_USED": "8GiB"})
         assert any(text.startswith("Only 8.0 GiB could be allocated") for text in found["explanations"])
 
-    def test_figure_that_is_too_low_is_not_exceeded(self, bench: Bench) -> None:
+    def test_a_figure_that_is_too_low_is_not_exceeded(self, bench: Bench) -> None:
         bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="3GiB/16GiB")
         assert bench.peak <= 3 * GIB
 
 
 class TestTooMuch:
-    def test_runtime_refuses_and_goes_on(self, bench: Bench) -> None:
+    def test_the_runtime_refuses_and_keeps_working(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB")
         assert done.returncode == 0
         assert ": refused with hipErrorOutOfMemory\n" in done.stdout
@@ -307,20 +305,20 @@ class TestTooMuch:
             ("memset.after=wrong", "does not contain what was written"),
         ],
     )
-    def test_runtime_does_not_survive_it(self, bench: Bench, fail: str, words: str) -> None:
+    def test_the_runtime_does_not_survive(self, bench: Bench, fail: str, words: str) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL=fail)
         assert done.returncode == 1
-        assert "16.0 GiB, the most that the test takes" in done.stdout
+        assert "16.0 GiB, the test's maximum" in done.stdout
         assert words in done.stdout
         if "SIG" in words:
-            assert "cannot report it" in done.stdout
+            assert "without an error message" in done.stdout
 
     def test_inconsistent_figures_afterwards(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL="meminfo.after=wrong")
         assert found["too_much"]["became"] == "refused"
         assert "48.0 GiB free of 16.0 GiB" in found["too_much"]["info"]
 
-    def test_hang_ends_with_the_timeout(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hang_ends_with_the_timeout(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_FAIL": "malloc.over=hang"}
         found = bench.probe(monkeypatch, timeout_s=1.0, **fail)
         assert found.largest_bytes == 16 * GIB
@@ -328,10 +326,10 @@ class TestTooMuch:
         assert found.excess.became == "timeout"
         assert found.troubles
 
-    def test_runtime_grants_more_than_there_is(self, bench: Bench) -> None:
+    def test_the_runtime_grants_more_than_the_gpu_has(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_SHARED="512GiB")
         assert done.returncode == 0
-        assert "is granted although there is less" in done.stdout
+        assert "granted, although the GPU has less" in done.stdout
         assert bench.left == 0
 
 
@@ -352,18 +350,18 @@ class TestTrouble:
         )
         assert 4 * GIB - 16 * MIB <= found["largest"]["size_bytes"] < 4 * GIB
         assert {step["became"] for step in found["steps"]} == {"had", became}
-        assert "a block larger than 4.0 GiB in one piece: " in found["troubles"][0]
+        assert "a single block larger than 4.0 GiB failed: " in found["troubles"][0]
         assert not any("free memory is fragmented" in text for text in found["explanations"])
 
     def test_failure_is_not_reported_as_lack_of_memory(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="download.large=wrong1")
-        (line,) = (line for line in done.stdout.splitlines() if line.startswith("in one piece"))
-        assert "4.0 GiB; more goes wrong" in line
+        (line,) = (line for line in done.stdout.splitlines() if line.startswith("in one block"))
+        assert "4.0 GiB; more fails" in line
         assert "is refused" not in line
-        assert "broken: a block larger than 4.0 GiB in one piece" in done.stdout
+        assert "broken: a single block larger than 4.0 GiB failed" in done.stdout
 
-    def test_hangs_cost_at_most_two_timeouts(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hangs_take_at_most_two_timeouts(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         start = time.monotonic()
         found = bench.probe(monkeypatch, timeout_s=1.0, **fail, ROCENV_STANDIN_FAIL="memset.large=hang")
@@ -371,18 +369,18 @@ class TestTrouble:
         assert time.monotonic() - start < 10
 
     @pytest.mark.parametrize("fail", ["load.hip=segv", "props=error:1", "malloc=error:2", "memset=error:719"])
-    def test_broken_runtime_names_the_next_command(self, bench: Bench, fail: str) -> None:
+    def test_a_broken_runtime_names_the_next_command(self, bench: Bench, fail: str) -> None:
         done = bench.run("probe", "--json", ROCENV_STANDIN_FAIL=fail)
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "runtime-broken")
         assert "`rocenv verify demo`" in done.stderr
         assert "Traceback" not in done.stderr
 
-    def test_without_a_gpu_exit_code_4(self, bench: Bench) -> None:
+    def test_no_gpu_exits_with_4(self, bench: Bench) -> None:
         done = bench.run("probe", "--json", ROCENV_STANDIN_DEVICES="0")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (4, "no-gpu")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-    def test_child_ends_with_a_killed_command(self, bench: Bench) -> None:
+    def test_the_child_ends_with_a_killed_command(self, bench: Bench) -> None:
         env = {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_FAIL": "malloc.2=hang"}
         argv = bench.mini.command("mem", "probe")
         command = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -398,7 +396,7 @@ class TestTrouble:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_signal_leaves_neither_child_nor_folder(self, bench: Bench, number: int, tmp_path: Path) -> None:
+    def test_a_signal_leaves_no_child_and_no_folder(self, bench: Bench, number: int, tmp_path: Path) -> None:
         (tmp_path / "tmp").mkdir()
         env = {**bench.mini.env, **bench.variables, "TMPDIR": str(tmp_path / "tmp")}
         env["ROCENV_STANDIN_FAIL"] = "malloc.2=hang"
@@ -417,7 +415,7 @@ class TestTrouble:
 
 
 class TestEnv:
-    def test_named_active_and_only_env(self, bench: Bench, tmp_path: Path) -> None:
+    def test_the_env_is_the_named_the_active_or_the_only_one(self, bench: Bench, tmp_path: Path) -> None:
         home = Home(bench.mini.home)
         assert env_for(home, {}).name == "demo"
         assert env_for(home, {}, "other").name == "other"
@@ -429,12 +427,12 @@ class TestEnv:
         active = {"PATH": os.pathsep.join(["/usr/bin", str(other / "two" / "bin")])}
         assert env_for(both, active).name == "two"
         with pytest.raises(
-            RocenvError, match="2 envs have a HIP runtime and none of them is active"
+            RocenvError, match="2 envs have a HIP runtime, and none of them is active"
         ) as caught:
             env_for(both, {"PATH": "/usr/bin"})
         assert "`rocenv mem probe one`" in caught.value.hints
 
-    def test_without_an_env_the_hint_makes_one(self, bench: Bench, tmp_path: Path) -> None:
+    def test_without_an_env_the_hint_creates_one(self, bench: Bench, tmp_path: Path) -> None:
         done = bench.run("probe", ROCENV_HOME=str(tmp_path / "empty"))
         assert done.returncode == 1
         assert "`rocenv create" in done.stderr
@@ -446,8 +444,8 @@ class TestEnv:
 
 
 class TestHipMemory:
-    def test_figures_go_to_the_right_gpus(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """HIP lists the GPUs in a different order than the kernel."""
+    def test_figures_belong_to_the_right_gpus(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """HIP and the kernel list the GPUs in different orders."""
         env = {
             "ROCENV_STANDIN_DEVICES": "2",
             "ROCENV_STANDIN_MEMORY": "24GiB,16GiB",
@@ -462,7 +460,7 @@ class TestHipMemory:
         assert totals(found) == {0: 16 * GIB, 1: 24 * GIB}
         assert found.notes == ()
 
-    def test_note_says_why_there_are_no_figures(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_note_explains_missing_figures(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_DEVICES": "0"}.items():
             monkeypatch.setenv(name, value)
         context = Context()
@@ -492,6 +490,6 @@ def children_of(process: int) -> list[int]:
 def wait(condition: Any, timeout_s: float = 15.0) -> Any:
     end = time.monotonic() + timeout_s
     while not (found := condition()):
-        assert time.monotonic() < end, "it did not come to that"
+        assert time.monotonic() < end, "the test ended too early"
         time.sleep(0.05)
     return found

@@ -1,4 +1,4 @@
-"""Programs that keep memory while they may be idle, and the commands that ask for it."""
+"""Programs that keep memory while idle, and commands that make them release it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def back(machine: Machine, read_memory: ReadMemory, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
-    """Finds the programs of that machine that can release memory."""
+    """Finds that machine's programs that can release memory."""
     card(machine).process(1, "init")
     return lambda: find_reclaimable(read_memory().gpus, matrix.reclaim, windows=False)
 
@@ -41,14 +41,14 @@ def test_programs_without_memory_are_not_listed(machine: Machine, back: Back) ->
     assert back() == ()
 
 
-def test_ollama_by_its_process_name(machine: Machine, back: Back) -> None:
+def test_ollama_is_found_by_process_name(machine: Machine, back: Back) -> None:
     machine.process(70, "ollama").client(70, vram=GIB).process(71, "ollama").client(71, vram=5 * GIB)
     (found,) = back()
     assert (found.row.program, found.pids, found.size_bytes) == ("ollama", (70, 71), 6 * GIB)
     assert "ollama stop" in found.command("bash")
 
 
-def test_comfyui_by_files_beside_its_script(machine: Machine, back: Back) -> None:
+def test_comfyui_is_found_by_files_next_to_its_script(machine: Machine, back: Back) -> None:
     app(machine, "/home/u/Comfy UI", "main.py", "comfy/model_management.py")
     machine.process(70, "python3", "python3", "main.py", "--port", "8200", folder="/home/u/Comfy UI")
     machine.client(70, vram=8 * GIB)
@@ -59,10 +59,10 @@ def test_comfyui_by_files_beside_its_script(machine: Machine, back: Back) -> Non
     assert words[-2] == '{"unload_models": true, "free_memory": true}'
 
 
-def test_other_scripts_of_the_same_name(machine: Machine, back: Back) -> None:
+def test_other_scripts_with_the_same_name_are_ignored(machine: Machine, back: Back) -> None:
     app(machine, "/home/u/other", "main.py")
     machine.process(70, "python3", "python3", "/home/u/other/main.py").client(70, vram=GIB)
-    machine.process(71, "python3", "python3", "main.py").client(71, vram=GIB)  # its folder is not known
+    machine.process(71, "python3", "python3", "main.py").client(71, vram=GIB)  # its folder is unknown
     assert back() == ()
 
 
@@ -92,7 +92,7 @@ def test_malformed_port(machine: Machine, back: Back, said: str) -> None:
 
 
 def test_on_windows(machine: Machine, matrix: Matrix, read_memory: ReadMemory) -> None:
-    """The folder of a process is unknown there, so only a full path identifies a script."""
+    """A process's folder is unknown on Windows, so only a full path identifies a script."""
     card(machine)
     gpu = read_memory().gpus[0]
     holder = Holder(pid=9, name="ollama.exe", vram_bytes=GIB, command=("C:\\x\\ollama.exe", "serve"))

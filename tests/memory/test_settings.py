@@ -50,14 +50,14 @@ def test_known_programs() -> None:
         (23.98, (), "balanced"),
     ],
 )
-def test_memory_size_chooses(gib: float, arguments: tuple[str, ...], chosen: str) -> None:
+def test_settings_depend_on_the_memory_size(gib: float, arguments: tuple[str, ...], chosen: str) -> None:
     found = advice("sdnext", gib)
     assert found.arguments == arguments
     assert states(found)[chosen] == "taken"
 
 
-def test_sdnext_keeps_its_own_better_choice() -> None:
-    """`--lowvram` means sequential offload; without it SD.Next uses balanced offload."""
+def test_sdnext_keeps_its_better_default() -> None:
+    """`--lowvram` selects sequential offload; without it, SD.Next uses balanced offload."""
     assert states(advice("sdnext", 3.98))["lowvram"] == "instead"
     assert "lowvram" not in states(advice("sdnext", 8))
 
@@ -69,12 +69,12 @@ def test_one_of_several_alternatives_is_used() -> None:
     }
 
 
-def test_smaller_cache_needs_no_other_setting() -> None:
-    """A smaller cache of values needs flash attention: llama.cpp does not start without."""
+def test_the_smaller_cache_needs_no_other_setting() -> None:
+    """Quantizing the cached values needs flash attention; llama.cpp does not start without it."""
     assert advice("llama.cpp", 8).arguments == ("--cache-type-k", "q8_0")
 
 
-def test_conditions_on_an_unknown_gpu_stay_open() -> None:
+def test_conditions_are_shown_for_an_unknown_gpu() -> None:
     found = advice("sdnext", None, integrated=None, target="")
     assert found.arguments == ()
     conditions = {each.row.key: each.condition for each in found.settings if each.state == "if"}
@@ -86,20 +86,20 @@ def test_conditions_on_an_unknown_gpu_stay_open() -> None:
     }
 
 
-def test_settings_of_an_apu() -> None:
+def test_settings_for_an_apu() -> None:
     assert "layers-apu" in states(advice("llama.cpp", integrated=True))
     assert "layers-apu" not in states(advice("llama.cpp"))
     assert "fit" not in states(advice("llama.cpp", integrated=True))
 
 
-def test_settings_of_the_platform() -> None:
+def test_settings_for_the_platform() -> None:
     assert "reserve" in states(advice("comfyui"))
     assert set(states(advice("comfyui", platform="windows"))) & {"reserve", "reserve-windows"} == {
         "reserve-windows"
     }
 
 
-def test_all_names_of_a_variable_are_set_alike() -> None:
+def test_all_names_of_a_variable_get_the_same_value() -> None:
     found = advice("pytorch")
     assert set(found.variables) == set(NAMES)
     assert len(set(found.variables.values())) == 1
@@ -113,23 +113,23 @@ def test_expandable_segments_need_a_newer_torch() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_setting_that_collides_with_the_environment_is_left_out(name: str) -> None:
+def test_a_setting_that_conflicts_with_the_environment_is_omitted(name: str) -> None:
     found = advice("pytorch", environ={name: "expandable_segments:True"})
     assert found.variables == {}
     assert states(found)["split-size"] == "kept-out"
     (conflict,) = found.conflicts
     assert name in conflict
-    assert "left out" in conflict
+    assert "omitted" in conflict
 
 
-def test_collision_within_the_environment() -> None:
+def test_a_conflict_within_the_environment() -> None:
     found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: f"{GROW}:True"})
     assert found.variables == {}
     assert found.unset == (NAMES[0], NAMES[1])
     assert any("your environment has" in conflict for conflict in found.conflicts)
 
 
-def test_same_setting_in_the_environment_is_not_a_conflict() -> None:
+def test_the_same_value_in_the_environment_is_no_conflict() -> None:
     value = advice("pytorch").variables[NAMES[0]]
     found = advice("pytorch", environ={NAMES[1]: value})
     assert found.conflicts == ()
@@ -137,15 +137,15 @@ def test_same_setting_in_the_environment_is_not_a_conflict() -> None:
 
 
 @pytest.mark.parametrize("value", [f"{SPLIT}:128", f"{GROW}:False", "backend:native", ""])
-def test_setting_of_the_user_stays(value: str) -> None:
+def test_the_users_setting_takes_precedence(value: str) -> None:
     found = advice("pytorch", environ={NAMES[1]: value})
     assert found.variables == {}
     assert states(found)["split-size"] == "kept-out"
     (conflict,) = found.conflicts
-    assert f"is left out because your environment has {NAMES[1]}={value}" in conflict
+    assert f"is omitted because your environment has {NAMES[1]}={value}" in conflict
 
 
-def test_word_that_is_switched_off_does_not_count() -> None:
+def test_a_disabled_option_is_ignored() -> None:
     for off in (f"{GROW}:False", f"{GROW}: False", f" {GROW} : False"):
         found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: off})
         assert found.unset == ()
@@ -164,7 +164,7 @@ def test_word_that_is_switched_off_does_not_count() -> None:
         st.sampled_from(["", f"{SPLIT}:64", f"{GROW}:True", f"{SPLIT}:64,{GROW}:True", "backend:native"]),
     ),
 )
-def test_the_two_never_occur_together(
+def test_conflicting_options_never_occur_together(
     program: str,
     size: int | None,
     platform: str,
@@ -184,7 +184,7 @@ def test_the_two_never_occur_together(
 
 
 class TestData:
-    """Rows that would combine them do not load."""
+    """Rows that would combine conflicting options do not load."""
 
     RULE = ("never_together", example("never_together", variables=["A", "B"], words=["split", "grow"]))
 
@@ -192,21 +192,21 @@ class TestData:
         values = {"where": "variable", "variables": ["A"], "value": value, **more}
         return "setting", example("setting", key=key, **values)
 
-    def test_in_one_value(self, tmp_path: Path) -> None:
+    def test_conflict_in_one_value(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, self.setting("one", "split:1,grow:1"))
 
-    def test_in_a_value_that_activation_sets(self, tmp_path: Path) -> None:
+    def test_conflict_with_a_value_that_activation_sets(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, ("environment", example("environment", change=change)))
 
-    def test_in_a_value_that_launch_sets(self, tmp_path: Path) -> None:
+    def test_conflict_with_a_value_that_launch_sets(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, ("launcher", example("launcher", environment=[change])))
 
-    def test_in_two_rows_that_are_no_alternatives(self, tmp_path: Path) -> None:
+    def test_conflict_between_two_rows_that_are_no_alternatives(self, tmp_path: Path) -> None:
         rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
         with pytest.raises(DataError, match="only one applies"):
             loaded(tmp_path, self.RULE, *rows)

@@ -1,4 +1,4 @@
-"""Windows: the budget counts and not the total, with output of real machines and with malformed output."""
+"""Windows memory budgets, from real and malformed output."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def counters(used: int, *people: tuple[int, str, int, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def found(machine: Machine, read_memory: ReadMemory) -> Callable[..., Usage]:
-    """Reads the memory of a Windows machine with this output."""
+    """Reads a Windows machine's memory from this output."""
 
     def one(adapters: Any = None, counted: Any = None, hip: dict[int, HipFigure] | None = None) -> Usage:
         machine.windows(controllers=[CARD])
@@ -76,18 +76,18 @@ def only(usage: Usage) -> GpuMemory:
     return gpu
 
 
-def test_memory_of_others_is_not_free(found: Callable[..., Usage]) -> None:
+def test_other_programs_memory_is_not_free(found: Callable[..., Usage]) -> None:
     usage = found([dxgi()], counters(20 * GIB, (412, "game.exe", 19 * GIB, '"C:\\A b\\game.exe" -w')))
     gpu = only(usage)
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 20 * GIB, 4 * GIB)
     assert gpu.budget_bytes == 23 * GIB
-    assert any("does not refuse memory" in note for note in usage.notes)
+    assert any("does not refuse allocations" in note for note in usage.notes)
     assert [(each.pid, each.name, each.command) for each in gpu.holders] == [
         (412, "game.exe", ("C:\\A b\\game.exe", "-w"))
     ]
 
 
-def test_budget_below_free_memory(found: Callable[..., Usage]) -> None:
+def test_a_budget_below_free_memory_is_the_limit(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(budget=12 * GIB)], counters(GIB)))
     assert gpu.free_bytes == 12 * GIB
     assert (gpu.total_bytes, gpu.used_bytes) == (24 * GIB, GIB)
@@ -101,11 +101,11 @@ def test_budget_without_counters(found: Callable[..., Usage]) -> None:
 
 
 def test_hip_reports_nearly_all_memory_free(found: Callable[..., Usage]) -> None:
-    """24410 of 24560 MiB, while the card is full."""
+    """HIP reported 24410 of 24560 MiB free on a full card."""
     hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
     assert gpu.free_bytes == 2 * GIB
-    assert any("it does not count the desktop and games" in note for note in gpu.notes)
+    assert any("it ignores the desktop and games" in note for note in gpu.notes)
 
 
 def test_missing_counters_are_unknown_not_zero(found: Callable[..., Usage]) -> None:
@@ -113,9 +113,9 @@ def test_missing_counters_are_unknown_not_zero(found: Callable[..., Usage]) -> N
     usage = found([dxgi()], empty)
     gpu = only(usage)
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.shared_used_bytes) == (None, None, None)
-    assert any("do not say how much" in note for note in gpu.notes)
+    assert any("do not report how much" in note for note in gpu.notes)
     assert usage.hidden is None
-    assert any("no process" in note for note in usage.notes)
+    assert any("no GPU processes" in note for note in usage.notes)
 
 
 @pytest.mark.parametrize("size", [None, "x", -1])
@@ -125,10 +125,10 @@ def test_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> No
     counted["processes"][0]["SharedUsage"] = size
     gpu = only(found([dxgi()], counted))
     assert (gpu.used_bytes, gpu.shared_used_bytes, gpu.holders) == (None, 2 * GIB, ())
-    assert gpu.free_bytes == 23 * GIB  # all that is known is the budget
+    assert gpu.free_bytes == 23 * GIB  # only the budget is known
 
 
-def test_more_in_use_than_there_is(found: Callable[..., Usage]) -> None:
+def test_use_above_the_total_is_ignored(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi()], counters(30 * GIB)))
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.free_bytes) == (None, None, 23 * GIB)
     assert any("inconsistent: 30.0 GiB in use of 24.0 GiB" in note for note in gpu.notes)
@@ -139,10 +139,10 @@ def test_budget_without_usage_is_not_free(found: Callable[..., Usage]) -> None:
     assert (gpu.budget_bytes, gpu.free_bytes) == (23 * GIB, None)
 
 
-def test_gpu_that_dxgi_does_not_list(found: Callable[..., Usage]) -> None:
+def test_a_gpu_that_dxgi_does_not_list(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(name="other", device=1)], counters(GIB)))
     assert gpu.budget_bytes is None
-    assert any("DXGI does not say" in note for note in gpu.notes)
+    assert any("DXGI reports no memory budget" in note for note in gpu.notes)
 
 
 @pytest.mark.parametrize("number", [[1], {}, None, "x"])
@@ -152,8 +152,8 @@ def test_malformed_process_id(found: Callable[..., Usage], number: Any) -> None:
     assert [each.name for each in only(found([dxgi()], counted)).holders] == ["a.exe"]
 
 
-def test_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That includes the user site, which an isolated Python ignores."""
+def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This includes the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
     monkeypatch.setattr(windows_budget, "_output", ran.append)
     windows_budget._ask_dxgi()
@@ -180,7 +180,7 @@ def test_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.MonkeyP
 def test_malformed_output(found: Callable[..., Usage], text: str) -> None:
     usage = found(text, text)
     assert only(usage).budget_bytes is None
-    assert only(usage).total_bytes == 24 * GIB  # as the display driver says
+    assert only(usage).total_bytes == 24 * GIB  # as the display driver reports
 
 
 def test_names_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:
@@ -188,7 +188,7 @@ def test_names_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:
     assert gpu.holders[0].name.isprintable()
 
 
-def test_reclaimable_program_by_its_process(found: Callable[..., Usage], matrix: Any) -> None:
+def test_a_reclaimable_program_is_found_by_its_process(found: Callable[..., Usage], matrix: Any) -> None:
     from rocenv.memory.reclaim import find_reclaimable
 
     usage = found([dxgi()], counters(9 * GIB, (7, "ollama.exe", 8 * GIB, "ollama.exe runner")))

@@ -108,8 +108,8 @@ def test_an_opt_in_channel_is_neither_a_reason_nor_a_suggestion() -> None:
 def test_an_opt_in_channel_is_marked_in_explanations() -> None:
     lines = explain("gfx1100", matrix()).lines
     packages = {line.label: line.text for line in lines if line.label.startswith("debian-")}
-    assert packages["debian-forky 6.4"] == "has kernels for it"
-    assert packages["debian-sid 6.4"] == "has kernels for it (only with `--channel debian-sid`)"
+    assert packages["debian-forky 6.4"] == "has kernels"
+    assert packages["debian-sid 6.4"] == "has kernels (only with `--channel debian-sid`)"
     assert packages["debian-experimental 7.2"].endswith("(only with `--channel debian-experimental`)")
 
 

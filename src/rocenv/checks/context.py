@@ -92,9 +92,9 @@ class CheckContext:
 
     def threshold(self, key: str) -> tuple[str, ...]:
         """What a check compares with: a number, a version, or names."""
-        found = next((row.values for row in self.matrix.gauge if row.key == key), ())
+        found = next((row.values for row in self.matrix.threshold if row.key == key), ())
         if not found:
-            raise DataError(f"the table `gauge` has no row `{key}`")
+            raise DataError(f"the table `threshold` has no row `{key}`")
         return found
 
 

@@ -1,9 +1,11 @@
-"""`rocenv explain`: what is known about a GPU, a version, a variable or a code, with sources."""
+"""`rocenv explain`: explain a GPU, a version, a variable or a code, with sources."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,38 +14,82 @@ from rocenv.commands import candidates
 from rocenv.commands.findings_text import LANGUAGE_OPTION, output_language
 from rocenv.commands.output import colour, json_option, print_json
 from rocenv.context import Context
+from rocenv.host import detect
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
     from rocenv.explain.page import Explanation, Line
 
-_WIDTH = 100  # where stdout is no terminal
+_WIDTH = 100  # if stdout is not a terminal
 
 
-@click.command()
+_FULL = "Show everything, with sources, instead of one screen."
+FULL_OPTION = click.option("--full", is_flag=True, help=_FULL)
+
+
+class _Explain(click.Command):
+    """A command that accepts negative numbers as arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        numbers = [word for word in args if re.fullmatch("-[0-9]+", word)]
+        if numbers and "--" not in args:
+            args = [*(word for word in args if word not in numbers), "--", *numbers]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Explain)
 @click.argument("thing", nargs=-1, required=True, shell_complete=candidates.things)
+@FULL_OPTION
 @LANGUAGE_OPTION
 @json_option
-def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
-    """Explain THING, with sources.
+def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool) -> None:
+    """Explain a GPU, a version, a variable or an error.
 
     THING is a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, hip-sdk-6.4, zluda-3.9.5,
-    torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a subject
-    (wsl, zluda, torch, pack), an incident (sdnext-3414), an exit code (0xC0000005), or a cause that `rocenv
-    diagnose` or `rocenv doctor` reports (vram-oom). Causes are explained in English or Chinese.
+    torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a topic
+    (wsl, zluda, torch, pack), an incident (sdnext-3414), an exit code (0xC0000005 or 3221225477), or a cause
+    that `rocenv diagnose` or `rocenv doctor` reports (vram-oom). Causes are explained in English or Chinese.
+    Commands omit options that match this machine.
     """
     from rocenv.explain import explain
-    from rocenv.explain.page import rendered
+    from rocenv.explain.page import SCREEN, rendered, shortened
 
-    explanation = explain(" ".join(thing), Context().matrix, output_language(lang))
+    matrix, language = Context().matrix, output_language(lang)
+    explanation = explain(" ".join(thing), matrix, language)
     if as_json:
         print_json(explanation_json(explanation))
         return
-    title, *lines = rendered(explanation, width=text_width(60, 120))
-    click.echo("\n".join((colour(title, "green"), *lines)))
+    explanation = _for_this_machine(explanation, matrix)
+    width = text_width(60, 120)
+    lines = rendered(explanation, width=width)
+    if not full and len(lines) > SCREEN:
+        chosen = ("--lang", lang) if lang else ()
+        again = shell_join("rocenv", "explain", explanation.thing, *chosen, "--full")
+        lines = shortened(explanation, width=width, command=again, language=language)
+    click.echo("\n".join((colour(lines[0], "green"), *lines[1:])))
+
+
+def _for_this_machine(explanation: Explanation, matrix: Matrix) -> Explanation:
+    """Omit the options of commands that match this machine: its platform, and its GPU's target."""
+    if not any("--platform" in step.command for step in explanation.steps):
+        return explanation
+    host = detect(matrix)
+    here = f" --platform {host.platform}"
+    target = host.gpu.target.partition(":")[0] if host.gpu else ""
+
+    def shorter(text: str) -> str:
+        if here not in text:
+            return text
+        text = text.replace(here, "")
+        return re.sub(rf" --target {target}(?![^ ])", "", text) if target else text
+
+    steps = (replace(step, command=shorter(step.command)) for step in explanation.steps)
+    return replace(explanation, steps=tuple(steps))
 
 
 def text_width(least: int, most: int) -> int:
-    """Choose a width for text: the terminal's within bounds, or 100 columns in a pipe."""
+    """Return the terminal's width within bounds, or 100 columns in a pipe."""
     room = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
     return max(least, min(most, room))
 

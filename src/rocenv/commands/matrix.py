@@ -1,4 +1,4 @@
-"""`rocenv matrix`: the matching rows of the compatibility matrix, or an overview on one page."""
+"""`rocenv matrix`: matching rows of the compatibility matrix, or a one-page overview."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.explain import text_width
+from rocenv.commands.explain import FULL_OPTION, text_width
 from rocenv.commands.output import columns, json_option, note, print_json, short_enough
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.data.known import Platform
@@ -52,11 +53,14 @@ if TYPE_CHECKING:
     help="Only rows about this PyTorch release.",
 )
 @click.option("--platform", type=click.Choice(["linux", "windows"]), help="Only rows about this system.")
+@FULL_OPTION
 @json_option
-def command(rocm: str, target: str, zluda: str, torch: str, platform: str | None, as_json: bool) -> None:
-    """Show which versions work together: the rows of the compatibility matrix that match, with sources.
+def command(
+    rocm: str, target: str, zluda: str, torch: str, platform: str | None, full: bool, as_json: bool
+) -> None:
+    """Show which versions work together: matching rows of the compatibility matrix.
 
-    Without options, show on one page what each release supports. SPEC is a version (6.1) or a range
+    Without options, show a one-page overview of each release's support. SPEC is a version (6.1) or a range
     ('>=6.1,<6.3').
     """
     from rocenv.core.codec import to_plain
@@ -72,10 +76,16 @@ def command(rocm: str, target: str, zluda: str, torch: str, platform: str | None
         tables = {table: [to_plain(row) for row in rows] for table, rows in found.items()}
         print_json({"filters": to_plain(filters), "tables": tables})
     elif filters.narrow:
-        from rocenv.explain.page import rendered_sections
+        from rocenv.explain.page import SCREEN, Explanation, rendered_sections, shortened
         from rocenv.explain.rows import table_sections
 
-        click.echo("\n".join(rendered_sections(table_sections(found), width=text_width(80, 140))))
+        page = Explanation(thing="", kind="rows", title="", sections=table_sections(found))
+        width = text_width(80, 140)
+        lines = rendered_sections(page, width=width)
+        if not full and len(lines) > SCREEN:
+            again = shell_join("rocenv", "matrix", *_as_options(filters), "--full")
+            lines = shortened(page, width=width, command=again)
+        click.echo("\n".join(lines))
     else:
         _show_overview(matrix, filters.platform)
 
@@ -90,8 +100,13 @@ def _show_overview(matrix: Matrix, platform: str) -> None:
     note("hint: `rocenv explain gfx1031` explains a target, `rocenv matrix --target gfx1031` lists its rows")
 
 
+def _as_options(filters: Filters) -> list[str]:
+    given = {name: getattr(filters, name) for name in filters.__struct_fields__}
+    return [word for name, value in given.items() if value for word in (f"--{name}", value)]
+
+
 def _nothing(matrix: Matrix, filters: Filters) -> RocenvError:
-    """Say why no row matches: a part is unknown, or no row is about the combination."""
+    """Explain why no row matches: a part is unknown, or no row is about the combination."""
     from rocenv.explain.selection import known_versions, select
 
     given: dict[str, Any] = {name: getattr(filters, name) for name in ("rocm", "zluda", "torch", "target")}

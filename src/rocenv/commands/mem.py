@@ -25,10 +25,10 @@ _OLD_OPTIONS = {
 
 
 class _Mem(click.Group):
-    """A group whose default command is `show`: a first word that is not a command is an env."""
+    """A group with the default command `show`: a first word that is not a command names an env."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and ctx.resilient_parsing:  # the shell completes the first word
+        if not args and ctx.resilient_parsing:  # completion of the first word
             return super().parse_args(ctx, args)
         if args[:1] not in (["-h"], ["--help"]) and not set(args[:1]) & set(self.commands):
             _refuse_old_options(ctx, args)
@@ -36,7 +36,7 @@ class _Mem(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which they are defined."""
+        """Return the commands in definition order."""
         return list(self.commands)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -46,7 +46,7 @@ class _Mem(click.Group):
 
 
 def _refuse_old_options(ctx: click.Context, args: list[str]) -> None:
-    """Raise UsageError for an option that is a command now; it shows the command with the other arguments."""
+    """For an option that became a command, raise UsageError with the equivalent command line."""
     for place, word in enumerate(args):
         option, equals, value = word.partition("=")
         if word == "--":
@@ -66,7 +66,7 @@ _env_argument = click.argument("name", required=False, default="", shell_complet
 
 @click.group(cls=_Mem, subcommand_metavar="[NAME | COMMAND [ARGS]...]")
 def command() -> None:
-    """Show GPU memory: how much there is, how much is free, and who holds the rest.
+    """Show total and free GPU memory, and which programs use it.
 
     `rocenv mem [NAME]` is short for `rocenv mem show [NAME]`.
     """
@@ -76,9 +76,9 @@ def command() -> None:
 @_env_argument
 @json_option
 def show(name: str, as_json: bool) -> int:
-    """Show the memory of each GPU and who holds it.
+    """Show each GPU's memory and which programs use it.
 
-    If you name an env, or one is active, its HIP runtime is asked too, and the smaller figure counts.
+    With env NAME or an active env, this also queries the env's HIP runtime and shows the smaller figure.
     """
     from rocenv.commands.mem_show import show_memory
 
@@ -88,9 +88,9 @@ def show(name: str, as_json: bool) -> int:
 @command.command()
 @json_option
 def watch(as_json: bool) -> int:
-    """Show it every second, with a graph, until Ctrl-C.
+    """Update the display every second, with a graph, until Ctrl-C.
 
-    No HIP runtime is asked: loading one every second would itself use memory.
+    This does not query HIP: loading its runtime every second would itself use memory.
     """
     from rocenv.commands.mem_show import watch_memory
 
@@ -114,14 +114,14 @@ def _parse_size(_context: click.Context, _parameter: click.Parameter, value: str
     default="",
     callback=short_enough,
     shell_complete=candidates.limits,
-    help="Take at most this much: `6GiB`, `80%` of what is free.",
+    help="Use at most this much: `6GiB`, or `80%` of the free memory.",
 )
 @json_option
 def probe(name: str, limit: str, as_json: bool) -> int:
-    """Test how much memory a program can have.
+    """Test how much memory a program can allocate.
 
     The test allocates memory through the HIP runtime of env NAME (default: the active env), fills it, reads
-    it back and frees it. What the desktop and other programs need is left alone.
+    it back and frees it. It leaves room for the desktop and other programs.
     """
     from rocenv.commands.mem_probe import show_probe
 
@@ -136,14 +136,14 @@ def probe(name: str, limit: str, as_json: bool) -> int:
     metavar="N",
     type=click.IntRange(1, 1 << 24),
     shell_complete=candidates.contexts,
-    help="Tokens of the context. Default: what the model was trained for.",
+    help="Context length in tokens. Default: the length that the model was trained for.",
 )
 @json_option
 def model(file: Path, name: str, context: int | None, as_json: bool) -> int:
-    """Show what a model takes, layer by layer, and how many layers fit.
+    """Show a model's memory needs by layer, and how many layers fit.
 
-    FILE is a GGUF model, one of its parts, or a llamafile. If you name an env, or one is active, its HIP
-    runtime is asked how much memory is free.
+    FILE is a GGUF model, one of its parts, or a llamafile. With env NAME or an active env, this also queries
+    the env's HIP runtime for free memory.
     """
     from rocenv.commands.mem_model import show_model
 
@@ -158,13 +158,13 @@ def model(file: Path, name: str, context: int | None, as_json: bool) -> int:
     metavar="SIZE",
     callback=_parse_size,
     shell_complete=candidates.sizes,
-    help="Choose for a GPU with this much memory instead of this machine's: `8GiB`.",
+    help="Assume a GPU with this much memory instead of this machine's: `8GiB`.",
 )
 @json_option
 def settings(program: str, name: str, memory: int | None, as_json: bool) -> int:
-    """Show the settings of a program that save memory on this GPU.
+    """Show a program's settings that save memory on this GPU.
 
-    If you name an env, or one is active, the settings match that env's GPU and PyTorch.
+    With env NAME or an active env, the settings match that env's GPU and PyTorch.
     """
     from rocenv.commands.mem_settings import show_settings
 

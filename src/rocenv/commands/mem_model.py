@@ -1,4 +1,4 @@
-"""`rocenv mem model`: what a model takes of a GPU, layer by layer, and how many layers fit."""
+"""`rocenv mem model`: a model's GPU memory by layer, and how many layers fit."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _MAX_NAME = 40  # characters of a GPU's name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Report:
-    """A model, and how it fits the GPU that programs use here."""
+    """A model and how it fits on this machine's GPU."""
 
     model: Model
     estimate: Estimate
-    gpu: GpuMemory | None  # None = there is none
+    gpu: GpuMemory | None  # None = no GPU
     fit: Fit | None  # None = unknown
     ways: tuple[Way, ...]
     env_notes: tuple[str, ...]
@@ -51,19 +51,19 @@ class _Report:
         return self.estimate.layout.unknown
 
     def notes(self) -> Iterator[str]:
-        """Yield what people have to know beside the figures."""
+        """Yield notes about the figures."""
         if self.model.missing_bytes:
             name, missing = printable(self.model.path.name), amount(self.model.missing_bytes)
-            yield f"{name} is {missing} too short: the download is incomplete, and no program will load it"
+            yield f"{name} is {missing} too short: the download is incomplete, and no program can load it"
         yield from self.env_notes
         if self.gpu is not None:
             if self.gpu.free_bytes is None:
                 index = self.gpu.gpu.index
-                yield f"rocenv cannot tell how much memory of GPU {index} is free; `rocenv mem` says why"
+                yield f"the free memory of GPU {index} is unknown; `rocenv mem` shows why"
             yield from self.gpu.notes
         trained = self.estimate.layout.context
         if trained and self.estimate.use.context > trained:
-            yield f"the model was trained for a context of {trained:,} tokens; beyond it answers get worse"
+            yield f"the model was trained for a context of {trained:,} tokens; answers get worse beyond it"
         yield from (*self.model.notes, *self.estimate.layout.notes)
         if not self.unknown:
             proposed = {word for way in self.ways for word in way.arguments}
@@ -73,12 +73,12 @@ class _Report:
 
 
 def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> int:
-    """Show what a model takes, and how much of it fits the GPU.
+    """Show a model's memory needs and how many layers fit.
 
     Args:
         path: The model.
-        name: The env whose HIP runtime is asked, "" = the active one, if any.
-        context: In tokens, None = the model's own.
+        name: The env whose HIP runtime to query; "" = the active one, if any.
+        context: In tokens; None = the model's own.
         as_json: Print JSON.
     """
     work = Context()
@@ -87,7 +87,7 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
     env = view_of_env(work, host, name)
     used, notes = env.gpu(host), env.notes
     if used is None:
-        notes += (f"no GPU here can be used: {host.why}",)
+        notes += (f"no usable GPU: {host.why}",)
     memories = read_usage(host, env.figures, with_holders=False).gpus
     gpu = next((each for each in memories if used and each.gpu.index == used.index), None)
     estimate = estimate_of(layout_of(model), Use(context=context or 0))
@@ -119,7 +119,7 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
 
 def _head(report: _Report) -> Iterator[str]:
     model, layout, use = report.model, report.estimate.layout, report.estimate.use
-    member = f" ({printable(model.member)} in it)" if model.member else ""
+    member = f" (contains {printable(model.member)})" if model.member else ""
     files = f" in {len(model.parts)} files" if len(model.parts) > 1 else ""
     yield f"{printable(model.path.name)}{member}"
     layers = f", {len(layout.layers)} layers" if layout.layers else ""
@@ -127,12 +127,12 @@ def _head(report: _Report) -> Iterator[str]:
     yield f"  {architecture}{layers}; {amount(model.weights_bytes)} of weights{files}"
     if not report.unknown:
         cache, graph = report.estimate.cache_bytes, report.estimate.graph(report.estimate.of_layers)
-        sizes = f"{amount(cache)} of cache ({use.cache_k}), {amount(graph)} to compute in"
+        sizes = f"{amount(cache)} KV cache ({use.cache_k}), {amount(graph)} compute buffer"
         yield f"  for a context of {use.context:,} tokens: {sizes}"
 
 
 def _table(report: _Report) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each group of equal layers, from the last to the first, as they go to the GPU."""
+    """Yield a row per group of equal layers, from last to first, the order in which they go to the GPU."""
     estimate, layout = report.estimate, report.estimate.layout
     count = len(layout.layers)
 
@@ -172,23 +172,23 @@ def _answer(report: _Report) -> Iterator[str]:
         return
     fit, needed = report.fit, report.estimate.needed(report.estimate.of_layers)
     if fit is None or report.gpu is None:
-        yield f"the whole model takes {amount(needed)}; leave {amount(MARGIN_BYTES)} free for other programs"
+        yield f"the whole model needs {amount(needed)}; leave {amount(MARGIN_BYTES)} free for other programs"
         return
     gpu = report.gpu.gpu
     name = textwrap.shorten(gpu.name, _MAX_NAME, placeholder=" …") or gpu.target or "?"
     yield (
-        f"{fit.layers} of {fit.of_layers} layers fit into the {amount(fit.free_bytes)} that are free on GPU"
-        f" {gpu.index} ({name}) and leave {amount(fit.margin_bytes)} free: `-ngl {fit.layers}`"
+        f"{fit.layers} of {fit.of_layers} layers fit into the {amount(fit.free_bytes)} of free memory on GPU"
+        f" {gpu.index} ({name}), leaving {amount(fit.margin_bytes)} free: `-ngl {fit.layers}`"
     )
     if fit.everything:
         return
     lacking = needed + fit.margin_bytes - fit.free_bytes
-    yield f"the whole model takes {amount(needed)}, {amount(lacking)} more than there is"
+    yield f"the whole model needs {amount(needed)}, {amount(lacking)} more than is available"
     if report.ways:
         yield "more layers fit with:"
     yield from map(_way_line, report.ways)
     if not any(way.everything for way in report.ways):
-        yield "no setting makes the whole model fit; a smaller quantisation of the model would help"
+        yield "no setting makes the whole model fit; try a smaller quantization of the model"
 
 
 def _way_line(way: Way) -> str:

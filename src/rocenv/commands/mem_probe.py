@@ -1,4 +1,4 @@
-"""`rocenv mem probe`: how much memory of a GPU a program can have."""
+"""`rocenv mem probe`: test how much GPU memory a program can allocate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALIKE = 0.03  # a relative difference that needs no explanation
 
 
 def show_probe(name: str, limit: str, *, as_json: bool) -> int:
-    """Test how much memory the HIP runtime of env `name` can have, and show it."""
+    """Test how much memory env `name`'s HIP runtime can allocate, and show the result."""
     try:
         allowed = Limit.parse(limit) if limit else None
     except ValueError as error:
@@ -35,7 +35,7 @@ def show_probe(name: str, limit: str, *, as_json: bool) -> int:
     context = Context()
     prefix = env_for(context.home, os.environ, name)
     record = prefix.record()
-    with context.progress.wait("Testing the memory of the GPU"):
+    with context.progress.wait("Testing GPU memory"):
         result = probe_memory(prefix, record, context.matrix, limit=allowed, announce=_announce)
     if as_json:
         print_json(_json(result))
@@ -45,12 +45,12 @@ def show_probe(name: str, limit: str, *, as_json: bool) -> int:
 
 
 def _announce(opened: Opened, bound: Bound, excess_bytes: int) -> None:
-    """Say what the test is going to do."""
+    """Announce what the test will do."""
     gpu = opened.gpu
     standin = f"{STANDIN}: " if opened.standin else ""
-    last = f"; then it asks for {amount(excess_bytes)}, which should be refused" if excess_bytes else ""
+    last = f"; then it requests {amount(excess_bytes)}, which should be refused" if excess_bytes else ""
     note(
-        f"{standin}{printable(gpu.name) or 'the GPU'} ({printable(gpu.target)}): the test takes at most"
+        f"{standin}{printable(gpu.name) or 'the GPU'} ({printable(gpu.target)}): the test allocates at most"
         f" {amount(bound.size_bytes)} and frees it again{last}"
     )
 
@@ -59,14 +59,14 @@ def _print(result: ProbeResult) -> None:
     gpu, memory, steps = result.opened.gpu, result.memory, len(result.steps)
     free, total, source = memory.free_bytes, memory.total_bytes, memory.source
     if free is None:
-        free, total, source = gpu.free_bytes, gpu.total_bytes, "HIP, not plausible"
+        free, total, source = gpu.free_bytes, gpu.total_bytes, "HIP, implausible"
     rows: list[tuple[str, ...]] = [
         ("reported", f"{amount(free)} of {amount(total)} free ({source})"),
         ("reserved", "; ".join(result.bound.reasons) or "nothing"),
-        ("in one piece", _largest(result)),
+        ("in one block", _largest(result)),
         ("in pieces", _pieces(result)),
-        ("too much", _excess(result)),
-        ("tested", f"{steps} step{'s' * (steps != 1)}, {result.elapsed_s:.1f} s in all"),
+        ("beyond the total", _excess(result)),
+        ("tested", f"{steps} step{'s' * (steps != 1)}, {result.elapsed_s:.1f} s"),
     ]
     click.echo(sanitized(columns(rows)))
     for text in _explanations(result):
@@ -74,7 +74,7 @@ def _print(result: ProbeResult) -> None:
     for trouble in result.troubles:
         click.echo(f"{colour('broken', 'red')}: {sanitized(trouble)}")
     if result.troubles:
-        click.echo("`rocenv diagnose LOG` knows causes. To see whether it is the runtime, test another env.")
+        click.echo("`rocenv diagnose LOG` finds known causes. To rule out the runtime, test another env.")
     for text in memory.notes:
         note(text)
 
@@ -82,9 +82,9 @@ def _print(result: ProbeResult) -> None:
 def _largest(result: ProbeResult) -> str:
     size = amount(result.largest_bytes) if result.largest_bytes else "nothing"
     if result.reached_bound:
-        return f"{size}, the most that the test takes"
+        return f"{size}, the test's maximum"
     first = min((step for step in result.steps if step.became != "had"), key=lambda step: step.asked_bytes)
-    why = "goes wrong, see below" if first.is_trouble else f"is refused with {first.answer}"
+    why = "fails, see below" if first.is_trouble else f"is refused with {first.answer}"
     return f"{size}; more {why}"
 
 
@@ -101,34 +101,33 @@ def _excess(result: ProbeResult) -> str:
     if excess is None:
         return "not tried"
     if excess.became == "granted":
-        return f"{amount(excess.asked_bytes)} is granted although there is less"
+        return f"{amount(excess.asked_bytes)}: granted, although the GPU has less"
     answer = f" with {excess.answer}" if excess.answer else ""
     after = f"; {excess.info}" if excess.info else ""
     return f"{amount(excess.asked_bytes)}: {excess.became}{answer}{after}"
 
 
 def _explanations(result: ProbeResult) -> Iterator[str]:
-    """Say what the figures mean for programs."""
+    """Explain what the figures mean for programs."""
     bound, largest, excess, pieces = result.bound, result.largest_bytes, result.excess, result.pieces
     total = pieces.total_bytes if pieces is not None and pieces.outcome == "had" else 0
     if total - largest > _ALIKE * total and not any(step.is_trouble for step in result.steps):
         yield (
-            f"The free memory is fragmented: a program gets at most {amount(largest)} at once, although"
-            f" {amount(total)} is free. To join the fragments, end other programs that use the GPU."
+            f"The free memory is fragmented: a program gets at most {amount(largest)} in one block, although"
+            f" {amount(total)} is free. To reduce fragmentation, close other programs that use the GPU."
         )
     if total and not result.reached_bound and bound.size_bytes - total > _ALIKE * total:
-        yield f"Only {amount(total)} could be allocated: other programs hold memory that is not counted."
+        yield f"Only {amount(total)} could be allocated: other programs hold memory that no counter shows."
     if result.reached_bound and bound.free_bytes - bound.size_bytes >= MIB:
         yield "The test did not try larger blocks."
     if excess is not None and excess.became == "granted":
         yield (
-            "This runtime grants more memory than the GPU has: a program that takes too much gets no error"
-            " but becomes slow, because its memory moves to main memory."
+            "This runtime grants more memory than the GPU has: a program that allocates too much gets no"
+            " error but becomes slow, because its data moves to main memory."
         )
     elif excess is not None and excess.became in ("crashed", "timeout"):
         yield (
-            "With this runtime a program that runs out of memory cannot report it: it crashes or hangs, as"
-            " renderers do without a message."
+            "With this runtime, a program that runs out of memory crashes or hangs without an error message."
         )
 
 

@@ -1,4 +1,4 @@
-"""`rocenv mem settings`: the settings of a program that save memory on a GPU."""
+"""`rocenv mem settings`: settings of a program that save GPU memory."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.host import Gpu, Host
 
-_LEADS = {"taken": "", "instead": "alternative: ", "kept-out": "left out: "}
+_LEADS = {"taken": "", "instead": "alternative: ", "kept-out": "omitted: "}
 
 
 def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json: bool) -> int:
     """Show the settings of a program.
 
     Args:
-        program: Its name in the rows, in any case.
-        name: The env that it will run in, "" = the active one, if any.
-        memory_bytes: Of the GPU to choose for, None = the GPU that programs use here.
+        program: The program's name in the rows, in any case.
+        name: The env that it will run in; "" = the active one, if any.
+        memory_bytes: The GPU's assumed memory; None = this machine's GPU.
         as_json: Print JSON.
     """
     context = Context()
@@ -47,7 +47,7 @@ def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json:
     card = _card(host, gpu, env.record, memory_bytes)
     notes = []
     if card.total_bytes is None:
-        notes = [host.why if gpu is None else f"it is unknown how much memory GPU {gpu.index} has"]
+        notes = [host.why if gpu is None else f"the memory size of GPU {gpu.index} is unknown"]
     changes = env.record.lock.environment if env.record else ()
     environ = {**os.environ, **{change.name: change.value for change in changes if change.action == "set"}}
     advice = advise(program, card, matrix.setting, matrix.never_together, environ)
@@ -65,7 +65,7 @@ def _find_program(program: str, programs: Sequence[str]) -> str:
     found = next((name for name in programs if name.lower() == program.lower()), None)
     if found is None:
         raise RocenvError(
-            f"rocenv knows no memory settings of `{program}`",
+            f"rocenv has no memory settings for `{program}`",
             hints=tuple(f"rocenv mem settings {name}" for name in programs),
             code="program-unknown",
         )
@@ -97,14 +97,14 @@ def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice, env: str) 
             yield from wrapped(f"in {each.row.place}", width, "  ", "  ")
         yield from wrapped(each.row.text, width, "  ", "  ")
     if advice.unset:
-        yield from ("", "Unset these variables in the shell that starts it:")
+        yield from ("", f"Unset these variables in the shell that starts {program}:")
         yield from (f"  {unset_variable(shell, variable)}" for variable in advice.unset)
     if advice.variables:
-        where = f"`rocenv launch {env}` or `rocenv run {env}`" if env else "the shell that starts it"
+        where = f"`rocenv launch {env}` or `rocenv run {env}`" if env else f"the shell that starts {program}"
         yield from ("", f"Variables, for {where}:")
         yield from (f"  {set_variable(shell, variable, text)}" for variable, text in advice.variables.items())
     if advice.arguments:
-        yield from ("", "Arguments of the program:", f"  {' '.join(advice.arguments)}")
+        yield from ("", "Command-line arguments:", f"  {' '.join(advice.arguments)}")
 
 
 def _headline(each: Advised) -> str:

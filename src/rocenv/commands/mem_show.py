@@ -81,7 +81,7 @@ class _Report:
         if not self.usage.gpus:
             lines.append(f"no GPU memory to show: {self.host.why}")
         if self.programs:
-            lines += ["", "These programs can release memory that they may not need now:"]
+            lines += ["", "These programs can release memory that they may not currently need:"]
         for program in self.programs:
             pids = ", ".join(map(str, program.pids))
             lines.append(f"  {program.row.title} ({pids}), {amount(program.size_bytes)}: {program.row.text}")
@@ -97,12 +97,12 @@ class _Report:
         hidden = self.usage.hidden
         if hidden and any(each.unexplained_bytes for each in self.usage.gpus):
             processes = "1 process" if hidden == 1 else f"{hidden} processes"
-            lines.append(f"no permission to inspect {processes} of other users; run this as root")
+            lines.append(f"no permission to inspect {processes} of other users; run this command as root")
         return [*lines, *self.usage.notes, *self.hip.notes]
 
 
 def show_memory(name: str, *, as_json: bool) -> int:
-    """Show the memory of each GPU; the HIP runtime of env `name`, or of the active one, is asked too."""
+    """Show each GPU's memory, including HIP's figures from env `name` or the active env."""
     context = Context()
     host = detect(context.matrix)
     report = _Report.look(context, host, view_of_env(context, host, name))
@@ -116,7 +116,7 @@ def show_memory(name: str, *, as_json: bool) -> int:
 
 
 def watch_memory(*, as_json: bool) -> int:
-    """Show the memory every second until Ctrl-C; on a machine without a GPU, once."""
+    """Show the memory every second until Ctrl-C, or once on a machine without a GPU."""
     context = Context()
     host = detect(context.matrix)
     reports = _every_second(context, host)
@@ -156,7 +156,7 @@ def _draw(reports: Iterator[_Report]) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    past: dict[int, deque[float | None]] = {}  # shares in use, by index of the GPU
+    past: dict[int, deque[float | None]] = {}  # shares in use, by GPU index
     console = Console()
     levels = _ASCII_LEVELS if console.options.ascii_only else _LEVELS
     with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
@@ -205,7 +205,7 @@ def gpu_lines(memory: GpuMemory) -> list[str]:
     if more := holders[_MAX_HOLDERS:]:
         rows.append((sum(memory.held_by(each) for each in more), f"{len(more)} more", ""))
     if memory.unexplained_bytes:
-        rows.append((memory.unexplained_bytes, "unknown holders", ""))
+        rows.append((memory.unexplained_bytes, "unknown processes", ""))
     width = max((len(row[1]) for row in rows), default=0)
     return lines + [f"  {amount(size):>10}  {name:{width}}  {pid}".rstrip() for size, name, pid in rows]
 
@@ -220,15 +220,15 @@ def _figures(memory: GpuMemory) -> str:
 
 def _shared(memory: GpuMemory) -> str:
     size, used = amount(memory.shared_total_bytes), memory.shared_used_bytes
-    text = f"the GPU also reaches {size} of main memory, which is slower and does not count"
+    text = f"the GPU can also use {size} of main memory, which is slower and not included"
     if memory.shared_counts:
         own = amount(memory.vram_total_bytes)
-        text = f"{own} of this is set aside for the GPU, and {size} is main memory shared with all programs"
+        text = f"{own} of this is reserved for the GPU, and {size} is main memory shared with all programs"
     return text if used is None else f"{text}, {amount(used)} of it in use"
 
 
 def holder_name(holder: Holder) -> str:
-    """Return the name of a process; for an interpreter, with the script that it runs."""
+    """Return a process's name, followed by the script for an interpreter."""
     name = holder.name or "?"
     if name.startswith(_INTERPRETERS):
         script = next((word for word in holder.command[1:] if not word.startswith("-")), "")

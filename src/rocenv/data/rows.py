@@ -47,7 +47,7 @@ from rocenv.data.releases import (
     TorchSwitch,
     ZludaBuild,
 )
-from rocenv.data.rules import Advice, Extractor, FirstKernel, Gauge, Messages, Rule
+from rocenv.data.rules import Advice, Extractor, FirstKernel, Messages, Rule, Threshold
 from rocenv.data.settings import NeverTogether, Reclaim, Setting
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class Matrix:
     extractor: tuple[Extractor, ...] = ()
     advice: tuple[Advice, ...] = ()
     messages: tuple[Messages, ...] = ()
-    gauge: tuple[Gauge, ...] = ()
+    threshold: tuple[Threshold, ...] = ()
     first_kernel: tuple[FirstKernel, ...] = ()
 
     @cached_property

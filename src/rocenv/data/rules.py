@@ -200,7 +200,7 @@ class Messages(Known, frozen=True, kw_only=True):
             yield from text.faults()
 
 
-class Gauge(Known, frozen=True, kw_only=True):
+class Threshold(Known, frozen=True, kw_only=True):
     """A threshold or list that a check uses."""
 
     IDENTITY = ("key",)

@@ -1,6 +1,6 @@
-"""What is known about a thing: a short answer, commands, then rows with their sources.
+"""Explanations of targets, versions, variables and codes: an answer, commands, and rows with sources.
 
-Pure: no I/O, no printing. `KINDS` lists what can be asked for; a kind selects rows, and `rows` renders them.
+This package does no I/O. `KINDS` lists the kinds of subjects; a kind selects rows, and `rows` renders them.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _NEAR = 3
-_SHOWN = 80  # characters of an unknown word that are repeated
-_NO_PRODUCT = ("gfx", "rocm", "hip", "zluda", "torch")  # how names of other kinds begin
+_SHOWN = 80  # characters of an unknown subject to repeat
+_NO_PRODUCT = ("gfx", "rocm", "hip", "zluda", "torch")  # prefixes of other kinds' names
 
 
 class Kind(NamedTuple):
-    """A kind of thing that can be asked for."""
+    """A kind of subject."""
 
     names: Callable[[Matrix], list[str]]
-    meant: Callable[[str, Matrix], list[str]]  # the names that a word in lower case stands for
+    meant: Callable[[str, Matrix], list[str]]  # the names that a lower-case query matches
     explain: Callable[[str, Matrix], Explanation]
 
 
-# The first kind that knows a word answers.
+# The first matching kind answers.
 _EXACT: Mapping[str, Kind] = {
     "target": Kind(target.names, target.meant, target.explain),
     "pack": Kind(parts.pack_names, parts.pack_meant, parts.explain_pack),
     "code": Kind(topics.code_names, topics.code_meant, topics.explain_code),
     "cause": Kind(topics.cause_names, topics.cause_meant, topics.explain_cause),
-    # Before variables: one of them is called ZLUDA, and `$ZLUDA` names that.
+    # Topics precede variables: `zluda` is the topic, `$ZLUDA` the variable.
     "topic": Kind(topics.subject_names, topics.subject_meant, topics.explain_subject),
     "variable": Kind(topics.variable_names, topics.variable_meant, topics.explain_variable),
 }
-# A version can belong to several things.
+# A version can match several kinds.
 _VERSIONS: Mapping[str, Kind] = {
     "release": Kind(parts.release_names, parts.release_meant, parts.explain_release),
     "zluda": Kind(parts.zluda_names, parts.zluda_meant, parts.explain_zluda),
@@ -54,10 +54,10 @@ KINDS: Mapping[str, Kind] = {**_EXACT, **_VERSIONS, "product": _PRODUCT}
 
 
 def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanation:
-    """Explain a thing; if the word may mean several, list them. Only causes have texts in other languages.
+    """Explain a subject, or list the candidates if it is ambiguous. Only causes are translated.
 
     Raises:
-        RocenvError: Nothing is known about it; the hints have similar names and what can be asked.
+        RocenvError: The subject is unknown; the hints list similar names and all kinds of subjects.
     """
     word = plain(thing)
     found = find(word, matrix)
@@ -79,7 +79,7 @@ def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanatio
 
 
 def find(word: str, matrix: Matrix) -> list[tuple[str, str]]:
-    """Find the kinds and names that a word in lower case stands for."""
+    """Find the kinds and names that a lower-case query matches."""
     for kind, each in _EXACT.items():
         if names := each.meant(word, matrix):
             return [(kind, name) for name in names]
@@ -97,12 +97,13 @@ def _unknown(thing: str, word: str, matrix: Matrix) -> RocenvError:
     if word.startswith("gfx"):
         newest = max((row.checked for row in matrix.targets.values()), default="")
         message += f": it is not among the {len(matrix.targets)} known targets"
+        dated = f"rocenv's data is from {newest}; " if newest else ""
         hints += [
-            f"rocenv's data is from {newest}; upgrade rocenv, a newer release may know it",
-            "`rocenv gpus` shows the targets of this machine, `rocenv matrix` all known ones",
+            f"{dated}a newer rocenv may know it",
+            "`rocenv gpus` shows this machine's targets, `rocenv matrix` all known targets",
         ]
     hints.append(
-        'ask for a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, zluda-3.9.5, torch-2.7), '
+        'try a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, zluda-3.9.5, torch-2.7), '
         "library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a cause (vram-oom), "
         "an exit code (0xC0000005) or an incident (sdnext-3414)"
     )

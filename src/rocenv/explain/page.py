@@ -1,9 +1,9 @@
-"""A page of `explain` or `matrix`, and its one renderer: statements with their status and sources."""
+"""The page model of `explain` and `matrix`, and its renderer."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.wrap import wrapped
@@ -12,16 +12,23 @@ from rocenv.data.known import STATUS_RANK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from rocenv.core.language import Language
     from rocenv.data.known import Known, Status
 
-_SOURCES_SHOWN = 2  # of an answer, and one of any other line; `--json` has every one
+SCREEN = 24  # lines of a shortened page
+_SOURCES_SHOWN = 2  # sources per answer line; other lines show one, `--json` all
+# The last line of a shortened page, if it omits statements and if it only omits sources.
+_MORE: Mapping[Language, tuple[str, str]] = {
+    "en": ("{count} more: `{command}`", "Sources: `{command}`"),
+    "zh": ("另有 {count} 条：`{command}`", "来源：`{command}`"),
+}
 _LABEL = 32
-_SOURCE = 36  # characters of a source in short
+_SOURCE = 36  # characters of a shortened source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """A source, and how well it knows what it says."""
+    """A source and its reliability."""
 
     source: str
     status: Status
@@ -34,11 +41,11 @@ class Line:
 
     text: str
     label: str = ""
-    rows: tuple[Known, ...] = ()  # what it rests on, the most telling first
+    rows: tuple[Known, ...] = ()  # the rows that support it, the most relevant first
 
     @property
     def basis(self) -> tuple[Basis, ...]:
-        """The sources of its rows, each once."""
+        """The distinct sources of its rows."""
         found = [Basis(source=row.source, status=row.status, checked=row.checked) for row in self.rows]
         return tuple(dict.fromkeys(found))
 
@@ -58,7 +65,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A command to paste, and what it does."""
+    """A command and what it does."""
 
     command: str
     gives: str = ""
@@ -67,10 +74,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known about a thing: a short answer, commands that follow from it, then the rows."""
+    """A page about one subject: a short answer, commands, then rows."""
 
-    thing: str  # as it can be asked for
-    kind: str  # "target", "release" …; "choice" if the word may mean several things
+    thing: str  # the subject's canonical name
+    kind: str  # "target", "release" …; "choice" for an ambiguous subject, "rows" for `matrix`
     title: str
     answer: tuple[Line, ...] = ()
     sections: tuple[Section, ...] = ()
@@ -79,12 +86,12 @@ class Explanation:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Every statement, in reading order."""
+        """All lines in reading order."""
         return (*self.answer, *(line for section in self.sections for line in section.lines))
 
 
 def sections(*pairs: tuple[str, Iterable[Line]]) -> tuple[Section, ...]:
-    """Build sections, without those that have no lines."""
+    """Build sections, omitting empty ones."""
     built = (Section(title=title, lines=tuple(lines)) for title, lines in pairs)
     return tuple(section for section in built if section.lines)
 
@@ -97,29 +104,51 @@ def rendered(page: Explanation, *, width: int) -> list[str]:
     shown = [basis for line in page.answer for basis in line.basis[:_SOURCES_SHOWN]]
     shown += [line.basis[0] for section in page.sections for line in section.lines if line.basis]
     numbers = {basis: number for number, basis in enumerate(dict.fromkeys(shown), 1)}
+    return _page(page, numbers, width) + _short_sources(numbers, width)
+
+
+def rendered_sections(page: Explanation, *, width: int) -> list[str]:
+    """Render the sections of a page with full sources."""
+    every = (basis for line in page.lines for basis in line.basis)
+    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
+    lines = [*_page(page, numbers, width), "Sources"]
+    for basis, number in numbers.items():
+        lines += wrapped(f"{basis.status}: {basis.source}", width, f"  [{number}] ", "       ")
+    return lines
+
+
+def shortened(page: Explanation, *, width: int, command: str, language: Language = "en") -> list[str]:
+    """Render the start of a page on one screen, without sources; the last line has the command for the rest.
+
+    The answer and the commands are always complete.
+    """
+    room = SCREEN - 1 - len(_page(replace(page, sections=()), {}, width))
+    shown: list[Section] = []
+    for section in page.sections:
+        # The longest beginning of the section that fits; a heading alone is none.
+        parts = (replace(section, lines=section.lines[:count]) for count in range(len(section.lines), 0, -1))
+        part = next((each for each in parts if len([*_section(each, {}, width)]) <= room), None)
+        if part is None:
+            break
+        shown.append(part)
+        room -= len([*_section(part, {}, width)])
+        if part != section:
+            break
+    brief = replace(page, sections=tuple(shown))
+    count = len(page.lines) - len(brief.lines)
+    last = _MORE[language][count == 0].format(count=count, command=command)
+    return [*_page(brief, {}, width), last]
+
+
+def _page(page: Explanation, numbers: Mapping[Basis, int], width: int) -> list[str]:
     lines = [
-        *wrapped(page.title, width, "", "  "),
+        *(wrapped(page.title, width, "", "  ") if page.title else ()),
         *_block(page.answer, numbers, width, indent="", most=_SOURCES_SHOWN),
     ]
     steps = [page.steps_title, *_steps(page.steps, width)] if page.steps else []
     rows = [line for section in page.sections for line in _section(section, numbers, width)]
-    # The commands of a cause belong to its remedies, which come last.
-    lines += [*rows, *steps] if page.kind == "cause" else [*steps, *rows]
-    return lines + _short_sources(numbers, width)
-
-
-def rendered_sections(found: Iterable[Section], *, width: int) -> list[str]:
-    """Render sections alone, a blank line after each, and every source in full."""
-    blocks = tuple(found)
-    every = (basis for section in blocks for line in section.lines for basis in line.basis)
-    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
-    lines: list[str] = []
-    for section in blocks:
-        lines += [*_section(section, numbers, width), ""]
-    lines.append("Sources")
-    for basis, number in numbers.items():
-        lines += wrapped(f"{basis.status}: {basis.source}", width, f"  [{number}] ", "       ")
-    return lines
+    # A cause's commands belong to its remedies, which come last.
+    return lines + ([*rows, *steps] if page.kind == "cause" else [*steps, *rows])
 
 
 def _section(section: Section, numbers: Mapping[Basis, int], width: int) -> Iterator[str]:
@@ -134,7 +163,7 @@ def _block(
     room = min(_LABEL, max((len(line.label) for line in rows), default=0))
     last = ""
     for line in rows:
-        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:most])
+        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:most] if basis in numbers)
         label = line.label if line.label != last else ""
         last = line.label
         first = f"{indent}{label.ljust(room)}  " if room else indent
@@ -164,7 +193,7 @@ def _short_sources(numbers: Mapping[Basis, int], width: int) -> list[str]:
 
 
 def _short(source: str) -> str:
-    """Shorten a source: the first of several, GitHub issues by number, no blanks to break at."""
+    """Shorten a source to the first of several, GitHub issues to numbers, with non-breaking spaces."""
     first, *rest = re.split(r"\s*; ", source)
     first = re.sub(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", r"\1#\2", first)
     first = first.removeprefix("https://")

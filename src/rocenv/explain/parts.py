@@ -1,6 +1,6 @@
-"""The parts of sets: ROCm releases and HIP SDKs, ZLUDA builds, PyTorch releases, library packs.
+"""Explain ROCm releases, HIP SDKs, ZLUDA builds, PyTorch releases and library packs.
 
-A page is a short answer, the set that the resolver would take, and the rows that `rocenv matrix` selects.
+A page has a short answer, the set that the resolver would choose, and the rows that `rocenv matrix` selects.
 """
 
 from __future__ import annotations
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.explain.page import Step
 
-_ROWS = 3  # of a table on a page; `rocenv matrix` has the others
-_COMBINATIONS = 3
-_COMMIT = 7  # digits of a commit that name a build
+_COMMIT = 7  # minimum digits of a commit prefix
 _PACK = "-pack"
 
 
 def _tables(matrix: Matrix, option: str, spec: str, *tables: str, platform: str = "") -> tuple[Section, ...]:
-    """Render the rows about some versions of a part: whole tables, each cut to what fits on a page."""
+    """Render the rows about some versions of a part."""
     found = select(matrix, Filters(**{option: spec}, platform=platform))
-    more = f"rocenv matrix --{option} '{spec}'"
     sections = []
     for table in tables:
         if table not in found:
@@ -41,9 +38,7 @@ def _tables(matrix: Matrix, option: str, spec: str, *tables: str, platform: str 
         lines = rows.lines(table, found[table])
         if table == "verdict":
             named = [row for row in matrix.verdict if row in found[table] and (row.rocm or option != "rocm")]
-            lines = rows.combination_lines(named, most=_COMBINATIONS, about=option, more=more)
-        elif len(lines) > _ROWS + 1:
-            lines = [*lines[:_ROWS], Line(label="more", text=f"{len(lines) - _ROWS} others: `{more}`")]
+            lines = rows.combination_lines(named, about=option)
         sections.append(Section(title=rows.TABLES[table][0], lines=tuple(lines)))
     return tuple(sections)
 
@@ -52,13 +47,13 @@ def _tables(matrix: Matrix, option: str, spec: str, *tables: str, platform: str 
 
 
 def release_names(matrix: Matrix) -> list[str]:
-    """List what can be asked for: `rocm-6.1` and, where there is one, `hip-sdk-6.1`."""
+    """List the names of all releases: `rocm-6.1` and, if it exists, `hip-sdk-6.1`."""
     sdks = oldest_first(series(row.version) for row in matrix.hip_sdk)
     return [*(f"rocm-{each}" for each in _rocm_series(matrix)), *(f"hip-sdk-{each}" for each in sdks)]
 
 
 def release_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the releases that a word names: a patch release means its series, `6` means all of 6."""
+    """Find the releases that a query matches: a patch release means its series, `6` all 6.x releases."""
     sdk = asked_version(thing, ("hip-sdk", "hip sdk", "hip"))
     asked = sdk or asked_version(thing, ("rocm", ""))
     prefix = "hip-sdk" if sdk else "rocm"
@@ -95,12 +90,12 @@ def explain_release(name: str, matrix: Matrix) -> Explanation:
         answer=tuple(_release_answer(matrix, release, platform) for platform in platforms),
         sections=(*((about,) if about.lines else ()), *found),
         steps=tuple(_release_steps(matrix, release, on_linux=on_linux)),
-        steps_title="A set with it, for one of its GPUs",
+        steps_title="A set with this release, for one of its GPUs",
     )
 
 
 def _release_answer(matrix: Matrix, release: str, platform: Platform) -> Line:
-    """Say in what form a release exists on a platform, and with which PyTorch."""
+    """Summarize how a release is available on a platform, and with which PyTorch."""
     wheels = _wheels(matrix, release, platform)
     packages = [row for row in matrix.rocm if platform == "linux" and series(row.version) == release]
     sdks = [row for row in matrix.hip_sdk if platform == "windows" and series(row.version) == release]
@@ -114,11 +109,11 @@ def _release_answer(matrix: Matrix, release: str, platform: Platform) -> Line:
     }
     text = "; ".join(f"{form} {versions}" for form, versions in forms.items() if versions)
     based = (*torch[-1:], *packages[:1], *sdks, *wheels)
-    return Line(label=platform.capitalize(), text=text or "there is no build of it", rows=based)
+    return Line(label=platform.capitalize(), text=text or "not available", rows=based)
 
 
 def _wheels(matrix: Matrix, release: str, platform: Platform) -> list[RocmWheels]:
-    """List ROCm's own wheels of a release; nightly builds only if there is nothing else."""
+    """List a release's ROCm wheels; nightly builds only if there are no others."""
     found = [row for row in matrix.rocm_wheels if (series(row.version), row.platform) == (release, platform)]
     stable = [row for row in found if not matrix.channels[row.channel].only_named]
     return sorted(stable or found, key=lambda row: (version_of(row.version), row.channel))
@@ -140,7 +135,7 @@ def _release_steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[
             if (row.platform, series(row.version)) == (request.platform, release)
             for target in row.official or row.targets
         ]
-        # The last target is a card that people have; the first ones are in data centres.
+        # The last target is a consumer GPU; the first ones are data centre GPUs.
         yield from first_step(matrix, label, request, served[-1:])
 
 
@@ -157,12 +152,12 @@ def _rocm_series(matrix: Matrix) -> list[str]:
 
 
 def zluda_names(matrix: Matrix) -> list[str]:
-    """List the builds that can be asked for."""
+    """List the names of all builds."""
     return [f"zluda-{version}" for version in oldest_first(row.version for row in matrix.zluda)]
 
 
 def zluda_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the builds that a word names: a version, the build's own name, a tag or a commit."""
+    """Find the builds that a query matches by version, name, tag or commit."""
     asked = asked_version(thing, ("zluda", "")) or thing
     if not asked:
         return []
@@ -193,21 +188,21 @@ def explain_zluda(name: str, matrix: Matrix) -> Explanation:
             *_tables(matrix, "zluda", version, "torch", "good_set", "verdict"),
         ),
         steps=tuple(first_step(matrix, "Windows", request, served[-1:])),
-        steps_title="A set with it",
+        steps_title="A set with this build",
     )
 
 
 def _zluda_answer(matrix: Matrix, build: ZludaBuild, sdks: set[str], served: list[str]) -> Iterator[Line]:
     every = [row.version for row in matrix.hip_sdk]
     others = set(every) - sdks
-    text = f"works with {listed(oldest_first(sdks))}" if sdks else "makes no set with any of them"
+    text = f"works with {listed(oldest_first(sdks))}" if sdks else "no known set"
     text += f"; not with {spans(others, every)}" if sdks and others else ""
     yield Line(label="HIP SDK", text=text, rows=(build,))
-    driver = range_in_words(build.driver) if build.driver else "any, as far as is known"
+    driver = range_in_words(build.driver) if build.driver else "no known limits"
     yield Line(label="display driver", text=driver, rows=(build,))
     yield Line(label="targets", text=listed(served), rows=(build,))
     if build.preferred:
-        yield Line(label="default", text="rocenv takes it unless you ask for another build", rows=(build,))
+        yield Line(label="default", text="rocenv uses this build unless you choose another", rows=(build,))
 
 
 def _build_lines(matrix: Matrix, build: ZludaBuild) -> Iterator[Line]:
@@ -224,13 +219,13 @@ def _build_lines(matrix: Matrix, build: ZludaBuild) -> Iterator[Line]:
         "default in": build.default_in,
         "notes": build.caveats,
         "reports": f"CUDA {build.cuda}, compute capability {build.capability}" if build.cuda else "",
-        "same number": f"another build has this number: {listed(twins)}" if twins and is_final else "",
+        "same number": f"another build with this version: {listed(twins)}" if twins and is_final else "",
     }
     yield from (Line(label=label, text=text, rows=(build,)) for label, text in facts.items() if text)
     for asset in build.assets:
-        text = "for Linux, where PyTorch has wheels for ROCm itself"
+        text = "for Linux, where PyTorch has its own ROCm wheels"
         if asset.platform == "windows":
-            unhashed = "" if asset.sha256 else "; no hash is published"
+            unhashed = "" if asset.sha256 else "; no published hash"
             text = f"for HIP SDK {listed(asset.rocm, 'unknown')}{unhashed}"
         yield Line(label=asset.name, text=text, rows=(build,))
 
@@ -239,12 +234,12 @@ def _build_lines(matrix: Matrix, build: ZludaBuild) -> Iterator[Line]:
 
 
 def torch_names(matrix: Matrix) -> list[str]:
-    """List the releases that can be asked for."""
+    """List the names of all releases."""
     return [f"torch-{each}" for each in oldest_first(series(row.version) for row in matrix.torch)]
 
 
 def torch_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the release that a word names: a patch release or a build means its series."""
+    """Find the release that a query matches: a patch release or a build means its series."""
     asked = asked_version(thing, ("pytorch", "torch", "")).partition("+")[0]
     if "." not in asked:
         return []
@@ -267,7 +262,7 @@ def explain_torch(name: str, matrix: Matrix) -> Explanation:
         answer=(_torch_answer("Linux", linux), _torch_answer("Windows", windows)),
         sections=_tables(matrix, "torch", f"=={release}.*", "torch", "good_set", "verdict"),
         steps=tuple(each for way in ways for each in _torch_steps(matrix, *way)),
-        steps_title="A set with it, for one of its GPUs",
+        steps_title="A set with this release, for one of its GPUs",
     )
 
 
@@ -278,12 +273,12 @@ def _torch_answer(platform: str, found: Sequence[TorchSet]) -> Line:
     texts = [f"for ROCm {rocm}" if rocm else "", f"kernels for {targets}" if targets else ""]
     texts += [f"under ZLUDA: {cuda}" if cuda else ""]
     texts += ["" if all(row.released or row.channel for row in found) else "not released yet"]
-    text = "; ".join(filter(None, texts)) or "no wheel is known to work"
+    text = "; ".join(filter(None, texts)) or "no working wheel is known"
     return Line(label=platform, text=text, rows=tuple(found))
 
 
 def _torch_steps(matrix: Matrix, label: str, found: Sequence[TorchSet], zluda: str) -> Iterable[Step]:
-    """Describe a set with the newest wheel, for the newest target that it makes one for."""
+    """Describe a set with the newest wheel, for the newest target that has one."""
     versions = [row.version for row in found if bool(row.cuda) == bool(zluda)]
     if not versions:
         return ()
@@ -296,12 +291,12 @@ def _torch_steps(matrix: Matrix, label: str, found: Sequence[TorchSet], zluda: s
 
 
 def pack_names(matrix: Matrix) -> list[str]:
-    """List what can be asked for: every target, also those without a pack."""
+    """List a name for every target, including targets without a pack."""
     return [f"{target}{_PACK}" for target in in_order(matrix.targets)]
 
 
 def pack_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the packs that a word names."""
+    """Find the packs that a query matches."""
     name = thing.replace(" ", "-").removesuffix("s")
     return [name] if name.removesuffix(_PACK) in matrix.targets and name.endswith(_PACK) else []
 
@@ -324,7 +319,7 @@ def explain_pack(name: str, matrix: Matrix) -> Explanation:
         answer=(_pack_answer(matrix, target, packs), *rows.lines("pack", absent)),
         sections=sections if packs else (),
         steps=(step(found, matrix, "Windows"),) if found.best and found.best.part("libraries") else (),
-        steps_title="The set that rocenv takes",
+        steps_title="The set that rocenv chooses",
     )
 
 
@@ -338,5 +333,5 @@ def _pack_answer(matrix: Matrix, target: str, packs: Sequence[Pack]) -> Line:
         return Line(text=text, rows=tuple(own or said.values()))
     served = listed(sorted({series(each) for row in packs for each in row.rocm}, key=newest_first)[::-1])
     number = f"{len(packs)} pack{'s' if packs[1:] else ''}"
-    text = f"{number}, for HIP SDK {served}; a pack works with its own release only"
+    text = f"{number}, for HIP SDK {served}; a pack works only with its own release"
     return Line(text=f"{text}. {native}" if native else text, rows=(*packs[:1], *said.values()))

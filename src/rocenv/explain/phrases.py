@@ -1,4 +1,4 @@
-"""Words for versions, targets and levels of support, and how to read what a user typed."""
+"""Phrases for versions, targets and support levels, and parsing of user input."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ OUTCOME_RANK: Mapping[str, int] = {"broken": 0, "workaround": 1, "works": 2}
 
 
 def plain(thing: str) -> str:
-    """Normalise what a user typed: lower case, no quotes, single blanks."""
+    """Normalize user input: lower case, no quotes, single spaces."""
     return " ".join(thing.casefold().replace('"', " ").replace("'", " ").split())
 
 
 def asked_version(thing: str, kinds: tuple[str, ...]) -> str:
-    """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; "" if it is none of these kinds.
+    """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; "" if no kind matches.
 
-    The kind "" stands for a version alone.
+    The kind "" matches a bare version.
     """
     for kind in kinds:
         found = re.fullmatch(rf"{re.escape(kind)}[\s=-]*v?([0-9][0-9a-z.+-]*)", thing.replace("_", "-"))
@@ -48,12 +48,12 @@ def asked_version(thing: str, kinds: tuple[str, ...]) -> str:
 
 
 def oldest_first(versions: Iterable[str]) -> list[str]:
-    """Sort versions and drop repetitions."""
+    """Sort versions and drop duplicates."""
     return sorted(dict.fromkeys(versions), key=version_of)
 
 
 def spans(found: Iterable[str], among: Iterable[str] = ()) -> str:
-    """Write versions as ranges: `5.7, 6.0 to 6.2` if 5.8 is among the known versions too."""
+    """Format versions as ranges: `5.7, 6.0 to 6.2` if `among` has a version between 5.7 and 6.0."""
     wanted = oldest_first(found)
     order = oldest_first([*among, *wanted])
     runs: list[list[str]] = []
@@ -66,7 +66,7 @@ def spans(found: Iterable[str], among: Iterable[str] = ()) -> str:
 
 
 def range_in_words(text: str) -> str:
-    """Write a PEP 440 specifier in words: `>=6,<7` becomes `6 or newer, before 7`."""
+    """Format a PEP 440 specifier in words: `>=6,<7` becomes `6 or newer, before 7`."""
     words = []
     for each in sorted(SpecifierSet(text), key=lambda each: "=!<>~".index(each.operator[0]), reverse=True):
         version = each.version.removesuffix(".*")
@@ -84,12 +84,12 @@ def range_in_words(text: str) -> str:
 
 
 def in_order(targets: Iterable[str]) -> list[str]:
-    """Sort targets by number and drop repetitions."""
+    """Sort targets by number and drop duplicates."""
     return sorted(dict.fromkeys(targets), key=target_key)
 
 
 def target_key(name: str) -> tuple[int, str]:
-    """Sort key of a target: gfx90a comes before gfx1010."""
+    """Sort key for targets: gfx90a comes before gfx1010."""
     bare = name.partition(":")[0].removeprefix("gfx")
     return len(bare), name
 

@@ -1,7 +1,7 @@
-"""What each row of the data says, in one line: the renderer that every page and `rocenv matrix` use.
+"""Rendering of data rows as lines, for `explain` pages and `rocenv matrix`.
 
-A row becomes a subject, a version and a text. Rows of one subject that say the same share a line, with their
-versions drawn together.
+A row becomes a subject, a version and a text. Rows with the same subject and text share a line that lists
+their versions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KINDS = {"card": "graphics card", "apu": "APU"}
 
 
 class Entry(NamedTuple):
-    """What a row says."""
+    """A rendered row."""
 
     subject: str
     version: str  # "" = none; entries that differ only here share a line
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 def lines(table: str, rows: Iterable[Any], *, target: str = "") -> list[Line]:
-    """Render rows of a table; with a target, what they say about that target."""
+    """Render a table's rows; with a target, only what concerns it."""
     return merged(entry(table, row, target) for row in rows)
 
 
@@ -57,7 +57,7 @@ def entry(table: str, row: Any, target: str = "") -> Entry:
 
 
 def merged(entries: Iterable[Entry]) -> list[Line]:
-    """Draw entries together that say the same of several versions, in the order of the first of them."""
+    """Merge entries that differ only in version, ordered by first occurrence."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for each in entries:
         groups.setdefault((each.subject, each.text), []).append(each)
@@ -75,9 +75,9 @@ def merged(entries: Iterable[Entry]) -> list[Line]:
 
 
 def wheel_promise(row: RocmWheels, target: str) -> str:
-    """Say in few words whether AMD supports a target, and whether its build is release-ready."""
+    """Summarize AMD's support for a target, and whether its build is release-ready."""
     if not row.has_lists:
-        return "built for it; nobody has read AMD's support list yet"
+        return "built for this GPU; AMD's support list has not been checked yet"
     if target in row.official:
         ready = f", {'' if target in row.ready else 'not marked '}release-ready" if row.ready else ""
         return f"supported by AMD{ready}"
@@ -85,10 +85,10 @@ def wheel_promise(row: RocmWheels, target: str) -> str:
 
 
 def combination(row: Verdict, *, about: str = "") -> str:
-    """Render a verdict as a sentence: the combination, what happens, what to do instead.
+    """Render a verdict as a sentence: the combination, the result, and the remedy.
 
-    `about` is what the reader knows already: "target", "rocm", "zluda" or "torch". A verdict with a code then
-    points to its own page, which has the remedy.
+    `about` names the part that the page is about and that the sentence omits: "target", "rocm", "zluda" or
+    "torch". A verdict with a code then refers to its own page instead of giving the remedy.
     """
     parts = combined(row, about)
     text = f"{parts}: {row.what}" if parts else row.what
@@ -122,15 +122,8 @@ def combined(row: Verdict, about: str = "") -> str:
     return f"{parts[0]} with {listed(parts[1:])}" if parts[1:] else "".join(parts)
 
 
-def combination_lines(rows: Iterable[Verdict], *, most: int, about: str, more: str) -> list[Line]:
-    """Render the verdicts that matter most: named ones first, conditional ones last.
-
-    Args:
-        rows: In any order.
-        most: How many to show.
-        about: What the reader knows already; see `combination`.
-        more: The command that shows the others.
-    """
+def combination_lines(rows: Iterable[Verdict], *, about: str) -> list[Line]:
+    """Render verdicts, named ones first and conditional ones last; for `about` see `combination`."""
     ordered = sorted(
         rows,
         key=lambda row: (
@@ -143,41 +136,38 @@ def combination_lines(rows: Iterable[Verdict], *, most: int, about: str, more: s
             row.what,
         ),
     )
-    found = [
+    return [
         Line(label=OUTCOMES[row.verdict], text=combination(row, about=about), rows=(row,)) for row in ordered
     ]
-    if len(found) <= most + 1:
-        return found
-    return [*found[:most], Line(label="more", text=f"{len(found) - most} others: `{more}`")]
 
 
 def override_use(row: Override) -> str:
-    """Say what an override does, without its note: `10.3.0 (runs as gfx1030): works`."""
+    """Summarize an override without its note: `10.3.0 (runs as gfx1030): works`."""
     only = f", only with ROCm {range_in_words(row.rocm)}" if row.rocm else ""
     way = "any value" if row.runs_as == "*" else f"{row.value} (runs as {row.runs_as})"
     return f"{way}: {OVERRIDES[row.verdict]}{only}"
 
 
 def products(row: Any) -> str:
-    """Describe the GPUs of a target: `RX 6700 XT (graphics card, RDNA2, Navi22, GDDR6 12GiB)`."""
+    """Describe a target's GPUs: `RX 6700 XT (graphics card, RDNA2, Navi22, GDDR6 12GiB)`."""
     traits = (_KINDS[row.kind], row.arch, row.codename, row.memory)
     return f"{row.products} ({listed(trait for trait in traits if trait)})"
 
 
 def pythons(row: Any) -> str:
-    """Name the Pythons of wheels: `Python 3.9 to 3.13`."""
+    """Format the Python versions of wheels: `Python 3.9 to 3.13`."""
     return f"Python {' to '.join(dict.fromkeys((row.python[0], row.python[-1])))}"
 
 
 def _levels(**levels: Iterable[str]) -> str:
-    """Write lists of targets by what is promised of them, without the empty ones."""
+    """Format lists of targets by support level, omitting empty ones."""
     named = ((level.replace("_", "-"), in_order(targets)) for level, targets in levels.items())
     return "; ".join(f"{level}: {listed(targets)}" for level, targets in named if targets)
 
 
 def _rocm(row: Any, target: str) -> tuple[str, str, str]:
     if target:
-        text = "has kernels for it" if target in row.blas else "has a compiler for it, but no kernels"
+        text = "has kernels" if target in row.blas else "can compile for this GPU, but has no kernels"
         return row.channel, row.version, text
     rest = set(row.blas) - set(row.official)
     return "ROCm", row.version, f"channel {row.channel}; {_levels(supported=row.official, kernels=rest)}"
@@ -191,7 +181,7 @@ def _wheels(row: Any, target: str) -> tuple[str, str, str]:
     if row.has_lists:
         text = _levels(supported=row.official, release_ready=row.ready, built=rest)
     else:
-        text = f"nobody has read AMD's support list yet; {_levels(built=rest)}"
+        text = f"AMD's support list has not been checked yet; {_levels(built=rest)}"
     note = f". {row.note}" if row.note else ""
     return f"{row.channel} wheels", row.version, f"for {row.platform}, {pythons(row)}; {text}{driver}{note}"
 
@@ -214,18 +204,19 @@ def _support(row: Any, target: str) -> tuple[str, str, str]:
 
 def _torch(row: Any, target: str) -> tuple[str, str, str]:
     if row.cuda:
-        named = f", named together with ZLUDA {range_in_words(row.zluda)}" if row.zluda else ""
+        named = f", documented for ZLUDA {range_in_words(row.zluda)}" if row.zluda else ""
         text = f"under ZLUDA: built for CUDA {row.cuda}{named}"
     else:
         text = f"for ROCm {row.rocm}" + (f" of channel {row.channel}" if row.channel else "")
     half = set(row.compiled) - set(row.targets)
     if target:
         fits = target in row.targets or row.channel
-        return "torch", row.version, text if fits else f"{text}; compiled for it, but rocBLAS has no kernels"
+        lacking = "; compiled for this GPU, but rocBLAS has no kernels"
+        return "torch", row.version, text if fits else f"{text}{lacking}"
     parts = [text, pythons(row), *(f"{name} {version}" for name, version in row.companions.items())]
     parts += [row.triton, f"needs glibc {row.glibc}" if row.glibc else ""]
     parts += [_levels(kernels_for=row.targets).replace("kernels-for:", "kernels for")]
-    parts += [f"compiled for {listed(in_order(half))} too, but without rocBLAS kernels" if half else ""]
+    parts += [f"also compiled for {listed(in_order(half))}, but without rocBLAS kernels" if half else ""]
     parts += ["" if row.released or row.channel else "not released yet"]
     return "torch", row.version, "; ".join(filter(None, parts))
 
@@ -234,7 +225,7 @@ def _zluda(row: Any, _target: str) -> tuple[str, str, str]:
     sdks = dict.fromkeys(name for each in row.assets if each.platform == "windows" for name in each.rocm)
     parts = [f"by {row.project}", f"for HIP SDK {listed(sdks)}" if sdks else "no archive for a HIP SDK"]
     parts += [f"display driver {range_in_words(row.driver)}" if row.driver else ""]
-    parts += ["the build that apps use today" if row.preferred else ""]
+    parts += ["the build that apps use" if row.preferred else ""]
     return "ZLUDA", row.version, "; ".join(filter(None, parts))
 
 
@@ -272,7 +263,7 @@ def _wsl(row: Any, _target: str) -> tuple[str, str, str]:
     return f"ROCm {range_in_words(row.rocm)}", "", f"{row.needs}{driver}"
 
 
-# Table -> its title, and what a row says: subject, version, text.
+# Table -> its title, and a function from a row to subject, version and text.
 TABLES: Mapping[str, tuple[str, Callable[[Any, str], tuple[str, str, str]]]] = {
     "target": ("Targets", lambda row, _: (row.name, "", products(row))),
     "rocm": ("ROCm packages for Linux", _rocm),
@@ -294,13 +285,13 @@ TABLES: Mapping[str, tuple[str, Callable[[Any, str], tuple[str, str, str]]]] = {
         lambda row, _: (f"driver {listed(row.drivers)}", "", f"ROCm {spans(row.rocm)}"),
     ),
     "release": (
-        "Parts",
+        "Components",
         lambda row, _: (
-            f"parts of {row.version}",
+            f"components of {row.version}",
             "",
             listed((f"{name} {version}" for name, version in row.parts.items()), row.note),
         ),
     ),
-    "wsl": ("What each release needs", _wsl),
+    "wsl": ("Requirements by release", _wsl),
     "fact": ("Good to know", lambda row, _: (row.key, "", row.text)),
 }

@@ -1,4 +1,4 @@
-"""Queries on the matrix: the rows that match, and an overview of all of it on one page."""
+"""Matrix queries: the rows that match filters, and a one-page overview."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rocenv.data.releases import TorchSet
     from rocenv.data.rows import Matrix
 
-# The tables about what works together, in reading order.
+# The tables about compatibility, in reading order.
 TABLES = (
     "target",
     "rocm",
@@ -32,7 +32,7 @@ TABLES = (
     "good_set",
     "driver_pair",
 )
-# Tables that name a part by a range of versions, and those that name versions or series.
+# Tables that name a part by version range, by version, and by series.
 _RANGES = {
     "rocm": ("override", "verdict", "good_set"),
     "zluda": ("torch", "verdict", "good_set"),
@@ -48,7 +48,7 @@ _TARGETS = ("target", "targets", "runs_as", "compiles", "blas", "official", "com
 
 
 class Filters(Value, frozen=True, kw_only=True):
-    """What to select; "" = anything. `rocm`, `zluda` and `torch` are SPECs."""
+    """The filters of a query; "" = any. `rocm`, `zluda` and `torch` are SPECs."""
 
     rocm: str = ""
     zluda: str = ""
@@ -58,14 +58,15 @@ class Filters(Value, frozen=True, kw_only=True):
 
     @property
     def narrow(self) -> bool:
-        """Whether anything but the platform is asked for."""
+        """Whether there is a filter other than the platform."""
         return bool(self.rocm or self.zluda or self.torch or self.target)
 
 
 def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
-    """Select the rows that name something asked for and contradict nothing, by table.
+    """Select the rows that match at least one filter and contradict none, by table.
 
-    A row that leaves a part open says nothing about it. The order does not depend on that of the files.
+    A row that does not name a part neither matches nor contradicts a filter on it. The order is independent
+    of the files' order.
 
     Raises:
         RocenvError: A SPEC is invalid; exit code 2.
@@ -76,7 +77,7 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
         if getattr(filters, option)
     }
     if not all(asked.values()) or (filters.target and filters.target not in matrix.targets):
-        return {}  # rows that leave a part open say nothing about an unknown one
+        return {}  # an unknown part matches no row
     found: dict[str, list[Known]] = {}
     for table in TABLES:
         rows = [row for row in _rows(matrix, table, filters.platform) if _matches(table, row, filters, asked)]
@@ -86,7 +87,7 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
 
 
 def known_versions(matrix: Matrix, option: str) -> list[str]:
-    """List the known versions of a part, oldest first."""
+    """List a part's known versions, oldest first."""
     found: set[str] = set()
     for table, field in _VERSIONS[option].items():
         for row in _rows(matrix, table):
@@ -105,7 +106,7 @@ def _asked_versions(matrix: Matrix, option: str, text: str) -> set[str]:
 
 
 def torch_for(matrix: Matrix, platform: str) -> list[TorchSet]:
-    """List the PyTorch wheels for a platform; those for ROCm wheels exist where these do. "" = all."""
+    """List a platform's PyTorch wheels ("" = all); those for ROCm wheels exist on the same platforms."""
     places = {(row.version, row.channel) for row in matrix.rocm_wheels if row.platform == platform}
     own = {("linux", True), ("windows", False)}
     return [
@@ -127,12 +128,12 @@ def _matches(table: str, row: Any, filters: Filters, asked: Mapping[str, set[str
     said = [_on_versions(table, row, option, versions) for option, versions in asked.items()]
     if False in (*answers, *said):
         return False
-    # A row must be about something that was asked for, beside the platform.
+    # A row must match a filter other than the platform.
     return not filters.narrow or True in (answers[1], *said)
 
 
 def _on_platform(table: str, row: Any, platform: str) -> bool | None:
-    """Whether a row is about a platform; None if it is about none."""
+    """Whether a row is about a platform; None if it does not name one."""
     if not platform:
         return None
     if table in ("hip_sdk", "zluda", "pack"):
@@ -171,7 +172,7 @@ def _on_versions(table: str, row: Any, option: str, versions: set[str]) -> bool 
 
 
 def _order(table: str, row: Any) -> tuple[Any, ...]:
-    """Build a sort key, newest first, that differs for any two rows."""
+    """Build a unique sort key, newest first."""
     if table == "verdict":
         return (not row.code, OUTCOME_RANK[row.verdict], row.platform, repr(row))
     if table == "support":
@@ -186,14 +187,14 @@ def _order(table: str, row: Any) -> tuple[Any, ...]:
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
 LEGEND = (
     "O supported by AMD  D supported, but deprecated  L kernels in the libraries, not officially supported",
-    "7.14+: AMD's wheels with a known support list; * release-ready for the target",
+    "7.14+: AMD's wheels with a known support list  * release-ready for the target",
     "P a library pack adds kernels  R runtime only, no kernels  x listed as unsupported  - not listed",
     "RUNS AS: with HSA_OVERRIDE_GFX_VERSION on Linux, for these ROCm releases",
 )
 
 
 def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, ...]]:
-    """Build a table with two heading rows: a letter for each target and release, by platform."""
+    """Build a table with two heading rows and a letter for each target and release, by platform."""
     columns = {platform: _columns(matrix, platform) for platform in platforms}
     runs_as = "linux" in platforms
     rows: list[tuple[str, ...]] = [
@@ -210,10 +211,10 @@ def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, .
 
 
 def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
-    """Map the heading of each column to the letters of targets.
+    """Map each column's heading to the letters of targets.
 
-    Wheels newer than packages have one column for consecutive releases that say the same, and none if nobody
-    has read their support lists.
+    Wheels newer than packages have one column for consecutive releases with the same support, and none if
+    their support lists have not been checked.
     """
     packages = series_known(matrix, platform)
     columns: dict[str, dict[str, str]] = {release: {} for release in packages}
@@ -238,7 +239,7 @@ def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
 
 
 def _overrides(matrix: Matrix, target: str) -> str:
-    """List the targets that a target can run as, best first, with the ROCm releases for which that holds."""
+    """List the targets that a target can run as, best first, with the ROCm releases that allow it."""
     rows = sorted(
         (row for row in matrix.override if row.target == target and row.verdict in ("ok", "caution")),
         key=lambda row: (row.verdict != "ok", row.value),

@@ -1,4 +1,4 @@
-"""Ask the resolver, so that a page promises nothing that `create` would not do."""
+"""Resolver queries, so that pages show only sets that `create` can install."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The sets that fit a request, best first, or the refusal."""
+    """The sets for a request, best first, or the refusal."""
 
     request: Request
     candidates: tuple[Candidate, ...] = ()
@@ -34,11 +34,11 @@ class Found:
 
     @property
     def best(self) -> Candidate | None:
-        """The set that `create` would take."""
+        """The set that `create` would install."""
         return self.candidates[0] if self.candidates else None
 
     def reasons(self, but: str) -> list[str]:
-        """Why there is none, apart from one requirement that the user did not make."""
+        """Return why there is no set, except for one requirement that the user did not specify."""
         rejections = self.refusal.rejections if self.refusal else ()
         return [
             each.found if each.requirement.startswith("no ") else f"no {_bare(each.requirement)}"
@@ -52,7 +52,7 @@ def _bare(requirement: str) -> str:
 
 
 def find_sets(matrix: Matrix, request: Request) -> Found:
-    """Resolve a request for a machine about which nothing is known."""
+    """Resolve a request without information about the machine."""
     try:
         return Found(request=request, candidates=tuple(resolve(request, matrix)))
     except ResolutionImpossible as refusal:
@@ -65,7 +65,7 @@ def sets_for(matrix: Matrix, target: str, platform: Platform, *, zluda: str = ""
 
 
 def step(found: Found, matrix: Matrix, label: str) -> Step:
-    """Describe the best set, with the command that makes it; with ZLUDA, the command that plans it."""
+    """Describe the best set, with the command that creates it; with ZLUDA, the command that plans it."""
     request, best = found.request, found.best
     # ZLUDA needs AMD's HIP SDK, whose installer only the user can download.
     command = resolve_command(request, "") if request.zluda else create_command("demo", request, "")
@@ -77,7 +77,7 @@ def step(found: Found, matrix: Matrix, label: str) -> Step:
 
 
 def first_step(matrix: Matrix, label: str, request: Request, targets: Iterable[str]) -> list[Step]:
-    """Describe the best set for the first of the targets that the request has one for; [] if none has."""
+    """Describe the best set for the first target that has one; [] if none has."""
     for target in targets:
         found = find_sets(matrix, structs.replace(request, target=target))
         if found.best is not None:
@@ -86,7 +86,7 @@ def first_step(matrix: Matrix, label: str, request: Request, targets: Iterable[s
 
 
 def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
-    """Name the parts of a set: `ROCm 6.4.2 (AMD's own packages), torch 2.9, run as gfx1030`."""
+    """List a set's parts: `ROCm 6.4.2 (AMD's own packages), torch 2.9, run as gfx1030`."""
     rocm = candidate.rocm
     known = matrix.channels.get(rocm.channel)
     origin = known.title if known else rocm.channel
@@ -106,7 +106,7 @@ def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
 
 
 def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
-    """Say which display drivers a set needs; "" if none is known to fail."""
+    """Return a set's display driver requirement; "" if no driver is known to fail."""
     build = candidate.row(ZludaBuild)
     if build is None:
         needed = getattr(candidate.rocm.row, "driver", "")
@@ -124,6 +124,6 @@ def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
 
 
 def alone(matrix: Matrix, table: str, row: object) -> Matrix:
-    """Reduce a table of the matrix to one row, to ask what that row makes possible."""
+    """Reduce a table to one row, to find the sets that use it."""
     rows: dict[str, tuple[object, ...]] = {table: (row,)}
     return replace(matrix, **rows)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Explain a gfx target, a product or a PCI ID: whether the GPU works now, and with which releases."""
+"""Explain a gfx target, a product or a PCI ID: whether the GPU works, and with which releases."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from rocenv.explain.sets import Found
     from rocenv.resolve import Candidate
 
-_COMBINATIONS = 2  # shown on the page; `rocenv matrix` has the others
-_SHORTEST = 3  # letters of a word that product names are searched for
-_MAKER = ("amd", "radeon")  # words of a product's name that tell nothing
+
+_SHORTEST = 3  # letters of a word to search product names for
+_MAKER = ("amd", "radeon")  # words to ignore in product names
 _NO_SET = "no set"
 _NOTHING = {
     "linux": "no release, PyTorch wheel or override supports it",
@@ -53,23 +53,23 @@ _NOTHING = {
 
 
 def names(matrix: Matrix) -> list[str]:
-    """List what can be asked for."""
+    """List the names of all targets."""
     return in_order(matrix.targets)
 
 
 def product_names(matrix: Matrix) -> list[str]:
-    """List the products that can be asked for."""
+    """List the names of all products."""
     return sorted({product for row in matrix.pci for product in row.products})
 
 
 def meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the target that a word names; features like `:xnack-` do not count."""
+    """Find the target that a query matches, ignoring features such as `:xnack-`."""
     name = thing.partition(":")[0]
     return [name] if name in matrix.targets else []
 
 
 def product_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the targets of a product or PCI id: an exact match, else all that contain its words."""
+    """Find the targets of a product or PCI ID: exact matches, else products that contain its words."""
     device = thing.removeprefix("1002:")
     found = {row.target for row in matrix.pci if row.device == device}
     words = _words(thing)
@@ -87,7 +87,7 @@ def product_meant(thing: str, matrix: Matrix) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Split a product's name into the words that tell it apart: `AMD Radeon(TM) 780M` is `780m`."""
+    """Split a product name into its distinctive words: `AMD Radeon(TM) 780M` is `780m`."""
     plain = re.sub(r"\((?:tm|r)\)", " ", text.casefold())
     return [word for word in re.split(r"[\s,/()-]+", plain) if word and word not in _MAKER]
 
@@ -101,11 +101,11 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     ways = [("Linux", bare), ("Windows, wheels", wheels), ("Windows, ZLUDA", zluda)]
     native = wheels.best.row(RocmWheels) if wheels.best else None
     if zluda.best and (native is None or promise(native, (name,)) >= BUILT):
-        ways = [ways[0], ways[2]]  # nobody vouches for those wheels
+        ways = [ways[0], ways[2]]  # AMD does not support those wheels
     windows = _windows(matrix, name)
     shown = {id(row) for line in windows for row in line.rows}
     concerned = [each for each in matrix.verdict if name in each.targets and id(each) not in shown]
-    more = f"rocenv matrix --target {name}"
+
     return Explanation(
         thing=name,
         kind="target",
@@ -121,7 +121,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
                 "Known combinations",
                 [
                     *_incidents(name, matrix, {each.code for each in concerned if each.code}),
-                    *rows.combination_lines(concerned, most=_COMBINATIONS, about="target", more=more),
+                    *rows.combination_lines(concerned, about="target"),
                 ],
             ),
             ("The GPU", _gpu(matrix, name)),
@@ -132,7 +132,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
 
 
 def levels(matrix: Matrix, platform: Platform, target: str) -> dict[str, Support]:
-    """Map each series of packages or SDKs to its row about a target; a series without one does nothing."""
+    """Map each series of packages or SDKs to its row about a target, if it has one."""
     return {row.rocm: row for row in matrix.support if row.platform == platform and target in row.targets}
 
 
@@ -142,13 +142,13 @@ def series_known(matrix: Matrix, platform: Platform) -> list[str]:
 
 
 def wheels_of(matrix: Matrix, platform: str) -> list[RocmWheels]:
-    """List the fixed releases of ROCm's own wheels for a platform, oldest first."""
+    """List the releases of ROCm's wheels for a platform, without rolling builds, oldest first."""
     found = [row for row in matrix.rocm_wheels if row.platform == platform and not row.floating]
     return sorted(found, key=lambda row: (version_of(row.version), row.channel))
 
 
 def packs_for(matrix: Matrix, target: str, *, kind: str = "rocblas") -> list[Pack]:
-    """List the library packs for a target, whatever its features, for the newest SDK first."""
+    """List the library packs for a target, ignoring features, newest SDK first."""
     found = [
         row
         for row in matrix.pack
@@ -161,7 +161,7 @@ def packs_for(matrix: Matrix, target: str, *, kind: str = "rocblas") -> list[Pac
 
 
 def _answer(matrix: Matrix, target: str, platform: Platform, found: Iterable[Candidate]) -> Line:
-    """Say whether a target works on a platform, with which sets, and what AMD promises of each."""
+    """Summarize whether a target works on a platform, with which sets, and AMD's support for each."""
     sets = list(found)
     label = platform.capitalize()
     known = [row for row in matrix.override if row.target == target and row.verdict == "block"]
@@ -185,8 +185,8 @@ def _confidence(best: Candidate) -> str:
     packages, override = best.row(RocmSet), best.override
     if not best.part("torch"):
         if packages is not None and best.runs_as not in packages.blas:
-            return "barely, with a compiler, but without libraries and PyTorch"
-        return "yes, but without PyTorch, whose wheels have no kernels for it"
+            return "compiler only, without libraries and PyTorch"
+        return "yes, but without PyTorch, whose wheels have no kernels for this GPU"
     if override is None:
         return "yes"
     only = f", only with ROCm {range_in_words(override.rocm)}" if override.rocm else ""
@@ -199,7 +199,7 @@ def _promise(matrix: Matrix, candidate: Candidate, target: str) -> str:
     if wheels is not None:
         return promised(wheels, (candidate.runs_as,))
     if candidate.override is not None:
-        return f"AMD does not support {target} this way"
+        return "AMD does not support overrides"
     platform: Platform = "windows" if candidate.row(ZludaBuild) else "linux"
     found = levels(matrix, platform, target)
     supported = [rocm for rocm, row in found.items() if row.level in ("official", "deprecated")]
@@ -213,7 +213,7 @@ def _promise(matrix: Matrix, candidate: Candidate, target: str) -> str:
 
 
 def _with_other_way(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Take the best set, and the best with packages instead of its wheels, or the reverse."""
+    """Select the best set with wheels and the best set with packages, the better one first."""
     ways: dict[bool, Candidate] = {}
     for each in candidates:
         if not ways or each.override == next(iter(ways.values())).override:
@@ -253,7 +253,7 @@ def _wheels(matrix: Matrix, platform: Platform, target: str) -> list[Line]:
     every = wheels_of(matrix, platform)
     mine = [row for row in every if target in row.targets]
     if every and not mine:
-        return [Line(label="wheels", text="not built for it", rows=tuple(every[-1:]))]
+        return [Line(label="wheels", text="not built for this GPU", rows=tuple(every[-1:]))]
     return rows.lines("rocm_wheels", mine[::-1], target=target)
 
 
@@ -261,7 +261,7 @@ def _packages(matrix: Matrix, target: str) -> list[Line]:
     found = levels(matrix, "linux", target)
     entries = []
     for rocm in series_known(matrix, "linux")[::-1]:
-        # Where a release does not list a target, its lists are what shows that.
+        # If a release does not list a target, its lists are the source.
         lists = [row for row in matrix.support if row.platform == "linux" and row.rocm == rocm]
         row = found.get(rocm)
         text = LEVELS[row.level] if row else NOT_LISTED
@@ -270,12 +270,12 @@ def _packages(matrix: Matrix, target: str) -> list[Line]:
 
 
 def _torch(matrix: Matrix, target: str, overrides: Iterable[Override]) -> list[Line]:
-    """Say which of PyTorch's own wheels have kernels for a target, natively and under each override."""
+    """List PyTorch's own wheels with kernels for a target, natively and with each override."""
     wheels = [row for row in matrix.torch if row.rocm and not row.channel]
     wheels.sort(key=lambda row: version_of(row.version))
     own = [row for row in wheels if target in row.targets]
     half = [row for row in wheels if target in row.compiled and target not in row.targets]
-    ways = [("has kernels for it", own), ("is compiled for it, but its rocBLAS has no kernels", half)]
+    ways = [("has kernels", own), ("is compiled for this GPU, but its rocBLAS has no kernels", half)]
     for override in overrides:
         if override.verdict in ("ok", "caution"):
             fit = [row for row in wheels if override.runs_as in row.targets and row not in own]
@@ -283,7 +283,7 @@ def _torch(matrix: Matrix, target: str, overrides: Iterable[Override]) -> list[L
             ways.append((f"runs as {override.runs_as}", runs))
     texts = [f"{_torch_spans(found, wheels)} {text}" for text, found in ways if found]
     if not own:
-        texts.insert(0, "no wheel on PyTorch's index has kernels for it")
+        texts.insert(0, "no wheel on PyTorch's index has kernels for this GPU")
     shown = [found[-1] for _text, found in ways if found] or wheels[-1:]
     return [Line(label="torch", text="; ".join(texts), rows=tuple(shown))]
 
@@ -308,13 +308,13 @@ def _windows(matrix: Matrix, target: str) -> list[Line]:
 
 
 def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.Entry:
-    """Say what AMD promises of a HIP SDK, and the set it makes under ZLUDA, or why it makes none."""
+    """Summarize AMD's support in a HIP SDK, and the ZLUDA set with it, or why there is none."""
     said = levels(matrix, "windows", target).get(series(sdk.version))
     support = LEVELS[said.level] if said else NOT_LISTED
     best = next((each for each in found.candidates if each.rocm.row is sdk), None)
     if best is None:
         projects = {row.project for row in matrix.zluda if row.preferred}
-        usual = tuple(row for row in matrix.zluda if row.project in projects)  # the apps take no others
+        usual = tuple(row for row in matrix.zluda if row.project in projects)  # apps use no other builds
         request = structs.replace(found.request, rocm=sdk.version)
         refused = find_sets(replace(matrix, zluda=usual or matrix.zluda), request)
         reasons = refused.reasons(but=f"HIP SDK {sdk.version}")
@@ -330,7 +330,7 @@ def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.E
 
 
 def _incidents(name: str, matrix: Matrix, shown: set[str]) -> list[Line]:
-    """Render the incidents on a target whose combination is not listed anyway."""
+    """Render a target's incidents, except for combinations that are listed anyway."""
     return [
         Line(label="incident", text=f"{row.title} (`rocenv explain {row.code}`)", rows=(row,))
         for row in sorted(matrix.incident, key=lambda row: row.code)
@@ -341,7 +341,7 @@ def _incidents(name: str, matrix: Matrix, shown: set[str]) -> list[Line]:
 
 def _gpu(matrix: Matrix, name: str) -> list[Line]:
     return [
-        Line(label="generic target", text=f"runs code built for {row.name}; {row.note}", rows=(row,))
+        Line(label="generic target", text=f"runs code built for {row.name}: {row.note}", rows=(row,))
         for row in matrix.generic_target
         if row.name == matrix.targets[name].generic
     ]

@@ -1,4 +1,4 @@
-"""What is no part and no GPU: causes of failures, codes of incidents, exit codes, variables and subjects."""
+"""Explain causes of failures, incidents, exit codes, variables and topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rocenv.explain.parts import release_names, torch_names, zluda_names
 from rocenv.explain.phrases import OUTCOMES, in_order, listed, target_key
 from rocenv.explain.selection import Filters, select
 from rocenv.explain.sets import sets_for, step
-from rocenv.system.exit_codes import describe_exit, meaning_of_exit
+from rocenv.system.exit_codes import describe_exit, is_known_exit, meaning_of_exit, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.data.rules import Advice, Remedy, Rule, Text
 
-_PATTERNS = 8  # literals of a cause that are shown
-_SHOWN = 8  # rows of a subject
+
 _HEADINGS: Mapping[str, tuple[str, str]] = {
-    "cases": ("In special cases", "特殊情况"),
-    "log": ("What a log shows", "日志中的样子"),
+    "cases": ("Special cases", "特殊情况"),
+    "log": ("In logs", "日志中的样子"),
     "remedies": ("What to do", "解决办法"),
     "more": ("Background", "更多说明"),
     "checks": ("Checks of `rocenv doctor`", "`rocenv doctor` 的相关检查"),
@@ -45,28 +44,33 @@ _ALIASES = {
     "wsl2": "wsl",
     "wsl 2": "wsl",
 }
-# Subject -> its title, the table of its rows, and what can be asked about it.
+# Topic -> its title, the table of its rows, and the names of its versions.
 _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] = {
     "torch": ("PyTorch wheels", "torch", torch_names),
     "zluda": ("ZLUDA: CUDA programs on AMD GPUs, on Windows", "zluda", zluda_names),
     "rocm": ("ROCm releases", "rocm", release_names),
     "hip-sdk": ("HIP SDK: AMD's ROCm for Windows", "hip_sdk", None),
-    "pack": ("Library packs: third-party kernels for GPUs that a HIP SDK has none for", "pack", None),
+    "pack": ("Library packs: third-party kernels for GPUs without kernels in a HIP SDK", "pack", None),
     "wsl": ("WSL 2: ROCm in Linux on Windows", "wsl", None),
     "override": (f"{OVERRIDE}: running as another GPU", "override", None),
+    "gpu-names": ("GPU names and their targets", "", None),
+    "repository": ("AMD's package repositories", "", None),
+    "shim": ("ZLUDA files in PyTorch", "", None),
+    "therock": ("AMD's wheels (TheRock)", "", None),
+    "torch-setting": ("PyTorch settings under ZLUDA", "", None),
 }
 _WSL_STEPS = (
-    Step(command="rocenv gpus", gives="list the GPUs that Windows reports, and its display driver"),
-    Step(command="rocenv doctor", gives="check what is missing on this machine"),
+    Step(command="rocenv gpus", gives="list the GPUs and the display driver that Windows reports"),
+    Step(command="rocenv doctor", gives="check this machine for missing requirements"),
     Step(command="wsl.exe --update", gives="update WSL; restart it with `wsl.exe --shutdown`"),
 )
 _SIDES = {"rocm": "ROCm", "zluda": "ZLUDA"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a value without words for when it is unknown
+_UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a placeholder without a phrase for an unknown value
 _CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
 _SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}
 _SET_BY_ROCENV = (
-    "set only inside an env, if the set has no kernels for the GPU and a value below is known to work with it"
+    "set only in an env, if its set has no kernels for the GPU and a value below works with that set"
 )
 
 
@@ -74,12 +78,12 @@ _SET_BY_ROCENV = (
 
 
 def cause_names(matrix: Matrix) -> list[str]:
-    """List the codes of rules and of checks."""
+    """List the codes of rules and checks."""
     return sorted({row.code for row in matrix.rule} | {row.code for row in matrix.advice})
 
 
 def cause_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the code that a word names; the name of a check means its code."""
+    """Find the code that a query matches; a check's name matches its code."""
     code = re.sub(r"[\s_]+", "-", thing)
     if code in cause_names(matrix):
         return [code]
@@ -88,7 +92,7 @@ def cause_meant(thing: str, matrix: Matrix) -> list[str]:
 
 
 def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Explanation:
-    """Explain a cause: why it happens, how a log shows it, what to do."""
+    """Explain a cause: why it happens, its log messages, and what to do."""
     rule = next((row for row in matrix.rule if row.code == name), None)
     advice = [row for row in matrix.advice if row.code == name]
     cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
@@ -116,9 +120,9 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
         title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
         answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
+            (heading("remedies"), lines((each.text, row) for each, row in cures)),
             (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
-            (heading("remedies"), lines((each.text, row) for each, row in cures)),
             (heading("more"), _background(rule, language)),
             (heading("checks"), map(check, advice) if rule else []),
             (heading("links"), [Line(text=link) for link in links]),
@@ -130,13 +134,13 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
 
 def _in(text: Text, language: Language) -> str:
     rendered = unfilled(text, language)
-    # The space beside a value in Latin letters is wrong beside the Chinese words that stand for it.
+    # A space next to a Latin value is wrong next to the Chinese phrase that replaces it.
     return re.sub(rf"(?<={_CHINESE}) (?={_CHINESE})", "", rendered) if language == "zh" else rendered
 
 
 def _literals(rule: Rule | None) -> list[Line]:
     texts = dict.fromkeys(text for pattern in rule.pattern for text in pattern.text[:2]) if rule else {}
-    return [Line(text=f"`{text}`") for text in list(texts)[:_PATTERNS]]
+    return [Line(text=f"`{text}`") for text in texts]
 
 
 def _background(rule: Rule | None, language: Language) -> list[Line]:
@@ -155,15 +159,18 @@ def code_names(matrix: Matrix) -> list[str]:
 
 
 def code_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the code that a word names; `sdnext#3414` and `0xc0000005` are codes too."""
+    """Find the code that a query matches, including `sdnext#3414`, 0xc0000005, 3221225477, -1073741819."""
     code = re.sub(r"[#\s_]+", "-", thing)
-    if re.fullmatch(r"0x[0-9a-f]{8}", code):
-        return [f"0x{code[2:].upper()}"]
+    if re.fullmatch(r"0x[0-9a-f]{8}|-?[0-9]{8,10}", code):
+        number = unsigned(int(code, 16 if code.startswith("0x") else 10))
+        name = f"0x{number:08X}"
+        is_reported = any(name in f"{row.text} {row.facts}" for row in matrix.incident)
+        return [name] if is_known_exit(number) or is_reported else []
     return [code] if code in code_names(matrix) else []
 
 
 def explain_code(name: str, matrix: Matrix) -> Explanation:
-    """Explain what is known under a code: what happened, on what, and what to do."""
+    """Explain an incident or a verdict: what happened, where, and what to do."""
     if name.startswith("0x"):
         return _explain_exit_code(name, matrix)
     incidents = [row for row in matrix.incident if row.code == name]
@@ -189,7 +196,7 @@ def explain_code(name: str, matrix: Matrix) -> Explanation:
             ),
         ),
         steps=tuple(_ways_out(verdicts, matrix)),
-        steps_title="A set that avoids it",
+        steps_title="A set that avoids this",
     )
 
 
@@ -206,8 +213,8 @@ def _code_answer(incidents: list[Incident], verdicts: list[Verdict]) -> Iterator
 def _consequence(row: Verdict) -> str:
     if row.verdict == "broken" and not row.only_if:
         return f"never combines {rows.combined(row)}"
-    case = f" for the case that {row.only_if}" if row.only_if else ""
-    return f"makes sets with {rows.combined(row)}, and adds a note{case}"
+    case = f" in case {row.only_if}" if row.only_if else ""
+    return f"allows sets with {rows.combined(row)}, with a note{case}"
 
 
 def _pointer(row: Incident) -> Line:
@@ -224,7 +231,7 @@ def _ways_out(verdicts: list[Verdict], matrix: Matrix) -> Iterator[Step]:
 
 
 def _explain_exit_code(name: str, matrix: Matrix) -> Explanation:
-    """Explain a Windows exit code, with the incidents and combinations that ended with it."""
+    """Explain a Windows exit code, with related incidents and combinations."""
     meaning = meaning_of_exit(int(name, 16))
     incidents = [row for row in matrix.incident if name in f"{row.text} {row.facts}"]
     verdicts = [row for row in matrix.verdict if name in row.what and row.code]
@@ -239,7 +246,7 @@ def _explain_exit_code(name: str, matrix: Matrix) -> Explanation:
         steps=(
             Step(
                 command="rocenv launch NAME -- PROGRAM",
-                gives="start the program in an env and explain a crash",
+                gives="start the program in an env and diagnose a crash",
             ),
             Step(command="rocenv diagnose LOG", gives="find the cause in a log"),
         ),
@@ -250,20 +257,20 @@ def _explain_exit_code(name: str, matrix: Matrix) -> Explanation:
 
 
 def variable_names(matrix: Matrix) -> list[str]:
-    """List the environment variables; a row may be about several."""
+    """List the environment variables; a row can cover several."""
     found = [name for row in matrix.variable for name in _NAME.findall(row.name)]
     found += [row.change.name for row in matrix.environment] + [row.name for row in matrix.watched]
     return sorted({name for name in found if _SERIES not in name})
 
 
 def variable_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the variable that a word names: `$NAME` and `NAME=value` too."""
+    """Find the variable that a query matches, including `$NAME` and `NAME=value`."""
     name = re.sub(r"=(?!=).*", "", thing.removeprefix("$"), count=1).upper()
     return [name] if name in variable_names(matrix) else []
 
 
 def explain_variable(name: str, matrix: Matrix) -> Explanation:
-    """Explain an environment variable, and what rocenv does with it."""
+    """Explain an environment variable and how rocenv uses it."""
     known = [row for row in matrix.variable if name in _NAME.findall(row.name)]
     changes = [row for row in matrix.environment if _sets(row, name)]
     watched = [row for row in matrix.watched if row.name == name]
@@ -306,7 +313,7 @@ def _values(row: Variable) -> Iterator[Line]:
     texts = {
         "value": row.value,
         "set by": row.set_by,
-        "note": "its files break on network shares and in read-only homes" if row.fragile else "",
+        "note": "its files break on network shares and in read-only home folders" if row.fragile else "",
     }
     yield from (Line(label=label, text=text, rows=(row,)) for label, text in texts.items() if text)
 
@@ -315,38 +322,33 @@ def _values(row: Variable) -> Iterator[Line]:
 
 
 def subject_names(matrix: Matrix) -> list[str]:
-    """List the subjects: kinds of parts, and what facts are about."""
+    """List the topics: kinds of parts, and topics of facts."""
     return sorted({*_SUBJECTS, *(row.about for row in matrix.fact)})
 
 
 def subject_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the subject that a word names."""
+    """Find the topic that a query matches."""
     name = _ALIASES.get(thing, thing)
     return [name] if name in subject_names(matrix) else []
 
 
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
-    """Explain a subject: its newest rows, and the facts about it."""
-    # Facts without a key come first, so that none seems to belong to the key before it.
+    """Explain a topic: its newest rows and its facts."""
+    # Facts without a key come first, so that none seems to belong to a preceding key.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
-    title, table, names = _SUBJECTS.get(name, (f"About: {name}", "", None))
+    title, table, names = _SUBJECTS.get(name, (f"Facts about {name}", "", None))
     newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
     if name == "wsl":
         newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
     releases = [Line(label="releases", text=listed(names(matrix)))] if names else []
-    heading = "What each release needs" if name == "wsl" else "What there is"
+    heading = "Requirements by release" if name == "wsl" else "Available versions"
     return Explanation(
         thing=name,
         kind="topic",
         title=title,
         sections=sections(
-            (heading, [*releases, *_shortened(rows.lines(table, newest))]),
-            ("Good to know", _shortened(rows.lines("fact", facts))),
+            (heading, [*rows.lines(table, newest), *releases]),
+            ("Good to know", rows.lines("fact", facts)),
         ),
         steps=_WSL_STEPS if name == "wsl" else (),
     )
-
-
-def _shortened(lines: list[Line]) -> list[Line]:
-    more = Line(label="more", text=f"{len(lines) - _SHOWN} others: `rocenv matrix --json`")
-    return [*lines[:_SHOWN], more] if len(lines) > _SHOWN else lines

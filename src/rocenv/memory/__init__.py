@@ -1,1 +1,1 @@
-"""GPU memory: how much is free, who holds the rest, what a program can have, and what a model takes."""
+"""GPU memory: usage by process, allocation limits, and the needs of models."""

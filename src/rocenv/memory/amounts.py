@@ -1,4 +1,4 @@
-"""Amounts of memory as people read and write them, in binary units."""
+"""Formatting and parsing of memory sizes in binary units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 MIB = 1 << 20
-MAX_BYTES = 1 << 50  # no GPU has more memory: larger figures are mistakes
+MAX_BYTES = 1 << 50  # more than any GPU has; larger values are errors
 _UNITS = {"": 1, "k": 1 << 10, "m": MIB, "g": GIB, "t": 1 << 40}
 
 
@@ -28,7 +28,7 @@ def amount(size_bytes: float | None) -> str:
 def parse_amount(text: str) -> int | None:
     """Parse `8`, `8G`, `7.5 GiB` or `900MiB` into bytes; None if the text is not an amount.
 
-    A number without a unit counts GiB, and `GB` means `GiB`, as it does for memory of GPUs.
+    A bare number is in GiB, and `GB` means `GiB`, as GPU vendors use it.
     """
     found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
     if not found:
@@ -39,7 +39,7 @@ def parse_amount(text: str) -> int | None:
 
 
 def add(first: int | None, second: int | None) -> int | None:
-    """Add two amounts; the sum is unknown (None) if one of them is."""
+    """Add two amounts; None (unknown) if either is."""
     return None if first is None or second is None else first + second
 
 

@@ -1,7 +1,7 @@
-"""`python -m rocenv.memory.dxgi_child`: print the memory of the display adapters of DXGI, as JSON.
+"""`python -m rocenv.memory.dxgi_child`: print the memory of DXGI's display adapters as JSON.
 
-It runs in a process of its own, because a display driver can crash or hang the process that asks it. The
-budget is that of this process, which uses no memory of the GPU.
+This is a separate process because a display driver can crash or hang its caller. The budget applies to this
+process, which uses no GPU memory itself.
 
 Source: learn.microsoft.com IDXGIFactory1::EnumAdapters1, DXGI_ADAPTER_DESC1, and
 IDXGIAdapter3::QueryVideoMemoryInfo
@@ -17,7 +17,7 @@ from typing import Any
 
 _FACTORY = uuid.UUID("770aae78-f26f-4dba-a829-253c83d1b387")  # IDXGIFactory1
 _ADAPTER = uuid.UUID("645967a4-1392-4310-a798-8053ce3e93fd")  # IDXGIAdapter3
-# Places in the tables of methods, including those of base interfaces.
+# Method table indices, including the base interfaces' methods.
 _QUERY_INTERFACE, _RELEASE = 0, 2
 _GET_DESC1, _ENUM_ADAPTERS1, _QUERY_MEMORY = 10, 12, 14
 _LOCAL = 0
@@ -48,7 +48,7 @@ class _Memory(ctypes.Structure):
 
 
 def main() -> int:
-    """Print the adapters; return 0, or an exit code from the error of DXGI."""
+    """Print the adapters; return 0, or an exit code derived from DXGI's error."""
     dxgi = ctypes.CDLL("dxgi.dll")
     factory = ctypes.c_void_p()
     error: int = dxgi.CreateDXGIFactory1(_guid(_FACTORY), ctypes.byref(factory))
@@ -89,7 +89,7 @@ def _guid(value: uuid.UUID) -> Any:
 
 
 def _call(thing: ctypes.c_void_p, place: int, *arguments: Any) -> int:
-    """Call a method of a COM object, by its place in the table that the object begins with."""
+    """Call a COM object's method by its index in the method table."""
     table = ctypes.cast(thing, ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p)))[0]
     method = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *(_kind(each) for each in arguments))
     result: int = method(table[place] or 0)(thing, *arguments)

@@ -1,4 +1,4 @@
-"""The env that a `mem` command goes by, and what its HIP runtime says about memory."""
+"""The env that a `mem` command uses, and the memory figures from its HIP runtime."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_NAMED = 3  # envs
 
 
 class NoGpu(RocenvError):
-    """The runtime sees no GPU; the exit code is that of `verify`."""
+    """The runtime finds no GPU; exits with the same code as `verify`."""
 
     code = "no-gpu"
     exit_code = 4
@@ -45,21 +45,21 @@ class NoGpu(RocenvError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvView:
-    """What an env says about this machine; without an env, nothing."""
+    """An env and its HIP runtime's memory figures; empty without an env."""
 
     name: str = ""
     record: Record | None = None
-    figures: Mapping[int, HipFigure] = field(default_factory=dict)  # of HIP, by index of the GPU
+    figures: Mapping[int, HipFigure] = field(default_factory=dict)  # by GPU index
     notes: tuple[str, ...] = ()
 
     def gpu(self, host: Host) -> Gpu | None:
-        """Return the GPU that programs get in the env, or without one; None = there is none."""
+        """Return the GPU that programs use in the env, or without an env; None if there is none."""
         own = host.devices_for(*self.record.lock.targets) if self.record is not None else ()
         return next(iter(own), host.gpu)
 
 
 def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True) -> EnvView:
-    """Look at the env called `name`, else at the active one, if any; raise PrefixError if it is missing."""
+    """Query env `name`, else the active env, if any; raise PrefixError if env `name` is missing."""
     if not name and (not host.gpus or examined_elsewhere()):
         return EnvView()
     prefix = _named_or_active(context.home, os.environ, name)
@@ -68,12 +68,12 @@ def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True
     record = prefix.record()
     if not ask_hip:
         return EnvView(name=prefix.name, record=record)
-    with context.progress.wait(f"Asking HIP of {prefix.name}"):
+    with context.progress.wait(f"Querying HIP in {prefix.name}"):
         return hip_memory(prefix, record, context.matrix, host)
 
 
 def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
-    """Choose the env called `name`, else the active one, else the only one with a HIP runtime.
+    """Choose env `name`, else the active env, else the only env with a HIP runtime.
 
     Raises:
         PrefixError: `name` is not a valid name.
@@ -86,12 +86,12 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         return envs[0]
     if not envs:
         raise RocenvError(
-            "no env has a HIP runtime that rocenv could ask",
-            hints=("`rocenv create NAME --rocm VERSION` makes one",),
+            "no env has its own HIP runtime",
+            hints=("create one: `rocenv create NAME --rocm VERSION`",),
             code="no-env",
         )
     raise RocenvError(
-        f"{len(envs)} envs have a HIP runtime and none of them is active; name one",
+        f"{len(envs)} envs have a HIP runtime, and none of them is active; name one",
         hints=tuple(f"`rocenv mem probe {shell_join(each.name)}`" for each in envs[:_MAX_NAMED]),
         code="env-not-named",
     )
@@ -99,13 +99,13 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
 
 @contextmanager
 def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) -> Iterator[HipSession]:
-    """Open a session with the HIP runtime of an env; all it started has ended afterwards.
+    """Open a session with an env's HIP runtime; its child processes end with it.
 
     Args:
         prefix: A complete env.
-        record: Its record.
-        matrix: Names the libraries that belong to the machine.
-        timeout_s: For each request.
+        record: The env's record.
+        matrix: Names the system's own libraries.
+        timeout_s: Applies to each request.
 
     Raises:
         RocenvError: The env has no HIP runtime of its own.
@@ -119,14 +119,12 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
         hip = probe.task.libraries.get("hip")
         if not hip:
             raise RocenvError(
-                f"env `{prefix.name}` has no HIP runtime that rocenv could ask: it has no ROCm, or only the"
-                " one in Python wheels",
-                hints=(
-                    "`rocenv list` shows other envs; `rocenv create NAME --rocm VERSION` makes one with HIP",
-                ),
+                f"env `{prefix.name}` has no HIP runtime of its own: it has no ROCm, or only ROCm in Python"
+                " wheels",
+                hints=("`rocenv list` shows other envs; `rocenv create NAME --rocm VERSION` installs HIP",),
                 code="no-runtime",
             )
-        # HIP alone: ZLUDA allocates through it too, and nothing else has to load.
+        # Load HIP only: ZLUDA allocates through it too.
         task = replace(probe.task, runtime="hip", libraries={"hip": hip}, preload=())
         with closing(HipSession(replace(probe, task=task), Path(folder, "child.log"))) as session:
             yield session
@@ -138,17 +136,17 @@ def first_answer(session: HipSession, env: str, kind: type[_T], request: str) ->
         return session.ask(kind, request)
     except NoAnswer as error:
         if error.end == "no-device":
-            hint = "`rocenv gpus` lists the GPUs, and says why they cannot be used"
+            hint = "`rocenv gpus` lists the GPUs and shows why they are unusable"
             raise NoGpu(str(error), hints=(hint,)) from error
         raise RocenvError(
-            f"the HIP runtime of env `{env}` does not work: {error}",
+            f"the HIP runtime of env `{env}` failed: {error}",
             hints=(f"`rocenv verify {shell_join(env)}` shows where it fails",),
             code="runtime-broken",
         ) from error
 
 
 def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> EnvView:
-    """Ask the HIP runtime of an env about the memory of each GPU; notes say why there is no answer."""
+    """Query an env's HIP runtime for each GPU's memory; notes explain missing figures."""
     view = EnvView(name=prefix.name, record=record)
     if host.named:
         return view
@@ -156,7 +154,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
         with open_session(prefix, record, matrix, _TIMEOUT_S) as session:
             listed = first_answer(session, prefix.name, tuple[HipGpu, ...], "list")
     except RocenvError as error:
-        return replace(view, notes=(f"HIP of `{prefix.name}` gives no figures: {error.message}",))
+        return replace(view, notes=(f"HIP in `{prefix.name}` reports no memory figures: {error.message}",))
     found: dict[int, HipFigure] = {}
     notes = []
     for each in listed:
@@ -165,21 +163,21 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
             place = f" at {each.address}" if each.address else ""
             name = f"{printable(each.name) or 'a GPU'} ({printable(each.target)})"
             notes.append(
-                f"ignoring {name}{place} with {amount(each.total_bytes)}, which HIP of `{prefix.name}` lists,"
-                " because it matches none of the GPUs here"
+                f"ignoring {name}{place} with {amount(each.total_bytes)}: HIP in `{prefix.name}` lists it,"
+                " but it matches no GPU of this machine"
             )
         else:
             found[gpu.index] = HipFigure(free_bytes=each.free_bytes, total_bytes=each.total_bytes)
     if silent := [gpu.index for gpu in host.gpus if gpu.index not in found]:
-        notes.append(f"HIP of `{prefix.name}` does not list GPU {ranges(silent)}")
+        notes.append(f"HIP in `{prefix.name}` does not list GPU {ranges(silent)}")
     return replace(view, figures=found, notes=tuple(notes))
 
 
 def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Find the GPU that HIP means; None if none matches, or several do."""
+    """Match a GPU that HIP lists to a detected GPU; None if no GPU or several match."""
     there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
     if there:
-        # Partitions of a board share its address: their order is the same only if HIP lists all of them.
+        # A board's partitions share its address: their order matches only if HIP lists all of them.
         return there[hip_gpu.before] if len(there) == hip_gpu.alike else None
     alike = [
         gpu

@@ -1,11 +1,11 @@
-"""Estimate how much memory of a GPU a model takes, and how many of its layers fit.
+"""Estimate a model's GPU memory and the number of layers that fit.
 
-With `-ngl N` llama.cpp puts on the GPU: the weights of the last N layers, their cache, and a buffer to
-compute in. The output counts as one layer more; releases differ in whether it is the first or the last of the
-N, so the larger sum counts.
+With `-ngl N`, llama.cpp puts the weights of the last N layers, their KV cache and a compute buffer on the
+GPU. The output is an additional layer. Some releases offload it first and others last, so the estimate takes
+the larger sum.
 
-The cache is exact. The buffer is what llama.cpp 0.7.0 asked for with models of several shapes, rounded up by
-some per cent, without flash attention unless that is asked for. Logs: ollama/ollama#11265,
+The cache size is exact. The compute buffer is a few per cent above what llama.cpp 0.7.0 allocated for models
+of several shapes; it assumes no flash attention unless `Use` enables it. Logs: ollama/ollama#11265,
 ggml-org/llama.cpp#16725
 """
 
@@ -31,22 +31,22 @@ CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq
 _BLOCKS = {name.lower(): (elements, n_bytes) for name, elements, n_bytes in TENSOR_TYPES.values()}
 _DEFAULT_CONTEXT = 4096  # if neither the user nor the model names one
 _PADDING = 256  # of a cache, in tokens
-_MIN_CONTEXT = 2 * _PADDING  # shorter ones are not offered
+_MIN_CONTEXT = 2 * _PADDING  # the shortest context to suggest
 _SMALL_BATCH = 128
-_WORTH = 1.1  # how much longer a context has to be to be worth a line
+_WORTH = 1.1  # suggest a context only if it is longer by this factor
 _F32 = 4
 _F16 = 2
-_COPIES = 7  # of a batch's vectors that exist at once
-_WIDE_COPIES = 3  # of what lies inside a feed-forward layer
+_COPIES = 7  # simultaneous copies of a batch's vectors
+_WIDE_COPIES = 3  # the same within a feed-forward layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """How a model is used."""
+    """The options that a model runs with."""
 
-    context: int = 0  # tokens of one conversation, unlike llama.cpp's `-c`; 0 = as the model was trained
-    parallel: int = 1  # conversations at once
-    batch: int = 512  # tokens that are computed at once: llama.cpp's `-ub`
+    context: int = 0  # tokens per conversation, unlike llama.cpp's `-c`; 0 = the trained length
+    parallel: int = 1  # concurrent conversations
+    batch: int = 512  # tokens per batch: llama.cpp's `-ub`
     cache_k: str = "f16"
     cache_v: str = "f16"
     flash_attention: bool = False
@@ -54,18 +54,18 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a model takes when it is used in a certain way."""
+    """A model's memory needs with certain options."""
 
-    use: Use  # with the context that counts
+    use: Use  # with the actual context
     layout: ModelLayout
     caches: tuple[int, ...]  # bytes of keys, values and states of each repeating layer
-    graph_bytes: int  # the buffer to compute in, with everything on the GPU
-    _graphs: tuple[int, ...]  # the same with N layers on the GPU
+    graph_bytes: int  # the compute buffer with everything on the GPU
+    _graphs: tuple[int, ...]  # the compute buffer with N layers on the GPU
     _needs: tuple[int, ...]
 
     @property
     def of_layers(self) -> int:
-        """The value of `-ngl` that puts everything on the GPU: the output counts as a layer."""
+        """The `-ngl` value that puts everything on the GPU, including the output as a layer."""
         return len(self.caches) + 1
 
     @property
@@ -74,21 +74,21 @@ class Estimate:
         return sum(self.caches)
 
     def needed(self, layers: int) -> int:
-        """The memory that this many layers need, without a margin, in bytes."""
+        """Return the bytes that this many layers need, without the margin."""
         return self._needs[layers]
 
     def graph(self, layers: int) -> int:
-        """Return how much of that is the buffer to compute in."""
+        """Return the size of the compute buffer for this many layers."""
         return self._graphs[layers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """How many layers fit a GPU."""
+    """The number of layers that fit on a GPU."""
 
     layers: int  # for `-ngl`
     of_layers: int
-    needed_bytes: int  # by those layers, without the margin
+    needed_bytes: int  # for those layers, without the margin
     free_bytes: int
     margin_bytes: int
 
@@ -100,27 +100,27 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """Arguments of llama.cpp with which more layers fit."""
+    """llama.cpp arguments that make more layers fit."""
 
     arguments: tuple[str, ...]
     gives_up: str
     layers: int
     everything: bool
-    needed_bytes: int  # by those layers
+    needed_bytes: int  # for those layers
     context: int
 
 
 def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTES) -> Fit:
-    """Compute how many layers of a model fit into free memory.
+    """Compute how many of a model's layers fit into free memory.
 
     Raises:
-        RocenvError: The model does not say enough, or `use` names an unknown type of cache.
+        RocenvError: The model's metadata is incomplete, or `use` names an unknown cache type.
     """
     estimate = estimate_of(layout_of(model), use)
     if estimate.layout.unknown:
         raise RocenvError(
             f"cannot compute how many layers of {model.path} fit: {'; '.join(estimate.layout.unknown)}",
-            hints=("choose the number yourself: `-ngl N`",),
+            hints=("set the number yourself: `-ngl N`",),
             code="model-unknown",
         )
     return fit_of(estimate, free_bytes, margin_bytes)
@@ -142,10 +142,10 @@ def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES
 
 
 def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
-    """Estimate what a model takes.
+    """Estimate a model's memory needs.
 
     Raises:
-        WrongUsage: `use` names an unknown type of cache.
+        WrongUsage: `use` names an unknown cache type.
     """
     # llama.cpp needs flash attention for a quantised cache.
     is_quantised = use.cache_v.lower() not in ("f32", "f16", "bf16")
@@ -162,7 +162,7 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
 
 
 def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> tuple[Way, ...]:
-    """List all ways to fit the whole model; if there is none, the one way that fits most layers."""
+    """List all ways to fit the whole model; if there are none, the one that fits the most layers."""
     now = fit_of(estimate, free_bytes, margin_bytes)
     found = []
     for use, arguments, gives_up in () if now.everything else _thriftier(estimate, free_bytes, margin_bytes):
@@ -183,7 +183,7 @@ def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_
 def _thriftier(
     estimate: Estimate, free_bytes: int, margin_bytes: int
 ) -> Iterator[tuple[Use, tuple[str, ...], str]]:
-    """Yield other uses with their arguments and what they cost, the mildest first."""
+    """Yield leaner options with their arguments and cost, the least costly first."""
     use = estimate.use
     flash = replace(use, flash_attention=True)
     small_cache = replace(flash, cache_k="q8_0", cache_v="q8_0")
@@ -202,12 +202,12 @@ def _thriftier(
         context = longest_context(estimate.layout, other, free_bytes, margin_bytes)
         if longest * _WORTH < context < use.context // _PADDING * _PADDING:
             longest = context
-            costs = f"a part of the context{', ' if gives_up else ''}{gives_up}"
+            costs = f"part of the context{', ' if gives_up else ''}{gives_up}"
             yield replace(other, context=context), ("-c", str(context), *arguments), costs
 
 
 def longest_context(layout: ModelLayout, use: Use, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> int:
-    """Compute the longest context up to that of `use` with which the whole model fits; 0 = none."""
+    """Compute the longest context, up to that of `use`, with which the whole model fits; 0 = none."""
     low, high = _MIN_CONTEXT // _PADDING - 1, use.context // _PADDING
     while low < high:
         middle = (low + high + 1) // 2
@@ -218,20 +218,20 @@ def longest_context(layout: ModelLayout, use: Use, free_bytes: int, margin_bytes
 
 
 def _row_bytes(kind: str, elements: int) -> int:
-    """Return the size of this many elements of the cache."""
+    """Return the size of this many cache elements."""
     if kind.lower() not in CACHE_TYPES:
-        raise WrongUsage(f"`{kind}` is not a type of cache", hints=(f"use one of {', '.join(CACHE_TYPES)}",))
+        raise WrongUsage(f"`{kind}` is not a cache type", hints=(f"use one of {', '.join(CACHE_TYPES)}",))
     block, block_bytes = _BLOCKS[kind.lower()]
     return -(-elements // block) * block_bytes
 
 
 def _tokens(use: Use) -> int:
-    """Return how many tokens the cache has room for."""
+    """Return the cache's capacity in tokens."""
     return -(-use.context // _PADDING) * _PADDING * use.parallel
 
 
 def _caches(layout: ModelLayout, use: Use) -> tuple[int, ...]:
-    token_bytes = {  # of one token in one layer, by its heads
+    token_bytes = {  # per token and layer, by number of KV heads
         heads: _row_bytes(use.cache_k, heads * layout.key_length)
         + _row_bytes(use.cache_v, heads * layout.value_length)
         for heads in {layer.kv_heads for layer in layout.layers}
@@ -247,7 +247,7 @@ def _logits(layout: ModelLayout, use: Use, copies: int) -> int:
 
 
 def _graph(layout: ModelLayout, use: Use) -> int:
-    """Return the buffer to compute in with everything on the GPU: the largest of what is needed in turn."""
+    """Return the compute buffer with everything on the GPU: the maximum over the steps of a batch."""
     tokens = _tokens(use) if any(layer.kv_heads for layer in layout.layers) else 0
     vectors = _COPIES * layout.embedding
     scores = 0 if use.flash_attention else tokens * layout.heads
@@ -258,9 +258,9 @@ def _graph(layout: ModelLayout, use: Use) -> int:
 
 
 def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
-    """Return the buffer to compute in with none, one, two … layers on the GPU.
+    """Return the compute buffer with 0, 1, 2 … layers on the GPU.
 
-    A matrix that stays in main memory is copied to the GPU, one at a time, to multiply a whole batch with it.
+    To multiply whole batches, llama.cpp copies the matrices in main memory to the GPU, one at a time.
     """
     output = _logits(layout, use, 2) + layout.output_matrix_bytes
     wide = _F32 * use.batch * _WIDE_COPIES * layout.feed_forward

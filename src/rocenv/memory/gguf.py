@@ -1,7 +1,7 @@
-"""Read GGUF models: what their headers say, without their weights.
+"""A reader for the headers of GGUF models.
 
-A header may be cut, damaged or hostile: it is read up to `MOST_BYTES`, and nothing else of the file is. The
-model of a llamafile lies unpacked in the zip archive at the end of that program.
+A header may be truncated, damaged or hostile, so only the first `MOST_BYTES` of a file are read. A llamafile
+is a program followed by a zip archive that contains the model uncompressed.
 
 Format: ggml-org/ggml:docs/gguf.md
 """
@@ -29,9 +29,9 @@ _VERSIONS = (2, 3)
 _MAX_KEYS = 4096
 _MAX_TENSORS = 1 << 16
 _MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
-_MAX_ITEMS = 512  # of an array that is kept: llama.cpp loads no model with more layers
+_MAX_ITEMS = 512  # longer arrays are skipped: llama.cpp loads no model with more layers
 _MAX_ALIGNMENT = 1 << 20
-_MAX_ZIP_READ = 1 << 20  # the table of a llamafile takes some kB
+_MAX_ZIP_READ = 1 << 20  # a llamafile's central directory takes a few kB
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _PART = re.compile(r"(?P<stem>.*)-[0-9]{5}-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
 _MAX_NAMED = 5  # missing parts
@@ -41,11 +41,11 @@ _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
 _HINTS = {
     "gguf-missing": "name a model: `rocenv mem model FILE.gguf`",
     "gguf-not": "name a model: `rocenv mem model FILE.gguf`",
-    "gguf-damaged": "download it again, and compare its sha256 with the one that its maker publishes",
-    "gguf-version": "download a newer file of the model, or update rocenv",
+    "gguf-damaged": "download it again, and compare its sha256 with the published one",
+    "gguf-version": "download a newer version of the model, or upgrade rocenv",
     "gguf-part-missing": "put all parts into one folder, under the names that they were downloaded with",
 }
-# The types of tensors: name, elements of a block, bytes of a block. The list only grows.
+# Tensor types: name, elements per block, bytes per block. The list only grows.
 # Source: PyPI gguf 0.19.0, `GGML_QUANT_SIZES`; a test compares the table with the package
 TENSOR_TYPES = {
     0: ("F32", 1, 4),
@@ -84,7 +84,7 @@ TENSOR_TYPES = {
     41: ("Q1_0", 128, 18),
 }
 
-# None = an array that is not kept: strings, or more than 512 items.
+# None = a skipped array: of strings, or with more than 512 items.
 Value = Union[bool, int, float, str, "tuple[bool | int | float, ...]", None]
 
 
@@ -96,29 +96,29 @@ class Tensor:
     shape: tuple[int, ...]  # innermost dimension first, as in the file
     kind: str  # "Q4_K"
     n_bytes: int
-    offset: int  # in the data, which follows the header
+    offset: int  # in the data after the header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model, in one file or several."""
+    """A model in one or several files."""
 
-    path: Path  # what a program is given: the first part
+    path: Path  # the first part, which programs take as the model
     metadata: Mapping[str, Value]
     tensors: tuple[Tensor, ...]
     parts: tuple[Path, ...] = ()
     member: str = ""  # its name in a llamafile
-    missing_bytes: int = 0  # by how much the files are too short for their tensors
+    missing_bytes: int = 0  # tensor data that the files lack
     notes: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> str:
-        """`llama`, `qwen3moe` …; "" if the model does not name it."""
+        """`llama`, `qwen3moe` …; "" if unknown."""
         return self._text("general.architecture")
 
     @property
     def name(self) -> str:
-        """What its maker calls it; "" if the model does not say."""
+        """The model's own name; "" if it has none."""
         return self._text("general.name")
 
     @property
@@ -127,11 +127,11 @@ class Model:
         return sum(tensor.n_bytes for tensor in self.tensors)
 
     def value(self, key: str) -> Value:
-        """Look up a key of the architecture: `attention.head_count`."""
+        """Look up an architecture key, such as `attention.head_count`."""
         return self.metadata.get(f"{self.architecture}.{key}")
 
     def number(self, key: str) -> int:
-        """Look up a count of the architecture; 0 if there is none."""
+        """Look up an architecture key that is a count; 0 if it is missing."""
         value = self.value(key)
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
@@ -141,7 +141,7 @@ class Model:
 
 
 def read_model(path: Path) -> Model:
-    """Read the model in a file; a part of a model stands for all parts, and a llamafile for the model in it.
+    """Read a model from a GGUF file, any one of its parts, or a llamafile.
 
     Raises:
         RocenvError: The file is not a readable model, or a part is missing.
@@ -157,14 +157,15 @@ def _join_parts(part: Model, count: int) -> Model:
     path, named = part.path, _PART.fullmatch(part.path.name)
     if named is None or int(named["count"]) != count:
         raise _error(
-            "gguf-part-missing", f"{path} is one of {count} parts of a model, and its name does not say which"
+            "gguf-part-missing",
+            f"{path} is one of a model's {count} parts, but its name does not show which",
         )
     names = [f"{named['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
     if missing := [name for name in names if not path.with_name(name).exists()]:
         listed = ", ".join(missing[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
         raise _error(
             "gguf-part-missing",
-            f"{path} is one of {count} parts of a model, and {len(missing)} are missing: {listed}",
+            f"{path} is one of a model's {count} parts, and {len(missing)} are missing: {listed}",
         )
     models: list[Model] = []
     for number, name in enumerate(names):
@@ -173,7 +174,7 @@ def _join_parts(part: Model, count: int) -> Model:
         if model.metadata.get("split.no") != number:
             raise _error(
                 "gguf-damaged",
-                f"{model.path} is not part {number + 1} of the model, although its name says so",
+                f"{model.path} is not part {number + 1} of the model, contrary to its name",
             )
     tensors = tuple(tensor for model in models for tensor in model.tensors)
     if len({tensor.name for tensor in tensors}) < len(tensors):
@@ -212,7 +213,7 @@ def _read_open(file: BinaryIO, path: Path) -> Model:
     if head.startswith(_PROGRAMS):
         start, end, members = _find_in_llamafile(file, path)
         member = members[0]
-        notes = [f"does not count {printable(name)}, which is in the file too" for name in members[1:]]
+        notes = [f"ignoring {printable(name)}, a smaller model in the same file" for name in members[1:]]
     elif not head.startswith(_MAGIC):
         raise _not_a_model(path, _describe(head))
     file.seek(start)
@@ -220,11 +221,11 @@ def _read_open(file: BinaryIO, path: Path) -> Model:
         cursor = _Cursor(file.read(min(MOST_BYTES, end - start)))
         metadata, tensors, data_start = _parse(cursor, path)
     except (struct.error, OverflowError) as error:
-        raise _error("gguf-damaged", f"{path} is damaged: its header has no end") from error
+        raise _error("gguf-damaged", f"{path} is damaged: its header is truncated") from error
     except _Damaged as error:
         raise _error("gguf-damaged", f"{path} is damaged: {error}") from error
     unknown = sorted({tensor.kind for tensor in tensors if tensor.n_bytes < 0})
-    notes += [f"rocenv does not know tensor {kind}; it took the sizes from the offsets" for kind in unknown]
+    notes += [f"unknown tensor {kind}; its sizes are computed from the offsets" for kind in unknown]
     sized = _with_sizes(tensors, max(0, end - start - data_start))
     needed = max((tensor.offset + tensor.n_bytes for tensor in sized), default=0)
     return Model(
@@ -242,9 +243,9 @@ def _describe(head: bytes) -> str:
     if head.startswith(b"version https://git-lfs"):
         return "it is a Git LFS pointer; `git lfs pull` downloads the file"
     if head.lstrip().startswith(b"<"):
-        return "it is a web page; the address shows the file instead of sending it"
+        return "it is a web page, not the file itself"
     if head[8:9] == b"{":
-        return "it is a safetensors file; convert it first"
+        return "it is a safetensors file; convert it to GGUF first"
     return "it does not begin with GGUF" if head else "it is empty"
 
 
@@ -253,36 +254,36 @@ def _not_a_model(path: Path, why: str) -> RocenvError:
 
 
 class _SmallReads:
-    """A file for `zipfile`, which would read the whole table of an archive, however large it claims to be."""
+    """A file for `zipfile` with limited reads: a hostile archive could claim a huge central directory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.seek, self.tell, self._read = file.seek, file.tell, file.read
 
     def read(self, size: int = -1) -> bytes:
-        """Read like the file; raise BadZipFile for more than 1 MiB."""
+        """Read from the file; raise BadZipFile for more than 1 MiB."""
         if size > _MAX_ZIP_READ:
-            raise zipfile.BadZipFile("its table is too large")
+            raise zipfile.BadZipFile("its directory is too large")
         return self._read(size)
 
 
 def _find_in_llamafile(file: BinaryIO, path: Path) -> tuple[int, int, list[str]]:
-    """Find the largest model in a llamafile: where it begins and ends, and the names of all models."""
+    """Return the start and end of a llamafile's largest model, and the names of all its models."""
     try:
         with zipfile.ZipFile(_SmallReads(file)) as archive:
             entries = [each for each in archive.infolist() if each.filename.lower().endswith(".gguf")]
         if not entries:
-            raise _not_a_model(path, "it is a program or an archive without a model in it")
+            raise _not_a_model(path, "it is a program or an archive that contains no model")
         entries.sort(key=lambda each: -each.file_size)
         model: zipfile.ZipInfo = entries[0]
         if model.compress_type != zipfile.ZIP_STORED or model.flag_bits & 1:
-            why = f"the model in it, {printable(model.filename)}, is compressed; extract it with `unzip`"
+            why = f"it contains the compressed model {printable(model.filename)}; extract it with `unzip`"
             raise _not_a_model(path, why)
         file.seek(model.header_offset)
         magic, name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
         if magic != b"PK\x03\x04":
-            raise zipfile.BadZipFile("its table is wrong")
+            raise zipfile.BadZipFile("its directory is wrong")
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
-        raise _not_a_model(path, f"it is a program without a readable archive in it ({error})") from error
+        raise _not_a_model(path, f"it is a program without a readable archive ({error})") from error
     start = model.header_offset + _LOCAL_HEADER.size + name + extra
     end = min(start + model.file_size, os.fstat(file.fileno()).st_size)
     return start, max(start, end), [each.filename for each in entries]
@@ -292,22 +293,22 @@ def _find_in_llamafile(file: BinaryIO, path: Path) -> tuple[int, int, list[str]]
 
 
 class _Damaged(Exception):
-    """The bytes are not a GGUF header; the message says why."""
+    """The bytes are not a GGUF header."""
 
 
 class _Cursor:
-    """A position in the bytes of a header; reading numbers past their end raises struct.error."""
+    """A read position in a header; reading numbers past the end raises struct.error."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def number(self, code: str) -> int:
-        """Read a whole number, by its code in `struct`."""
+        """Read an integer with this `struct` code."""
         return int(self.numbers(code, 1)[0])
 
     def numbers(self, code: str, count: int) -> tuple[bool | int | float, ...]:
-        """Read numbers."""
+        """Read numbers with this `struct` code."""
         layout = struct.Struct(f"<{count}{code}")
         found = layout.unpack_from(self.data, self.at)
         self.at += layout.size
@@ -320,28 +321,28 @@ class _Cursor:
         return self.data[begin : begin + size].decode("utf-8", "replace")
 
     def skip_texts(self, count: int) -> None:
-        """Step over strings: a vocabulary has up to 260,000, so this loop calls nothing else."""
+        """Skip strings. A vocabulary has up to 260,000, so this loop avoids method calls."""
         unpack, data, at = struct.Struct("<Q").unpack_from, self.data, self.at
         for _ in range(count):
             at += 8 + unpack(data, at)[0]
         self.at = at
 
     def count(self, most: int, least_bytes: int, what: str) -> int:
-        """Read a count, and check that there can be so many."""
+        """Read a count and check that it is plausible."""
         count = self.number("Q")
         if count > most or count * least_bytes > len(self.data):
-            raise _Damaged(f"it claims to have {count:,} {what}")
+            raise _Damaged(f"it claims {count:,} {what}")
         return count
 
 
 def _parse(cursor: _Cursor, path: Path) -> tuple[dict[str, Value], list[Tensor], int]:
-    """Parse the header: metadata, tensors (-1 bytes if their type is unknown), and where the data begins."""
+    """Parse the header: metadata, tensors (-1 bytes if the type is unknown), and the offset of the data."""
     if not cursor.data.startswith(_MAGIC):
         raise _Damaged("it does not begin with GGUF")
     cursor.at = len(_MAGIC)
     version = cursor.number("I")
     if version not in _VERSIONS:
-        why = f"it is GGUF version {version}, and rocenv reads versions 2 and 3"
+        why = f"it is GGUF version {version}; rocenv reads versions 2 and 3"
         raise _error("gguf-version", f"cannot read {path}: {why}")
     tensor_count = cursor.count(_MAX_TENSORS, 24, "tensors")
     metadata: dict[str, Value] = {}
@@ -351,13 +352,13 @@ def _parse(cursor: _Cursor, path: Path) -> tuple[dict[str, Value], list[Tensor],
             raise _Damaged("a key occurs twice")
         metadata[key] = _parse_value(cursor)
     tensors = [_parse_tensor(cursor) for _ in range(tensor_count)]
-    if cursor.at > len(cursor.data):  # the last text or array has no end
+    if cursor.at > len(cursor.data):  # the last string or array is truncated
         raise struct.error
     if len({tensor.name for tensor in tensors}) < len(tensors):
         raise _Damaged("two tensors have the same name")
     alignment = metadata.get("general.alignment", 32)
     if isinstance(alignment, bool) or not isinstance(alignment, int) or not 0 < alignment <= _MAX_ALIGNMENT:
-        raise _Damaged("its alignment is not a size")
+        raise _Damaged("its alignment is not a valid size")
     return metadata, tensors, -(-cursor.at // alignment) * alignment
 
 
@@ -392,17 +393,17 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
     kind, offset = cursor.number("I"), cursor.number("Q")
     elements = math.prod(shape)
     if max(elements, offset) >= 1 << 63:
-        raise _Damaged("a tensor is larger than any file")
+        raise _Damaged("a tensor is larger than any file can be")
     if kind not in TENSOR_TYPES:
         return Tensor(name=name, shape=shape, kind=f"type {kind}", n_bytes=-1, offset=offset)
     label, block, block_bytes = TENSOR_TYPES[kind]
     if (shape[0] if shape else 1) % block:
-        raise _Damaged(f"the rows of a tensor are not whole blocks of {label}")
+        raise _Damaged(f"a tensor's rows are not whole {label} blocks")
     return Tensor(name=name, shape=shape, kind=label, n_bytes=elements // block * block_bytes, offset=offset)
 
 
 def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Give a tensor of an unknown type the size up to the next tensor: new types appear every year."""
+    """Size tensors of unknown types by the offset of the next tensor: new types appear every year."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

@@ -1,10 +1,11 @@
-"""How much memory each GPU has, how much of it is free, and who holds the rest.
+"""Total and free memory of each GPU, and the processes that use it.
 
-On Linux the kernel's counters come first: they include the desktop and games, which HIP leaves out. On
-Windows it is the budget that the system gives a program. Where both the system and HIP say something, the
-smaller figure counts. No vendor library is loaded into this process.
+On Linux, the figures are the kernel's counters, which include the desktop and games; HIP's do not. On
+Windows, free memory is limited by the budget that the system gives a program. If HIP reports free memory too,
+the smaller figure is used. This process loads no vendor library.
 
-VRAM is the card's own memory, or what the BIOS set aside for an APU. GTT is main memory that the GPU may use.
+VRAM is a card's own memory, or the memory that the BIOS reserves for an APU. GTT is main memory that the GPU
+can use.
 
 Source: torvalds/linux:Documentation/gpu/amdgpu/driver-misc.rst, mem_info_*
 """
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 _DEVICES = "/sys/bus/pci/devices"
 _CARDS = "/sys/class/drm"
 _MEMINFO = re.compile(r"^(MemTotal|MemAvailable):\s*([0-9]{1,15}) kB", re.MULTILINE)
-_ALIKE = 64 * MIB  # two figures that differ by less need no explanation
+_ALIKE = 64 * MIB  # smaller differences need no explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HipFigure:
-    """What `hipMemGetInfo` answers for a GPU."""
+    """A GPU's memory according to `hipMemGetInfo`."""
 
     free_bytes: int
     total_bytes: int
@@ -40,14 +41,14 @@ class HipFigure:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A kind of memory that a GPU uses; None = unknown."""
+    """One kind of a GPU's memory; None = unknown."""
 
     total: int | None = None
     used: int | None = None
 
     @property
     def free(self) -> int | None:
-        """What is left of it."""
+        """The unused bytes."""
         return None if self.total is None or self.used is None else self.total - self.used
 
 
@@ -61,7 +62,7 @@ class MachineMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """The memory of one GPU that programs can fill; None = unknown."""
+    """One GPU's memory as programs can use it; None = unknown."""
 
     gpu: Gpu
     total_bytes: int | None = None
@@ -69,24 +70,24 @@ class GpuMemory:
     free_bytes: int | None = None
     vram_total_bytes: int | None = None
     vram_used_bytes: int | None = None
-    shared_total_bytes: int | None = None  # main memory that the GPU may use
+    shared_total_bytes: int | None = None  # main memory that the GPU can use
     shared_used_bytes: int | None = None
-    shared_counts: bool = False  # `total_bytes` includes it, as for APUs that compute in main memory
-    budget_bytes: int | None = None  # what Windows lets one program have before it moves memory out
+    shared_counts: bool = False  # `total_bytes` includes it, as on APUs that compute in main memory
+    budget_bytes: int | None = None  # a program's limit before Windows starts to evict memory
     hip: HipFigure | None = None
-    holders: tuple[Holder, ...] = ()  # those with most first
-    source: str = ""  # of the figures; "" = there are none
+    holders: tuple[Holder, ...] = ()  # largest first
+    source: str = ""  # of the figures; "" = no figures
     notes: tuple[str, ...] = ()
 
     @property
     def unexplained_bytes(self) -> int | None:
-        """Memory in use that belongs to none of the holders."""
+        """Memory in use that no known process holds."""
         if self.used_bytes is None:
             return None
         return max(0, self.used_bytes - sum(self.held_by(each) for each in self.holders))
 
     def held_by(self, holder: Holder) -> int:
-        """Return how much of `total_bytes` a holder has."""
+        """Return a holder's share of `total_bytes`."""
         return holder.vram_bytes + (holder.shared_bytes if self.shared_counts else 0)
 
 
@@ -95,20 +96,20 @@ class Usage:
     """The memory of all GPUs at one moment."""
 
     gpus: tuple[GpuMemory, ...] = ()
-    hidden: int | None = 0  # processes that rocenv may not look at; None = unknown how many
+    hidden: int | None = 0  # number of processes that this user may not inspect; None = unknown
     notes: tuple[str, ...] = ()
 
 
 def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True) -> Usage:
-    """Read the memory of each GPU, in the order of the host.
+    """Read the memory of each GPU, in the host's order.
 
     Args:
         host: The machine.
-        hip: What HIP says, by index of the GPU.
-        with_holders: Look for the processes that hold it; this visits every process.
+        hip: HIP's figures by GPU index.
+        with_holders: Also find the processes that hold memory, which scans every process.
     """
     if host.named:
-        note = "ROCENV_TARGET replaces the GPUs of this machine, so rocenv does not look at their memory"
+        note = "ROCENV_TARGET overrides this machine's GPUs, so rocenv does not read their memory"
         return Usage(gpus=tuple(GpuMemory(gpu=gpu) for gpu in host.gpus), notes=(note,) if host.gpus else ())
     if host.platform == "windows":
         from rocenv.memory.windows_budget import windows_usage
@@ -124,18 +125,18 @@ def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_h
 def combine_pools(
     gpu: Gpu, own: Pool, shared: Pool, source: str, notes: list[str], available: int | None = None
 ) -> GpuMemory:
-    """Describe a GPU by its own memory and the main memory that it may use.
+    """Combine a GPU's own memory with the main memory that it can use.
 
-    An APU computes in both if the shared pool is the larger one. More in use than there is counts as unknown.
-    Source: ROCm/rocm-systems PR 5596 and 6350
+    An APU computes in both pools if the shared one is larger. If a pool's use exceeds its size, the use is
+    unknown. Source: ROCm/rocm-systems PR 5596 and 6350
 
     Args:
         gpu: The GPU.
         own: VRAM.
-        shared: GTT, or what Windows shares.
-        source: Of the figures.
-        notes: About them; more may be added.
-        available: Main memory that programs could still take; None = unknown.
+        shared: GTT, or Windows' shared GPU memory.
+        source: The source of the figures.
+        notes: Notes about the figures, possibly extended here.
+        available: Main memory that programs can still allocate; None = unknown.
     """
     own, shared = _plausible(own, notes), _plausible(shared, notes)
     shared_counts = bool(gpu.integrated) and (shared.total or 0) > (own.total or 0)
@@ -143,7 +144,7 @@ def combine_pools(
     if shared_counts:
         shared_free = shared.free
         if shared_free is not None and available is not None and available < shared_free:
-            notes.append(f"only {amount(available)} of main memory is available, less than the GPU may use")
+            notes.append(f"only {amount(available)} of main memory is available, less than the GPU could use")
             shared_free = available
         free = add(free, shared_free)
     return GpuMemory(
@@ -162,14 +163,14 @@ def combine_pools(
 
 
 def machine_memory() -> MachineMemory:
-    """Read how much main memory there is, and how much of it programs could still take."""
+    """Read the total and the available main memory."""
     text = read_attribute("/proc/meminfo")[0]
     found = {name: int(value) << 10 for name, value in _MEMINFO.findall(text)}
     return MachineMemory(total=found.get("MemTotal"), available=found.get("MemAvailable"))
 
 
 def drives_display(gpu: Gpu) -> bool | None:
-    """Return whether a display is connected to a GPU; None = unknown.
+    """Return whether a display is connected to the GPU; None = unknown.
 
     Source: torvalds/linux:Documentation/ABI/testing/sysfs-class-drm, `status` of a connector
     """
@@ -220,7 +221,7 @@ def _linux_usage(host: Host, *, with_holders: bool) -> Usage:
 
 def _of_partition(gpu: Gpu) -> GpuMemory:
     used = _read_pool(gpu, "vram", []).used
-    note = f"the kernel counts memory of the whole board ({amount(used)} in use), not of each partition"
+    note = f"the kernel counts memory per board ({amount(used)} in use), not per partition"
     return combine_pools(gpu, Pool(gpu.vram_bytes), Pool(), "KFD" if gpu.vram_bytes else "", [note])
 
 
@@ -228,19 +229,19 @@ def _of_gpu(gpu: Gpu, machine: MachineMemory) -> GpuMemory:
     notes: list[str] = []
     own, shared, source = _read_pool(gpu, "vram", notes), _read_pool(gpu, "gtt", notes), "sysfs"
     if own.used is None and not notes:
-        notes.append("the kernel does not report the memory in use, or you have no permission to read it")
+        notes.append("the kernel does not report memory use, or you have no permission to read it")
     if own.total is None:
         own, source = Pool(gpu.vram_bytes), gpu.source.partition(",")[0] if gpu.vram_bytes else ""
     if shared.total is not None and machine.total is not None and shared.total > machine.total:
         if gpu.integrated:
             sizes = amount(shared.total), amount(machine.total)
-            notes.append(f"the kernel lets the GPU use {sizes[0]}, but the machine has only {sizes[1]}")
+            notes.append(f"the kernel lets the GPU use {sizes[0]}, but main memory is only {sizes[1]}")
         shared = replace(shared, total=machine.total)
     return combine_pools(gpu, own, shared, source, notes, machine.available)
 
 
 def _read_pool(gpu: Gpu, name: str, notes: list[str]) -> Pool:
-    """Read VRAM or GTT of a GPU; a figure that cannot be true is unknown, and noted."""
+    """Read a GPU's VRAM or GTT; an implausible figure becomes unknown, with a note."""
     folder = f"{_DEVICES}/{gpu.address}" if gpu.address else f"{_CARDS}/renderD{gpu.render_minor}/device"
     if not gpu.address and not gpu.render_minor:
         return Pool()
@@ -260,7 +261,7 @@ def _figure(text: str) -> int | None:
 
 
 def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
-    """Add HIP's figure: the smaller of both is what a program can have."""
+    """Add HIP's figure; the smaller of the two is what a program can allocate."""
     if hip is None:
         return memory
     free, total, note = memory.free_bytes, memory.total_bytes, ""
@@ -269,14 +270,14 @@ def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
         figures = f"{amount(hip.free_bytes)} free of {amount(hip.total_bytes)}"
         note, source = f"ignoring HIP's figures because they are inconsistent: {figures}", memory.source
     elif free is None:
-        note = "free memory is HIP's figure, which counts neither the desktop nor games"
+        note = "free memory is HIP's figure, which ignores the desktop and games"
         free, total = hip.free_bytes, hip.total_bytes if total is None else total
     else:
         surplus = hip.free_bytes - free
         if surplus >= _ALIKE:
-            note = f"HIP offers {amount(surplus)} more than is free: it does not count the desktop and games"
+            note = f"HIP reports {amount(surplus)} more free memory: it ignores the desktop and games"
         elif surplus <= -_ALIKE:
-            note = f"HIP offers {amount(-surplus)} less than is free, because its runtime reserves some"
+            note = f"HIP reports {amount(-surplus)} less free memory: its runtime reserves some"
         free = min(free, hip.free_bytes)
     notes = (*memory.notes, note) if note else memory.notes
     return replace(memory, hip=hip, free_bytes=free, total_bytes=total, source=source, notes=notes)

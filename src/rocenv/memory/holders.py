@@ -1,7 +1,7 @@
-"""Which processes hold memory of the GPUs of a Linux machine.
+"""The processes that hold GPU memory on Linux.
 
-The kernel writes into `/proc/PID/fdinfo` what each open GPU device has allocated. KFD lists compute memory
-per process too. A process can be in both with the same memory, so the larger figure counts.
+The kernel reports in `/proc/PID/fdinfo` what a process allocated through each open GPU device. KFD also lists
+compute memory per process. Both can include the same memory, so the larger figure is used.
 
 Source: torvalds/linux:Documentation/gpu/drm-usage-stats.rst; before Linux 5.19
 drivers/gpu/drm/amd/amdgpu/amdgpu_fdinfo.c
@@ -31,78 +31,78 @@ _LINE = re.compile(
     r"^([a-z][a-z -]{1,40}):[ \t]*([0-9a-fA-F:.]{1,20})(?: (KiB|MiB|kB))?[ \t]*$", re.MULTILINE
 )
 _UNITS = {"": 1, "KiB": 1 << 10, "kB": 1 << 10, "MiB": 1 << 20}
-# The best key first: what is resident, older names of the same, what was ever asked for.
+# In order of preference: resident memory, its older names, all allocations.
 _VRAM = ("drm-resident-vram", "drm-memory-vram", "vram mem", "drm-total-vram")
 _GTT = ("drm-resident-gtt", "drm-memory-gtt", "gtt mem", "drm-total-gtt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that holds memory of a GPU."""
+    """A process that holds GPU memory."""
 
     pid: int
     name: str  # "" = unknown
     vram_bytes: int = 0
-    shared_bytes: int = 0  # of main memory
-    command: tuple[str, ...] = ()  # paths in it may be relative to `folder`
-    folder: str = ""  # its working folder; "" = unknown
+    shared_bytes: int = 0  # in main memory
+    command: tuple[str, ...] = ()  # may contain paths relative to `folder`
+    folder: str = ""  # the working folder; "" = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holders:
-    """The holders of all GPUs, as far as this user may see them."""
+    """The holders of all GPUs that are visible to this user."""
 
-    by_gpu: Mapping[int, tuple[Holder, ...]] = field(default_factory=dict)  # by index of the GPU
-    hidden: int | None = 0  # processes that this user may not look at; None = unknown how many
+    by_gpu: Mapping[int, tuple[Holder, ...]] = field(default_factory=dict)  # by GPU index
+    hidden: int | None = 0  # number of processes that this user may not inspect; None = unknown
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One open device of a process, and what was allocated through it."""
+    """A GPU device that a process has open, and the memory allocated through it."""
 
-    address: str  # of the GPU: "0000:03:00.0"
-    ident: str  # copies in other processes have the same; "" = none
+    address: str  # the GPU's PCI address: "0000:03:00.0"
+    ident: str  # shared by duplicates in other processes; "" = none
     vram_bytes: int
     gtt_bytes: int
 
 
-_Held = dict[tuple[int, int], list[int]]  # (index of the GPU, pid) -> bytes of VRAM and of GTT
+_Held = dict[tuple[int, int], list[int]]  # (GPU index, pid) -> VRAM and GTT bytes
 
 
 def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders:
-    """Find the processes that hold memory of these GPUs.
+    """Find the processes that hold memory on these GPUs.
 
     Args:
-        gpus: All GPUs of a machine.
-        partitioned: Addresses of boards with several partitions, which only KFD tells apart.
+        gpus: All GPUs of the machine.
+        partitioned: Addresses of boards with several partitions, which only KFD distinguishes.
     """
     pids = process_ids()
     namespace = _read_link("/proc/self/ns/pid")
     in_container = namespace not in ("", _FIRST_NAMESPACE)
     indices = {gpu.address: gpu.index for gpu in gpus if gpu.address and gpu.address not in partitioned}
     held, hidden = _read_fdinfo(pids, indices)
-    if not in_container:  # KFD lists processes by their number on the host
+    if not in_container:  # KFD uses the host's process IDs
         for key, size in _read_kfd(gpus).items():
             sizes = held.setdefault(key, [0, 0])
             sizes[0] = max(sizes[0], size)
     note = ""
     if not pids:
-        note = "there is no list of processes here, so rocenv does not know who holds the memory"
+        note = "this system has no process list, so the processes that hold GPU memory are unknown"
     elif in_container:
-        note = "this is a container: rocenv cannot see which programs outside it hold memory"
+        note = "rocenv runs in a container and cannot see the processes outside that hold GPU memory"
     elif 1 not in pids:  # `hidepid` of proc(5)
-        note = "this machine hides processes of other users, so rocenv cannot see which of them hold memory"
+        note = "this machine hides other users' processes, so rocenv cannot see whether they hold GPU memory"
     return Holders(by_gpu=_describe_all(held), hidden=None if note else hidden, notes=(note,) if note else ())
 
 
 def process_ids() -> list[int]:
-    """List the processes of the machine."""
+    """List the machine's process IDs."""
     return sorted(int(name) for name in list_folder("/proc") if re.fullmatch("[0-9]{1,10}", name))
 
 
 def parse_fdinfo(text: str) -> Client | None:
-    """Parse the fdinfo of an open device; None if it is not that of a GPU."""
+    """Parse the fdinfo of an open device; None if the device is not a GPU."""
     found = {name: (value, unit) for name, value, unit in _LINE.findall(text)}
     address = found.get("drm-pdev", found.get("pdev", ("", "")))[0].lower()
     if not re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", address):
@@ -110,7 +110,7 @@ def parse_fdinfo(text: str) -> Client | None:
     ident = found.get("drm-client-id", found.get("pasid", ("", "")))[0]
     return Client(
         address=address,
-        ident="" if ident == "0" else ident,  # old kernels give all graphics clients the number 0
+        ident="" if ident == "0" else ident,  # old kernels give all graphics clients ID 0
         vram_bytes=_first_size(found, _VRAM),
         gtt_bytes=_first_size(found, _GTT),
     )
@@ -125,7 +125,7 @@ def _first_size(found: dict[str, tuple[str, str]], names: tuple[str, ...]) -> in
 
 
 def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, int]:
-    """Sum up the open devices of each process, and count the processes that this user may not look at."""
+    """Sum up the open devices of each process, and count the processes that this user may not inspect."""
     held: _Held = {}
     counted: set[tuple[str, str]] = set()
     hidden = 0
@@ -136,7 +136,7 @@ def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, in
                 if client is None or client.address not in indices:
                     continue
                 key = (client.address, client.ident or path)
-                if key in counted:  # inherited or passed on: the same memory
+                if key in counted:  # an inherited or passed descriptor: the same memory
                     continue
                 counted.add(key)
                 sizes = held.setdefault((indices[client.address], pid), [0, 0])
@@ -144,17 +144,17 @@ def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, in
                 sizes[1] += client.gtt_bytes
         except PermissionError:
             hidden += not _is_kernel_thread_or_gone(pid)
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process ended meanwhile
             continue
     return held, hidden
 
 
 def _open_devices(pid: int) -> Iterator[str]:
-    """Yield the fdinfo of the GPU devices that a process has open; raise OSError like `os.listdir`."""
+    """Yield the fdinfo paths of a process's open GPU devices; raise OSError like `os.listdir`."""
     folder = f"/proc/{pid}"
     try:
         numbers = os.listdir(machine_path(f"{folder}/fd"))
-    except FileNotFoundError:  # a copy of a machine has no links
+    except FileNotFoundError:  # a copy of another machine's files has no links
         yield from (f"{folder}/fdinfo/{number}" for number in list_folder(f"{folder}/fdinfo"))
         return
     for number in numbers:
@@ -171,7 +171,7 @@ def _is_kernel_thread_or_gone(pid: int) -> bool:
 
 
 def _read_kfd(gpus: Collection[Gpu]) -> dict[tuple[int, int], int]:
-    """Read the VRAM that KFD counted, by GPU and process; any user may read it."""
+    """Read KFD's VRAM counters by GPU and process, which any user can read."""
     indices = {}
     for gpu in gpus:
         path = f"{_KFD}/topology/nodes/{gpu.node}/gpu_id"

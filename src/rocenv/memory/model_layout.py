@@ -1,4 +1,4 @@
-"""What a model consists of, as far as memory of a GPU is concerned.
+"""The parts of a model that matter for GPU memory.
 
 Names of tensors and keys: ggml-org/llama.cpp:gguf-py/gguf/constants.py
 """
@@ -20,7 +20,7 @@ _MAX_LAYERS = 512  # LLAMA_MAX_LAYERS
 _F32 = 4
 _MAX_WORD = 40
 _BLOCK = re.compile(r"(?:[a-z]{1,8}\.)?blk\.([0-9]{1,9})\.(.+)", re.DOTALL)
-# What turns tokens into vectors. It has little to compute, so it stays in main memory.
+# Token embeddings need little computation, so they stay in main memory.
 _INPUT = ("token_embd.", "token_embd_norm.", "token_types.", "position_embd.", "per_layer_token_embd.")
 _OWN_KEYS = ("attn_k.", "attn_k_b.", "attn_kv_a_mqa.")
 _RECURRENT = ("ssm_", "time_mix_", "shortconv.")
@@ -31,18 +31,18 @@ class Layer:
     """A repeating layer."""
 
     weights_bytes: int
-    largest_bytes: int  # of its tensors
-    kv_heads: int = 0  # 0 = it caches no keys and values
-    state_bytes: int = 0  # per conversation, whatever its length
+    largest_bytes: int  # the largest tensor
+    kv_heads: int = 0  # 0 = no KV cache
+    state_bytes: int = 0  # per conversation, regardless of its length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLayout:
-    """The parts of a model that go to different places. A number is 0 if the model has no such thing."""
+    """The sizes and dimensions of a model's parts; 0 if the model lacks the part."""
 
     layers: tuple[Layer, ...]
     input_bytes: int  # stays in main memory
-    output_bytes: int  # goes to the GPU with the last layer
+    output_bytes: int  # goes to the GPU as an additional layer
     output_matrix_bytes: int
     key_length: int
     value_length: int
@@ -50,18 +50,18 @@ class ModelLayout:
     heads: int
     feed_forward: int
     vocabulary: int
-    context: int  # that it was trained for
-    unknown: tuple[str, ...]  # why its memory cannot be estimated; () = it can
+    context: int  # the trained length
+    unknown: tuple[str, ...]  # reasons why no estimate is possible; () = it is possible
     notes: tuple[str, ...]
 
     @property
     def weights_bytes(self) -> int:
-        """Weights on the GPU once everything that can be there is."""
+        """The size of all weights that can be on the GPU."""
         return sum(layer.weights_bytes for layer in self.layers) + self.output_bytes
 
 
 def layout_of(model: Model) -> ModelLayout:
-    """Sort the tensors of a model into layers, input and output, and read its dimensions."""
+    """Sort a model's tensors into layers, input and output, and read its dimensions."""
     blocks: dict[int, list[Tensor]] = {}
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -72,7 +72,7 @@ def layout_of(model: Model) -> ModelLayout:
             (inputs if tensor.name.startswith(_INPUT) else outputs).append(tensor)
     table = next((tensor for tensor in inputs if tensor.name == "token_embd.weight"), None)
     matrix = next((tensor for tensor in outputs if tensor.name == "output.weight"), None)
-    # A model without a matrix of its own for the output uses the input's, unless it writes no text.
+    # Without an output matrix, a model that generates text uses the input's.
     is_tied = matrix is None and table is not None and _is_causal(model)
     copied = table.n_bytes if is_tied and table else 0
     heads, state = _kv_heads(model), _state_bytes(model)
@@ -100,7 +100,7 @@ def layout_of(model: Model) -> ModelLayout:
 
 
 def shorten(word: object) -> str:
-    """Cut a word from a file to a length that real ones have."""
+    """Truncate an untrusted string from a file."""
     text = str(word)
     return text if len(text) <= _MAX_WORD else f"{text[:_MAX_WORD]}…"
 
@@ -122,21 +122,21 @@ def _layer(tensors: list[Tensor], kv_heads: int, state_bytes: int) -> Layer:
 
 
 def _numbers(model: Model, key: str) -> tuple[int, ...]:
-    """Look up a number, or an array with one for each layer."""
+    """Look up a number, or an array with a number per layer."""
     value = model.value(key)
     values = value if isinstance(value, tuple) else (value,)
     return tuple(one for one in values if isinstance(one, int) and not isinstance(one, bool) and one >= 0)
 
 
 def _at_layer(values: tuple[int, ...], index: int) -> int:
-    """Return the number of a layer; a layer that the array does not reach has the largest."""
+    """Return a layer's number; layers beyond the array's end get the largest."""
     if len(values) == 1:
         return values[0]
     return values[index] if index < len(values) else max(values, default=0)
 
 
 def _is_causal(model: Model) -> bool:
-    """Return whether a model writes text; one that only reads has neither output nor cache."""
+    """Return whether a model generates text; other models have neither output nor cache."""
     return model.value("attention.causal") is not False
 
 
@@ -147,7 +147,7 @@ def _kv_heads(model: Model) -> tuple[int, ...]:
 
 
 def _key_and_value_length(model: Model) -> tuple[int, int]:
-    """Return the length of a key and of a value of one head; 0 = unknown."""
+    """Return the key and value length per head; 0 = unknown."""
     heads = max(_numbers(model, "attention.head_count"), default=0)
     usual = model.number("embedding_length") // heads if heads else 0
     key, value = (
@@ -158,7 +158,7 @@ def _key_and_value_length(model: Model) -> tuple[int, int]:
 
 
 def _state_bytes(model: Model) -> int:
-    """Return the size of a recurrent layer's state (Mamba, RWKV, short convolution) for one conversation."""
+    """Return the size of a recurrent layer's state (Mamba, RWKV, short convolution) per conversation."""
     inner, size = model.number("ssm.inner_size"), model.number("ssm.state_size")
     if inner and size:
         groups = model.number("ssm.group_count")
@@ -171,7 +171,7 @@ def _state_bytes(model: Model) -> int:
 
 
 def _feed_forward(model: Model) -> int:
-    """Return the width of the widest layer, for one token."""
+    """Return the width of the widest layer per token."""
     dense = max(_numbers(model, "feed_forward_length"), default=0)
     expert = model.number("expert_feed_forward_length") or dense
     return max(dense, model.number("expert_used_count") * expert, 2 * model.number("ssm.inner_size"))
@@ -193,21 +193,21 @@ def _unknown(model: Model, layers: tuple[Layer, ...], lengths: tuple[int, int]) 
     if not layers:
         yield f"{name} has no layers named blk.N"
     elif not _kv_heads(model) and any(".attn_" in tensor.name for tensor in model.tensors):
-        yield f"{name} does not say how many heads cache keys and values"
+        yield f"{name} does not specify the number of KV heads"
     elif any(layer.kv_heads for layer in layers) and not all(lengths):
-        yield f"{name} does not say how long its keys and values are"
+        yield f"{name} does not specify the length of keys and values"
 
 
 def _notes(model: Model) -> Iterator[str]:
     if window := model.number("attention.sliding_window"):
-        yield f"the cache is an upper bound: some layers look back only {window:,} tokens (sliding window)"
+        yield f"the cache is an upper bound: some layers attend to {window:,} tokens only (sliding window)"
     if model.number("attention.kv_lora_rank"):
         yield "the cache is an upper bound: the model compresses keys and values (MLA)"
     if experts := _size(tensor for tensor in model.tensors if "_exps." in tensor.name):
         yield (
             f"{amount(experts)} of the model are experts; `--n-cpu-moe N` keeps the experts of N layers in"
-            " main memory, which costs less speed than whole layers"
+            " main memory, which is faster than keeping whole layers there"
         )
     is_recurrent = any(part in tensor.name for tensor in model.tensors for part in (".ssm_", ".time_mix_"))
     if is_recurrent and not _state_bytes(model):
-        yield "the state of the recurrent layers is not counted, because its size is unknown"
+        yield "the estimate excludes the state of the recurrent layers, because its size is unknown"

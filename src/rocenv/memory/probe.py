@@ -1,7 +1,7 @@
-"""Test how much memory of a GPU a program can have: in one piece, in pieces, and beyond what there is.
+"""Test how much GPU memory a program can allocate: in one block, in pieces, and beyond the total.
 
-The test leaves alone what the desktop and other programs need, except for one request that no runtime should
-grant. With a limit of the user it leaves that out, because some runtimes do grant it.
+The test leaves room for the desktop and other programs, except for one excessive request that no runtime
+should grant. Some runtimes do grant it, so the test skips that request if the user sets a limit.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from rocenv.probe.hip_session import HipSession
     from rocenv.probe.wire import HipGpu
 
-TIMEOUT_S = 60.0  # of one request: a full card may be slow to make room
+TIMEOUT_S = 60.0  # per request: eviction on a full card can be slow
 UNIT_BYTES = MIB  # every amount is a multiple of it
-_MAX_HANGS = 2  # each costs a whole timeout
+_MAX_HANGS = 2  # each takes a full timeout
 _MAX_PIECES = 2048
-_SEARCH_PARTS = 1024  # of the bound: how finely the search looks
-_KEPT = 0.9  # this share of the largest piece has to be available again in pieces
+_SEARCH_PARTS = 1024  # the search's resolution is this fraction of the bound
+_KEPT = 0.9  # the share of the largest block that must be available again in pieces
 _MIN_RESERVE = 512 * MIB
 _RESERVE_SHARE = 0.05  # of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
 _MACHINE_RESERVE_SHARE = 0.1
-# If nothing says what is free on Windows, it would move out memory of others to make room for ours.
+# If free memory is unknown, Windows could evict other programs' memory to make room for the test.
 _UNKNOWN_SHARE = 0.8
-# The driver and HIP take this much of a card that nobody else uses.
+# The driver and HIP use this much of an otherwise idle card.
 _IDLE_BYTES = 512 * MIB
 
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
@@ -52,14 +52,14 @@ Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most that the user allows: an amount, or a share of what is free."""
+    """The user's limit: an amount, or a share of the free memory."""
 
     size_bytes: int = 0  # 0 = no amount
     share: float = 0.0  # 0 = none
 
     @classmethod
     def parse(cls, text: str) -> Limit:
-        """Parse `6GiB` or `80%`; raise ValueError if it is neither, or too little to try."""
+        """Parse `6GiB` or `80%`; raise ValueError if it is neither or too small."""
         if found := re.fullmatch(r"\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%\s*", text):
             share = float(found[1]) / 100
             if not 0 < share <= 1:
@@ -70,56 +70,56 @@ class Limit:
             raise ValueError(f"`{text}` is not an amount of memory such as `6GiB`, `900MiB` or `80%`")
         if size < UNIT_BYTES:
             raise ValueError(
-                f"`{text}` is less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tries"
+                f"`{text}` is less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tests"
             )
         return cls(size_bytes=size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The most that the test takes, and why not more."""
+    """The maximum that the test allocates, and the reasons for it."""
 
     size_bytes: int  # a multiple of UNIT_BYTES
-    free_bytes: int  # a guess if nothing says how much is free
-    is_limited: bool = False  # the limit of the user decides
+    free_bytes: int  # an estimate if the free memory is unknown
+    is_limited: bool = False  # the user's limit applies
     reasons: tuple[str, ...] = ()  # clauses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One request for a single piece."""
+    """One request for a single block."""
 
     asked_bytes: int
     became: Became
-    answer: str = ""  # the runtime's name of an error
+    answer: str = ""  # the runtime's error name
     detail: str = ""
     elapsed_s: float = 0.0
 
     @property
     def is_trouble(self) -> bool:
-        """Whether the runtime or the card misbehaved, instead of just having no more memory."""
+        """Whether the request failed for a reason other than lack of memory."""
         return self.became not in ("had", "refused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excess:
-    """What came of a request that no runtime should grant."""
+    """The result of the excessive request."""
 
     asked_bytes: int
     became: Literal["refused", "granted", "failed", "crashed", "timeout"]
     answer: str = ""
-    info: str = ""  # what is wrong with hipMemGetInfo afterwards; "" = nothing
+    info: str = ""  # an error of hipMemGetInfo afterwards; "" = none
     trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """What the test found."""
+    """The test's result."""
 
     env: str
     opened: Opened
     memory: GpuMemory
-    display: bool | None  # whether the GPU drives one; None = unknown
+    display: bool | None  # whether the GPU drives a display; None = unknown
     bound: Bound
     resolution_bytes: int
     steps: tuple[Step, ...]
@@ -130,16 +130,16 @@ class ProbeResult:
 
     @property
     def reached_bound(self) -> bool:
-        """Whether a larger piece might have worked but was not tried."""
+        """Whether the largest block is the bound, so that a larger one might work."""
         return self.largest_bytes == self.bound.size_bytes
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What misbehaved; sentences."""
+        """Descriptions of what failed."""
         larger = f"larger than {amount(self.largest_bytes)} " if self.largest_bytes else ""
         bad = sorted((step for step in self.steps if step.is_trouble), key=lambda step: -step.asked_bytes)
-        details = {step.became: step.detail for step in bad}  # of the smallest that failed in this way
-        found = [f"a block {larger}in one piece: {detail}" for detail in details.values()]
+        details = {step.became: step.detail for step in bad}  # of the smallest block per kind of failure
+        found = [f"a single block {larger}failed: {detail}" for detail in details.values()]
         if self.pieces is not None and self.pieces.outcome != "had":
             found.append(f"in pieces: {self.pieces.detail}")
         if self.excess is not None and self.excess.trouble:
@@ -156,21 +156,21 @@ def probe_memory(
     announce: Callable[[Opened, Bound, int], None] = lambda _opened, _bound, _excess_bytes: None,
     timeout_s: float = TIMEOUT_S,
 ) -> ProbeResult:
-    """Test how much memory the HIP runtime of an env can have.
+    """Test how much memory an env's HIP runtime can allocate.
 
     Args:
         prefix: A complete env.
-        record: Its record.
-        matrix: What is known about GPUs.
-        limit: The most that the user allows.
-        announce: Called before the first large request, with the bound and the request that goes beyond it
+        record: The env's record.
+        matrix: The GPU data.
+        limit: The user's limit.
+        announce: Called before the first large request, with the bound and the size of the excessive request
             (0 = none).
-        timeout_s: For each request.
+        timeout_s: Applies to each request.
 
     Raises:
-        NoGpu: The runtime sees no GPU.
-        WrongUsage: The limit is less than the test can try.
-        RocenvError: The runtime does not work, or no memory is free.
+        NoGpu: The runtime finds no GPU.
+        WrongUsage: The limit is below the smallest amount to test.
+        RocenvError: The runtime failed, or no memory is free.
     """
     start = time.monotonic()
     with open_session(prefix, record, matrix, timeout_s) as session:
@@ -184,7 +184,7 @@ def probe_memory(
             raise _no_room(bound)
         excess_bytes = 0
         if limit is None:
-            # More than any pool has, so that Windows moves nothing out before it refuses.
+            # Larger than all pools, so that Windows refuses it without evicting memory.
             pools = max(memory.total_bytes or 0, total) + (memory.shared_total_bytes or machine.total or 0)
             excess_bytes = (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
         announce(opened, bound, excess_bytes)
@@ -222,34 +222,34 @@ def bound_of(
     limit: Limit | None,
     total: int,
 ) -> Bound:
-    """Compute how much of a GPU's memory the test may take.
+    """Compute how much GPU memory the test may allocate.
 
     Args:
-        memory: Of the GPU, with HIP's figure.
+        memory: The GPU's memory, with HIP's figure.
         machine: Main memory.
         display: Whether the GPU drives a display; None = unknown.
         windows: Whether Windows manages the memory.
-        limit: Of the user; None = there is none.
-        total: HIP's figure for all of the memory.
+        limit: The user's limit; None = none.
+        total: HIP's figure for the total.
     """
     reasons: list[str] = []
     free = memory.free_bytes
     if free is None or (windows and memory.budget_bytes is None):
         share = int(_UNKNOWN_SHARE * min(total, memory.total_bytes or total))
         free = share if free is None else min(share, free)
-        reasons.append(f"at most {_UNKNOWN_SHARE:.0%} of all memory, because nothing says how much is free")
+        reasons.append(f"at most {_UNKNOWN_SHARE:.0%} of the total, because the free memory is unknown")
     size = free
     if display is not False or memory.used_bytes is None or memory.used_bytes > _IDLE_BYTES:
         reserve = max(_MIN_RESERVE, int((memory.total_bytes or total) * _RESERVE_SHARE))
         size -= reserve
-        whom = "the programs that use it" if display is False else "the display that it drives or may drive"
+        whom = "the programs that use it" if display is False else "a display"
         reasons.append(f"{amount(reserve)} stays reserved for {whom}")
     if _is_main_memory(memory) and machine.available is not None:
         reserve = max(_MIN_MACHINE_RESERVE, int((machine.total or 0) * _MACHINE_RESERVE_SHARE))
         size = min(size, machine.available - reserve)
         reasons.append(
-            f"the GPU shares main memory, of which {amount(machine.available)} is available and"
-            f" {amount(reserve)} stays reserved for everything else"
+            f"the GPU shares main memory: {amount(machine.available)} is available, and"
+            f" {amount(reserve)} stays reserved for other programs"
         )
     allowed = size if limit is None else limit.size_bytes or int(free * limit.share)
     if allowed < size:
@@ -263,7 +263,7 @@ def bound_of(
 
 
 def _is_main_memory(memory: GpuMemory) -> bool:
-    """Return whether the memory of a GPU is, or may be, main memory."""
+    """Return whether a GPU's memory is, or could be, main memory."""
     if memory.shared_counts:
         return True
     vram, shared = memory.vram_total_bytes, memory.shared_total_bytes
@@ -281,7 +281,7 @@ def _memory_of_opened(hip_gpu: HipGpu, host: Host, matrix: Matrix) -> GpuMemory:
             source="HIP",
             target=hip_gpu.target,
             name=printable(hip_gpu.name),
-            address="" if is_partition else hip_gpu.address,  # the kernel counts the whole board there
+            address="" if is_partition else hip_gpu.address,  # the kernel counts per board
             integrated=Ids(matrix).integrated(hip_gpu.target),
         )
         gpus = (gpu,)
@@ -294,13 +294,13 @@ def _memory_of_opened(hip_gpu: HipGpu, host: Host, matrix: Matrix) -> GpuMemory:
 def _no_room(bound: Bound) -> RocenvError:
     if bound.is_limited:
         return WrongUsage(
-            f"`--limit` allows less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tries",
+            f"`--limit` allows less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tests",
             hints=("give an amount: `--limit 1GiB`",),
         )
     why = "".join(f"; {reason}" for reason in bound.reasons)
     return RocenvError(
-        f"there is no memory to test with: {amount(bound.free_bytes)} is free{why}",
-        hints=("`rocenv mem` shows who holds it",),
+        f"no memory is left for the test: {amount(bound.free_bytes)} is free{why}",
+        hints=("`rocenv mem` shows which programs hold it",),
         code="no-room",
     )
 
@@ -309,19 +309,19 @@ def _no_room(bound: Bound) -> RocenvError:
 
 
 def resolution_of(bound: int) -> int:
-    """Return by how much the result of `largest_working` may be too small."""
+    """Return the precision of `largest_working`: its result is at most this much too small."""
     return max(UNIT_BYTES, bound // _SEARCH_PARTS // UNIT_BYTES * UNIT_BYTES)
 
 
 def largest_working(bound: int, works: Callable[[int], bool]) -> int:
-    """Find the largest amount up to `bound` that works, 0 if none does; it may be `resolution_of` too small.
+    """Find the largest amount up to `bound` that works, to a precision of `resolution_of`; 0 if none does.
 
-    The bound is tried first, because it usually works. If not even one part of the resolution works, that
-    part is searched more finely.
+    The bound comes first, because it usually works. If nothing above the resolution works, the search
+    continues below it with a finer resolution.
 
     Args:
         bound: A multiple of UNIT_BYTES.
-        works: Tries an amount.
+        works: Whether an amount works.
     """
     while bound >= UNIT_BYTES:
         resolution = resolution_of(bound)
@@ -338,7 +338,7 @@ def largest_working(bound: int, works: Callable[[int], bool]) -> int:
 
 
 class _Steps:
-    """The requests of the search, in order."""
+    """The search's requests, in order."""
 
     def __init__(self, session: HipSession) -> None:
         self._session = session
@@ -350,7 +350,7 @@ class _Steps:
         return sum(step.became == "timeout" for step in self.done) >= _MAX_HANGS
 
     def works(self, size: int) -> bool:
-        """Return whether a program can have and use this much in one piece."""
+        """Return whether a program can allocate and use this much in one block."""
         if self.gave_up:
             return False
         start = time.monotonic()
@@ -358,7 +358,7 @@ class _Steps:
             result = self._session.ask(BlockResult, "try", size=size)
             step = Step(asked_bytes=size, became=result.outcome, answer=result.answer, detail=result.detail)
             if step.is_trouble:
-                self._session.close()  # it may still hold that memory, and the next amount would add to it
+                self._session.close()  # the child may still hold this memory
         except NoAnswer as error:
             step = Step(asked_bytes=size, became=_became(error), detail=str(error))
         self.done.append(replace(step, elapsed_s=time.monotonic() - start))
@@ -376,8 +376,8 @@ def _take_pieces(session: HipSession, bound: int, largest: int) -> FillResult:
         )
     if filled.outcome == "had" and filled.total_bytes < largest * _KEPT:
         why = (
-            f"of {amount(largest)} that was freed, only {amount(filled.total_bytes)} was available again: the"
-            " runtime or the driver keeps memory, or another program took it"
+            f"after freeing {amount(largest)}, only {amount(filled.total_bytes)} was available again: the"
+            " runtime or driver did not release the memory, or another program took it"
         )
         return replace(filled, outcome="failed", detail=why)
     return filled
@@ -390,12 +390,12 @@ def _ask_for_excess(session: HipSession, size: int) -> Excess:
         return Excess(asked_bytes=size, became=_became(error), trouble=str(error))
     info = trouble = ""
     if result.info_answer:
-        info = f"hipMemGetInfo answers {result.info_answer}"
+        info = f"hipMemGetInfo returns {result.info_answer}"
     elif result.free_bytes > result.total_bytes:
         info = f"hipMemGetInfo reports {amount(result.free_bytes)} free of {amount(result.total_bytes)}"
     small = result.small
     if small is not None and small.outcome != "had":
-        trouble = f"not even a small block works afterwards: {small.detail or small.answer}"
+        trouble = f"then even a small block failed: {small.detail or small.answer}"
     became: Literal["granted", "refused"] = "granted" if result.granted else "refused"
     return Excess(asked_bytes=size, became=became, answer=result.answer, info=info, trouble=trouble)
 

@@ -1,4 +1,4 @@
-"""Find programs that keep GPU memory while they may be idle, and the commands that ask for it back."""
+"""Programs that may keep GPU memory while idle, and commands that make them release it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reclaimable:
-    """A program that holds memory and can be asked to release it."""
+    """A program that holds GPU memory and has a command to release it."""
 
     row: Reclaim
-    port: int  # 0 = it listens on none
+    port: int  # 0 = none
     pids: tuple[int, ...]
-    size_bytes: int  # on all GPUs; how much it releases, only the program knows
+    size_bytes: int  # held on all GPUs; the program may release less
 
     def command(self, shell: str) -> str:
-        """Return the command for a shell, named as in `activate.shells.SHELLS`."""
+        """Return the command for a shell named as in `activate.shells.SHELLS`."""
         template = self.row.powershell if shell in ("powershell", "cmd") else self.row.command
         text = fill(template, {"port": self.port})
         if shell != "cmd":
@@ -42,12 +42,12 @@ class Reclaimable:
 def find_reclaimable(
     gpus: Iterable[GpuMemory], rows: Iterable[Reclaim], *, windows: bool
 ) -> tuple[Reclaimable, ...]:
-    """Find the programs among the holders, the one with most memory first.
+    """Find such programs among the holders, the largest first.
 
     Args:
-        gpus: The memory of all GPUs, with its holders.
-        rows: The programs that rocenv knows.
-        windows: Whether paths are those of Windows.
+        gpus: The memory of all GPUs, with holders.
+        rows: The known programs.
+        windows: Whether paths are Windows paths.
     """
     known = sorted(rows, key=lambda row: row.program)
     sizes: dict[tuple[str, int], dict[int, int]] = {}  # by process
@@ -74,7 +74,7 @@ def _matches(holder: Holder, row: Reclaim, *, windows: bool) -> bool:
         if word.startswith("-") or paths.basename(word) not in row.scripts:
             continue
         script = paths.join(holder.folder, word)
-        if not paths.isabs(script):  # the folder of the process is unknown
+        if not paths.isabs(script):  # the process's working folder is unknown
             continue
         folder = paths.dirname(script)
         if all(is_there(f"{folder}/{name}") for name in row.beside) and not any(

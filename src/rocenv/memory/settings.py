@@ -1,4 +1,4 @@
-"""Choose the settings of a program that suit a GPU, and keep settings apart that must not meet."""
+"""Select a program's memory settings for a GPU, without combinations that conflict."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rocenv.data.settings import NeverTogether, Setting
 
-# `taken`: it suits the GPU. `instead`: an alternative to one that is taken. `if`: it depends on something
-# unknown. `kept-out`: it would collide with the environment of the user.
+# `taken`: suits the GPU. `instead`: an alternative to a `taken` one. `if`: depends on something unknown.
+# `kept-out`: conflicts with the user's environment.
 State = Literal["taken", "instead", "if", "kept-out"]
 _STATES: tuple[State, ...] = ("taken", "kept-out", "instead", "if")
 _PLACES = ("argument", "setting", "variable", "note")
@@ -25,7 +25,7 @@ _PLACES = ("argument", "setting", "variable", "note")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What settings depend on; None and "" = unknown."""
+    """The properties that settings depend on; None and "" = unknown."""
 
     platform: str
     total_bytes: int | None = None
@@ -35,28 +35,28 @@ class Card:
 
     @property
     def gib(self) -> int | None:
-        """Its memory as cards are sold: the firmware of one with 12 GiB keeps some."""
+        """The nominal memory size: firmware reserves part of it."""
         return None if self.total_bytes is None else round(self.total_bytes / GIB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """A setting, and whether it suits the GPU and the environment."""
+    """A setting and whether it suits the GPU and the environment."""
 
     row: Setting
     state: State
-    condition: str = ""  # that is not known to hold
+    condition: str = ""  # the unknown condition of an `if`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """All settings of a program that may suit a GPU."""
+    """All settings of a program that could suit a GPU."""
 
     settings: tuple[Advised, ...]
-    variables: Mapping[str, str]  # of the selected settings
-    arguments: tuple[str, ...]  # of the selected settings
-    conflicts: tuple[str, ...]  # with the environment; sentences
-    unset: tuple[str, ...]  # variables that the user has to unset
+    variables: Mapping[str, str]  # of the `taken` settings
+    arguments: tuple[str, ...]  # of the `taken` settings
+    conflicts: tuple[str, ...]  # messages about conflicts with the environment
+    unset: tuple[str, ...]  # variables to unset
 
 
 def advise(
@@ -66,13 +66,13 @@ def advise(
     rules: Sequence[NeverTogether],
     environ: Mapping[str, str],
 ) -> Advice:
-    """Choose the settings of a program.
+    """Select a program's settings.
 
     Args:
-        program: Its name in the rows.
-        card: The GPU, and what computes on it.
+        program: The program's name in the rows.
+        card: The GPU and its software.
         rows: The settings of all programs.
-        rules: What must not meet.
+        rules: The combinations that conflict.
         environ: The environment that the program will start in.
     """
     own = [row for row in rows if row.program == program and card.platform in row.platforms]
@@ -108,14 +108,14 @@ def advise(
 
 
 def _place(each: Advised) -> tuple[bool, int, str, int, int, str]:
-    """Sort for people: arguments and settings first, notes last, alternatives together."""
+    """Sort key for display: arguments and settings first, notes last, alternatives together."""
     row = each.row
     group = row.choice or row.key
     return row.rank > 0, _PLACES.index(row.where), group, _STATES.index(each.state), row.rank, row.key
 
 
 def _open_condition(row: Setting, card: Card) -> str | None:
-    """Return the condition that is not known to hold; "" = all hold, None = one does not."""
+    """Return the conditions that are unknown; "" if all are met, None if one is not."""
     gib = card.gib
     conditions: list[tuple[bool | None, str]] = []
     if row.from_gib:
@@ -139,28 +139,28 @@ def _open_condition(row: Setting, card: Card) -> str | None:
 
 def _has_torch(version: str, wanted: str) -> bool | None:
     try:
-        # A local part, "+rocm6.4", says what it is built for, not which release it is.
+        # A local part such as "+rocm6.4" names the build, not the release.
         return Version(Version(version).public) in SpecifierSet(wanted, prereleases=True)
     except InvalidVersion:
         return None
 
 
 def _present(rule: NeverTogether, environ: Mapping[str, str]) -> tuple[set[str], list[str]]:
-    """Return which words of a rule the environment has, and the variables that they are in."""
+    """Return the rule's words that the environment contains, and the variables that contain them."""
     words = {name: rule.contained(environ.get(name, "")) for name in rule.variables}
     return {word for found in words.values() for word in found}, [name for name in words if words[name]]
 
 
 def _collision(row: Setting, rules: Sequence[NeverTogether], environ: Mapping[str, str]) -> str:
-    """Return why a setting does not go with the environment; "" = it does."""
+    """Return why a setting conflicts with the environment; "" = no conflict."""
     for rule in rules:
         words, names = _present(rule, environ)
         together = words.union(rule.contained(row.value))
         if words and len(together) == len(rule.words) and row.sets(rule.variables):
             return (
-                f"`{row.value}` is left out because {', '.join(names)} in your environment has"
+                f"`{row.value}` is omitted because {', '.join(names)} in your environment has"
                 f" {' and '.join(sorted(words))}: {rule.text}"
             )
     own = {name: environ[name] for name in row.variables if environ.get(name, row.value) != row.value}
     values = ", ".join(f"{name}={printable(value)}" for name, value in own.items())
-    return f"`{row.value}` is left out because your environment has {values}" if own else ""
+    return f"`{row.value}` is omitted because your environment has {values}" if own else ""

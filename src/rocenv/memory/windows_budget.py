@@ -1,7 +1,7 @@
-"""How much memory of each GPU Windows lets a program have, and who holds the rest.
+"""GPU memory budgets and holders on Windows.
 
-The figures come from DXGI and from the counters behind the Task Manager; neither needs an administrator.
-Below `ROCENV_SYSROOT` they are `windows/dxgi.json` and `windows/gpu_counters.json`.
+The figures come from DXGI and from the counters that Task Manager shows; neither needs administrator rights.
+Under `ROCENV_SYSROOT` they are read from `windows/dxgi.json` and `windows/gpu_counters.json`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMEOUT_S = 20
 _MAX_OUTPUT = 16 << 20
 _MAX_COMMAND = 4096  # characters
 _BYTE_ORDER_MARK = "\ufeff"  # PowerShell writes it at the start of files
-# The names of these classes, unlike those of the counters, are the same in every language of Windows.
+# Unlike counter names, these class names are not translated.
 _COUNTERS = """
 $ErrorActionPreference = 'SilentlyContinue'
 [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false)
@@ -50,7 +50,7 @@ _Sizes = tuple["int | None", "int | None"]  # dedicated and shared bytes
 
 
 def windows_usage(host: Host, *, with_holders: bool) -> Usage:
-    """Read the memory of each GPU of a Windows machine."""
+    """Read each GPU's memory on Windows."""
     if not host.gpus:
         return Usage()
     adapters, counters = _read_adapters(), _read_counters()
@@ -67,12 +67,12 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
     notes = []
     if any(each.budget_bytes is not None for each in gpus):
         notes.append(
-            "beyond the budget Windows does not refuse memory: it moves some to main memory, which makes"
-            " programs slow without an error"
+            "beyond the budget, Windows does not refuse allocations but moves data to main memory, which"
+            " slows programs down without an error"
         )
     hidden = 0 if counters["processes"] or not with_holders else None
     if hidden is None:
-        notes.append("Windows' counters list no process that uses a GPU, so the holders are unknown")
+        notes.append("Windows' counters list no GPU processes, so the programs that hold memory are unknown")
     return Usage(gpus=tuple(gpus), hidden=hidden, notes=tuple(notes))
 
 
@@ -80,12 +80,12 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
 
 
 def _read_adapters() -> list[_Row]:
-    """List the adapters of DXGI, with the keys that `dxgi_child` prints."""
+    """List DXGI's adapters, with the keys that `dxgi_child` prints."""
     return _rows(_parse(program_output("/windows/dxgi.json", _ask_dxgi)))
 
 
 def _read_counters() -> dict[str, list[_Row]]:
-    """Read the counters of `adapters` and `processes`, and the `names` of processes."""
+    """Read the counters of `adapters` and `processes`, and the process `names`."""
     plain = _parse(program_output("/windows/gpu_counters.json", _ask_counters, _MAX_OUTPUT))
     tables = plain if isinstance(plain, dict) else {}
     return {name: _rows(tables.get(name)) for name in ("adapters", "processes", "names")}
@@ -107,7 +107,7 @@ def _ask_dxgi() -> str | None:
 
 
 def _ask_counters() -> str | None:
-    # By its path, so that no program of that name in the current folder runs.
+    # The full path prevents a `powershell.exe` in the current folder from running.
     folder = os.path.join(
         os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "WindowsPowerShell", "v1.0"
     )
@@ -124,7 +124,7 @@ def _output(argv: list[str]) -> str | None:
 
 
 def _adapter_of(gpu: Gpu, adapters: list[_Row]) -> _Row:
-    """Find the adapter of a GPU by its PCI id, else by its name; {} = there is none."""
+    """Find a GPU's adapter by PCI ID, else by name; {} if there is none."""
     for each in adapters:
         pci_id = f"{_number(each, 'vendor') or 0:04x}:{_number(each, 'device') or 0:04x}"
         if gpu.pci_id and gpu.pci_id == pci_id:
@@ -143,9 +143,9 @@ def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) 
     budget, own_use = _local(adapter, "budget"), _local(adapter, "usage")
     notes = []
     if budget is None:
-        notes.append("DXGI does not say how much memory of this GPU a program may have")
+        notes.append("DXGI reports no memory budget for this GPU")
     if used[0] is None:
-        notes.append("Windows' counters do not say how much memory is in use")
+        notes.append("Windows' counters do not report how much memory is in use")
     source = "Windows (DXGI)" if budget is not None else "the display driver" if own else ""
     memory = combine_pools(gpu, Pool(own, used[0]), Pool(shared, used[1]), source, notes)
     allowed = None if budget is None or own_use is None else max(0, budget - own_use)
@@ -154,7 +154,7 @@ def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) 
 
 
 def _instances(rows: list[_Row]) -> Iterator[tuple[str, int, _Sizes]]:
-    """Yield the adapter, the process (0 = all), and the dedicated and shared bytes of each counter."""
+    """Yield each counter's adapter, process (0 = all), and dedicated and shared bytes."""
     for row in rows:
         if found := _INSTANCE.fullmatch(str(row.get("Name"))):
             sizes = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")
@@ -191,6 +191,6 @@ def _holders_by_adapter(counters: dict[str, list[_Row]]) -> dict[str, tuple[Hold
 
 def _number(row: _Row, name: str) -> int | None:
     value = row.get(name)
-    if isinstance(value, str) and re.fullmatch("[0-9]{1,20}", value):  # CIM writes 64 bits as text
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,20}", value):  # CIM writes 64-bit values as strings
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_BYTES else None

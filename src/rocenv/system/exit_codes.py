@@ -96,6 +96,11 @@ def describe_exit(code: int, language: Language = "en") -> str:
     return f"{'退出码' if is_chinese else 'exit code'} {own}"
 
 
+def is_known_exit(code: int) -> bool:
+    """Whether a Windows code has a name."""
+    return unsigned(code) in _NTSTATUS
+
+
 def meaning_of_exit(code: int, language: Language = "en") -> str:
     """Explain an exit code in a clause ("it …") if its name does not; else ""."""
     code = unsigned(code)
