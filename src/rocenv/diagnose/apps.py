@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.core.template import fill
+from rocenv.core.template import fill, fill_all
 from rocenv.data.remedies import Step, plain_word
 from rocenv.data.rules import Pattern
 
@@ -17,15 +17,9 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.diagnose.facts import Facts
 
-# Too little to hide consequences, or to be a second finding: rules know more about a line.
+# Too low to hide consequences or to become a second finding: rules are more specific.
 _WEIGHT = 0.45
-_METAVARS = {
-    "name": "NAME",
-    "another": "NAME2",
-    "target": "TARGET",
-    "code_target": "TARGET",
-    "program": "PROGRAM",
-}
+_OPTION = re.compile(r" --[\w-]+ \{(\w+)\}")
 
 
 def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
@@ -48,18 +42,24 @@ def _condition(launcher: Launcher) -> dict[str, str]:
 def app_steps(
     matrix: Matrix, facts: Facts, code: str, values: Mapping[str, str], language: Language
 ) -> tuple[Step, ...]:
-    """List what the profile of the log's app says to try for a cause, in its order."""
+    """List the profile's steps for a cause, in its order, for the log's app.
+
+    A command omits options whose values are unknown: their defaults come from the machine that runs it.
+    """
     profiles = (row for app in facts.get("app", ()) for row in matrix.launcher if row.key == app)
     fallbacks = ([row for row in profile.fallbacks if row.code == code] for profile in profiles)
-    env, target = values.get("env", ""), values.get("gfx", "")
+    env, target = plain_word(values.get("env", "")), plain_word(values.get("gfx", ""))
     # Only the machine that runs the command knows which names are free.
-    another = f"{env}2" if env else ""
-    known = {"name": env, "another": another, "target": target, "code_target": target}
-    words = {place: plain_word(known.get(place, "")) or metavar for place, metavar in _METAVARS.items()}
+    known = {"name": env or "demo", "another": f"{env}2" if env else "demo"}
+    known |= {"target": target, "code_target": target} if target else {}
+
+    def command(template: str) -> str | None:
+        return fill_all(_OPTION.sub(lambda option: option[0] if option[1] in known else "", template), known)
+
     return tuple(
         Step(
-            text=fill(row.zh if language == "zh" else row.text, words),
-            commands=(fill(row.command, words),) if row.command else (),
+            text=fill(row.zh if language == "zh" else row.text, known),
+            commands=tuple(filter(None, (command(row.command),))),
         )
         for row in next(filter(None, fallbacks), ())
     )
