@@ -460,7 +460,11 @@ class TestFoundingCases:
                 ["gfx12-hiprt-fault"],
                 ["Denoising Data", "5.2", "HIP RT", "gfx1201", "rocenv kernels build"],
             ),
-            ("cycles-memory", ["vram-oom"], ["Texture Limit", "CYCLES_CONCURRENT_STATES_FACTOR", "rocenv mem"]),
+            (
+                "cycles-memory",
+                ["vram-oom"],
+                ["Texture Limit", "CYCLES_CONCURRENT_STATES_FACTOR", "rocenv mem"],
+            ),
             ("redshift-memory", ["vram-oom"], ["Redshift", "Percentage of GPU", "rocenv mem"]),
         ],
     )
