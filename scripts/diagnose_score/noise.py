@@ -1,4 +1,4 @@
-"""Output of healthy programs, the same for the same seed.
+"""Output of healthy programs, reproducible by seed.
 
 The lines are invented, in the formats of these programs. None shows a failure, so any finding in them is
 wrong. Plain lines say nothing about the machine, so they change no answer. Telling lines name the system

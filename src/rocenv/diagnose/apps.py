@@ -1,4 +1,4 @@
-"""What the profiles of apps add: patterns of causes in the app's logs, and what to try first. Pure."""
+"""Patterns of failures and steps to fix them from the profiles of apps. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTION = re.compile(r" --[\w-]+ \{(\w+)\}")
 
 
 def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
-    """Map codes of causes to patterns, from the failures that profiles list."""
+    """Map the codes of causes to patterns for the failures in app profiles."""
     found: dict[str, list[Pattern]] = {}
     for launcher in matrix.launcher:
         for failure in launcher.failures:
@@ -34,7 +34,7 @@ def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
 
 
 def _condition(launcher: Launcher) -> dict[str, str]:
-    """Restrict a failure to logs of its app; those of a generic profile count in any log of `launch`."""
+    """Restrict a failure to logs of its app; a generic profile's failures apply to any log of `launch`."""
     is_generic = not (launcher.command or launcher.entries or launcher.programs)
     return {**({"launched": "*"} if is_generic else {"app": re.escape(launcher.key)}), "nvidia": ""}
 

@@ -1,4 +1,4 @@
-"""Render a finding for its log and machine: the cause, what to do, and an env that works there."""
+"""Render a finding: its cause, the steps to fix it, and a command that creates a working env."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
 
     Args:
         finding: What was found.
-        matrix: Decides which sets exist.
+        matrix: The known sets.
         language: Of the texts.
         machine: Facts about the machine that the log lacks.
     """
@@ -74,9 +74,9 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
 
 
 def facts_of(host: Host, of_log: Facts) -> Facts:
-    """Collect facts about this machine that a log does not state.
+    """Collect the facts about this machine that a log lacks.
 
-    Nothing if the log comes from another system; nothing about GPUs and drivers if the log names a GPU.
+    Returns nothing if the log comes from another system, and no GPU or driver if the log names a GPU.
     """
     if of_log.get("platform", (host.platform,))[0] != host.platform:
         return {}
@@ -93,7 +93,7 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
 
 
 def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
-    """Choose the target that a log is about: what the failing lines name, and a card before an APU."""
+    """Choose the target that a log is about: from the failing lines if possible, and a card before an APU."""
     for known in (own.get("gfx", ()), facts.get("gfx", ())):
         targets = [target for target in known if target in matrix.targets]
         if known:
