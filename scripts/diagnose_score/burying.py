@@ -1,7 +1,7 @@
 """Ways to bury a log in noise, like real logs: long, from several threads, from a terminal, re-encoded.
 
-Telling noise is output of other programs that contains versions and the name of the system. Quiet noise
-changes no fact of a log, so it shows whether those facts or only the length changed an answer.
+Telling noise is output of other programs that names versions and the system. Quiet noise adds no facts, so it
+shows whether facts or only the length of the log changed an answer.
 """
 
 from __future__ import annotations
