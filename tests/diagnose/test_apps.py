@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rocenv.core.language import LANGUAGES
@@ -54,3 +56,13 @@ def test_steps_of_the_profile_come_first() -> None:
         assert len(steps) <= max(4, len(rows))
         for step, row in zip(steps, rows, strict=False):
             assert step.text.startswith((row.zh if language == "zh" else row.text)[:10])
+
+
+def test_commands_without_known_values_use_the_defaults_of_the_machine() -> None:
+    """Not `--blender PROGRAM --target TARGET`: the log names neither."""
+    log = log_of("blender", "Blender 4.5.2 LTS", "AMD Radeon RX 9070 XT", "Memory access fault by GPU node-1")
+    (finding, *_) = diagnose_bytes(log, MATRIX).findings
+    finding = replace(finding, own={}, facts={"app": ("blender",)})
+    commands = report(finding, MATRIX, "en").commands
+    assert commands[:2] == ("rocenv kernels build blender", "rocenv kernels build blender --hiprt")
+    assert commands[2] == "rocenv create demo --app blender --channel debian-sid"

@@ -1,8 +1,9 @@
 """Find the lines of a log that contain a literal of a rule or an extractor, and their surroundings.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
-number of rules. Memory is bounded: of similar lines a few are kept, spread over the log, with a count. The
-search for literals of extractors ends after enough sightings: some logs have them in every other line.
+number of rules. To limit memory, only a few of many similar lines are kept, spread over the log, with their
+count. The search for an extractor's literals ends after enough sightings, because some logs have them in
+every other line.
 """
 
 from __future__ import annotations
