@@ -30,9 +30,9 @@ pytestmark = pytest.mark.slow
 
 MATRIX = load()
 LONGEST_S = 0.25
-LINE, AROUND = 2_000, 16_000  # characters that the engine gives to a pattern, and to what is near
-TRIES = 3  # another program may hold up one
-UNITS = 24  # of a pattern
+LINE, AROUND = 2_000, 16_000  # maximum length of the text for a pattern, and for `near`
+TRIES = 3  # because another program may delay one
+UNITS = 24  # repeated texts per pattern
 _CLASSES = {
     codes.CATEGORY_DIGIT: "1",
     codes.CATEGORY_SPACE: " ",

@@ -127,7 +127,7 @@ def read_stream(
 
 
 def _parted(line: bytes) -> int:
-    """Choose where to split a long line: not in an escape sequence."""
+    """Choose where to split a long line, but not in an escape sequence."""
     escape = line.rfind(b"\x1b", len(line) - _ESCAPE_BYTES)
     return escape if escape > AGAIN_BYTES else len(line)
 

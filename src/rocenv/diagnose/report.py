@@ -122,6 +122,6 @@ def suggest_env(facts: Facts, matrix: Matrix) -> str:
 
 
 def _may_need_torch(facts: Facts, matrix: Matrix) -> bool:
-    """Whether the log names no app, or one that is not known to work without torch."""
+    """Whether the log's app is unknown or may need torch."""
     without = {row.key for row in matrix.launcher if not row.needs.torch}
     return not set(facts.get("app", ("",))) <= without

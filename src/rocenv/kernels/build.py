@@ -117,7 +117,7 @@ def build(
 
 
 def _require_writable(output: Path) -> None:
-    """Raise RocenvError if a file cannot be written, before compiling for minutes."""
+    """Raise RocenvError if a file cannot be written, instead of failing after minutes of compilation."""
     folder = output.absolute().parent
     if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
         return

@@ -90,7 +90,7 @@ def cached_or_compiled(
     place = home.kernels / key
     with storage_errors(home.kernels):
         home.kernels.mkdir(parents=True, exist_ok=True)
-        waiting = f"waiting for another rocenv, which compiles the {job.title}"
+        waiting = f"waiting for another rocenv that is compiling the {job.title}"
         with locked(home.lock("kernel", key), waiting=waiting):
             if (cached := _cached(place, job.target, home.key)) is not None:
                 return cached

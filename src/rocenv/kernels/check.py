@@ -1,4 +1,4 @@
-"""Check a compiler's result: it must contain code for the target, and kernels in that code."""
+"""Check the compiler's output: it must contain code for the target, with kernels in it."""
 
 from __future__ import annotations
 
