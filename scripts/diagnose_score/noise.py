@@ -262,7 +262,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
 
 
 def interleaved(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
-    """Generate lines of programs that print in turns, several lines each."""
+    """Generate lines of programs that take turns, several lines each."""
     printed: list[str] = []
     while len(printed) < count:
         templates = chance.choice(programs)
