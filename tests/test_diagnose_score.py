@@ -1,4 +1,4 @@
-"""`scripts/diagnose-score` counts right and wrong answers correctly, and its noise shows no failure."""
+"""`scripts/diagnose-score` counts answers correctly, and its noise contains no failure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ sys.path.append(str(SCRIPT.parent))
 from benchmarks import diagnose as benchmark  # noqa: E402
 from diagnose_score import burying, noise, scoring  # noqa: E402
 
-# Facts that rules depend on. If noise contained one, it would change the right answer.
+# Facts that rules depend on. If the noise contained one, the right answer would change.
 MATTERS = {
     "gfx",
     "gpu",
@@ -83,7 +83,7 @@ class TestNoise:
         assert not MATTERS & set(found.facts)
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_telling_noise_names_the_system_the_programs_and_their_versions(self, system: str) -> None:
+    def test_telling_noise_names_the_system_and_programs_with_versions(self, system: str) -> None:
         facts = found_in("\n".join(noise.lines(30_000, 1, telling=True, system=system)).encode()).facts
         assert facts["platform"] == (system,)
         apps = {"sdnext", "webui", "forge", "comfyui", "blender", "ollama", "llama.cpp", "pytorch", "pip"}
@@ -100,7 +100,7 @@ class TestNoise:
         assert lines[:1000] != noise.lines(1000, 6, telling=True)
         tables = (noise.PLAIN, *noise.TELLING.values())
         templates = {each for table in tables for rows in table.values() for each in rows}
-        # A template counts as used if its longest constant part occurs.
+        # A template was used if its longest constant part occurs.
         text = "\n".join(lines)
         missing = [each for each in templates - {""} if max(parts_of(each), key=len) not in text]
         assert missing == []
@@ -122,7 +122,7 @@ class TestBurying:
         found = found_in(burying.WAYS[way](burying.Noise(3000, seed=1), DENIED))
         assert [each.code for each in found.findings][:1] == ["kfd-permission-denied"]
 
-    def test_lines_stay_whole_and_in_order(self) -> None:
+    def test_lines_stay_intact_and_in_order(self) -> None:
         noise = burying.Noise(3000, seed=1)
         log = "\n".join(f"line {number} of a log" for number in range(40))
         for way in ("block", "scattered"):
@@ -147,7 +147,7 @@ class TestBurying:
         buried = getattr(burying.Noise(4000, seed=1), way)(log)
         assert found_in(buried).facts["platform"] == (system,)
 
-    def test_each_way_has_its_own_format(self) -> None:
+    def test_each_way_to_bury_a_log_has_its_format(self) -> None:
         noise = burying.Noise(100, seed=1)
         assert gzip.decompress(noise.packed(DENIED)) == noise.block(DENIED)
         assert noise.powershell(DENIED).decode("utf-16").split("\r\n")[50] == DENIED.split("\n")[0]
@@ -163,7 +163,7 @@ def answered(cause: str, *codes: str, also: tuple[str, ...] = (), wrong: str = "
 
 
 class TestCounting:
-    def test_an_answer_in_also_is_accepted_but_not_right(self) -> None:
+    def test_answer_in_also_is_accepted_but_not_right(self) -> None:
         rows = [answered("a", "a"), answered("a", "b", also=("b",)), answered("a", "c", "a"), answered("a")]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["first"] == (1, 4)
@@ -172,7 +172,7 @@ class TestCounting:
         assert figures["among, accepted"] == (3, 4)
         assert figures["precision"] == (3, 4)  # c is wrong
 
-    def test_a_finding_in_a_log_without_a_cause_is_wrong(self) -> None:
+    def test_finding_in_a_log_without_a_cause_is_wrong(self) -> None:
         rows = [answered("none"), answered("none", "a"), answered("none", "b", also=("b",))]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["silent"] == (1, 3)
@@ -180,7 +180,7 @@ class TestCounting:
         assert figures["precision"] == (1, 2)
         assert figures["first"] == (0, 0)
 
-    def test_in_an_alike_log_only_its_own_cause_is_wrong(self) -> None:
+    def test_only_the_labelled_cause_is_wrong_in_an_alike_log(self) -> None:
         rows = [answered("", "b", wrong="a"), answered("", "b", "a", wrong="a")]
         assert str(scoring.shares(rows)["silent, accepted"]) == "1/2 50.0 % !"
         assert scoring.confusion(rows) == []
@@ -191,7 +191,7 @@ class TestCounting:
         assert str(figures["first"]) == "0/1 0.0 % !"
         assert "first" not in scoring.JUDGED
 
-    def test_confusion_counts_what_was_found_instead(self) -> None:
+    def test_confusion_counts_wrong_first_findings(self) -> None:
         rows = [answered("a", "a"), answered("a", "b"), answered("a", "b", "a"), answered("c")]
         confused = [(count, right, found) for count, right, found, _ in scoring.confusion(rows)]
         assert confused == [(2, "a", "b"), (1, "c", "none")]
@@ -261,7 +261,7 @@ class TestCommand:
             assert row["figures"]["first"] == {"part": 1, "of": 1, "goal": 0.95, "met": True}
             assert row["missed"] == []
 
-    def test_a_file_with_the_wrong_format_is_named(
+    def test_file_with_the_wrong_format_is_named(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         other = tmp_path / "other.jsonl"
@@ -271,7 +271,7 @@ class TestCommand:
 
 
 class TestReadCases:
-    def test_reads_known_and_alike_logs(self, tmp_path: Path) -> None:
+    def test_known_and_alike_logs_are_read(self, tmp_path: Path) -> None:
         for name in ("known-app", "alike-app", "notes"):
             (tmp_path / "vram-oom").mkdir(exist_ok=True)
             (tmp_path / "vram-oom" / f"{name}.log").write_bytes(b"\xff\xfeo\0k\0")

@@ -1,7 +1,7 @@
-"""Ways to bury a log in noise, as in real logs: long, from several threads, from a terminal, re-encoded.
+"""Ways to bury a log in noise, like real logs: long, from several threads, from a terminal, re-encoded.
 
-Telling noise is output of other programs that contains versions and the name of the system. Quiet noise
-changes no fact of a log, so it shows whether those facts or only the length changed an answer.
+Telling noise is output of other programs that names versions and the system. Quiet noise adds no facts, so it
+shows whether facts or only the length of the log changed an answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Noise:
         self.seed = seed
 
     def around(self, log: str) -> list[str]:
-        """Return the noise for the system of a log."""
+        """Return noise for the system of a log."""
         return self.telling["windows" if _WINDOWS.search(log) else "linux"]
 
     def block(self, log: str) -> bytes:
@@ -41,7 +41,7 @@ class Noise:
         return _joined(self.around(log), _lines(log)).encode()
 
     def quietly(self, log: str) -> bytes:
-        """Put a log in the middle of noise that says nothing about the machine."""
+        """Put a log in the middle of quiet noise."""
         return _joined(self.quiet, _lines(log)).encode()
 
     def scattered(self, log: str) -> bytes:
@@ -54,7 +54,7 @@ class Noise:
         return "\n".join([*mixed, *(next(rest, "") for _ in range(200)), ""]).encode()
 
     def coloured(self, log: str) -> bytes:
-        """Write a log as to a terminal: with colours, and progress bars in the same lines."""
+        """Format a log as for a terminal, with colours and progress bars in the same lines."""
         chance = random.Random(self.seed)
         shown = [_in_colours(line, chance) for line in _lines(log)]
         return _joined(self.around(log)[:400], shown).encode()

@@ -1,4 +1,4 @@
-"""Output of healthy programs, the same for the same seed.
+"""Output of healthy programs, reproducible by seed.
 
 The lines are invented, in the formats of these programs. None shows a failure, so any finding in them is
 wrong. Plain lines say nothing about the machine, so they change no answer. Telling lines name the system
@@ -262,7 +262,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
 
 
 def interleaved(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
-    """Generate lines of programs that print in turns, several lines each."""
+    """Generate lines of programs that take turns, several lines each."""
     printed: list[str] = []
     while len(printed) < count:
         templates = chance.choice(programs)

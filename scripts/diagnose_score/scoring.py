@@ -1,4 +1,4 @@
-"""Logs with their right answers, and how often `diagnose` gives them."""
+"""Logs with their right answers, and the accuracy of `diagnose`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case:
 
     @cached_property
     def text(self) -> str | None:
-        """The log as text; None if it has another encoding, which must be kept."""
+        """The log as text; None if it has another encoding, which must be preserved."""
         wide = self.log.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         try:
             return self.log.decode("utf-16" if wide else "utf-8-sig")
@@ -137,7 +137,7 @@ def _case(row: dict[str, Any]) -> Case:
 
 
 def read_cases(folder: Path) -> Iterator[Case]:
-    """Yield the logs CODE/known-*.log, where CODE is right, and CODE/alike-*.log, where it is wrong."""
+    """Yield the logs CODE/known-*.log (CODE is right) and CODE/alike-*.log (CODE is wrong)."""
     for path in sorted(folder.glob("*/*.log")):
         code, kind = path.parent.name, path.name.partition("-")[0]
         name = f"{code}/{path.stem}"

@@ -1,1 +1,1 @@
-"""Comparison of the rows in `profiles/` with today's indices and release pages."""
+"""Compare the rows in `profiles/` with current indices and release pages."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One file or folder on a page."""
+    """A file or folder on a page."""
 
     name: str  # the name of a folder ends with /
     sha256: str = ""
@@ -31,7 +31,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """One wheel on a page."""
+    """A wheel on a page."""
 
     link: Link
     project: str
@@ -55,7 +55,7 @@ def body_of(network: Network, url: str) -> bytes:
 
 
 def links(network: Network, url: str) -> list[Link]:
-    """Fetch the links of a listing; raise FetchError if there are none, because it is not a listing then."""
+    """Fetch the links of a listing; raise FetchError if there are none, as the page is then not a listing."""
     parser = _Anchors()
     parser.feed(body_of(network, url).decode("utf-8", errors="replace"))
     found = []
@@ -67,7 +67,7 @@ def links(network: Network, url: str) -> list[Link]:
             slash = "/" if address.endswith("/") else ""
             found.append(Link(name=unquote(name) + slash, sha256=fragment.partition("sha256=")[2]))
     if not found:
-        raise FetchError(f"`{shown(url)}` lists nothing; it may be a page of your proxy or provider")
+        raise FetchError(f"`{shown(url)}` lists nothing; it may be a page from your proxy or provider")
     return found
 
 

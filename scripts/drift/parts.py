@@ -1,4 +1,4 @@
-"""Comparison of one page with the rows: what the rows expect there, and what it contains now."""
+"""Compare pages with the content that the rows expect."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Lacking(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One page, listing or index of a place.
+    """A page, listing or index of a place.
 
     `look` returns what the page contains now, without things that the rows omit on purpose. It raises
-    FetchError if it cannot fetch the page or the page is not what it should be, and it raises Lacking.
+    Lacking, and FetchError if it cannot fetch the page or the page has an unexpected form.
     """
 
     place: str
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One difference between the rows and a page."""
+    """A difference between the rows and a page."""
 
     place: str
     address: str
@@ -54,7 +54,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result for one part."""
+    """The result for a part."""
 
     part: Part
     drifts: tuple[Drift, ...] = ()
@@ -69,9 +69,9 @@ def names(things: Iterable[str]) -> dict[str, str]:
 def survey(
     parts: Sequence[Part], network: Network, timeout_s: float, report: Callable[[str], None]
 ) -> list[Outcome]:
-    """Examine all parts and return their results in the same order, after `timeout_s` at the latest.
+    """Check all parts, and return their results in the same order within `timeout_s`.
 
-    All places are examined at the same time. The thread of a page that has not answered by then ends with the
+    All places are checked at the same time. The thread of a page that does not answer in time ends with the
     process.
     """
     outcomes: dict[int, Outcome] = {}
@@ -93,7 +93,7 @@ def survey(
 
 
 def outcome(part: Part, network: Network) -> Outcome:
-    """Examine one part; never raise."""
+    """Check a part; never raise."""
     try:
         present = part.look(network)
     except FetchError as error:
@@ -124,10 +124,10 @@ def drift(part: Part, kind: Literal["gone", "new", "changed"], what: str) -> Dri
 
 
 def is_news(version: str, known: Iterable[str]) -> bool:
-    """Return whether the rows should have this version.
+    """Whether the rows should have a version.
 
     True if it is newer than all known versions of its series. If its series has no row, it must be newer than
-    the oldest known version. Older versions were left out on purpose.
+    the oldest known version. Older versions were omitted on purpose.
     """
     try:
         found, others = Version(version), [Version(each) for each in known]

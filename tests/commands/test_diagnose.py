@@ -460,8 +460,12 @@ class TestFoundingCases:
                 ["gfx12-hiprt-fault"],
                 ["Denoising Data", "5.2", "HIP RT", "gfx1201", "rocenv kernels build"],
             ),
-            ("cycles-memory", ["vram-oom"], ["Texture Limit", "CYCLES_CONCURRENT_STATES_FACTOR", "/free"]),
-            ("redshift-memory", ["vram-oom"], ["Redshift", "Percentage of GPU", "ollama stop"]),
+            (
+                "cycles-memory",
+                ["vram-oom"],
+                ["Texture Limit", "CYCLES_CONCURRENT_STATES_FACTOR", "rocenv mem"],
+            ),
+            ("redshift-memory", ["vram-oom"], ["Redshift", "Percentage of GPU", "rocenv mem"]),
         ],
     )
     def test_answers_like_an_expert(

@@ -1,6 +1,8 @@
-"""`diagnose` uses the failures in the profiles of apps."""
+"""The failures and remedies in app profiles."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -14,28 +16,28 @@ SHOWN = [(row, each) for row in MATRIX.launcher for each in row.failures if each
 
 
 def log_of(key: str, *lines: str) -> bytes:
-    """Build a log as `launch` writes it."""
+    """Build a log like those of `launch`."""
     return "\n".join(("# rocenv 0.1.0", f"# app {key} (An app) in /x", *lines, "")).encode()
 
 
 @pytest.mark.parametrize(
     ("launcher", "failure"), SHOWN, ids=[f"{row.key}-{each.text[:24]}" for row, each in SHOWN]
 )
-def test_failure_of_a_profile_is_found(launcher, failure) -> None:  # type: ignore[no-untyped-def]
+def test_failure_from_a_profile_is_found(launcher, failure) -> None:  # type: ignore[no-untyped-def]
     found = diagnose_bytes(log_of(launcher.key, "starting", f"error: {failure.text} here"), MATRIX).findings
     assert failure.code in {each.code for each in found}
     assert found[0].evidence[0].line == 4
 
 
 @pytest.mark.parametrize("head", ["", "# app of-somebody (Other) in /x\n", "GPU: NVIDIA GeForce RTX 3060\n"])
-def test_failure_does_not_count_in_other_logs(head: str) -> None:
-    """One family of apps prints `Set vram state to`."""
+def test_failure_is_ignored_in_logs_of_other_apps(head: str) -> None:
+    """Only one family of apps prints `Set vram state to`."""
     text = f"{head}Set vram state to: DISABLED\n".encode()
     assert diagnose_bytes(text, MATRIX).findings == ()
 
 
 def test_rule_takes_precedence() -> None:
-    """The profile knows a general line, the rule the one that names the cause."""
+    """The profile's text is generic; the rule's names the cause."""
     lines = ("Set vram state to: DISABLED", "RuntimeError: HIP error: invalid device function", "gfx1031")
     found = diagnose_bytes(log_of("comfyui", *lines), MATRIX).findings
     assert [each.code for each in found] == ["hip-no-binary-for-gpu"]
@@ -54,3 +56,14 @@ def test_steps_of_the_profile_come_first() -> None:
         assert len(steps) <= max(4, len(rows))
         for step, row in zip(steps, rows, strict=False):
             assert step.text.startswith(getattr(row.text, language)[:10])
+
+
+def test_commands_without_known_values_use_the_defaults_of_the_machine() -> None:
+    """Not `--blender PROGRAM --target TARGET`: the log names neither."""
+    log = log_of("blender", "Blender 4.5.2 LTS", "AMD Radeon RX 9070 XT", "Memory access fault by GPU node-1")
+    (finding, *_) = diagnose_bytes(log, MATRIX).findings
+    finding = replace(finding, own={}, facts={"app": ("blender",)})
+    commands = report(finding, MATRIX, "en").commands
+    build = "rocenv kernels build blender --blender blender"
+    assert commands[:2] == (build, f"{build} --hiprt")
+    assert commands[2] == "rocenv create demo --app blender --channel debian-sid"

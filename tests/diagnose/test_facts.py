@@ -1,4 +1,4 @@
-"""Facts about the machine from a log, and conditions on them."""
+"""Facts about the machine in a log, and conditions on facts."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def facts(text: str) -> dict[str, tuple[str, ...]]:
         ("NVIDIA GeForce RTX 3060, 12288 MiB", "nvidia", ("yes",)),
     ],
 )
-def test_line_with_fact(line: str, fact: str, value: tuple[str, ...]) -> None:
+def test_facts_are_extracted_from_a_line(line: str, fact: str, value: tuple[str, ...]) -> None:
     assert facts(f"start\n{line}\nend\n").get(fact) == value
 
 
-def test_product_name_gives_target() -> None:
+def test_product_name_determines_the_target() -> None:
     assert facts("Using device: AMD Radeon RX 6750 XT\n")["gfx"] == ("gfx1031",)
 
 
@@ -68,12 +68,12 @@ def test_product_name_gives_target() -> None:
         "the cpu runs at 3.10 GHz",
     ],
 )
-def test_line_without_facts(line: str) -> None:
+def test_lookalike_line_has_no_facts(line: str) -> None:
     told = facts(f"{line}\n")
     assert not {"gfx", "rocm", "override", "python"} & set(told)
 
 
-def test_version_replaces_bare_name() -> None:
+def test_version_replaces_a_bare_mention() -> None:
     assert facts("zluda is used\nZLUDA version: 3.9.5\n")["zluda"] == ("3.9.5",)
 
 
@@ -106,10 +106,10 @@ class TestConditions:
         sign=st.sampled_from(sorted(COMPARED)),
         suffix=st.sampled_from(["", "+rocm6.2", ".dev20251010", "rc1", "-1234", " (Debian)"]),
     )
-    def test_ranges_compare_numbers_part_by_part(
+    def test_ranges_compare_version_numbers(
         self, known: list[int], bound: list[int], sign: str, suffix: str
     ) -> None:
-        """Suffixes do not count; 6.2 is 6.2.0."""
+        """Suffixes are ignored, and 6.2 equals 6.2.0."""
         expected = COMPARED[sign](padded(known), padded(bound))
         value = ".".join(map(str, known)) + suffix
         assert hold({"rocm": sign + ".".join(map(str, bound))}, {"rocm": (value,)}) is expected
@@ -118,10 +118,10 @@ class TestConditions:
         ("version", "expected"),
         [("6.1.9", False), ("6.2", True), ("6.10", True), ("7.0", False), ("x", False)],
     )
-    def test_range_has_both_ends(self, version: str, expected: bool) -> None:
+    def test_range_checks_both_bounds(self, version: str, expected: bool) -> None:
         assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
 
-    def test_one_of_several_values_is_enough(self) -> None:
+    def test_one_matching_value_suffices(self) -> None:
         assert hold(
             {"rocm": ">=7", "gfx": "gfx1036"}, {"rocm": ("5.7", "7.1"), "gfx": ("gfx1031", "gfx1036")}
         )

@@ -1,8 +1,8 @@
-"""Time each rule pattern on lines that repeat its own words, which are the slowest for it.
+"""No rule pattern is slow on hostile lines.
 
-Logs come from anybody, and a pattern that goes back and forth in a line may take minutes for it. The lines
-are derived from the parsed pattern: what it begins with, repeated, so that it starts to match everywhere and
-ends nowhere.
+Anyone can write a log, and a pattern that backtracks can take minutes for one line. The lines repeat the
+beginnings of matches, derived from the parsed pattern, so that it starts to match everywhere and never
+finishes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.slow
 
 MATRIX = load()
 LONGEST_S = 0.25
-LINE, AROUND = 2_000, 16_000  # characters that the engine gives to a pattern, and to what is near
-TRIES = 3  # another program may hold up one
-UNITS = 24  # of a pattern
+LINE, AROUND = 2_000, 16_000  # maximum length of the text for a pattern, and for `near`
+TRIES = 3  # because another program may delay one
+UNITS = 24  # repeated texts per pattern
 _CLASSES = {
     codes.CATEGORY_DIGIT: "1",
     codes.CATEGORY_SPACE: " ",
@@ -44,7 +44,7 @@ _CLASSES = {
 
 
 def patterns() -> Iterator[tuple[str, int]]:
-    """Yield each pattern once, with the length of the text that it is searched in."""
+    """Yield each pattern once, with the maximum length of the text it is applied to."""
     lines = {pattern.regex for rule in MATRIX.rule for pattern in rule.pattern if pattern.regex}
     lines |= {row.pattern for row in MATRIX.extractor}
     around = {
@@ -58,7 +58,7 @@ def patterns() -> Iterator[tuple[str, int]]:
 
 
 def units(pattern: str) -> list[str]:
-    """Return what to repeat: beginnings of what the pattern matches, of each of its alternatives."""
+    """Build the beginnings of matches, for each alternative of a pattern."""
     found = dict.fromkeys(text for text in _beginnings(parser.parse(pattern)) if text)
     kept = list(found)
     step = max(1, len(kept) // UNITS)
@@ -84,7 +84,7 @@ def _inside(code: Any, value: Any) -> Iterator[Any]:
 
 
 def _sample(code: Any, value: Any) -> str:
-    """Return a text that a part of a pattern matches."""
+    """Build a text that matches a part of a pattern."""
     if code is codes.LITERAL:
         return chr(value)
     if code is codes.NOT_LITERAL:
@@ -118,7 +118,7 @@ def _all(parsed: Iterable[tuple[Any, Any]]) -> str:
 
 
 def seconds(pattern: str, text: str, tries: int = TRIES) -> float:
-    """Return how long a search takes, at best."""
+    """Measure the shortest time of several searches."""
     taken = []
     for _ in range(tries):
         start = time.thread_time()
@@ -138,17 +138,17 @@ def slow() -> Iterator[tuple[float, str, str]]:
 
 
 def is_quick(pattern: str, unit: str, text: str) -> bool:
-    """Tell by a quarter of the text, which is enough: at worst, the whole takes 4**4 times as long."""
+    """Measure with a quarter of the text: at worst, all of it takes 4**4 times as long."""
     start = text[: len(text) // 4]
     return len(unit) < len(start) // 4 and seconds(pattern, start, 1) < LONGEST_S / 4**4
 
 
-def test_no_expression_is_slow_on_a_hostile_line() -> None:
+def test_no_pattern_is_slow_on_a_hostile_line() -> None:
     assert list(slow()) == []
 
 
 @pytest.mark.parametrize("pattern", [r"(?:rock\w*|amd\w*)\S* failed", r"\S*lib\S*\.so: gone"])
-def test_slow_expression_is_detected(pattern: str) -> None:
+def test_slow_pattern_is_detected(pattern: str) -> None:
     lines = ((unit, (unit * LINE)[:LINE]) for unit in units(pattern))
     unit, line = next(each for each in lines if seconds(pattern, each[1], 1) >= LONGEST_S)
     assert not is_quick(pattern, unit, line)

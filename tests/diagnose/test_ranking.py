@@ -1,4 +1,4 @@
-"""The choice of findings: the best cause, and others only if they are independent."""
+"""The selection of findings: the best cause, and other independent ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def codes(*candidates: Candidate) -> list[str]:
     return [each.rule.code for each in ranked(candidates)]
 
 
-def test_most_confident_comes_first() -> None:
+def test_highest_confidence_comes_first() -> None:
     assert codes(cause("last", 0.7, 900), cause("first", 0.95, 10)) == ["first", "last"]
 
 
@@ -38,12 +38,12 @@ def test_unlikely_cause_hides_nothing() -> None:
     assert codes(cause("nfs", 0.4, 5, "fault"), cause("fault", 0.9, 9)) == ["fault"]
 
 
-def test_mutual_consequences_leave_the_likelier_cause() -> None:
+def test_likelier_of_two_mutual_causes_remains() -> None:
     assert codes(cause("a", 0.8, 1, "b"), cause("b", 0.9, 2, "a")) == ["b"]
     assert codes(cause("a", 0.9, 1, "b"), cause("b", 0.9, 2, "a")) == ["a"]
 
 
-def test_second_finding_needs_lines_of_its_own() -> None:
+def test_second_finding_needs_its_own_lines() -> None:
     assert codes(cause("a", 0.9, 4), cause("b", 0.8, 4), cause("c", 0.8, 7)) == ["a", "c"]
 
 

@@ -1,4 +1,4 @@
-"""Logs in any form: encodings, colours, gzip, truncated, in folders; never an exception."""
+"""Logs in any encoding and form: coloured, compressed, truncated, in folders. None raises an exception."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 
 
 def evidence(data: bytes) -> tuple[int, str]:
-    """Find the known line: its number and text."""
+    """Find the known line, and return its number and text."""
     (finding,) = diagnose_bytes(data, MATRIX).findings
     assert finding.code == CODE
     return finding.evidence[0].line, finding.evidence[0].text
@@ -52,30 +52,30 @@ def test_unicode_encodings(encoding: str, end: str) -> None:
         ("cp1251", "Не найден указанный модуль. Загрузка модели"),
     ],
 )
-def test_windows_code_pages(page: str, before: str) -> None:
+def test_windows_code_pages_are_decoded(page: str, before: str) -> None:
     line = f"{before}: {LINE}"
     assert evidence(f"Loading\r\n{line}\r\n".encode(page)) == (2, line)
 
 
-def test_colours_and_nul_bytes_inside_words() -> None:
+def test_colours_and_nul_bytes_inside_words_are_ignored() -> None:
     link = "\x1b]8;;http://x\x07device\x1b]8;;\x07"
     coloured = f"Runtime\x1b[31mError: \x1b[1;36mHIP\x1b[0m error: inv\0alid {link} function"
     assert evidence(f"a\nb\n{coloured}\n".encode()) == (3, LINE)
 
 
-def test_progress_bar_in_the_same_line() -> None:
+def test_progress_bar_in_the_same_line_is_skipped() -> None:
     bar = "".join(f"\r{n}%|####| {n}/100 [00:01<00:00, 9.9it/s]" for n in range(100))
     assert evidence(f"start\n{bar}\r{LINE}\n".encode()) == (2, LINE)
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.999])
-def test_gzip_complete_and_truncated(kept: float) -> None:
+def test_complete_and_truncated_gzip_files_are_read(kept: float) -> None:
     noise = "".join(f"step {random.Random(n).random()}\n" for n in range(5000))
     packed = gzip.compress(f"{LINE}\n{noise}".encode())
     assert evidence(packed[: int(len(packed) * kept)]) == (1, LINE)
 
 
-def test_log_truncated_in_its_last_line() -> None:
+def test_truncated_last_line_is_read() -> None:
     assert evidence(f"Loading\n{LINE}".encode())[0] == 2
     assert evidence("Загрузка\n".encode("utf-16") + f"{LINE} twice".encode("utf-16-le")[:-1])[0] == 2
 
@@ -85,7 +85,7 @@ def test_repeated_line_is_one_finding_with_a_count() -> None:
     assert (finding.evidence[0].line, finding.evidence[0].count) == (1, 10_000)
 
 
-def test_one_line_among_30_000() -> None:
+def test_one_line_among_30_000_is_found() -> None:
     noise = [f"INFO step {n} loss {n * 7919 % 1000 / 1000}" for n in range(30_000)]
     assert evidence("\n".join([*noise[:21_017], LINE, *noise[21_017:]]).encode()) == (21_018, LINE)
 
@@ -99,7 +99,7 @@ def test_endless_line() -> None:
 
 @given(st.integers(0, 700))
 @settings(max_examples=80, deadline=None)
-def test_endless_line_split_anywhere(shift: int) -> None:
+def test_match_in_an_endless_line_survives_the_split(shift: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", 640)
         patch.setattr(reading, "LONGEST_BYTES", 600)
@@ -108,7 +108,7 @@ def test_endless_line_split_anywhere(shift: int) -> None:
     assert (number, LINE in text) == (1, True)
 
 
-def test_folder_names_the_file(tmp_path: Path) -> None:
+def test_evidence_from_a_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "a.log").write_text("nothing here\n")
     (tmp_path / "b" / "app.log.gz").write_bytes(gzip.compress(f"x\n{LINE}\n".encode()))
@@ -117,14 +117,14 @@ def test_folder_names_the_file(tmp_path: Path) -> None:
     assert (Path(finding.evidence[0].file), finding.evidence[0].line) == (Path("b/app.log.gz"), 2)
 
 
-def test_unreadable_log_says_what_to_do(tmp_path: Path) -> None:
+def test_unreadable_log_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(RocenvError, match="cannot read") as raised:
         list(read_path(tmp_path / "nowhere.log"))
     assert "standard input" in raised.value.hints[0]
 
 
 class Endless(io.RawIOBase):
-    """An endless gzip file: one member follows another."""
+    """An endless gzip file of many members."""
 
     def __init__(self, first: bytes, again: bytes) -> None:
         self.first, self.again = gzip.compress(first), gzip.compress(again)
@@ -144,7 +144,7 @@ class Endless(io.RawIOBase):
 @pytest.mark.parametrize(
     "again", [b"\0" * 100_000, b"a" * 100_000, b"line\n" * 20_000], ids=["0", "a", "lines"]
 )
-def test_endless_gzip_file_ends(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
+def test_endless_gzip_file_is_cut_off(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
     monkeypatch.setattr(reading, "_MOST_BYTES", 5 << 20)
     left_out: list[LeftOut] = []
     blocks = read_stream(
@@ -156,7 +156,7 @@ def test_endless_gzip_file_ends(monkeypatch: pytest.MonkeyPatch, again: bytes) -
 
 
 def pieces_of_logs() -> list[str]:
-    """Collect literals of rules and extractors, and lines that rules match."""
+    """Collect the literals of rules and extractors, and lines that match rules."""
     rules = [text for rule in MATRIX.rule for pattern in rule.pattern for text in pattern.text]
     of_extractors = [text for row in MATRIX.extractor for text in row.text]
     known = [path.read_bytes() for path in sorted(CASES.glob("*/known-*.log"))]
@@ -199,8 +199,8 @@ PIECES = pieces_of_logs()
 
 
 @pytest.mark.slow
-def test_no_bytes_raise() -> None:
-    """Random bytes raise neither in the scan nor in the texts of its findings, in both languages."""
+def test_arbitrary_bytes_raise_no_exception() -> None:
+    """Neither the scan nor the texts of its findings raise an exception, in either language."""
     found: set[str] = set()
 
     @settings(max_examples=150, deadline=None)
@@ -234,9 +234,9 @@ def test_no_bytes_raise() -> None:
     st.integers(64, 300),
 )
 def test_result_does_not_depend_on_block_size(pieces: list[str], size: int) -> None:
-    """The oracle: take escape sequences and NUL away, part at line ends, look in each line.
+    """The oracle removes escape sequences and NUL, splits the log into lines and searches each line.
 
-    NUL comes in pairs here: every other byte of a log that is NUL makes it one in UTF-16. The first block
+    NUL bytes come in pairs, because NUL in every other byte would mean UTF-16. The first block
     reveals the encoding, so it has a minimum size.
     """
     data = "".join(pieces).encode()
@@ -259,7 +259,7 @@ def test_result_does_not_depend_on_block_size(pieces: list[str], size: int) -> N
     assert {each.line for each in found} == {line for _, line in expected}
 
 
-def test_surroundings_cross_blocks() -> None:
+def test_nearby_lines_may_be_in_another_block() -> None:
     first = Block(data=b"far\nnear before\n", first_line=1)
     second = Block(data=b"HIP error\n", first_line=3)
     third = Block(data=b"near after\n", first_line=4)
@@ -268,8 +268,8 @@ def test_surroundings_cross_blocks() -> None:
     assert b"far" in sighting.around(2)
 
 
-def test_surroundings_do_not_cross_files() -> None:
-    """`near` and `not_near` look at the same log only."""
+def test_nearby_lines_are_in_the_same_file() -> None:
+    """`near` and `not_near` apply only to the same log."""
     out_of_memory = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     amd = b"Device: AMD Radeon RX 6750 XT gfx1031\n"
     apart = [Block(data=amd, first_line=1, file="a"), Block(data=out_of_memory, first_line=1, file="b")]

@@ -1,4 +1,4 @@
-"""Each rule on logs that it must recognise and on lookalikes: `tests/cases/diagnose/CODE/*.log`."""
+"""Tests each rule with logs that it must recognise and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_lookalike_is_not_recognised(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("both-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_found_together_with_another(path: Path) -> None:
+def test_cause_is_found_together_with_another(path: Path) -> None:
     assert path.parent.name in found(path)
 
 

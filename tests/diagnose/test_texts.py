@@ -1,4 +1,4 @@
-"""Texts of rules: each reason is used for some log, and each text is complete in both languages."""
+"""Texts of rules: some log leads to each reason, and each text is complete in both languages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULES = {rule.code: rule for rule in MATRIX.rule}
 REASONS = [(rule.code, index) for rule in MATRIX.rule for index in range(len(rule.why))]
 CHINESE = r"[\u3400-\u9fff]"
 
-# Reasons that no log of `tests/cases/diagnose` leads to: the facts that each needs, and its text.
+# Reasons that no log in `tests/cases/diagnose` leads to: code, facts that select the reason, and its index.
 KNOWN: list[tuple[str, dict[str, str], int]] = [
     ("apu-memory-not-exposed", {"platform": "linux", "gfx": "gfx1151"}, 2),
     ("comgr-version-clash", {"option": "spp-all-backedges"}, 0),
@@ -54,7 +54,7 @@ KNOWN: list[tuple[str, dict[str, str], int]] = [
     ("zluda-hipsdk-version-mismatch", {"rocm": "7.1", "zluda": "3.9.2", "gfx": "gfx1100"}, 10),
 ]
 
-# For places that have no words of their own.
+# Values for placeholders without a fallback.
 TYPICAL = {
     "gfx": "gfx1031",
     "gpu": "AMD Radeon RX 6700 XT",
@@ -68,7 +68,7 @@ TYPICAL = {
 
 
 def reason(rule: Rule, facts: Mapping[str, tuple[str, ...]]) -> int:
-    """Find which reason of a rule applies."""
+    """Return the index of the reason that applies."""
     values = {name: known[0] for name, known in facts.items()}
     told = (
         index
@@ -79,7 +79,7 @@ def reason(rule: Rule, facts: Mapping[str, tuple[str, ...]]) -> int:
 
 
 @cache
-def told_of_logs() -> set[tuple[str, int]]:
+def reasons_in_logs() -> set[tuple[str, int]]:
     logs = [path for path in CASES.glob("*/*.log") if not path.name.startswith("alike-")]
     return {
         (finding.code, reason(finding.rule, finding.facts))
@@ -95,8 +95,8 @@ def test_facts_select_the_reason(code: str, facts: dict[str, str], index: int) -
 
 
 @pytest.mark.parametrize(("code", "index"), REASONS)
-def test_each_reason_is_used(code: str, index: int) -> None:
-    assert (code, index) in told_of_logs() | {(each, at) for each, _facts, at in KNOWN}
+def test_each_reason_applies_to_some_log(code: str, index: int) -> None:
+    assert (code, index) in reasons_in_logs() | {(each, at) for each, _facts, at in KNOWN}
 
 
 def texts(rule: Rule) -> Iterator[Text]:
@@ -109,8 +109,8 @@ def texts(rule: Rule) -> Iterator[Text]:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("code", sorted(RULES))
-@pytest.mark.parametrize("typical", [{}, TYPICAL], ids=["with its own words", "filled"])
-def test_text_is_complete(code: str, language: Language, typical: dict[str, str]) -> None:
+@pytest.mark.parametrize("typical", [{}, TYPICAL], ids=["with fallbacks", "filled"])
+def test_each_text_is_complete(code: str, language: Language, typical: dict[str, str]) -> None:
     for text in texts(RULES[code]):
         needed = re.findall(r"\{(\w+)\}", getattr(text, language))
         told = filled(text, {**dict.fromkeys(needed, "x"), **typical}, language)

@@ -1,4 +1,4 @@
-"""Texts and commands with values from a log, which anyone may have written."""
+"""Texts and commands with values from logs, which are not trusted."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_each_language_has_its_own_text() -> None:
 @pytest.mark.parametrize(
     "value", ["x; rm -rf ~", "$(id)", "`id`", "a b", "x' y", 'x"y', "a\nb", "%PATH%", "x&y", "a|b"]
 )
-def test_commands_contain_plain_words_only(value: str) -> None:
+def test_commands_contain_only_plain_words(value: str) -> None:
     rows = [Remedy(text=both("do it with {thing}"), commands=("run {thing}", "run plainly"))]
     (step,) = steps(rows, {}, {"thing": value}, "en")
     assert (step.text, step.commands) == (f"do it with {value}", ("run plainly",))
 
 
-def test_only_applicable_steps_and_each_command_once() -> None:
+def test_only_applicable_steps_are_shown_and_each_command_once() -> None:
     rows = [
         Remedy(text=both("a"), commands=("x", "y"), when={"gfx": "gfx900"}),
         Remedy(text=both("b"), commands=("y", "z")),

@@ -1,1 +1,1 @@
-"""Kernels of apps: found, compiled, checked, placed and removed, with a fake compiler."""
+"""Tests of kernels, with a fake compiler."""

@@ -1,4 +1,4 @@
-"""Code objects and offload bundles like those of a compiler, but without code."""
+"""Code objects and offload bundles like a compiler's, but without code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NUMBERS = {"gfx1030": 0x36, "gfx1100": 0x41, "gfx1201": 0x4E}
 
 
 def code_object(names: list[str], number: int, machine: int = ELF_MACHINE) -> bytes:
-    """Build an ELF file with these symbols in both symbol tables, as linkers do."""
+    """Build an ELF file with the symbols in both symbol tables, as linkers do."""
     strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
     offsets = [strings.index(b"\0" + name.encode() + b"\0") + 1 for name in names]
     symbols = bytes(24) + b"".join(struct.pack("<IBBHQQ", at, 0x11, 0, 1, 0, 64) for at in offsets)
@@ -33,7 +33,7 @@ def code_object(names: list[str], number: int, machine: int = ELF_MACHINE) -> by
 
 
 def bundle(target: str, code: bytes) -> bytes:
-    """Build a bundle like `clang-offload-bundler`: an empty entry for the host, and code for a target."""
+    """Build a bundle like `clang-offload-bundler`: with an empty host entry and code for a target."""
     names = [b"host-x86_64-unknown-linux-gnu", b"hipv4-amdgcn-amd-amdhsa--" + target.encode()]
     at = 24 + 8 + sum(24 + len(name) for name in names)
     head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", 2)

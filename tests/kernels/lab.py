@@ -1,4 +1,4 @@
-"""An app with a source of kernels, and an env with a fake compiler."""
+"""An app with the source of its kernels, and an env with a fake compiler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN = (b"lib/%s_%s.fatbin.zst",)
 UNCOMPRESSED = (b"lib/%s_%s.fatbin",)
 WITH_RT = (*PLAIN, b"lib/%s_rt_%s.hipfb.zst")
 
-# Answers like clang and records how it was called. A file next to it says what else it does.
+# Prints what clang would and records its arguments. A file next to it sets its other behaviour.
 _CLANG = """{start}import json, os, pathlib, sys, time
 sys.path.insert(0, {tests!r})
 from tests.kernels.code import kernels
@@ -97,17 +97,17 @@ class Lab:
         return answer
 
     def orders(self, **orders: Any) -> None:
-        """Set what the compiler does from now on."""
+        """Set the behaviour of the compiler."""
         (Prefix(self.home.envs / "cc").bin / "orders.json").write_text(json.dumps(orders))
 
     def calls(self) -> list[list[str]]:
-        """Return the arguments of every call of the compiler."""
+        """Return the arguments of all compiler calls."""
         path = Prefix(self.home.envs / "cc").bin / "calls"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def make_lab(root: Path) -> Lab:
-    """Make a lab whose env `cc` has the compiler."""
+    """Create a lab whose env `cc` has the compiler."""
     lab = Lab(root)
     (root / "user").mkdir(parents=True)
     shipped.put_into(lab.home.path)
@@ -146,7 +146,7 @@ def make_lab(root: Path) -> Lab:
 def make_app(
     root: Path, *, texts: tuple[bytes, ...] = PLAIN, lib: dict[str, bytes] | None = None, version: str = "5.2"
 ) -> Path:
-    """Make an app as in official builds; `lib` are the kernels that it ships with."""
+    """Create an app like an official build; `lib` lists the kernels that it ships with."""
     folder = root / version / "scripts" / "addons_core" / "cycles"
     for name, text in {
         "kernel/device/hip/kernel.cpp": "int kernel;\n",
@@ -162,7 +162,7 @@ def make_app(
     for name, content in (lib or {}).items():
         (folder / "lib").mkdir(exist_ok=True)
         (folder / "lib" / name).write_bytes(content)
-    # Nothing can start this, so its version is that of the folder.
+    # It cannot be started, so its version is the folder's.
     (root / "blender").write_bytes(b"\x7fnot ELF\0" + b"\0".join(texts) + b"\0")
     (root / "blender").chmod(0o755)
     return root

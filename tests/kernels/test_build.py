@@ -1,4 +1,4 @@
-"""`rocenv kernels build`: what is compiled, what the cache keeps, and what fails."""
+"""`rocenv kernels build`: compiling, caching and errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_second_build_comes_from_the_cache(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("change", ["source", "target", "compiler"])
-def test_changed_input_is_compiled_again(lab: Lab, change: str) -> None:
+def test_changed_input_causes_a_new_build(lab: Lab, change: str) -> None:
     app = make_app(lab.root / "b")
     lab.build("--blender", app, "--env", "cc")
     if change == "source":
@@ -75,7 +75,7 @@ def test_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> None:
 
 
 def test_planted_cached_kernel_is_not_used(lab: Lab) -> None:
-    """Its entry has the right hash, but not this home's seal."""
+    """Its hash is correct, but its seal is not this home's."""
     app = make_app(lab.root / "b")
     built = lab.build("--blender", app, "--env", "cc")
     kept = Path(built["kept_in"])
@@ -117,7 +117,7 @@ def test_missing_headers_are_an_error_with_their_download_page(lab: Lab) -> None
     assert lab.calls() == []
 
 
-def test_program_without_ray_tracing_gets_no_such_kernel(lab: Lab) -> None:
+def test_program_without_ray_tracing_gets_no_ray_tracing_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     assert lab.build("--blender", app, "--env", "cc", "--hiprt", code=1)["error"] == "kernels-built-without"
 
@@ -134,14 +134,14 @@ def test_program_without_ray_tracing_gets_no_such_kernel(lab: Lab) -> None:
         (["--env", "gone"], 1, "env-missing"),
     ],
 )
-def test_impossible_requests_fail_with_a_hint(lab: Lab, args: list[str], code: int, error: str) -> None:
+def test_impossible_request_fails_with_a_hint(lab: Lab, args: list[str], code: int, error: str) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     built = lab.build("--blender", app, "--env", "cc", *args, code=code)
     assert built["error"] == error
     assert built["hints"]
 
 
-def test_unknown_version_must_be_named(lab: Lab) -> None:
+def test_unknown_version_must_be_specified(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     (app / "share" / "blender").mkdir(parents=True)
     (app / "5.2" / "scripts").rename(app / "share" / "blender" / "scripts")
@@ -182,7 +182,9 @@ def test_compiler_failure_is_reported_and_leaves_only_a_log(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupt_stops_the_compiler_and_leaves_nothing_incomplete(lab: Lab, number: int, code: int) -> None:
+def test_interrupt_stops_the_compiler_and_leaves_no_incomplete_files(
+    lab: Lab, number: int, code: int
+) -> None:
     app = make_app(lab.root / "b")
     lab.orders(seconds=60)
     child = subprocess.Popen(
@@ -204,7 +206,7 @@ def test_interrupt_stops_the_compiler_and_leaves_nothing_incomplete(lab: Lab, nu
     assert str(lab.home.envs / "cc" / "bin" / "clang-21") not in running
 
 
-def test_two_processes_compile_once(lab: Lab) -> None:
+def test_concurrent_builds_compile_once(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     lab.orders(seconds=2)
     command = [*lab.command(), "--blender", str(app), "--env", "cc", "--json"]
@@ -227,7 +229,7 @@ def test_output_writes_the_kernel_and_places_nothing(lab: Lab) -> None:
     assert not (lab.home.path / "kernels").exists()
 
 
-def test_kernel_is_compressed_if_the_program_expects_that(lab: Lab) -> None:
+def test_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
     new = make_app(lab.root / "new")
     built = lab.build("--blender", new, "--env", "cc", "--place", "in-place")
     assert built["placed"]["file"].endswith("lib/kernel_gfx1201.fatbin.zst")
@@ -240,7 +242,7 @@ def test_kernel_is_compressed_if_the_program_expects_that(lab: Lab) -> None:
 
 
 def test_apps_and_their_options_come_from_the_data(lab: Lab) -> None:
-    """An app in the user's own rows is a command like any other."""
+    """An app in the user's own rows gets its own command."""
     rows = lab.home.path / "profiles"
     rows.mkdir(parents=True, exist_ok=True)
     known = 'status = "tested"\nsource = "here"\nchecked = "2026-11-22"\n'
@@ -272,7 +274,7 @@ def test_unwritable_output_fails_before_compiling(lab: Lab) -> None:
     assert lab.calls() == []
 
 
-def test_endless_or_failed_answer_is_not_a_version(lab: Lab) -> None:
+def test_endless_or_failed_version_output_is_rejected(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     for text, says in (("exec yes", "printed too much"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
         (app / "blender").write_text(f"#!/bin/sh\n{text}\n")
@@ -287,7 +289,7 @@ def test_endless_or_failed_answer_is_not_a_version(lab: Lab) -> None:
             version_of(found)
 
 
-def test_version_comes_from_the_resource_folder_alone(lab: Lab) -> None:
+def test_version_comes_from_the_resource_folder_without_a_program(lab: Lab) -> None:
     app = make_app(lab.root / "9.4" / "opt")
     share = lab.root / "9.4" / "prefix" / "share" / "blender"
     share.mkdir(parents=True)
@@ -297,7 +299,7 @@ def test_version_comes_from_the_resource_folder_alone(lab: Lab) -> None:
     assert built["error"] == "kernels-no-version"
 
 
-def test_source_matches_the_version_of_the_program(lab: Lab) -> None:
+def test_source_must_match_the_program_version(lab: Lab) -> None:
     app = make_app(lab.root / "b", version="5.10")
     make_app(app, version="5.2")
     (app / "blender").write_text("#!/bin/sh\necho Blender 5.2.2\n# lib/%s_%s.fatbin.zst\n")
@@ -307,7 +309,7 @@ def test_source_matches_the_version_of_the_program(lab: Lab) -> None:
     assert lab.build("--blender", app, "--env", "cc", code=1)["error"] == "kernels-bad-source"
 
 
-def test_changed_headers_and_device_libraries_are_compiled_again(lab: Lab) -> None:
+def test_changed_headers_and_device_libraries_cause_a_new_build(lab: Lab) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     headers = lab.root / "hip rt" / "hiprt" / "impl" / "hiprt_device_impl.h"
     headers.parent.mkdir(parents=True)
@@ -325,7 +327,7 @@ def test_changed_headers_and_device_libraries_are_compiled_again(lab: Lab) -> No
     assert (is_compiled(), is_compiled()) == (True, False)
 
 
-def test_default_target_is_what_the_gpu_runs_as_in_the_env(lab: Lab) -> None:
+def test_default_target_respects_the_override_of_the_env(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     prefix = Prefix(lab.home.envs / "cc")
     record = prefix.record()

@@ -1,4 +1,4 @@
-"""The compiler's output is checked before an app gets it."""
+"""Checks of the compiler's output."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_kernel_in_two_symbol_tables_counts_once() -> None:
         (kernels("gfx1201")[:-1], "truncated"),
     ],
 )
-def test_anything_but_a_kernel_for_the_target_is_rejected(content: bytes, says: str) -> None:
+def test_output_without_a_kernel_for_the_target_is_rejected(content: bytes, says: str) -> None:
     with pytest.raises(RocenvError, match=says):
         check(content, "gfx1201", ROWS)
 
 
-def test_damaged_file_ends_in_an_error_or_a_count() -> None:
+def test_damaged_file_causes_an_error_or_a_count() -> None:
     dice = random.Random(7)
     whole = kernels("gfx1201", 3)
     for _ in range(300):
@@ -55,6 +55,6 @@ def test_damaged_file_ends_in_an_error_or_a_count() -> None:
             assert error.code == "kernels-bad-result"
 
 
-def test_target_without_a_known_number_passes() -> None:
+def test_target_without_a_known_elf_number_passes() -> None:
     checked = check(bundle("gfx1999", code_object(["k.kd"], 0x77)), "gfx1999", ROWS)
     assert checked.flags == 0x77

@@ -1,4 +1,4 @@
-"""An app is found by its program and by its folder, and never mistaken for another."""
+"""Apps are found by program and by folder, and not mistaken for others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(root: Path, folder: str, program: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("folder", LAYOUTS)
-def test_all_layouts_are_found_by_program_and_by_folder(
+def test_each_layout_is_found_by_program_and_by_folder(
     tmp_path: Path, row: KernelSource, folder: str
 ) -> None:
     root = tmp_path / "an app"
@@ -63,13 +63,13 @@ def test_folder_next_to_an_app_is_not_the_app(tmp_path: Path, row: KernelSource)
         find(str(tmp_path / "downloads"), row, Home(tmp_path / "home"))
 
 
-def test_newest_of_two_versions_is_found(tmp_path: Path, row: KernelSource) -> None:
+def test_newest_version_is_found(tmp_path: Path, row: KernelSource) -> None:
     made(tmp_path, "4.5/scripts/addons_core/cycles", "blender")
     newer, _ = made(tmp_path, "5.2/scripts/addons_core/cycles", "blender")
     assert find(str(tmp_path), row, Home(tmp_path / "home")).folder == newer
 
 
-def test_unreadable_program_is_unknown(tmp_path: Path) -> None:
+def test_content_of_an_unreadable_program_is_unknown(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     for path in (None, empty, tmp_path / "absent", tmp_path):
@@ -77,7 +77,7 @@ def test_unreadable_program_is_unknown(tmp_path: Path) -> None:
         assert (program.known, program.contains("text")) == (False, False)
 
 
-def test_split_text_is_found_if_its_chunks_are_close(tmp_path: Path) -> None:
+def test_split_string_is_found_if_its_chunks_are_close(tmp_path: Path) -> None:
     file = tmp_path / "program"
     file.write_bytes(b" -DWITH_" + bytes(4) + b"_NANOVDB")
     assert ProgramBytes(file).contains(" -DWITH_NANOVDB")

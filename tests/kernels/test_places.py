@@ -1,4 +1,4 @@
-"""Where kernels are put: a linked copy of the resources, or the installation; and how they are removed."""
+"""Placing kernels in a linked copy or in the installation, and removing them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def snapshot(root: Path) -> dict[str, tuple[bytes | str, int, int]]:
-    """Return content or link target, mode and time of everything below a folder that is not a folder."""
+    """Return content or link target, mode and time of each file and link below a folder."""
     return {
         str(path.relative_to(root)): (
             os.readlink(path) if path.is_symlink() else path.read_bytes(),
@@ -104,7 +104,7 @@ def test_start_script_of_an_env_keeps_its_other_settings(lab: Lab) -> None:
     assert (Path(copy) / "scripts/addons_core/cycles/lib" / NAME).is_file()
 
 
-def test_one_overlay_has_all_kernels_and_goes_with_the_last(lab: Lab) -> None:
+def test_overlay_has_all_kernels_and_is_removed_with_the_last(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     for target in ("gfx1201", "gfx1030"):
         lab.build("--blender", app, "--env", "cc", "--target", target)
@@ -120,12 +120,12 @@ def test_one_overlay_has_all_kernels_and_goes_with_the_last(lab: Lab) -> None:
     assert start_with(lab, app) == Starting()
 
 
-def test_overlay_in_a_folder_of_any_name(lab: Lab) -> None:
+def test_overlay_works_in_a_folder_of_any_name(lab: Lab) -> None:
     app = make_app(lab.root / "rocenv-start", version="5.2")
     assert Path(lab.build("--blender", app, "--env", "cc")["placed"]["start"]).is_file()
 
 
-def test_program_behind_a_link_has_the_same_overlay(lab: Lab) -> None:
+def test_link_to_a_program_uses_the_same_overlay(lab: Lab) -> None:
     app = make_app(lab.root / "apps", lib=SHIPPED)
     link = lab.root / "bin" / "blender"
     link.parent.mkdir()
@@ -148,7 +148,7 @@ def test_copy_is_replaced_without_writing_through_its_links(lab: Lab) -> None:
     assert snapshot(root) == before
 
 
-def test_version_without_the_variable_is_offered_the_installation(lab: Lab) -> None:
+def test_version_without_the_variable_suggests_the_installation(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib={NAME[:-4]: b"old"}, version="4.0", texts=UNCOMPRESSED)
     before = snapshot(app)
     refused = lab.build("--blender", app, "--env", "cc", code=1)
@@ -227,7 +227,7 @@ def test_missing_backup_does_not_stop_undoing_the_others(lab: Lab) -> None:
             lab.build("--blender", app, *IN_PLACE)
 
 
-def test_identical_originals_of_two_installations_are_kept_apart(lab: Lab) -> None:
+def test_identical_originals_of_two_installations_get_separate_backups(lab: Lab) -> None:
     apps = [make_app(lab.root / name, lib=SHIPPED) for name in ("a", "b")]
     before = [snapshot(app) for app in apps]
     for app in apps:
@@ -270,7 +270,7 @@ def test_link_in_the_installation_is_not_replaced(lab: Lab) -> None:
     assert (lab.root / "shared").read_bytes() == b"AMD's own"
 
 
-def test_installation_of_another_user_is_left_and_the_overlay_suggested(lab: Lab) -> None:
+def test_unwritable_installation_stays_unchanged_and_the_overlay_is_suggested(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     lib = app / "5.2/scripts/addons_core/cycles/lib"
     lib.chmod(0o555)
@@ -322,7 +322,7 @@ def test_changed_record_removes_nothing(lab: Lab, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["overlay", "in-place"])
 @pytest.mark.parametrize("named", [True, False])
-def test_same_command_with_undo_takes_it_back(lab: Lab, place: str, named: bool) -> None:
+def test_same_command_with_undo_removes_the_kernel(lab: Lab, place: str, named: bool) -> None:
     app = make_app(lab.root / "b")
     lab.variables["PATH"] = f"{app}:{os.environ['PATH']}"
     words = ["--env", "cc", "--place", place, *(("--blender", str(app)) if named else ())]
@@ -332,7 +332,7 @@ def test_same_command_with_undo_takes_it_back(lab: Lab, place: str, named: bool)
     assert not os.path.lexists(file)
 
 
-def test_printed_command_undoes_that_kernel_alone(lab: Lab) -> None:
+def test_printed_command_removes_only_that_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     lab.variables["PATH"] = f"{app}:{os.environ['PATH']}"
     lab.run("--blender", "blender", "--env", "cc", "--target", "gfx1100")
@@ -345,7 +345,7 @@ def test_printed_command_undoes_that_kernel_alone(lab: Lab) -> None:
     assert "gfx1100" in done["file"]
 
 
-def test_undo_of_nothing_lists_the_commands_that_undo_something(lab: Lab) -> None:
+def test_undo_without_a_match_lists_the_available_commands(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     lab.build("--blender", app, "--env", "cc")
     lab.build("--blender", app, *IN_PLACE)
@@ -359,7 +359,7 @@ def test_undo_of_nothing_lists_the_commands_that_undo_something(lab: Lab) -> Non
     assert lab.build("--undo", code=1)["hints"] == []
 
 
-def test_start_script_stands_for_the_app_itself(lab: Lab) -> None:
+def test_start_script_is_accepted_as_the_app(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     first = lab.build("--blender", app, "--env", "cc")["placed"]
     again = lab.build("--blender", first["start"], "--env", "cc", "--target", "gfx1030")["placed"]

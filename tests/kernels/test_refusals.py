@@ -1,4 +1,4 @@
-"""What fails before the compiler starts, and how long its own errors may get."""
+"""Errors before compiling, and truncated compiler output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_include_folder_implies_its_kind(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("args", [[], ["--blender", "nowhere"], ["--env", "gone", "--output", "out"]])
-def test_windows_users_learn_at_once_that_only_linux_compiles(lab: Lab, args: list[str]) -> None:
+def test_build_on_windows_fails_immediately(lab: Lab, args: list[str]) -> None:
     command = [sys.executable, "-c", AS_WINDOWS, *lab.command()[3:], *args]
     done = subprocess.run(command, env=lab.environ(), capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -35,7 +35,7 @@ _SHOWN_FACTS = (
 )
 _SHOWN_VALUES = 4
 _UNSURE = 0.5
-_LONG_BYTES = 32 << 20  # from this size on, progress is shown
+_LONG_BYTES = 32 << 20  # logs of at least this size show progress
 
 
 @click.command()
@@ -50,7 +50,7 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
     from rocenv.diagnose.report import report
 
     if not log:
-        raise click.UsageError("FILE is empty: name a log, a folder of logs, or `-`")
+        raise click.UsageError("FILE is empty: specify a log, a folder of logs, or `-`")
     context = Context()
     language = output_language(lang)
     diagnosis = _diagnose(log, context, language)
@@ -103,7 +103,7 @@ def _notes(left_out: list[LeftOut], language: Language) -> Iterator[str]:
 
 
 def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
-    """Collect the facts that this machine adds; does nothing if there are no findings."""
+    """Collect the facts that this machine adds, if there are findings."""
     if not diagnosis.findings:
         return {}
     from rocenv.core.errors import RocenvError

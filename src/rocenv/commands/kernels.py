@@ -23,7 +23,7 @@ def command() -> None:
 
 
 class _Apps(click.Group):
-    """One command for each app in the data that has kernels to compile."""
+    """One command for each app with recipes in the data."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         matrix = Context().matrix
@@ -100,14 +100,16 @@ def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Param
             metavar="NAME",
             default="",
             shell_complete=candidates.env_names,
-            help="The env whose compiler is used. Default: the active env, else the app's.",
+            help="The env whose compiler to use. Default: the active env, else the app's.",
         ),
-        click.Option(["--place"], type=click.Choice(PLACES), help="Where to put it. Default: overlay."),
+        click.Option(
+            ["--place"], type=click.Choice(PLACES), help="Where to put the kernel. Default: overlay."
+        ),
         click.Option(
             ["--output"],
             metavar="FILE",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Only write the kernel to this file.",
+            help="Write the kernel to this file only.",
         ),
         click.Option(["--undo"], is_flag=True, help="Remove kernels and restore the originals."),
         click.Option(
@@ -115,7 +117,7 @@ def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Param
             metavar="VERSION",
             default="",
             callback=short_enough,
-            help="The app's version, if the app cannot be asked.",
+            help="The app's version, if rocenv cannot detect it.",
         ),
         click.Option(["--offline"], is_flag=True, help="Use only files that are already on this machine."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document on stdout."),
@@ -196,7 +198,7 @@ def _print(result: BuildResult, request: BuildRequest) -> None:
         )
     else:
         click.echo(
-            f"the original is in {placed.original}" if placed.original else "there was no such file before"
+            f"the original is in {placed.original}" if placed.original else "the app had no such file before"
         )
     click.echo(f"to undo this: {shell_join(*placed.undo_words())}")
 

@@ -3,8 +3,8 @@
     blocks (reading) -> sightings of all literals (scanner) -> facts of the log (facts)
                      -> rules with matches (matching) -> findings, best first -> texts (report)
 
-What is known about failures is data: `rule` in `profiles/rules/`, `extractor` in `profiles/extractors.toml`,
-and the failures of apps in `profiles/apps/`.
+The knowledge is data: `rule` in `profiles/rules/`, `extractor` in `profiles/extractors.toml`, and the
+failures of apps in `profiles/apps/`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocenv.diagnose.matching import Candidate, Match
     from rocenv.diagnose.reading import Block
 
-_SHOWN = 4  # lines of a finding
+_SHOWN = 4  # lines of evidence per finding
 _WIDTH = 300  # characters of a line
 _SAMPLE_BYTES = 300  # before a line, to recognise the code page
 
@@ -39,13 +39,13 @@ class Evidence:
 
     line: int  # its number, from 1
     text: str  # printable
-    file: str = ""  # in a folder of logs: which one
-    count: int = 1  # how many such lines there are
+    file: str = ""  # its file in a folder of logs
+    count: int = 1  # of similar lines in the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A cause that a log shows."""
+    """A cause found in a log."""
 
     rule: Rule
     confidence: float  # 0 to 1
@@ -55,18 +55,18 @@ class Finding:
 
     @property
     def code(self) -> str:
-        """The code of the cause."""
+        """The rule's code."""
         return self.rule.code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The result for a log, or for several."""
+    """The result for one or more logs."""
 
     findings: tuple[Finding, ...]  # best first
-    facts: Facts  # of the log; of several, of the one with the best finding
+    facts: Facts  # of the log with the best finding
     lines: int
-    is_empty: bool  # there was nothing to read
+    is_empty: bool  # nothing could be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def _examined(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
 
 
 def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
-    """List the literals to search for, and how many sightings suffice for those of extractors alone."""
+    """List all literals, with the number of sightings that suffice for those that only extractors use."""
     of_rules = [pattern for rule in matrix.rule for pattern in rule.pattern]
     of_apps = [each for patterns in matrix.kept("app_patterns", app_patterns).values() for each in patterns]
     of_causes = dict.fromkeys(text for pattern in (*of_rules, *of_apps) for text in pattern.text)
@@ -155,7 +155,7 @@ def _finding(found: Candidate, facts: Facts) -> Finding:
 
 
 def _evidence(match: Match, file: str) -> Evidence:
-    """Show a line; of a very long one, the part around its literal."""
+    """Convert a match to evidence; of a very long line, keep only the part around the literal."""
     first = max(0, match.place - _WIDTH // 3) if len(match.text) > _WIDTH else 0
     plain = "".join(char if char.isprintable() else " " for char in match.text[first : first + _WIDTH])
     return Evidence(line=match.sighting.number, text=plain.strip(), file=file, count=match.sighting.count)

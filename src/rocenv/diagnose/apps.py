@@ -1,4 +1,4 @@
-"""What the profiles of apps add: patterns of causes in the app's logs, and what to try first. Pure."""
+"""Patterns of failures and steps to fix them from the profiles of apps. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.diagnose.facts import Facts
 
-# Too little to hide consequences, or to be a second finding: rules know more about a line.
+# Too low to hide consequences or to become a second finding: rules are more specific.
 _WEIGHT = 0.45
+_OPTION = re.compile(r" --[\w-]+ \{(\w+)\}")
 
 
 def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
-    """Map codes of causes to patterns, from the failures that profiles list."""
+    """Map the codes of causes to patterns for the failures in app profiles."""
     found: dict[str, list[Pattern]] = {}
     for launcher in matrix.launcher:
         for failure in launcher.failures:
@@ -33,7 +34,7 @@ def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
 
 
 def _condition(launcher: Launcher) -> dict[str, str]:
-    """Restrict a failure to logs of its app; those of a generic profile count in any log of `launch`."""
+    """Restrict a failure to logs of its app; a generic profile's failures apply to any log of `launch`."""
     is_generic = not (launcher.command or launcher.entries or launcher.programs)
     return {**({"launched": "*"} if is_generic else {"app": re.escape(launcher.key)}), "nvidia": ""}
 
@@ -41,17 +42,22 @@ def _condition(launcher: Launcher) -> dict[str, str]:
 def app_steps(
     matrix: Matrix, facts: Facts, code: str, values: Mapping[str, str], language: Language
 ) -> tuple[Step, ...]:
-    """List what the profile of the log's app says to try for a cause, in its order."""
+    """List the profile's steps for a cause, in its order, for the log's app.
+
+    A command omits options whose values are unknown: their defaults come from the machine that runs it.
+    """
     profiles = (row for app in facts.get("app", ()) for row in matrix.launcher if row.key == app)
     fallbacks = ([row for row in profile.fallbacks if row.code == code] for profile in profiles)
-    env, target = values.get("env", ""), values.get("gfx", "")
+    env, target = plain_word(values.get("env", "")), plain_word(values.get("gfx", ""))
     # Only the machine that runs the command knows which names are free.
-    known = {"name": env, "another": f"{env}2" if env else "", "target": target, "code_target": target}
-    words = {place: plain_word(value) for place, value in known.items()}
-    filled_rows = (
-        (filled(row.text, words, language), fill_all(row.command, words))
-        for row in next(filter(None, fallbacks), ())
-    )
+    known = {"name": env or "demo", "another": f"{env}2" if env else "demo"}
+    known |= {"target": target, "code_target": target} if target else {}
+
+    def command(template: str) -> str | None:
+        return fill_all(_OPTION.sub(lambda option: option[0] if option[1] in known else "", template), known)
+
     return tuple(
-        Step(text=text, commands=(command,) if command else ()) for text, command in filled_rows if text
+        Step(text=text, commands=tuple(filter(None, (command(row.command),))))
+        for row in next(filter(None, fallbacks), ())
+        if (text := filled(row.text, known, language)) is not None
     )

@@ -1,4 +1,4 @@
-"""Decode lines of a log: each as UTF-8, or in the Windows code page that the log most likely uses."""
+"""Decode each line of a log as UTF-8 or in the Windows code page that the log most likely uses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 # Simplified Chinese, Korean, Cyrillic, Western.
 CODE_PAGES = ("cp936", "cp949", "cp1251", "cp1252")
-# Both use the same bytes; frequent characters tell Chinese from Korean.
+# Both code pages use the same bytes; frequent characters distinguish Chinese from Korean.
 _COMMON = {
     "cp936": set("的一是不了在有个这中为到无法找指定模块文件错误失败加载完成程序设备显存内时请使用运行"),
     "cp949": set("다을를이지는의에가로한니습없수있파일오류정된모듈불러중했"),
 }
-_CHARACTER = 4  # bytes of the longest character in UTF-8
-_CONTINUED = bytes(range(0x80, 0xC0))  # no character begins with one of these
+_CHARACTER = 4  # bytes of the longest UTF-8 character
+_CONTINUED = bytes(range(0x80, 0xC0))  # bytes that never begin a character
 _SCRIPTS = {"cp936": "CJK", "cp949": "HANGUL", "cp1251": "CYRILLIC", "cp1252": "LATIN"}
 
 
@@ -49,7 +49,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _plausible(data: bytes, page: str) -> float:
-    """Rate a code page: the share of non-ASCII characters in its script, and common in its language."""
+    """Rate a code page by its share of non-ASCII characters in its script or common in its language."""
     text = data.decode(page, errors="replace")
     beyond = [char for char in text if ord(char) > 127]
     if not beyond:

@@ -20,15 +20,15 @@ _PRESENT = "yes"
 # People write `rx9070xt`; the data has `RX 9070 XT`.
 _MODEL = re.compile(r"\b(RX) ?(?=[0-9])", re.IGNORECASE)
 _SUFFIX = re.compile(r"([0-9]) ?(XTX?|GRE)\b", re.IGNORECASE)
-_ANY = "."  # the literal suffices
+_ANY = "."  # any line with the literal matches
 _SOME, _MANY = 200, 1000  # sightings
-_LIST = 4  # a line with more values lists what could be there, not what is
+_LIST = 4  # a line with more values lists possible values, not facts
 _MOST = 40  # values of a fact
 _LONGEST = 80  # characters of a value
 
 
 def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) -> Facts:
-    """Extract facts from the lines of a log, the values of each in the order of the log."""
+    """Extract facts from the lines of a log; the values of each are in the order of the log."""
     found: dict[str, dict[str, int]] = {}
     for extractor in extractors:
         for sighting in sightings.of(extractor.text):
@@ -39,7 +39,7 @@ def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) 
 
 
 def sightings_needed(extractor: Extractor) -> int:
-    """How many lines with its literals an extractor needs at most."""
+    """The maximum number of lines with its literals that an extractor needs."""
     if extractor.fact in compiled(extractor.pattern).groupindex:
         return _MANY
     return 1 if extractor.pattern == _ANY else _SOME
@@ -55,13 +55,13 @@ def _values(extractor: Extractor, line: str) -> tuple[str, ...]:
 
 
 def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:
-    """Sort values by line; a bare `yes` counts only if there is no other value."""
+    """Sort values by line; drop a bare `yes` if there are other values."""
     known = [value for value in values if value != _PRESENT] or [_PRESENT]
     return tuple(sorted(known, key=lambda each: values[each]))[:_MOST]
 
 
 def settled(facts: Facts, matrix: Matrix) -> Facts:
-    """Reduce facts to one platform, and add the targets of GPUs that a log names by product."""
+    """Keep one platform, and add the targets of GPUs that the log names by product."""
     if "wsl" in facts:
         facts = {**facts, "platform": ("linux",)}
     elif len(facts.get("platform", ())) > 1:
@@ -76,7 +76,7 @@ def settled(facts: Facts, matrix: Matrix) -> Facts:
 
 
 def joined(*facts: Facts) -> Facts:
-    """Join facts; values of earlier ones come first."""
+    """Merge facts; the values of earlier arguments come first."""
     found: dict[str, dict[str, None]] = {}
     for each in facts:
         for name, values in each.items():

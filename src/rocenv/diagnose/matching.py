@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from rocenv.data.rules import Pattern, Rule
     from rocenv.diagnose.scanner import Sighting, Sightings
 
-MOST = 3  # findings
-_LEAST = 0.3  # confidence of a finding
-_SECOND = 0.6  # confidence of a further finding
-_CAUSE = 0.5  # confidence from which a cause hides its consequences
-_STRONG = 0.6  # weight of a pattern that would suffice alone
-_MORE = 0.3  # share of the remaining doubt that a match in another line removes
+MOST = 3  # findings of a log
+_LEAST = 0.3  # confidence that the best finding needs
+_SECOND = 0.6  # confidence that each other finding needs
+_CAUSE = 0.5  # confidence that a cause needs to hide its consequences
+_STRONG = 0.6  # weight of a pattern that suffices on its own
+_MORE = 0.3  # share of the remaining doubt that each match in another line removes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,15 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A rule that a log matches."""
+    """A rule that matches a log."""
 
     rule: Rule
     matches: tuple[Match, ...]  # the pattern with the greatest weight first
-    file: str = ""  # in a folder of logs: which one
+    file: str = ""  # the file in a folder of logs
 
     @property
     def confidence(self) -> float:
-        """The greatest weight, raised a little by each match in another line; at most 0.99."""
+        """The greatest weight, increased slightly by each match in another line; at most 0.99."""
         by_line = {match.sighting.number: match for match in reversed(self.matches)}
         weights = sorted((match.pattern.weight for match in by_line.values()), reverse=True)
         confidence = weights[0]
@@ -54,12 +54,12 @@ class Candidate:
 
     @property
     def facts(self) -> Facts:
-        """The facts in its own lines; those of the strongest pattern first."""
+        """The facts in its lines, those from the strongest pattern first."""
         return joined(*(match.groups for match in self.matches))
 
     @property
     def lines(self) -> set[tuple[str, str]]:
-        """Its decisive lines: those that would suffice alone, else the strongest one."""
+        """Its decisive lines: those that suffice on their own, else the strongest one."""
         strong = [match for match in self.matches if match.pattern.weight >= _STRONG] or self.matches[:1]
         return {(self.file, match.text) for match in strong}
 
@@ -72,7 +72,7 @@ class Candidate:
 def candidate(
     rule: Rule, patterns: Iterable[Pattern], sightings: Sightings, facts: Facts, page: str, file: str = ""
 ) -> Candidate | None:
-    """Match a log against patterns of a rule; None if none matches."""
+    """Match a log against the patterns of a rule; None if none matches."""
     found = (_first(pattern, sightings, page) for pattern in patterns if hold(pattern.when, facts))
     matches = sorted(filter(None, found), key=lambda each: (-each.pattern.weight, each.sighting.number))
     return Candidate(rule=rule, matches=tuple(matches), file=file) if matches else None
@@ -103,10 +103,10 @@ def _match(pattern: Pattern, sighting: Sighting, page: str) -> Match | None:
 
 
 def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Choose the candidates that become findings: the best, and others that are independent of it.
+    """Choose the candidates that become findings: the best one and others that are independent of it.
 
-    A cause hides its consequences. The rest is ordered by confidence; a further finding needs a high one, and
-    its own decisive lines.
+    A cause hides its consequences. The others are sorted by confidence; after the first, a finding needs high
+    confidence and decisive lines of its own.
     """
     likely = [each for each in candidates if each.confidence >= _LEAST]
     left = [each for each in likely if not any(_hides(other, each) for other in likely)]
@@ -120,7 +120,7 @@ def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _hides(cause: Candidate, other: Candidate) -> bool:
-    """Whether a candidate is a consequence of a cause; of two mutual ones, the likelier hides the other."""
+    """Whether a cause explains another candidate; if both explain each other, the likelier one wins."""
     if cause.confidence < _CAUSE or other.rule.code not in cause.rule.explains:
         return False
     mutual = cause.rule.code in other.rule.explains and other.confidence >= _CAUSE

@@ -1,7 +1,7 @@
 """Read a log as blocks of bytes, from a file, a folder or a stream, in any encoding.
 
-In a block, ASCII stands for itself, and there are no NUL bytes and no colours. Searching needs no more; lines
-that matter are decoded later (`decode`).
+Blocks are compatible with ASCII and contain no NUL bytes or escape sequences, which suffices for searching.
+Lines that match are decoded later (`decode`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 1 << 16  # of a line; longer ones are split
-AGAIN_BYTES = 256  # that the next part of a split line repeats, since a literal may cross the split
-_ESCAPE_BYTES = 64  # of the longest escape sequence that matters
+AGAIN_BYTES = 256  # repeated in the next part of a split line, since a literal may cross the split
+_ESCAPE_BYTES = 64  # maximum length of an escape sequence
 _FILES = 2000  # of a folder
 _DEPTH = 24  # of folders
-_MOST_BYTES = 4 << 30  # of one unpacked log: gzip shrinks a file of zeros to nothing
+_MOST_BYTES = 4 << 30  # of one unpacked log: a tiny gzip file can unpack to terabytes of zeros
 _GZIP = b"\x1f\x8b"
 _SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
@@ -37,8 +37,8 @@ _SEQUENCE = re.compile(
 )
 _BOMS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE_BYTES = 4096
-_PARTLY = 0.3  # share of NUL in the even or odd bytes of mostly-ASCII UTF-16
-# Header lines that `rocenv launch` wrote, except the GPU in use and the versions: not output of the app.
+_PARTLY = 0.3  # minimum share of NUL in the even or odd bytes of UTF-16 that is mostly ASCII
+# The header lines of `rocenv launch` to remove: all except the GPU in use and the versions.
 _OWN_LOG = b"# rocenv "
 _OWN_LINE = re.compile(rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app ).*$", re.MULTILINE)
 
@@ -49,12 +49,12 @@ class Block:
 
     data: bytes
     first_line: int  # its number in the file, from 1
-    file: str = ""  # in a folder: which one
+    file: str = ""  # its file in a folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A part of a log that was not read."""
+    """A file, or a part of one, that was not read."""
 
     path: str
     why: Literal["unreadable", "binary", "too many", "too long"]
@@ -85,7 +85,7 @@ def read_path(
     except OSError as error:
         raise RocenvError(
             f"cannot read `{path}`: {error.strerror or error}",
-            hints=("name a log file, a folder of logs, or `-` for standard input",),
+            hints=("specify a log file, a folder of logs, or `-` for standard input",),
             code="log-unreadable",
         ) from error
 
@@ -127,7 +127,7 @@ def read_stream(
 
 
 def _parted(line: bytes) -> int:
-    """Choose where to split a long line, outside of escape sequences."""
+    """Choose where to split a long line, but not in an escape sequence."""
     escape = line.rfind(b"\x1b", len(line) - _ESCAPE_BYTES)
     return escape if escape > AGAIN_BYTES else len(line)
 
@@ -194,7 +194,7 @@ def _pieces(stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
 def _read(stream: IO[bytes]) -> bytes:
     try:
         return stream.read(BLOCK_BYTES)
-    except OSError:  # how some devices and pipes end
+    except OSError:  # some devices and pipes end with an error
         return b""
 
 
@@ -202,7 +202,7 @@ def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> I
     with gzip.GzipFile(fileobj=_Joined(first, stream, seen)) as packed:
         while True:
             piece = b""
-            with contextlib.suppress(OSError, EOFError, zlib.error):  # cut, or damaged
+            with contextlib.suppress(OSError, EOFError, zlib.error):  # truncated or damaged
                 piece = packed.read1(BLOCK_BYTES)
             if not piece:
                 return
@@ -210,7 +210,7 @@ def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> I
 
 
 class _Joined(io.RawIOBase):
-    """A stream that puts bytes back which were already read."""
+    """A stream that starts with bytes that were already read."""
 
     def __init__(self, first: bytes, rest: IO[bytes], seen: Callable[[int], None]) -> None:
         self._first, self._rest, self._seen = first, rest, seen
@@ -246,7 +246,7 @@ def _encoding(first: bytes) -> tuple[str, int]:
     for mark, encoding in _BOMS:
         if first.startswith(mark):
             return encoding, len(mark)
-    # PowerShell's `>>` onto a file, or a log that was cut: UTF-16 without its mark.
+    # UTF-16 without a byte order mark: written by PowerShell's `>>`, or a truncated log.
     sample = first[:_SAMPLE_BYTES]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     half = max(1, len(sample) // 2)

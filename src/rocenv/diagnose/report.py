@@ -1,8 +1,9 @@
-"""Render a finding for its log and machine: the cause, what to do, and an env that works there."""
+"""Render a finding: its cause, the steps to fix it, and a command that creates a working env."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Machine, Request
@@ -10,6 +11,7 @@ from rocenv.core.versions import series
 from rocenv.data.remedies import MOST_STEPS, Step, filled, hold, steps
 from rocenv.diagnose.apps import app_steps
 from rocenv.host.gpu import printable
+from rocenv.resolve.request import create_command
 from rocenv.resolve.suggest import resolved_command
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
 
     Args:
         finding: What was found.
-        matrix: Decides which sets exist.
+        matrix: The known sets.
         language: Of the texts.
         machine: Facts about the machine that the log lacks.
     """
@@ -58,19 +60,23 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     values |= commands
     causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
     first = app_steps(matrix, facts, rule.code, values, language)
-    then = steps(rule.remedy, facts, values, language, commands=commands)
+    shown = {command for step in first for command in step.commands}
+    then = (
+        Step(text=step.text, commands=tuple(each for each in step.commands if each not in shown))
+        for step in steps(rule.remedy, facts, values, language, commands=commands)
+    )
     return Report(
         title=filled(rule.title, values, language) or rule.code,
         cause=next(filter(None, causes), ""),
-        steps=(*first, *then[: max(0, MOST_STEPS - len(first))]),
+        steps=(*first, *islice(then, max(0, MOST_STEPS - len(first)))),
         links=rule.links,
     )
 
 
 def facts_of(host: Host, of_log: Facts) -> Facts:
-    """Collect facts about this machine that a log does not state.
+    """Collect the facts about this machine that a log lacks.
 
-    Nothing if the log comes from another system; nothing about GPUs and drivers if the log names a GPU.
+    Returns nothing if the log comes from another system, and no GPU or driver if the log names a GPU.
     """
     if of_log.get("platform", (host.platform,))[0] != host.platform:
         return {}
@@ -87,7 +93,7 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
 
 
 def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
-    """Choose the target that a log is about: what the failing lines name, and a card before an APU."""
+    """Choose the target that a log is about: from the failing lines if possible, and a card before an APU."""
     for known in (own.get("gfx", ()), facts.get("gfx", ())):
         targets = [target for target in known if target in matrix.targets]
         if known:
@@ -97,13 +103,25 @@ def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
 
 
 def suggest_env(facts: Facts, matrix: Matrix) -> str:
-    """Build the command for the best set for the first target in the facts; "" if there is none."""
+    """Build the command for the best set for the first target in the facts; "" if there is none.
+
+    Without a target, the command detects the GPU of the machine that runs it.
+    """
     target = facts.get("gfx", ("",))[0]
-    if target not in matrix.targets:
+    if target and target not in matrix.targets:
         return ""
     platform = facts.get("platform", ("linux",))[0]
     # On Windows, a log that mentions ZLUDA gets a set with it; any other log gets torch for ROCm.
     zluda = "*" if platform == "windows" and facts.get("zluda") else ""
-    request = Request(platform=platform, target=target, torch="*", zluda=zluda)
+    torch = "*" if zluda or _may_need_torch(facts, matrix) else ""
+    request = Request(platform=platform, target=target, torch=torch, zluda=zluda)
+    if not target:
+        return create_command(_ENV, request, platform)
     driver = facts.get("driver", ("",))[0] if platform == "windows" else ""
     return resolved_command(_ENV, request, matrix, Machine(platform=platform, driver=driver))
+
+
+def _may_need_torch(facts: Facts, matrix: Matrix) -> bool:
+    """Whether the log's app is unknown or may need torch."""
+    without = {row.key for row in matrix.launcher if not row.needs.torch}
+    return not set(facts.get("app", ("",))) <= without

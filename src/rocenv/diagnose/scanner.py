@@ -1,8 +1,9 @@
-"""Find the lines of a log that contain a literal of a rule or an extractor, with their surroundings.
+"""Find the lines of a log that contain a literal of a rule or an extractor, and their surroundings.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
-number of rules. Memory is bounded: of similar lines a few are kept, spread over the log, with a count. The
-search for literals of extractors ends after enough sightings: some logs have them in every other line.
+number of rules. To limit memory, only a few of many similar lines are kept, spread over the log, with their
+count. The search for an extractor's literals ends after enough sightings, because some logs have them in
+every other line.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from rocenv.diagnose.reading import Block
 
 _KINDS = 200  # kinds of lines per literal
-_SPREAD = 3  # kept lines of a kind: the first ones, then the 4th, 8th, 16th …, and the last
-_CODES = 40  # … and those that differ in short numbers, which may be error codes
-_KEPT_BYTES = 12 << 20  # of lines with their surroundings
-_FEW = 3  # kinds per literal whose first line is kept even beyond that
-_AROUND_BYTES = 8_000  # kept before a line, and after it
-HALF_LINE_BYTES = 1_000  # of a line, before its literal and after it
+_SPREAD = 3  # first lines of a kind that are kept; then the 4th, 8th, 16th … and the last
+_CODES = 40  # kept lines that differ in short numbers, which may be error codes
+_KEPT_BYTES = 12 << 20  # limit for all kept lines with their surroundings
+_FEW = 3  # kinds per literal whose first line is kept even if that limit is reached
+_AROUND_BYTES = 8_000  # before and after a line
+HALF_LINE_BYTES = 1_000  # of a line, before and after its literal
 _NUMBERS = re.compile(rb"0x[0-9a-fA-F]+|[0-9]+")
 _CODE = re.compile(rb"(?<![0-9.:,x])[0-9]{1,4}(?![0-9.:,])")
 _BREAK = re.compile(rb"[\r\n]")
@@ -39,7 +40,7 @@ class Sighting:
     line: bytes  # the part around its literal
     place: int  # of the literal in it
     before: bytes  # the text before the line
-    after: bytes  # the text after it
+    after: bytes  # the text after the line
     count: int = 1  # of similar lines in the log; correct for the first of them
 
     def around(self, within: int) -> bytes:
@@ -49,7 +50,7 @@ class Sighting:
         return b"\n".join(before) + self.line + b"\n".join(after)
 
     def wrapped(self) -> bytes:
-        """Join the line with the indented ones after it, which a narrow console has wrapped."""
+        """Join the line with the indented lines after it, which a narrow console wrapped."""
         line, more = self.line, self.after.lstrip(b"\r\n").split(b"\n")[:2]
         for each in more:
             if not each.startswith((b"   ", b"\t")):
@@ -64,7 +65,7 @@ class Sightings:
 
     by_literal: dict[str, list[Sighting]]
     lines: int  # of the log
-    is_empty: bool  # there was nothing to read
+    is_empty: bool  # nothing could be read
 
     def of(self, literals: Iterable[str]) -> Iterator[Sighting]:
         """Yield the sightings of some literals, in the order of the literals and of the log."""
@@ -162,7 +163,7 @@ class _Scanner:
         self._drop_what_is_known()
 
     def _sighting(self, index: int, cut: _Cut, at: int, number: int) -> Sighting:
-        # Extractors look at the line alone.
+        # Extractors use only the line itself.
         sighting = cut.sighting(at, number, alone=self._literals[index] in self._enough)
         self._kept_bytes += cut.new_bytes
         return sighting
@@ -201,7 +202,7 @@ class _Scanner:
 
 
 class _Cut:
-    """Cuts lines out of a block and its neighbours; the surroundings of a line are cut once."""
+    """Cuts lines out of a block and its neighbours, and the surroundings of each line only once."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -209,7 +210,7 @@ class _Cut:
         self._around: dict[tuple[int, int], tuple[bytes, bytes, bytes]] = {}
 
     def end_of_line(self, at: int) -> int:
-        """Find the end of a line; a progress bar draws several lines in one."""
+        """Find the end of a line, which may be a carriage return of a progress bar."""
         found = _BREAK.search(self.text, at)
         return found.start() if found else len(self.text)
 

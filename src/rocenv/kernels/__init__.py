@@ -1,16 +1,16 @@
 """GPU kernels of apps: compiled from the app's own source and put where the app finds them.
 
-PATH ─► installation.py     the app's source folder, its program and its version
+PATH ─► installation.py     find the app's source folder, program and version
   │
   ▼
-recipe.py ◄─ profiles/apps/   what is compiled, with which flags, and the file name that the app expects
+recipe.py ◄─ profiles/apps/   choose the sources, the flags and the file name that the app expects
   │
   ▼
-cache.py ── compile.py      clang, with progress; check.py inspects the result
+cache.py ── compile.py      run clang with progress; check.py inspects the result
   │
   ▼
-placement.py                a linked copy of the app's resources, or the installation itself; and `--undo`
+placement.py                write to a linked copy of the app's resources or to the installation; `--undo`
   │
   ▼
-placed.py                   records of what was put where, which `launch` reads
+placed.py                   records of placed kernels, which `launch` reads
 """

@@ -1,4 +1,4 @@
-"""Build a kernel: from the path of an app to a file that the app loads."""
+"""Build a kernel from an app's source, as a file that the app loads."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
-    """What the user asked for."""
+    """A request to build a kernel."""
 
     row: KernelSource
     kind: str
-    path: str = ""  # of the app; "" = that of the env, else the one on PATH
-    target: str = ""  # "" = that of the env, else that of the GPU in use
-    env: str = ""  # whose compiler is used; "" = the active one, else the one that contains the app
+    path: str = ""  # of the app; "" = the env's, else the one on PATH
+    target: str = ""  # "" = the env's, else that of the GPU in use
+    env: str = ""  # provides the compiler; "" = the active env, else the one that contains the app
     include: Path | None = None
     version: str = ""  # of the app; "" = ask the app
     place: PlaceName = "overlay"
@@ -49,7 +49,7 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult:
-    """A built kernel, and where it was put."""
+    """A built kernel and its place."""
 
     job: Job
     kernel: CompiledKernel
@@ -65,11 +65,11 @@ def build(
     Args:
         request: What to build.
         context: The home, the network and the matrix.
-        environ: The user's environment, which says which env is active.
-        report: Takes a line for the user.
+        environ: The user's environment variables, which identify the active env.
+        report: Receives messages for the user.
 
     Raises:
-        RocenvError: The app, its source, a recipe or a compiler is missing, or the place is not usable.
+        RocenvError: The app, its source, a recipe or a compiler is missing, or the kernel cannot go there.
         PrefixError: An env is missing or incomplete, or the disk is full.
         FetchError: The compiler cannot be downloaded now.
     """
@@ -117,14 +117,14 @@ def build(
 
 
 def _require_writable(output: Path) -> None:
-    """Raise RocenvError if a file cannot be written, before the compiler works for minutes."""
+    """Raise RocenvError if a file cannot be written, instead of failing after minutes of compilation."""
     folder = output.absolute().parent
     if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
         return
     why = "it is a folder" if output.is_dir() else f"`{folder}` is not a folder that you may write to"
     raise RocenvError(
         f"cannot write `{output}`: {why}",
-        hints=("create that folder first, or name another file: `--output FILE`",),
+        hints=("create that folder first, or choose another file: `--output FILE`",),
         code="kernels-unwritable",
     )
 
@@ -146,7 +146,7 @@ def _program_of(env: Prefix | None, row: KernelSource) -> str:
 
 
 def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable[[str], None]) -> str:
-    """Choose the target: the one that the GPU runs as where the app runs."""
+    """Choose the target that the GPU runs as in the env of the app."""
     locks = [(env.name, env.record().lock) for env in envs if env.state == "complete"]
     if named:
         for name, lock in locks[:1]:
@@ -162,7 +162,7 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
     if host.gpu is None:
         raise RocenvError(
             f"there is no GPU here to build for: {host.why}",
-            hints=("name the target of the GPU that will run the kernel: `--target gfx1201`",),
+            hints=("specify the target of the GPU that will run the kernel: `--target gfx1201`",),
             code="no-gpu",
         )
     return host.gpu.target
@@ -174,14 +174,14 @@ def _with_source(installation: Installation, version: str, *, detected: bool) ->
         raise RocenvError(
             f"`{installation.program}` is version {version}, but the source next to it is that of "
             f"{installation.folder_version} (`{installation.source}`)",
-            hints=(f"name the program that belongs to this source: `--{installation.row.app} PROGRAM`",),
+            hints=(f"specify the program that belongs to this source: `--{installation.row.app} PROGRAM`",),
             code="kernels-bad-source",
         )
     return found or installation
 
 
 def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:
-    """Yield a warning if this version of the app is not known to accept GPUs of the target."""
+    """Yield a warning if this version of the app is not known to accept the target."""
     app = job.installation.row.app
     for row in matrix.app_release:
         if (row.app, row.platform) != (app, "linux") or not row.targets or job.target in row.targets:
@@ -194,7 +194,7 @@ def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:
 def _toolchain(
     env: Prefix | None, target: str, context: Context, report: Callable[[str], None], *, named: bool
 ) -> Toolchain:
-    """Take the env's compiler, else the newest one for the target."""
+    """Choose the env's compiler, or else the newest one for the target."""
     if env is not None:
         if (own := toolchain_of(env, target)) is not None:
             return own
@@ -205,7 +205,7 @@ def _toolchain(
         known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
             f"rocenv knows no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
-            hints=("name an env that has one: `--env NAME`",),
+            hints=("use an env that has one: `--env NAME`",),
             code="kernels-no-compiler",
         )
     return ensure_available(row, context, report)

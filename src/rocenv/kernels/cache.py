@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: one folder each, named by a hash of everything that went into it."""
+"""The cache of compiled kernels: one folder per kernel, named by a hash of all its inputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ABANDONED_AFTER_S = 86400.0
 
 
 class Entry(Value, frozen=True, kw_only=True):
-    """What is known about a cached kernel."""
+    """The record of a cached kernel."""
 
     app: str
     kind: str
@@ -69,18 +69,18 @@ def cached_or_compiled(
     rows: Sequence[CodeObjects],
     report: Callable[[str], None],
 ) -> CompiledKernel:
-    """Take a kernel from the cache, or compile it and add it.
+    """Return a kernel from the cache, or compile it and add it to the cache.
 
-    Processes that want the same kernel wait for the first of them.
+    If several processes need the same kernel, only one compiles it, and the others wait.
 
     Args:
         job: What to compile.
         toolchain: The compiler.
-        compiler: Its version, as it states it.
+        compiler: The version that it prints.
         home: The home with the cache.
         progress: Shows the elapsed time.
-        rows: How code for GPUs is marked.
-        report: Takes a line for the user.
+        rows: ELF flags of GPU code, by target.
+        report: Receives messages for the user.
 
     Raises:
         RocenvError: The compiler failed, or its output is not a kernel for the target.
@@ -90,7 +90,7 @@ def cached_or_compiled(
     place = home.kernels / key
     with storage_errors(home.kernels):
         home.kernels.mkdir(parents=True, exist_ok=True)
-        waiting = f"waiting for another rocenv, which compiles the {job.title}"
+        waiting = f"waiting for another rocenv that is compiling the {job.title}"
         with locked(home.lock("kernel", key), waiting=waiting):
             if (cached := _cached(place, job.target, home.key)) is not None:
                 return cached
@@ -133,7 +133,7 @@ def _compile(
             flags=checked.flags,
             seconds=seconds,
         )
-        done = folder / place.name  # a seal includes the name of the folder
+        done = folder / place.name  # the seal covers the folder's name
         done.mkdir()
         (done / _KERNEL).write_bytes(content)
         plain = json.dumps({"form": _FORM, **to_plain(entry)}, indent=1)
@@ -145,7 +145,7 @@ def _compile(
 
 
 def _key(job: Job, compiler: str, toolchain: Toolchain) -> str:
-    # Flags contain paths, but the same source elsewhere compiles to the same kernel.
+    # Flags contain paths, but the same source compiles to the same kernel in any folder.
     flags = [flag.replace(str(job.installation.source), "{source}") for flag in job.flags]
     if job.include is not None:
         flags = [flag.replace(str(job.include), "{include}") for flag in flags]
@@ -170,7 +170,7 @@ def _cached(place: Path, target: str, key_file: Path) -> CompiledKernel | None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what killed processes left behind; a day later none of them still runs."""
+    """Remove leftovers of killed processes, which are at least a day old."""
     for place in folder.glob(".building-*"):
         with contextlib.suppress(OSError):
             if time.time() - place.stat().st_mtime > _ABANDONED_AFTER_S:

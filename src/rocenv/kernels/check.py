@@ -1,4 +1,4 @@
-"""Check a compiler's result: it must contain code for the target, and kernels in that code."""
+"""Check the compiler's output: it must contain code for the target, with kernels in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DESCRIPTOR = ".kd"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a file of kernels contains."""
+    """The contents of a file of kernels."""
 
     kernels: int
     flags: int  # `e_flags` of the code object
@@ -40,7 +40,7 @@ def check(content: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
         return _checked(_code_for(content, target), target, rows)
     except RocenvError:
         raise
-    except Exception as error:  # pyelftools raises anything at damaged files
+    except Exception as error:  # damaged files make pyelftools raise all kinds of exceptions
         raise _rejected(f"it cannot be read: {error}") from error
 
 
@@ -82,7 +82,7 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
     if row is not None and flags & row.mask != row.numbers[target]:
         found = next((name for name, number in row.numbers.items() if number == flags & row.mask), hex(flags))
         raise _rejected(f"it is for {found}, not for {target}")
-    names = {  # a descriptor may be in two symbol tables
+    names = {  # in a set, because a descriptor may be in two symbol tables
         symbol.name
         for section in elf.iter_sections()
         if isinstance(section, SymbolTableSection)

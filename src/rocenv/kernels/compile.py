@@ -1,4 +1,4 @@
-"""Run the compiler once, with progress; a failure leaves only its log behind."""
+"""Run the compiler and show its progress; after a failure, only its log remains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TARGET_ERRORS = (
 
 
 def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
-    """Build the compiler's command line: like `hipcc --genco`, code for the GPU alone, in a bundle."""
+    """Build a command line that creates a bundle with code for the GPU only, like `hipcc --genco`."""
     options = ["-x", "hip", "--cuda-device-only", f"--offload-arch={job.target}"]
     if toolchain.device_libs is not None:
         options.append(f"--rocm-device-lib-path={toolchain.device_libs}")
@@ -42,7 +42,7 @@ def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
 
 
 def compiler_version(toolchain: Toolchain) -> str:
-    """Ask a compiler for its version; raise RocenvError if it does not start."""
+    """Get a compiler's version; raise RocenvError if the compiler does not start."""
     answer = process.run(
         [str(toolchain.clang), "--version"], stderr=process.MERGE, timeout_s=_VERSION_TIMEOUT_S
     )
@@ -97,7 +97,7 @@ def _failed(job: Job, why: str, log: Path) -> RocenvError:
         lines.append(line[:_SHOWN_WIDTH])
         if "error:" in line:
             errors.append(line[:_SHOWN_WIDTH])
-        # The compiler reports a full disk only in its own words.
+        # The compiler reports a full disk only in its output.
         disk_full = disk_full or "no space left" in line.lower()
         unknown_target = unknown_target or any(each in line for each in _TARGET_ERRORS)
     hints = ["free disk space: `rocenv gc` lists what no env needs"] if disk_full else []
@@ -114,7 +114,7 @@ def _failed(job: Job, why: str, log: Path) -> RocenvError:
 
 
 def _last_lines(log: Path) -> Iterator[str]:
-    """Yield the last non-empty lines of a log, long ones truncated."""
+    """Yield the last non-empty lines of a log, and truncate long ones."""
     with log.open("rb") as file:
         file.readline()  # the command
         file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _SEARCHED_BYTES))

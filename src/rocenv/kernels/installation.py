@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
 _VERSION_TIMEOUT_S = 30.0
-_CHUNK = 8  # bytes of text that one x86-64 instruction carries
-_CHUNKS_WITHIN = 96  # bytes of code that hold all chunks of one text
+_CHUNK = 8  # bytes of text in one x86-64 instruction
+_CHUNKS_WITHIN = 96  # bytes of code that contain all chunks of a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Installation:
 
     row: KernelSource
     root: Path
-    folder: Path  # holds the source and the kernels that the app ships with
+    folder: Path  # with the source, and the kernels that the app ships with
     program: Path | None
     prefix: Prefix | None  # the env that contains it
 
@@ -47,7 +47,7 @@ class Installation:
 
     @property
     def precompiled(self) -> Path:
-        """The folder of the kernels that the app ships with; it may not exist."""
+        """The folder of the kernels that the app ships with, which may not exist."""
         return self.folder / self.row.precompiled
 
     @property
@@ -66,12 +66,12 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
     """Find an app by its program or by the folder of its installation.
 
     Args:
-        path: "" means the app's program on `PATH`. The start script of a linked copy leads to the app itself.
-        row: Where such an app keeps its source.
+        path: "" means the app's program on `PATH`; the start script of a linked copy means the app itself.
+        row: The app's row, with the folders of its source.
         home: The home with the envs.
 
     Raises:
-        RocenvError: Nothing is there, or the installation has no source of kernels.
+        RocenvError: The path does not exist, or the installation does not include the source of its kernels.
     """
     start = _without_copy(_existing(path, row), row, home)
     prefix = _prefix_around(start, home)
@@ -83,14 +83,14 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
     except OSError as error:
         raise RocenvError(
             f"cannot read `{error.filename or start}`: {error.strerror}",
-            hints=("name an installation that you may read",),
+            hints=("choose an installation that you may read",),
             code="kernels-unreadable",
         ) from error
     searched = ", ".join(f"`{each}`" for each in row.folders[:3])
     raise RocenvError(
         f"`{start}` has no source of {row.title} kernels: no folder `{row.code}` in {searched}",
         hints=(
-            f"name the program or the installation folder: `--{row.app} PATH`",
+            f"specify the program or the installation folder: `--{row.app} PATH`",
             "some distributions leave the source out; official builds include it",
         ),
         code="kernels-no-source",
@@ -101,14 +101,14 @@ def with_source_of(installation: Installation, version: str) -> Installation | N
     """Select the source folder of one version; None if the installation has none for it."""
     folders = (installation.folder, *_source_folders(installation.root, installation.row))
     for each in (replace(installation, folder=folder) for folder in folders):
-        # The folder of 5.2.1 is called 5.2; a folder without a version may hold any.
+        # The folder of 5.2.1 is called 5.2; a folder without a version may be for any.
         if f"{version}.".startswith(f"{each.folder_version}." if each.folder_version else ""):
             return each
     return None
 
 
 def absolute_path(path: str, row: KernelSource) -> Path:
-    """Make the path that a user typed absolute; a bare name is looked up on `PATH`. It may not exist."""
+    """Make a user's path absolute, and search `PATH` for a bare name; the path may not exist."""
     return Path(os.path.abspath(_located(path, row) or path))
 
 
@@ -123,14 +123,14 @@ def _existing(path: str, row: KernelSource) -> Path:
     if not located or not os.path.lexists(located):
         raise RocenvError(
             f"`{path}` does not exist" if path else f"`{row.app}` is not on PATH",
-            hints=(f"name the program or the installation folder: `--{row.app} PATH`",),
+            hints=(f"specify the program or the installation folder: `--{row.app} PATH`",),
             code="kernels-no-app",
         )
     return Path(os.path.abspath(located))
 
 
 def _without_copy(path: Path, row: KernelSource, home: Home) -> Path:
-    """Replace a path in a linked copy by the program that the copy is of."""
+    """Replace a path in a linked copy with the path of the original program."""
     for each in all_placed(home, row.app):
         folder = each.copy_folder
         if folder is not None and any(
@@ -146,7 +146,7 @@ def _prefix_around(path: Path, home: Home) -> Prefix | None:
 
 
 def _roots(start: Path, prefix: Prefix | None) -> Iterator[Path]:
-    """Yield folders that may be the root of the installation, nearest first."""
+    """Yield possible roots of the installation, nearest first."""
     for path in dict.fromkeys((start, Path(os.path.realpath(start)))):
         yield from (path, path / "usr") if path.is_dir() else path.parents[:_LEVELS_ABOVE_PROGRAM]
     if prefix is not None:
@@ -174,10 +174,10 @@ def _program_in(root: Path, row: KernelSource) -> Path | None:
 
 
 def version_of(installation: Installation) -> str:
-    """Ask the program for its version, or take that of its resource folder.
+    """Get the version from the program, or else from the name of its resource folder.
 
     Raises:
-        RocenvError: Neither states a version.
+        RocenvError: Neither contains a version.
     """
     answer = _ask_version(installation)
     match = re.search(installation.row.version_pattern, answer.text, re.M) if answer.ok else None
@@ -186,10 +186,10 @@ def version_of(installation: Installation) -> str:
     if installation.folder_version:
         return installation.folder_version
     last = f", last line: `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
-    why = "its answer contains no version" if answer.ok else answer.end
+    why = "its output contains no version" if answer.ok else answer.end
     raise RocenvError(
         f"could not find out the version of `{installation.program or installation.root}`: {why}{last}",
-        hints=("name it: `--app-version VERSION`",),
+        hints=("specify it: `--app-version VERSION`",),
         code="kernels-no-version",
     )
 
@@ -224,10 +224,10 @@ def start_command(installation: Installation) -> list[str]:
 
 
 class ProgramBytes:
-    """The content of a program, searched for texts that show how it was built.
+    """The content of a program, to search for strings that show its build options.
 
     Args:
-        path: None, an empty file and an unreadable file count as unknown.
+        path: With None, or an empty or unreadable file, the content is unknown.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -241,11 +241,11 @@ class ProgramBytes:
 
     @property
     def known(self) -> bool:
-        """Whether the content could be read, so that a missing text proves something."""
+        """Whether the content could be read, so that the absence of a string is meaningful."""
         return len(self._bytes) > 0
 
     def contains(self, text: str) -> bool:
-        """Search for a text, also for one that the compiler split into immediate operands."""
+        """Search for a string, even if the compiler split it into immediate operands."""
         wanted = text.encode()
         if self._bytes.find(wanted) >= 0:
             return True
@@ -261,7 +261,7 @@ class ProgramBytes:
 
 
 def program_bytes(installation: Installation) -> ProgramBytes:
-    """Read an app's program; if a script starts it, the program of the same name behind the script."""
+    """Read an app's program; if it is a script, read the program of the same name that the script starts."""
     path = installation.program
     if path is not None and _is_script(path):
         name = path.name

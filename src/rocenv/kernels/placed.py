@@ -1,4 +1,4 @@
-"""Records of the kernels that rocenv put somewhere: `launch` uses them, `--undo` removes them."""
+"""Records of placed kernels: `launch` uses them, and `--undo` removes the kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FORM = 1
 
 
 class Placed(Value, frozen=True, kw_only=True):
-    """A kernel that was put where an app finds it."""
+    """The record of a placed kernel."""
 
     app: str
     kind: str
@@ -41,7 +41,7 @@ class Placed(Value, frozen=True, kw_only=True):
     source_hash: str
     program: str = ""  # the app's
     include: str = ""  # folder of the additional headers
-    env: str = ""  # the env that was named or active
+    env: str = ""  # the chosen or active env
     start: str = ""  # script of a linked copy, to be run instead of the program
     resources: str = ""  # folder of a linked copy that replaces the app's resources
     original: str = ""  # backup of the file that was replaced; "" = there was none
@@ -49,13 +49,13 @@ class Placed(Value, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The name of its record: one for each file."""
+        """The name of its record; there is one record per file."""
         place = f"{self.place}\0{self.file}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(place).hexdigest()[:16]
 
     @property
     def copy_folder(self) -> Path | None:
-        """The folder with the linked copy and its start script; None if the kernel is not in a copy."""
+        """The folder with the linked copy and its start script; None for a kernel in the installation."""
         return Path(self.start).parents[1] if self.start else None
 
     def build_words(self) -> tuple[str, ...]:
@@ -75,21 +75,21 @@ class Placed(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starting:
-    """How to start an app so that it finds the kernels that were built for it."""
+    """The program to start so that an app loads the kernels built for it."""
 
-    program: Path | None = None  # to run instead of the app's own; None = its own
+    program: Path | None = None  # to run instead of the app's program; None = run that
     kernels: tuple[Placed, ...] = ()
-    outdated: tuple[Placed, ...] = ()  # built from a different source than the app has now
+    outdated: tuple[Placed, ...] = ()  # built from a source that differs from the app's current one
     gone: tuple[Placed, ...] = ()  # removed or overwritten
 
 
 def app_folder(home: Home, app: str) -> Path:
-    """The folder with everything that belongs to an app: records, backups, linked copies."""
+    """The folder with an app's records, backups and linked copies."""
     return home.path / "kernels" / app
 
 
 def write(home: Home, placed: Placed) -> None:
-    """Write the record of a kernel, sealed, so that `--undo` never follows a record from elsewhere."""
+    """Write a kernel's sealed record, so that `--undo` never uses a record from another home."""
     folder = app_folder(home, placed.app) / "placed"
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"form": _FORM, **to_plain(placed)}, indent=1)
@@ -103,7 +103,7 @@ def forget(home: Home, placed: Placed) -> None:
 
 
 def all_placed(home: Home, app: str) -> tuple[Placed, ...]:
-    """Read all records of an app, except those that are damaged or that this home did not write."""
+    """Read all records of an app, except those that are damaged or from another home."""
     return tuple(placed for path in records(home, app) if (placed := read(home, path)) is not None)
 
 
@@ -113,7 +113,7 @@ def records(home: Home, app: str) -> tuple[Path, ...]:
 
 
 def read(home: Home, path: Path) -> Placed | None:
-    """Read one record; None if it is damaged, or if this home did not write it."""
+    """Read a record; None if it is damaged or from another home."""
     try:
         plain = parse_json(read_sealed(path, home.key), str(path))
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:
@@ -124,7 +124,7 @@ def read(home: Home, path: Path) -> Placed | None:
 
 
 def of_program(home: Home, app: str, program: Path) -> tuple[Placed, ...]:
-    """Select the kernels of one app, named by its program, its start script or a folder around its source."""
+    """Select an app's kernels, given its program, its start script or a folder that contains its source."""
     wanted = {os.path.abspath(program), os.path.realpath(program)}
 
     def is_same(placed: Placed) -> bool:
@@ -140,12 +140,12 @@ def of_program(home: Home, app: str, program: Path) -> tuple[Placed, ...]:
 
 
 def starting(home: Home, app: str, program: Path, *, targets: Sequence[str] = ()) -> Starting:
-    """Decide how to start an app so that it finds the kernels that were built for it.
+    """Choose the program to start so that an app loads the kernels built for it.
 
     Args:
         home: The home with the records.
         app: Key of the app's profile.
-        program: The program that would be started.
+        program: The app's own program.
         targets: The targets of the GPUs in use; () = any.
     """
     found = [each for each in of_program(home, app, program) if not targets or each.target in targets]
@@ -171,7 +171,7 @@ def _state(placed: Placed) -> Literal["ready", "gone", "outdated"]:
 
 
 def is_current(placed: Placed) -> bool:
-    """Whether the app still has the source that the kernel was built from; an upgrade changes it."""
+    """Whether the app's source is still the one that the kernel was built from; upgrades change it."""
     try:
         return content_hash(Path(placed.source)) == placed.source_hash
     except (RocenvError, OSError):

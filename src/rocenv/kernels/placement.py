@@ -1,9 +1,9 @@
 """Put a kernel where the app finds it, and remove it again.
 
-The usual place is an overlay: a copy of the app's resources made of links, except for the folder
-with the kernels, and a script that starts the program with that copy. It works for builds that ship with
-kernels and for those that do not, and never changes the app. A kernel replaces a file of the installation
-only if the user asks for that (`--place in-place`); the original is backed up.
+The default place is an overlay: a copy of the app's resources that consists of links, except for the folder
+with the kernels, and a script that starts the program with that copy. An overlay works whether or not the
+app ships with kernels, and never changes the app. With `--place in-place`, the kernel replaces a file of the
+installation, and rocenv backs up the original.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _MAX_HINTS = 5
 
 
 def check_place(job: Job, place: PlaceName) -> None:
-    """Raise RocenvError, with the alternatives, if a kernel cannot go there; called before compiling."""
+    """Raise RocenvError with the alternatives if a kernel cannot go to a place; called before compiling."""
     installation = job.installation
     row = installation.row
     if installation.program is None:
         raise RocenvError(
-            f"`{installation.root}` contains no program of {row.app} that could load the kernel",
-            hints=(f"name the program: `--{row.app} PROGRAM`", "only compile it: `--output FILE`"),
+            f"`{installation.root}` contains no {row.app} program that could load the kernel",
+            hints=(f"specify the program: `--{row.app} PROGRAM`", "only compile it: `--output FILE`"),
             code="kernels-no-app",
         )
     if place == "in-place":
@@ -71,14 +71,14 @@ def check_place(job: Job, place: PlaceName) -> None:
 
 
 def put(job: Job, content: bytes, place: PlaceName, home: Home, env: str) -> Placed:
-    """Put a kernel into its place and record it.
+    """Put a kernel in its place and record it.
 
     Args:
-        job: What was compiled; `check_place` has accepted the place.
+        job: The compiled job, whose place passed `check_place`.
         content: The kernel.
-        place: Where it goes.
-        home: The home that keeps records, backups and linked copies.
-        env: The env that was named or active; "" = none.
+        place: The kind of place.
+        home: The home for records, backups and linked copies.
+        env: The chosen or active env; "" = none.
 
     Raises:
         RocenvError: The installation is not writable.
@@ -120,23 +120,23 @@ def undo(
     place: str = "",
     env: str = "",
 ) -> list[tuple[Placed, str]]:
-    """Remove an app's kernels and restore originals; a file that somebody else changed is left alone.
+    """Remove an app's kernels and restore the originals, except for files changed by others.
 
     Args:
         row: The app.
         home: The home with the records.
-        report: Takes a line for the user.
-        path: Of the app; like `kind`, `target`, `place` and `env` it restricts what is removed.
+        report: Receives messages for the user.
+        path: Of the app. It and the following arguments select the kernels to remove.
         kind: The kind of kernel.
         target: The GPU target.
         place: One of `PLACES`.
-        env: The env that was named or active, or that contains the app.
+        env: The env that was chosen or active during the build, or that contains the app.
 
     Returns:
-        Each kernel, and a sentence that says what happened to it.
+        Each removed kernel, with a message for the user.
 
     Raises:
-        RocenvError: There is no such kernel, or one of them could not be removed; the others were.
+        RocenvError: There is no such kernel, or one could not be removed. The others are removed.
     """
     app = row.app
     done: list[tuple[Placed, str]] = []
@@ -200,7 +200,7 @@ def _put_in_place(placed: Placed, content: bytes, home: Home) -> Placed:
         with contextlib.suppress(OSError):
             shutil.copystat(file, backup)
         placed = replace(placed, original=str(backup), original_sha256=_sha256(present))
-    # The record comes first: whatever happens next, the original can be found.
+    # Write the record first, so that it leads to the original whatever happens next.
     records.write(home, placed)
     try:
         with storage_errors(file):
@@ -218,7 +218,7 @@ def _put_in_place(placed: Placed, content: bytes, home: Home) -> Placed:
 
 
 def _restore(placed: Placed, home: Home) -> str:
-    """Restore the original, unless the file changed since, as it does in an upgrade."""
+    """Restore the original, unless the file has changed, for example in an upgrade."""
     file = Path(placed.file)
     with storage_errors(file):
         present = _read(file)
@@ -232,7 +232,7 @@ def _restore(placed: Placed, home: Home) -> str:
             return f"left `{file}` alone: it {changed} since rocenv wrote it, as in an upgrade{kept}"
         if not placed.original:
             file.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # other kernels are in it
+            with contextlib.suppress(OSError):  # it still contains other kernels
                 file.parent.rmdir()
             return f"`{file}` was already gone" if present is None else f"removed `{file}`"
         original = _read(Path(placed.original))
@@ -285,7 +285,7 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
     start = overlay / _START / program.name
     placed = replace(placed, file=str(file), start=str(start), resources=str(copy))
     overlay.parent.mkdir(parents=True, exist_ok=True)
-    # Not a TemporaryDirectory: removing one may change the mode of what its links lead to.
+    # Removing a TemporaryDirectory may change the mode of the targets of its links.
     room = Path(tempfile.mkdtemp(dir=overlay.parent, prefix="."))
     try:
         fresh = room / "new"
@@ -297,7 +297,7 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
         script.parent.mkdir()
         write_atomic(script, os.fsencode(_start_script(installation, copy)))
         script.chmod(0o755)
-        # Replaced, not updated: after an upgrade a link may stand where a folder was.
+        # Replace, do not update: after an upgrade, a link may be where a folder was.
         if os.path.lexists(overlay):
             move(overlay, room / "old")
         move(fresh, overlay)
@@ -309,17 +309,17 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
 
 
 def _mirror(source: Path, copy: Path, own: tuple[str, ...]) -> None:
-    """Link everything in a folder, except along the path `own`: those become folders of the copy."""
+    """Link everything in a folder, but create the folders along the path `own`."""
     copy.mkdir()
     for entry in os.scandir(source) if source.is_dir() else ():
-        if entry.name not in (*own[:1], "__pycache__"):  # Python writes into that
+        if entry.name not in (*own[:1], "__pycache__"):  # Python writes to it
             (copy / entry.name).symlink_to(source / entry.name)
     if own:
         _mirror(source / own[0], copy / own[0], own[1:])
 
 
 def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
-    """Read the other kernels of a copy, except those that somebody changed."""
+    """Read the other kernels of a copy, except those changed by others."""
     found = {}
     for each in records.all_placed(home, placed.app):
         content = _read(Path(each.file)) if each.start == placed.start and each.key != placed.key else None
@@ -331,7 +331,7 @@ def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
 def _start_script(installation: Installation, copy: Path) -> str:
     """Write the script that starts the program with the copy of its resources.
 
-    An env's own script sets that variable too, so its other lines are copied instead of calling it.
+    An env's own start script sets that variable too, so its other lines are copied instead.
     """
     variable, prefix, program = installation.row.resources_variable, installation.prefix, installation.program
     lines = [f'exec {" ".join(map(quote, start_command(installation)))} "$@"']
@@ -351,7 +351,7 @@ def _start_script(installation: Installation, copy: Path) -> str:
 
 
 def _remove_from_copy(placed: Placed, home: Home) -> str:
-    """Remove a kernel from the copy, and the copy with the last kernel."""
+    """Remove a kernel from its copy; with the last kernel, remove the copy."""
     file, overlay = Path(placed.file), Path(placed.start).parents[1]
     with storage_errors(overlay):
         if not any(

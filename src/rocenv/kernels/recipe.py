@@ -1,4 +1,4 @@
-"""Choose the recipe for an app's version and fill it in for one installation."""
+"""Choose the recipe for a version of an app, and fill in the paths of an installation."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Job:
     source_hash: str
     include: Path | None = None  # the folder of additional headers
     headers_hash: str = ""
-    file_name: str  # among the kernels that the app ships with
-    compressed: bool  # as those are
+    file_name: str  # in the folder of the kernels that the app ships with
+    compressed: bool  # like those
 
     @property
     def title(self) -> str:
@@ -67,17 +67,17 @@ def job_for(
     *,
     to_be_loaded: bool = True,
 ) -> Job:
-    """Decide how a kernel is compiled for an app.
+    """Prepare the compilation of a kernel for an app.
 
     Args:
         installation: The app.
-        program: Its program, which shows how it was built.
+        program: Its program, whose content shows its build options.
         version: Its version.
         kind: The kind of kernel.
         target: The GPU target.
-        include: The folder of additional headers, if the user named one.
+        include: The folder of additional headers, if the user gave one.
         recipes: All recipes.
-        to_be_loaded: Whether this very program will load the kernel, so that it must support the kind.
+        to_be_loaded: Whether this program will load the kernel, so that it must support the kind.
 
     Raises:
         RocenvError: No recipe covers this version, the program was built without that kind, or headers or
@@ -111,7 +111,7 @@ def job_for(
         flags=tuple(fill(flag, values) for flag in (*recipe.flags, *extra)),
         source_hash=content_hash(installation.source),
         include=headers,
-        # Only the headers' own folder: other files next to it are not included.
+        # Only the folder of the headers: files next to it are not compiled.
         headers_hash=content_hash(headers / Path(recipe.headers).parts[0]) if headers is not None else "",
         file_name=fill(recipe.precompiled, values) + (".zst" if compressed else ""),
         compressed=compressed,
@@ -119,7 +119,7 @@ def job_for(
 
 
 def is_at_least(version: str, minimum: str) -> bool:
-    """Compare two versions; an empty minimum accepts every version, an invalid version meets no other."""
+    """Compare two versions; every version meets an empty minimum, and an invalid version meets no other."""
     try:
         return not minimum or Version(version) >= Version(minimum)
     except InvalidVersion:
@@ -152,14 +152,14 @@ def _headers(recipe: KernelRecipe, source: Path, include: Path | None) -> Path:
         f"{recipe.title} kernels need the header `{recipe.headers}`, which is not in {where}",
         hints=(
             f"download {recipe.headers_from}",
-            f"then name its top folder: `--{recipe.kind} --{recipe.kind}-include DIR`",
+            f"then specify its top folder: `--{recipe.kind} --{recipe.kind}-include DIR`",
         ),
         code="kernels-no-headers",
     )
 
 
 def content_hash(source: Path) -> str:
-    """Hash the names and contents of all files of a source, independent of where the folder is."""
+    """Hash the names and contents of all files of a source, but not the path of its folder."""
     digest = hashlib.sha256()
     for name, path in _files(source):
         content = _content(path)
@@ -198,7 +198,7 @@ def _content(path: Path) -> bytes:
 
 def _unusable(path: Path, why: str) -> RocenvError:
     return RocenvError(
-        f"`{path}` is not usable as source of kernels: {why}",
+        f"`{path}` cannot be used as a source of kernels: {why}",
         hints=("download the source again",),
         code="kernels-bad-source",
     )
