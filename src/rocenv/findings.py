@@ -41,7 +41,7 @@ class Observation:
     values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's texts
     evidence: tuple[str, ...] = ()  # lines as the machine printed them
     severity: str = ""  # replaces the row's; "" = keep the row's
-    # Whole commands, already quoted for the shell; they fill placeholders too.
+    # Complete commands, already quoted for the shell; they also fill placeholders.
     commands: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,15 +83,15 @@ class Finding:
 def set_known_to_fail(
     prefix: Prefix, lock: Lock, rows: Sequence[Verdict], matrix: Matrix, machine: Machine, app: str = ""
 ) -> Observation:
-    """Observe that the set of an env is known to fail.
+    """Create the observation that an env's set is known to fail.
 
     Args:
         prefix: The env.
         lock: Its set.
         rows: The verdicts that apply to it, worst first.
         matrix: rocenv's data.
-        machine: What a better set has to work with.
-        app: What a better env should be for; "" = what this one is for.
+        machine: The machine that a better set must work on.
+        app: The app that a better env must support; "" = the env's own.
     """
     app = app or lock.request.app
     create = suggest_env(lock, matrix, machine, name=prefix.free_name(), app=app)
@@ -128,7 +128,7 @@ def render(
         for name, command in observation.commands.items()
         if not untrusted or _OWN_COMMAND.fullmatch(command)
     }
-    # A bundle may have a value of that name, and a quoted text is no command.
+    # Drop a value named `create` from a bundle, which would fill the place of a command.
     plain = {name: printable(value) for name, value in observation.values.items() if name != "create"}
     values = plain | {"platform": platform} | commands
     return Finding(
@@ -152,7 +152,7 @@ def render(
 
 
 def advice_row(matrix: Matrix, name: str) -> Advice:
-    """The row of a name; raises DataError if there is none."""
+    """Look up a row by name; raise DataError if there is none."""
     found = next((row for row in matrix.advice if row.name == name), None)
     if found is None:
         raise DataError(f"the table `advice` has no row `{name}`")
@@ -165,7 +165,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def quoted(value: str, platform: str, *, untrusted: bool) -> str:
-    """Quote a value as one word of the platform's shells; "" if that is not safe.
+    """Quote a value as one word for the platform's shells; "" if that is not safe.
 
     Args:
         value: What to quote.

@@ -1,4 +1,4 @@
-"""Checks of an app before it starts: whether it would use the env's Python and ZLUDA, and not harm them."""
+"""Checks that an app will use the env's Python and ZLUDA, and will not damage them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETTINGS_BYTES = 1 << 16
 
 
 def app_missing(context: CheckContext) -> Observation | None:
-    """The app's own file is not in the current folder."""
+    """The app's start file is not in the current folder."""
     start = context.the_launch.start
     command = start.launcher.command
     if len(command) < 2 or command[1] not in start.words or Path(command[1]).exists():
@@ -34,7 +34,7 @@ def app_missing(context: CheckContext) -> Observation | None:
 
 
 def app_torch_missing(context: CheckContext) -> Observation | None:
-    """The app needs PyTorch, does not install it under rocenv, and the env has none."""
+    """The app needs PyTorch but the env has none; under rocenv, the app cannot install its own."""
     start = context.the_launch.start
     lock, launcher = start.record.lock, start.launcher
     if not launcher.needs.torch or not start.is_app or start.zluda or lock.part("torch"):
@@ -54,7 +54,7 @@ def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
-    """The app would delete the folder that its variable names, which is the env's ZLUDA."""
+    """The app would delete the env's ZLUDA folder, because the app's variable points there."""
     launch, start = context.the_launch, context.the_launch.start
     launcher = start.launcher
     if start.zluda is None or not _is_zluda_of_env(start) or not start.is_app:
@@ -86,7 +86,7 @@ def app_own_python(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_wrapper(context: CheckContext) -> Iterator[Observation]:
-    """The command runs a script of the app that undoes the env, in a way that rocenv cannot replace."""
+    """The command runs an app script that undoes the env, and rocenv cannot bypass that script."""
     start, launcher = context.the_launch.start, context.the_launch.start.launcher
     if start.record.lock.platform != "linux" or not is_there(launcher, start.folder):
         return
@@ -98,7 +98,7 @@ def app_wrapper(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_argument_missing(context: CheckContext) -> Iterator[Observation]:
-    """The command is a file that sets the app's arguments itself, and lacks one that ZLUDA needs."""
+    """The command is a launch file that sets the app's arguments but omits one that ZLUDA needs."""
     start, launcher = context.the_launch.start, context.the_launch.start.launcher
     commands = {"launch": _plain_launch(context.the_launch)}
     for name in set(start.programs()) & {each.lower() for each in launcher.settings}:
@@ -111,7 +111,7 @@ def app_argument_missing(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_settings_not_read(context: CheckContext) -> Observation | None:
-    """The user's settings are in a file that only the app's script reads, and rocenv does not run that."""
+    """Only the app's script, which rocenv bypasses, reads the user's settings file."""
     start, wrapper = context.the_launch.start, context.the_launch.start.launcher.wrapper
     path = start.folder / wrapper.settings
     if not start.wrapper or not wrapper.settings or not _has_settings(path, wrapper.ignored):
@@ -121,7 +121,7 @@ def app_settings_not_read(context: CheckContext) -> Observation | None:
 
 
 def app_shims_elsewhere(context: CheckContext) -> Observation | None:
-    """The app does not load CUDA from the env's ZLUDA folder."""
+    """ZLUDA is in the wrong folder for this app: PyTorch's instead of its own, or vice versa."""
     start = context.the_launch.start
     wanted, in_torch = start.launcher.shims, start.record.shims_in_torch
     if start.zluda is None or wanted == "any" or in_torch == (wanted == "torch"):
@@ -138,7 +138,7 @@ def _observe(
 
 
 def _is_zluda_of_env(start: Start) -> bool:
-    """Whether the variable by which the app finds ZLUDA names the env's."""
+    """Whether the app's ZLUDA variable points to the env's ZLUDA."""
     text = start.environ.get(start.launcher.zluda_variable, "")
     assert start.zluda is not None
     return bool(text) and _spelled(text) == _spelled(start.zluda)
@@ -149,13 +149,13 @@ def _spelled(path: str | Path) -> str:
 
 
 def _command_words(start: Start) -> list[str]:
-    """The words that a command may begin with, and those of a script in one of them."""
+    """The first words of the command, and the words inside each, which may be a shell script."""
     first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
-    return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # paths may have spaces
+    return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # or paths with spaces
 
 
 def _has_settings(path: Path, ignored: tuple[str, ...]) -> bool:
-    """Whether a shell script does anything besides setting variables that do not matter."""
+    """Whether a shell script does more than set ignored variables."""
     try:
         if not path.is_file():  # opening a pipe would block
             return False
@@ -170,7 +170,7 @@ def _has_settings(path: Path, ignored: tuple[str, ...]) -> bool:
 
 
 def _plain_launch(launch: LaunchContext) -> str:
-    """The command that starts the app by its usual command; "" if there is none."""
+    """A `rocenv launch` command that uses the app's default command; "" if the app has none."""
     key = launch.start.launcher.key
     usual = launch.start.launcher.command
     return shell_join("rocenv", "launch", launch.start.prefix.name, "--app", key) if usual else ""

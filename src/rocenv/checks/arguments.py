@@ -1,6 +1,6 @@
-"""Checks of what an app's program lists and takes: its GPUs, and the arguments that hold it to the env's GPU.
+"""Checks of the GPUs that an app's program lists, and of the arguments that keep it on the env's GPU.
 
-The program was asked before; its answers are in the `Adaptation` of the context.
+They do not run the program; its answers are in `LaunchContext.adaptation`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
 
 def app_without_gpu(context: CheckContext) -> Observation | None:
-    """The program lists no GPU that the env is for."""
+    """The program does not list the env's GPU."""
     launch = context.the_launch
     devices = launch.devices
     if devices is None:
@@ -82,7 +82,7 @@ def _gpu_not_listed(launch: LaunchContext, devices: Devices) -> Observation:
 
 
 def _is_gpu_usable(launch: LaunchContext) -> bool:
-    """Whether programs in the env can use a GPU of its target, by `verify` and by the machine."""
+    """Whether the machine has a GPU of the env's target, and `verify` did not fail on it."""
     status = _device_status(launch) or "skipped"
     target = launch.start.record.lock.target
     is_present = has_gpu(launch.host, target) if launch.host.gpus else status == "passed"
@@ -95,7 +95,7 @@ def _device_status(launch: LaunchContext) -> str:
 
 
 def app_device_named(context: CheckContext) -> Iterator[Observation]:
-    """The user named GPUs that the program does not list, or that the env is not for."""
+    """The user selected a GPU that the program does not list or that the env does not target."""
     launch = context.the_launch
     named, devices, lock = launch.adaptation.named, launch.devices, launch.start.record.lock
     if named is None:
@@ -110,7 +110,7 @@ def app_device_named(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_not_held(context: CheckContext) -> Observation | None:
-    """The program is not known to take the app's arguments, so nothing holds it to the GPU."""
+    """The program is not known to accept the app's arguments, so it may run on the CPU."""
     launch = context.the_launch
     start, launcher, options = launch.start, launch.start.launcher, launch.adaptation.options
     if not launch.adaptation.is_unknown:
@@ -130,7 +130,7 @@ def app_not_held(context: CheckContext) -> Observation | None:
 
 
 def app_option_missing(context: CheckContext) -> Iterator[Observation]:
-    """This version of the app lacks an option that would hold it to the GPU, or one that the user gave."""
+    """This version of the app lacks an option that would keep it on the GPU, or one that the user passed."""
     launch = context.the_launch
     options, choice = launch.adaptation.options, launch.adaptation.choice
     if options is None or choice is None:
@@ -157,7 +157,7 @@ def _unfilled(launch: LaunchContext, flag: Flag, commands: Mapping[str, str]) ->
 
 
 def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
-    """The env's rocBLAS does not work for its target, and the app has no way around it."""
+    """The env's rocBLAS does not work on its target, and the app cannot work around it."""
     launch = context.the_launch
     tuning, choice, environ = launch.adaptation.tuning, launch.adaptation.choice, launch.start.environ
     if tuning.blas != "fails" or choice is None:
@@ -176,7 +176,7 @@ def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_model_too_large(context: CheckContext) -> Observation | None:
-    """No layer of the model fits the GPU, so the CPU would do all the work."""
+    """No layer of the model fits on the GPU, so the CPU would do all the work."""
     launch = context.the_launch
     tuning, choice = launch.adaptation.tuning, launch.adaptation.choice
     room = tuning.room
@@ -206,7 +206,7 @@ def _severity(launch: LaunchContext) -> str:
 
 
 def _build(launch: LaunchContext) -> dict[str, str]:
-    """The first build of the app's makers that works on the target, as values for a row; {} = none."""
+    """The first official build of the app that works on the target, as values for a row; {} = none."""
     target = launch.start.record.lock.target
     for row in builds_for(launch):
         asset = fill(row.asset, {"family": row.families.get(target, target)})
@@ -215,7 +215,7 @@ def _build(launch: LaunchContext) -> dict[str, str]:
 
 
 def _launch_as(launch: LaunchContext, app: str) -> str:
-    """The command that starts the same program as another app."""
+    """The command that starts the same program as a different app."""
     start = launch.start
     both = zip(start.words, start.shown_words, strict=True)
     typed = [shown for word, shown in both if word not in start.added]

@@ -1,4 +1,4 @@
-"""Runs checks and renders what they find; a crashing check does not hide the others."""
+"""Run checks and render their findings; a crashing check does not stop the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CRASHED = "check_failed"  # the row that reports a check that crashed
 
 
 class NoSuchCheck(WrongUsage):
-    """A check that does not exist, or does not apply here."""
+    """The check does not exist, or does not apply here."""
 
     def __init__(self, message: str, *hints: str) -> None:
         super().__init__(message, hints=hints, code="check-unknown")
@@ -45,7 +45,7 @@ def checks_for(
         command: `doctor` or `launch`.
 
     Raises:
-        NoSuchCheck: A name is not that of a check that applies here.
+        NoSuchCheck: One of the names is unknown, or its check does not apply here.
     """
     applying = [check for check in CHECKS if _applies(check, context, command)]
     for name in names:
@@ -66,7 +66,7 @@ def run(
         context: What is examined.
         checks: From `checks_for`.
         language: Of the texts.
-        begin: Called with each check; the check runs within the context manager that it returns.
+        begin: Returns the context manager within which a check runs.
     """
     findings = []
     for check in checks:
@@ -76,13 +76,13 @@ def run(
 
 
 def run_before_start(launch: LaunchContext, home: Home, language: Language) -> list[Finding]:
-    """Run the checks of `launch`; an error means that starting the app is useless or harmful."""
+    """Run the checks of `launch`; an error means that starting the app would be useless or harmful."""
     context = before_start(launch, home)
     return run(context, checks_for(context, command="launch"), language)
 
 
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
-    """Run one check; if it crashes, or a text is missing, that is the observation."""
+    """Run one check; return a crash or a missing row as an observation."""
     try:
         observations = each_of(check.function(context))
         for each in observations:
@@ -94,7 +94,7 @@ def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
 
 
 def render_in(context: CheckContext, check: str, observation: Observation, language: Language) -> Finding:
-    """Render what a check observed on the examined machine."""
+    """Render an observation about the examined machine."""
     return render(
         check,
         observation,
@@ -106,7 +106,7 @@ def render_in(context: CheckContext, check: str, observation: Observation, langu
 
 
 def description(check: Check, context: CheckContext, language: Language) -> str:
-    """What a check looks for, in one line."""
+    """A one-line description of a check."""
     rows = [row for row in context.matrix.advice if check.name in row.found_by]
     own = next((row for row in rows if row.name == check.name), None)
     row = own or next((row for row in rows if row.about), rows[0])
