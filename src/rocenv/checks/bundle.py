@@ -47,7 +47,7 @@ _MOST_NAMES = 20_000  # in all folders
 _MOST_EVIDENCE = 50
 _MOST_OBSERVED = 10  # per check
 _MOST_VALUE = 500  # characters
-_HINTS = ("rocenv doctor --collect FILE   # creates a new one, on the affected machine",)
+_HINTS = ("rocenv doctor --collect bundle.json   # on the affected machine, creates a new bundle",)
 
 
 class Attempt(Value, frozen=True, kw_only=True):

@@ -106,6 +106,7 @@ def _replaced(row: str, context: CheckContext, matches: Callable[[Replaced], boo
         f"{each.name}: {each.found or 'ENOENT'}, lock: {each.locked}" for each in replaced[:_SHOWN]
     )
     values = {"env": env.name, "package": replaced[0].name, "locked": replaced[0].locked}
+    values |= {"name": env.prefix.free_name(), "other": replaced[0].found}
     return Observation(row, values, evidence)
 
 

@@ -66,6 +66,7 @@ def driver_apart(context: CheckContext) -> CheckResult:
         drivers, _ = tested_drivers(release, context.matrix)
         names = [env.name for env, other in apart if other == release]
         values = {"driver": driver, "rocm": release, "env": ", ".join(names), "tested": ", ".join(drivers)}
+        values["name"] = next(env.prefix.free_name() for env, other in apart if other == release)
         evidence = (f"/sys/module/amdgpu/version: {version}", *(f"{name}: ROCm {release}" for name in names))
         found.append(Observation("driver_apart", values, evidence))
     return tuple(found)

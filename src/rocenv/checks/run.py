@@ -131,7 +131,8 @@ def _require(name: str, applying: Sequence[Check], context: CheckContext) -> Non
         command = shell_join("rocenv", "doctor", context.broken.name)
         raise NoSuchCheck(f"the check `{name}` needs a complete env, and this one is not", command)
     if known.needs_env and context.env is None:
-        raise NoSuchCheck(f"the check `{name}` needs an env", f"rocenv doctor NAME --check {name}")
+        commands = [shell_join("rocenv", "doctor", env.name, "--check", name) for env in context.envs[:1]]
+        raise NoSuchCheck(f"the check `{name}` needs an env", *commands or ["rocenv create --help"])
     if known.platform not in (context.platform, "any"):
         raise NoSuchCheck(f"the check `{name}` is for {known.platform.capitalize()}", "rocenv doctor --list")
     raise NoSuchCheck(f"the check `{name}` runs before `rocenv launch` starts an app", "rocenv doctor --list")
