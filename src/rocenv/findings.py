@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 SEVERITIES = ("error", "warning", "info")
-_LONGEST_LINE = 300
 _LONGEST_WORD = 199  # a longer value may have been truncated
 # Characters that cmd and PowerShell both leave alone between double quotes.
 _QUOTABLE = re.compile(r"[\w .:+,/\\@=()~-]+")
@@ -39,7 +38,7 @@ class Observation:
 
     row: str  # name of a row of the table `advice`
     values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's texts
-    evidence: tuple[str, ...] = ()  # lines as the machine printed them
+    evidence: tuple[str, ...] = ()  # lines as the machine printed them; `render` makes them printable
     severity: str = ""  # replaces the row's; "" = keep the row's
     # Complete commands, already quoted for the shell; they also fill placeholders.
     commands: Mapping[str, str] = field(default_factory=dict)
@@ -137,7 +136,7 @@ def render(
         severity=observation.severity or row.severity,
         title=filled(row.title, values, language) or row.code,
         detail=filled(row.detail, values, language) or "",
-        evidence=tuple(_one_line(printable(line)) for line in observation.evidence),
+        evidence=tuple(map(printable, observation.evidence)),
         steps=steps(
             row.remedy,
             {name: (value,) for name, value in values.items() if value},
@@ -185,8 +184,3 @@ def quoted(value: str, platform: str, *, untrusted: bool) -> str:
         return ""
     # The shell does not expand a quoted `~`.
     return f"~/{shlex.quote(value[2:])}" if value.startswith("~/") else shlex.quote(value)
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"

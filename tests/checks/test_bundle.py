@@ -715,6 +715,16 @@ class TestHostile:
             assert not [command for command in commands if "evil" in command]
             assert "env_known_broken" not in [each.check for each in found]
 
+    def test_texts_from_a_bundle_are_short_lines_without_control_characters(
+        self, tmp_path: Path, matrix: Matrix
+    ) -> None:
+        evil = "\x1b[2J\x1b]0;title\x07\u202e\r\n" + "x" * 10_000
+        observed = {"check": "igpu_first", "row": "igpu_first", "values": {"card": evil}, "evidence": [evil]}
+        found = bundle.examine(packed(tmp_path, observed=[observed]), matrix, "en").findings
+        [finding] = [each for each in found if each.check == "igpu_first"]
+        for text in (finding.title, *finding.evidence):
+            assert "xxx" in text and text.isprintable() and len(text) < 300
+
     def test_each_row_belongs_to_a_check(self, matrix: Matrix) -> None:
         names = {check.name for check in CHECKS}
         found_by = {check for row in matrix.advice for check in row.found_by}

@@ -28,8 +28,6 @@ _GPU_LIBRARY = re.compile(r"lib(?:amdhip64|hsa-runtime64|rocdxg|hiprtc|rocblas)\
 _ROCM_FOLDER = re.compile(r"rocm(?:-[0-9.]+)?")
 _GPU_LINE = re.compile(r"amdgpu|kfd|drm|AMD-Vi|DMAR")
 _LINUX_VERSION = re.compile(r"\bLinux version \S+")
-# A line of a healthy log: a pattern that matches it is not one of a fault.
-_HEALTHY_LINE = "[    1.0] amdgpu 0000:01:00.0: usb 1-1: new device number 2, /dev/z 0x1f gfx1030 Linux GPU"
 # Folders in which vendors and distributions install ROCm.
 _VENDOR_FOLDER = re.compile(
     r"/opt/(?:rocm(?:-[0-9.]+)?|amdgpu)(?:/(?:lib|lib64|bin|hip|llvm))*/?"
@@ -60,16 +58,9 @@ def _log_lines(text: str) -> str:
     for line in text.splitlines():
         if version := _LINUX_VERSION.search(line):
             kept.append(version[0])
-        elif _GPU_LINE.search(line) and any(pattern.search(line) for pattern in _FAULTS):
+        elif _GPU_LINE.search(line) and any(pattern.search(line) for pattern in kernel.FAULTS):
             kept.append(without_prefix(line))
     return "".join(f"{line}\n" for line in kept)
-
-
-_FAULTS = tuple(
-    pattern
-    for pattern in vars(kernel).values()
-    if isinstance(pattern, re.Pattern) and not pattern.search(_HEALTHY_LINE)
-)
 
 
 def _vendor_lines(text: str) -> str:

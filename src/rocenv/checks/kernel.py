@@ -48,6 +48,8 @@ _IO_FAULT = re.compile(
     r"AMD-Vi: Event logged \[?IO_PAGE_FAULT|Request device \[[0-9a-f:.]{7,12}\] (?:PASID \S{1,16} )?fault",
     re.IGNORECASE,
 )
+# The patterns of lines that the checks look for; a support bundle keeps only such lines.
+FAULTS = (_REJECTED, _UNSUPPORTED, _INIT_FAILED, _FIRMWARE, _RESET, _FAULT, _IO_FAULT)
 _DRIVER = ("amdgpu", "kfd")  # in the log lines of AMD's driver
 
 
