@@ -110,7 +110,7 @@ def verify(
         advice=tuple(_advice(prefix, record, matrix, known[:1], driver)) if known else (),
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
-    # Results for another target do not apply to the env, and an app is not part of it.
+    # Store only results about the env: not for another target, and not of an app.
     if verification.target in (record.lock.code_target, *record.lock.request.more_targets):
         of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
         _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)

@@ -195,7 +195,7 @@ class _Stage:
 
 
 def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
-    """The GPUs that ROCr and then HIP leave visible; None without GPUs or if a list cannot be interpreted.
+    """The GPUs visible after ROCr and after HIP; None if there are none or a list cannot be interpreted.
 
     Windows has no ROCr.
 
@@ -255,7 +255,7 @@ def _render_nodes(context: CheckContext) -> list[str]:
 class _Permissions:
     """The reasons why a user cannot open devices."""
 
-    missing_groups: tuple[str, ...]  # own the devices, but this process is not in them; a number if unnamed
+    missing_groups: tuple[str, ...]  # that own the devices but exclude this process; unnamed ones by number
     needs_login: bool = False  # the user joined all of them but has not logged in since
     closed_to_group: bool = False  # no group may open one of the devices
     lines: tuple[str, ...] = ()  # in the format of `ls -l`

@@ -41,7 +41,7 @@ _MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # whe
 def env_unusable(context: CheckContext) -> tuple[Observation, ...]:
     """An env is incomplete, was renamed, or has a damaged record."""
     prefix = context.broken or (context.env.prefix if context.env else None)
-    # A leftover is a warning, but an error if it is the env to check.
+    # A broken env is a warning, or an error if it is the env to check.
     severity = "error" if prefix else ""
     found = []
     for each in [prefix] if prefix else all_prefixes(context.home):

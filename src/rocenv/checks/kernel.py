@@ -1,4 +1,4 @@
-"""Linux: checks of the kernel, its GPU driver and its log, partly in relation to each env's ROCm."""
+"""Linux: checks of the kernel and GPU driver, alone and with each env's ROCm, and of the kernel's log."""
 
 from __future__ import annotations
 

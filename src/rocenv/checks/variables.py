@@ -59,7 +59,7 @@ def override_wrong(context: CheckContext) -> Observation | None:
 
 
 def _has_active_env(context: CheckContext) -> bool:
-    """Whether an env is active, and its variables are therefore set."""
+    """Whether an env is active; it sets the variables for its own programs."""
     return any(_within(each, str(context.home.envs)) for each in context.environ.get("PATH", "").split(":"))
 
 
@@ -124,7 +124,7 @@ def _listed(name: str, context: CheckContext) -> list[str]:
 
 
 def _is_known(folder: str, context: CheckContext) -> bool:
-    """Whether a missing folder is known to be missing; a copy of a machine lacks folders."""
+    """Whether a missing folder really is missing; a copy of a machine may lack folders."""
     return is_folder(os.path.dirname(folder.rstrip("/"))) or not context.elsewhere
 
 

@@ -189,7 +189,7 @@ def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
 
 
 def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
-    """The HIP runtimes that programs should load: file name, release, folder, and if they are wheels."""
+    """The HIP runtimes that programs should load, as (file name, release, folder, is from wheels)."""
     rows = {row.version: row for row in context.matrix.hip_sdk}
     # A venv with ZLUDA preloads the env's own runtime.
     envs = (env for env in context.relevant_envs if not (env.prefix.path / env.record.lock.python).exists())

@@ -85,7 +85,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _is_gone(path: str) -> bool:
-    """Whether a file is missing although its folder exists; the user may have removed the folder."""
+    """Whether a file is missing from an existing folder; without the folder, the user removed both."""
     native = path.replace("\\", os.sep)
     return os.path.isdir(os.path.dirname(native)) and not os.path.lexists(native)
 
