@@ -84,13 +84,8 @@ def set_known_to_fail(
 ) -> Observation:
     """Create the observation that an env's set is known to fail.
 
-    Args:
-        prefix: The env.
-        lock: Its set.
-        rows: The verdicts that apply to it, worst first.
-        matrix: rocenv's data.
-        machine: The machine that a better set must work on.
-        app: The app that a better env must support; "" = the env's own.
+    `rows` are the verdicts that apply to it, worst first. A better env must work on `machine` and with `app`,
+    or else with the env's own app.
     """
     app = app or lock.request.app
     create = suggest_env(lock, matrix, machine, name=prefix.free_name(), app=app)
@@ -110,13 +105,8 @@ def render(
 ) -> Finding:
     """Fill the texts of an observation's row.
 
-    Args:
-        check: The name of the check.
-        observation: What it found.
-        matrix: Has the rows.
-        language: Of the texts.
-        platform: `linux` or `windows`; decides how commands are quoted.
-        untrusted: Someone else sent the values, so only plain words reach a command.
+    `platform` decides how commands are quoted. If someone else sent the values (`untrusted`), only plain words
+    reach a command.
 
     Raises:
         DataError: There is no such row.
@@ -164,12 +154,9 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def quoted(value: str, platform: str, *, untrusted: bool) -> str:
-    """Quote a value as one word for the platform's shells; "" if that is not safe.
+    """Quote a value as one word for the shells of `linux` or `windows`; "" if that is not safe.
 
-    Args:
-        value: What to quote.
-        platform: `linux` or `windows`.
-        untrusted: Someone else sent the value: accept only plain words with spaces.
+    If someone else sent the value (`untrusted`), accept only plain words with spaces.
     """
     if word := plain_word(value):
         return word

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.apps.programs import env_for
 from rocenv.apps.recognition import LOOKED_AT, is_there, name_of, program_at
-from rocenv.findings import Observation
+from rocenv.checks.context import observe_app
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rocenv.apps.context import LaunchContext
     from rocenv.apps.start import Start
     from rocenv.checks.context import CheckContext
+    from rocenv.findings import Observation
 
 _BETWEEN_WORDS = re.compile(r"[\s;&|()'\"]+")  # of a shell script
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=")
@@ -30,7 +31,7 @@ def app_missing(context: CheckContext) -> Observation | None:
     command = start.launcher.command
     if len(command) < 2 or command[1] not in start.words or Path(command[1]).exists():
         return None
-    return _observe("app_missing", context, file=command[1], folder=str(Path.cwd()))
+    return observe_app("app_missing", context.the_launch, file=command[1], folder=str(Path.cwd()))
 
 
 def app_torch_missing(context: CheckContext) -> Observation | None:
@@ -40,7 +41,7 @@ def app_torch_missing(context: CheckContext) -> Observation | None:
     if not launcher.needs.torch or not start.is_app or start.zluda or lock.part("torch"):
         return None
     create = env_for(launcher.key, lock, start.prefix.free_name())
-    return _observe("app_torch_missing", context, {"create": create})
+    return observe_app("app_torch_missing", context.the_launch, {"create": create})
 
 
 def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
@@ -50,7 +51,7 @@ def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
         return
     for name in launcher.own_zluda:
         if (start.folder / name).is_dir():
-            yield _observe("app_own_zluda", context, folder=str(start.folder / name))
+            yield observe_app("app_own_zluda", context.the_launch, folder=str(start.folder / name))
 
 
 def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
@@ -61,14 +62,14 @@ def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
         return
     given = start.given()
     for name in (name for name in launcher.deletes_zluda if name.startswith("-") and name in given):
-        yield _observe("app_deletes_zluda", context, option=name)
+        yield observe_app("app_deletes_zluda", context.the_launch, option=name)
     for name in (name for name in launcher.deletes_zluda_if_set if start.environ.get(name)):
-        yield _observe("app_deletes_zluda", context, option=name, variable=name)
+        yield observe_app("app_deletes_zluda", context.the_launch, option=name, variable=name)
     for name in launcher.deletes_zluda:
         if not name.startswith("-") and (start.zluda / name).exists():
             rows = (row for row in launch.matrix.zluda if row.preferred and name not in row.files)
             create = launch.another(next((row.version for row in rows), ""))
-            yield _observe("app_deletes_old_zluda", context, {"create": create}, file=name)
+            yield observe_app("app_deletes_old_zluda", context.the_launch, {"create": create}, file=name)
 
 
 def app_own_python(context: CheckContext) -> Iterator[Observation]:
@@ -79,10 +80,10 @@ def app_own_python(context: CheckContext) -> Iterator[Observation]:
     for word in _command_words(start):
         path = Path(os.path.abspath(word))
         if any(folder in path.parents for folder in folders) and not path.is_dir():
-            yield _observe("app_own_python", context, commands, program=word)
+            yield observe_app("app_own_python", context.the_launch, commands, program=word)
             break
     for name in sorted({*start.programs()} & {*launcher.bypasses}):
-        yield _observe("app_bypasses_env", context, commands, program=name)
+        yield observe_app("app_bypasses_env", context.the_launch, commands, program=name)
 
 
 def app_wrapper(context: CheckContext) -> Iterator[Observation]:
@@ -94,7 +95,7 @@ def app_wrapper(context: CheckContext) -> Iterator[Observation]:
     commands = {"launch": _plain_launch(context.the_launch)}
     for name in (name for name in launcher.wrapper.names if name in typed):
         values = {"program": start.program, "script": name, "does": launcher.wrapper.does}
-        yield _observe("app_wrapper", context, commands, **values)
+        yield observe_app("app_wrapper", context.the_launch, commands, **values)
 
 
 def app_argument_missing(context: CheckContext) -> Iterator[Observation]:
@@ -107,7 +108,7 @@ def app_argument_missing(context: CheckContext) -> Iterator[Observation]:
         for argument in launcher.zluda_arguments if start.zluda else ():
             if argument not in text.replace('"', " ").replace("=", " ").split():
                 values = {"file": name, "argument": argument, "variable": launcher.arguments_variable}
-                yield _observe("app_argument_missing", context, commands, **values)
+                yield observe_app("app_argument_missing", context.the_launch, commands, **values)
 
 
 def app_settings_not_read(context: CheckContext) -> Observation | None:
@@ -117,7 +118,7 @@ def app_settings_not_read(context: CheckContext) -> Observation | None:
     if not start.wrapper or not wrapper.settings or not _has_settings(path, wrapper.ignored):
         return None
     values = {"file": str(path), "script": start.wrapper, "variable": start.launcher.arguments_variable}
-    return _observe("app_settings_not_read", context, **values)
+    return observe_app("app_settings_not_read", context.the_launch, **values)
 
 
 def app_shims_elsewhere(context: CheckContext) -> Observation | None:
@@ -126,15 +127,7 @@ def app_shims_elsewhere(context: CheckContext) -> Observation | None:
     wanted, in_torch = start.launcher.shims, start.record.shims_in_torch
     if start.zluda is None or wanted == "any" or in_torch == (wanted == "torch"):
         return None
-    return _observe("app_shims_in_torch" if in_torch else "app_shims_elsewhere", context)
-
-
-def _observe(
-    row: str, context: CheckContext, commands: dict[str, str] | None = None, /, **values: str
-) -> Observation:
-    launch = context.the_launch
-    common = {"env": launch.start.prefix.name, "app": launch.start.launcher.title}
-    return Observation(row, common | values, commands=commands or {})
+    return observe_app("app_shims_in_torch" if in_torch else "app_shims_elsewhere", context.the_launch)
 
 
 def _is_zluda_of_env(start: Start) -> bool:

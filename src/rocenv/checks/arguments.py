@@ -16,9 +16,9 @@ from rocenv.apps.devices import described
 from rocenv.apps.programs import builds_for, env_with, has_gpu, has_program
 from rocenv.apps.query import is_script, program_words
 from rocenv.apps.recognition import GENERIC, name_of, program_at
+from rocenv.checks.context import observe_app
 from rocenv.core.model import Request
 from rocenv.core.template import fill
-from rocenv.findings import Observation
 from rocenv.resolve.request import create_command
 from rocenv.system.quoting import shell_join
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rocenv.apps.devices import Devices
     from rocenv.checks.context import CheckContext
     from rocenv.data.apps import Flag
+    from rocenv.findings import Observation
 
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
@@ -46,7 +47,7 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
     if devices.problem:
         asked = launch.start.launcher.devices
         values = {"asked": " ".join(asked.arguments) if asked else "", "problem": devices.problem}
-        return _observe("app_devices_unread", launch, values)
+        return observe_app("app_devices_unread", launch, **values)
     failures = launch.start.launcher.failures
     failure = next((each for each in failures if each.text in devices.answer.text), None)
     has_gpus = any(gpu.target for gpu in launch.host.gpus)
@@ -58,7 +59,7 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
         values["remedy"] = launch.filled(failure.remedy)
     elif not has_gpus:
         values["why"] = launch.host.why or "no AMD GPU"
-    return _observe("app_lists_no_gpu", launch, values, severity=_severity(launch))
+    return observe_app("app_lists_no_gpu", launch, severity=_severity(launch), **values)
 
 
 def _no_hip(launch: LaunchContext, values: Mapping[str, str]) -> Observation:
@@ -69,7 +70,7 @@ def _no_hip(launch: LaunchContext, values: Mapping[str, str]) -> Observation:
     is_own = is_seen and has_program(key, lock, launch.matrix)
     more = {"seen": "yes" if is_seen else "", "verify": "yes" if is_own or not is_seen else ""}
     values = {**values, **more, **_build(launch)}
-    return _observe("app_lists_no_hip", launch, values, {"create": create}, severity=_severity(launch))
+    return observe_app("app_lists_no_hip", launch, {"create": create}, severity=_severity(launch), **values)
 
 
 def _gpu_not_listed(launch: LaunchContext, devices: Devices) -> Observation:
@@ -78,7 +79,7 @@ def _gpu_not_listed(launch: LaunchContext, devices: Devices) -> Observation:
     request = Request(platform=lock.platform, target=other, app=launch.app)
     create = create_command(start.prefix.free_name(), request, lock.platform) if other else ""
     values = {"target": lock.target, "there": ", ".join(map(described, devices.found)), "other": other}
-    return _observe("app_gpu_not_listed", launch, values, {"create": create}, severity=_severity(launch))
+    return observe_app("app_gpu_not_listed", launch, {"create": create}, severity=_severity(launch), **values)
 
 
 def _is_gpu_usable(launch: LaunchContext) -> bool:
@@ -102,11 +103,11 @@ def app_device_named(context: CheckContext) -> Iterator[Observation]:
         return
     there = ", ".join(each.name for each in devices.found) if devices else ""
     for name in named.unlisted:
-        yield _observe("app_device_unlisted", launch, {"device": name, "there": there})
+        yield observe_app("app_device_unlisted", launch, device=name, there=there)
     for each in named.used:
         if lock.target and each.target not in ("", *lock.targets, lock.code_target):
             values = {"device": each.name, "gfx": each.target, "target": lock.target}
-            yield _observe("app_device_other_target", launch, values)
+            yield observe_app("app_device_other_target", launch, **values)
 
 
 def app_not_held(context: CheckContext) -> Observation | None:
@@ -126,7 +127,7 @@ def app_not_held(context: CheckContext) -> Observation | None:
     }
     can_name = is_seen and not start.is_named and not values["script"]
     commands = {"launch": _launch_as(launch, launcher.key) if can_name else ""}
-    return _observe("app_not_held", launch, values, commands)
+    return observe_app("app_not_held", launch, commands, **values)
 
 
 def app_option_missing(context: CheckContext) -> Iterator[Observation]:
@@ -140,20 +141,19 @@ def app_option_missing(context: CheckContext) -> Iterator[Observation]:
         start = launch.start
         asked = (*program_words(start), *start.launcher.help)
         command = shell_join("rocenv", "run", start.prefix.name, "--", *asked)
-        yield _observe("app_help_unread", launch, {"problem": options.problem}, {"help": command})
+        yield observe_app("app_help_unread", launch, {"help": command}, problem=options.problem)
     for flag in (flag for flag in choice.lacking if flag.required):
-        yield _observe("app_option_missing", launch, {"option": flag.words[0]}, generic)
+        yield observe_app("app_option_missing", launch, generic, option=flag.words[0])
     for flag in (flag for flag in choice.unfilled if flag.required):
         yield _unfilled(launch, flag, generic)
     for word, instead in dict(choice.unknown).items():
-        yield _observe("app_option_unknown", launch, {"option": word, "instead": instead})
+        yield observe_app("app_option_unknown", launch, option=word, instead=instead)
 
 
 def _unfilled(launch: LaunchContext, flag: Flag, commands: Mapping[str, str]) -> Observation:
     listed = ", ".join(each.line for each in launch.devices.found) if launch.devices else ""
-    target = launch.start.record.lock.target
-    values = {"option": flag.words[0], "listed": listed, "target": target, "key": launch.start.launcher.key}
-    return _observe("app_option_unfilled", launch, values, commands)
+    values = {"option": flag.words[0], "listed": listed, "target": launch.start.record.lock.target}
+    return observe_app("app_option_unfilled", launch, commands, **values)
 
 
 def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
@@ -167,12 +167,12 @@ def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
     commands = {"create": another_env(launch)}
     if not added and not any(word in launch.start.words for word in tuning.around_blas):
         values = common | {"ways": "; ".join(launch.fallbacks({CODE}))}
-        yield _observe("app_blas_fails", launch, values, commands)
+        yield observe_app("app_blas_fails", launch, commands, **values)
     if RECOMPILE in added:
         places = [_VARIABLE.sub(lambda name: environ.get(name[1], ""), path) for path in HIPCC]
         if not any(shutil.which(path, path=environ.get("PATH", "")) for path in places):
             values = common | {"option": RECOMPILE, "tool": HIPCC[0], "places": ", ".join(HIPCC)}
-            yield _observe("app_tool_missing", launch, values, commands)
+            yield observe_app("app_tool_missing", launch, commands, **values)
 
 
 def app_model_too_large(context: CheckContext) -> Observation | None:
@@ -185,20 +185,7 @@ def app_model_too_large(context: CheckContext) -> Observation | None:
     if not any(each.words[0] in LAYERS for each in choice.added):
         return None
     show = shell_join("rocenv", "mem", *(("model", str(tuning.model)) if tuning.model else ()))
-    return _observe("app_model_too_large", launch, {"why": room.why}, {"show": show})
-
-
-def _observe(
-    row: str,
-    launch: LaunchContext,
-    values: Mapping[str, str],
-    commands: Mapping[str, str] | None = None,
-    *,
-    severity: str = "",
-) -> Observation:
-    launcher = launch.start.launcher
-    common = {"env": launch.start.prefix.name, "app": launcher.title, "key": launcher.key}
-    return Observation(row, common | dict(values), severity=severity, commands=commands or {})
+    return observe_app("app_model_too_large", launch, {"show": show}, why=room.why)
 
 
 def _severity(launch: LaunchContext) -> str:

@@ -97,14 +97,7 @@ class Examined:
 def collect(
     file: Path, home: Home, matrix: Matrix, language: Language, names: Sequence[str] = ()
 ) -> Examined:
-    """Examine this machine, and write a bundle to a new file.
-
-    Args:
-        file: Must not exist.
-        home: Has the envs.
-        matrix: rocenv's data.
-        language: Of the findings.
-        names: Only these checks; () = all.
+    """Examine this machine with all checks or those in `names`, and write a bundle to a new file.
 
     Raises:
         RocenvError: The file exists or cannot be written, or there is no such check.
@@ -150,13 +143,7 @@ def collect(
 
 
 def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str] = ()) -> Examined:
-    """Run the checks on a bundle; what they observed on the machine itself takes precedence.
-
-    Args:
-        file: The bundle.
-        matrix: rocenv's data.
-        language: Of the findings.
-        names: Only these checks; () = all.
+    """Run all checks or those in `names` on a bundle; what they observed on the machine takes precedence.
 
     Raises:
         RocenvError: The file does not exist or is not a bundle, or there is no such check.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.findings import Observation
 from rocenv.host import detect
 from rocenv.prefix import Prefix, all_prefixes, prefix_of
 from rocenv.system.machine import environment, examined_elsewhere, missing_sysroot, read_attribute
@@ -101,14 +102,9 @@ class CheckContext:
 def examine_machine(
     home: Home, matrix: Matrix, *, name: str = "", environ: Mapping[str, str] | None = None
 ) -> CheckContext:
-    """Examine this machine, or the copy of a machine at `ROCENV_SYSROOT`.
+    """Examine this machine, or the copy of a machine at `ROCENV_SYSROOT`, and the env `name`, if any.
 
-    Args:
-        home: Contains the envs.
-        matrix: rocenv's data.
-        name: The env to check; "" = none.
-        environ: The variables of the examined machine; None = this process's. A copy with its own variables
-            has no known envs.
+    `environ` replaces this process's variables. A copy with its own variables has no known envs.
 
     Raises:
         RocenvError: The env does not exist, or `ROCENV_SYSROOT` is not a folder.
@@ -132,6 +128,21 @@ def examine_machine(
         untrusted=untrusted,
         elsewhere=elsewhere,
     )
+
+
+def observe_app(
+    row: str,
+    launch: LaunchContext,
+    commands: Mapping[str, str] | None = None,
+    /,
+    *,
+    severity: str = "",
+    **values: str,
+) -> Observation:
+    """Create an observation about an app that is about to start; its texts can name the app and the env."""
+    launcher = launch.start.launcher
+    common = {"env": launch.start.prefix.name, "app": launcher.title, "key": launcher.key}
+    return Observation(row, common | values, severity=severity, commands=commands or {})
 
 
 def before_start(launch: LaunchContext, home: Home) -> CheckContext:

@@ -37,11 +37,7 @@ def miopen_database_damaged(context: CheckContext) -> Observation | None:
 
 
 def damaged_databases(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find databases that are malformed or no longer SQLite files; skip those in use.
-
-    Args:
-        environ: The variables that may name MIOpen's folders.
-    """
+    """Find databases that are malformed or no longer SQLite files, except those in use."""
     found = tuple(_databases(environ))
     open_ = _in_use() if found else frozenset()
     return tuple(path for path in found if os.path.realpath(path) not in open_ and _is_damaged(path))

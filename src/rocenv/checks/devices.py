@@ -70,17 +70,30 @@ def render_node_closed(context: CheckContext) -> Observation | None:
 
 
 def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
+    """Find out why this process cannot open existing devices."""
+    names, members = _groups()
+    own = tried("groups", "", _own_groups, "").split()
+    owners: dict[str, str] = {}
+    excludes_groups, lines = False, []
+    for path in paths:
+        # In a copy, files belong to the user who made it.
+        mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
+        if mode:
+            owners[names.get(number, number)] = number
+            excludes_groups = excludes_groups or mode[5] != "w" or number == "0"
+            lines.append(f"{mode} {names.get(number, number)} {path}")  # as in `ls -l`
+    missing = [name for name, number in owners.items() if number not in own] if owners else [*_GROUPS]
     user = context.environ.get("USER") or context.environ.get("LOGNAME") or ""
-    found = _permissions(paths, user)
+    needs_login = bool(owners and missing) and all(user in members.get(name, ()) for name in missing)
     values = {
-        "groups": ",".join(name for name in found.missing_groups if not name.isdecimal()),
-        "number": next((name for name in found.missing_groups if name.isdecimal()), ""),
-        "waiting": "yes" if found.needs_login else "",
-        "rule": "yes" if found.closed_to_group else "",
+        "groups": ",".join(name for name in missing if not name.isdecimal()),
+        "number": next((name for name in missing if name.isdecimal()), ""),  # of a group without a name
+        "waiting": "yes" if needs_login else "",
+        "rule": "yes" if excludes_groups else "",
         "container": "yes" if in_container(context.environ) else "",
         "device": paths[0],
     }
-    return Observation(row, values, found.lines)
+    return Observation(row, values, tuple(lines or paths))
 
 
 def kfd_refuses(context: CheckContext) -> Observation | None:
@@ -251,16 +264,6 @@ def _render_nodes(context: CheckContext) -> list[str]:
     return [path for path in paths if is_there(path)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Permissions:
-    """The reasons why a user cannot open devices."""
-
-    missing_groups: tuple[str, ...]  # that own the devices but exclude this process; unnamed ones by number
-    needs_login: bool = False  # the user joined all of them but has not logged in since
-    closed_to_group: bool = False  # no group may open one of the devices
-    lines: tuple[str, ...] = ()  # in the format of `ls -l`
-
-
 def in_container(environ: Mapping[str, str]) -> bool:
     """Whether the examined machine is a container, judging by files, variables and mounts."""
     if any(is_there(path) for path in _CONTAINER_FILES):
@@ -280,31 +283,6 @@ def _has_container_mounts() -> bool:
         if is_mount and _LAYERS.search(" ".join((fields[3], *fields[5:]))):
             return True
     return False
-
-
-def _permissions(paths: list[str], user: str) -> _Permissions:
-    """Find out why this process, running as `user`, cannot open existing devices."""
-    names, members = _groups()
-    own = tried("groups", "", _own_groups, "").split()
-    owners: dict[str, str] = {}
-    closed, lines = False, []
-    for path in paths:
-        # In a copy, files belong to the user who made it.
-        mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
-        if not mode:
-            continue
-        owners[names.get(number, number)] = number
-        closed = closed or mode[5] != "w" or number == "0"
-        lines.append(f"{mode} {names.get(number, number)} {path}")
-    if not owners:
-        return _Permissions(missing_groups=_GROUPS, lines=tuple(paths))
-    missing = tuple(name for name, number in owners.items() if number not in own)
-    return _Permissions(
-        missing_groups=missing,
-        needs_login=bool(missing) and all(user in members.get(name, ()) for name in missing),
-        closed_to_group=closed,
-        lines=tuple(lines),
-    )
 
 
 def _own_groups() -> str:

@@ -40,14 +40,7 @@ def kernel_log(context: CheckContext) -> tuple[str, ...] | None:
 
 
 def matching(log: Iterable[str], pattern: Pattern[str], *words: str, most: int = 4) -> tuple[str, ...]:
-    """The last lines that match a pattern, without times and duplicates.
-
-    Args:
-        log: Lines of a log.
-        pattern: Searched in each line.
-        words: A line must contain one of them; () = search all lines.
-        most: Return at most this many lines.
-    """
+    """The last `most` lines that match a pattern and contain one of `words`, without times and duplicates."""
     candidates = (line for line in log if not words or any(word in line for word in words))
     found = dict.fromkeys(without_prefix(line) for line in candidates if pattern.search(line))
     return tuple(found)[-most:]

@@ -92,11 +92,7 @@ class Redactor:
     """Redacts texts from this machine; a name always becomes the same placeholder."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        """Prepare a redactor.
-
-        Args:
-            names: More names or folders, and what replaces each; they come before the machine's own.
-        """
+        """Map additional names or folders to placeholders, which take precedence over the machine's own."""
         words = machine_names() | {name: word for name, word in (names or {}).items() if name}
         self._instead = {name.casefold(): word for name, word in words.items()}
         ordered = sorted(words, key=len, reverse=True)

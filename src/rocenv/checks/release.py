@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rocenv.apps.query import ask_version, program_path
 from rocenv.apps.runtime_files import found, is_own
+from rocenv.checks.context import observe_app
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
-from rocenv.findings import Observation
 from rocenv.prefix import library_folders
 from rocenv.resolve.apps import known_releases, spans
 from rocenv.resolve.suggest import resolved_command
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from rocenv.core.model import Component, Lock
     from rocenv.data.apps import AppRelease
+    from rocenv.findings import Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +46,11 @@ class _Release:
     def observe(
         self, row: str, severity: str = "", create: str = "", build: str = "", **values: str
     ) -> Observation:
-        """Make an observation; `severity` "" = an error if the launch is pointless without the GPU."""
-        title = self.launch.start.launcher.title
-        common = {"app": title, "release": f"{title} {self.version}", "env": self.launch.start.prefix.name}
-        severity = severity or ("error" if self.launch.start.is_gpu_work else "warning")
-        commands = {"create": create, "build": build}
-        return Observation(row, common | values, severity=severity, commands=commands)
+        """Create an observation; `severity` "" = an error if the launch is pointless without the GPU."""
+        start, commands = self.launch.start, {"create": create, "build": build}
+        severity = severity or ("error" if start.is_gpu_work else "warning")
+        values["release"] = f"{start.launcher.title} {self.version}"
+        return observe_app(row, self.launch, commands, severity=severity, **values)
 
     def another_env(self) -> dict[str, str]:
         """Suggest an env for this release, or else a release for this env, as values for a row."""
@@ -76,15 +76,13 @@ def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
     if program is None or not start.is_app:
         return
     app = ask_version(start, program)
-    values = {"app": start.launcher.title, "env": start.prefix.name, "key": start.launcher.key}
     if not app.version:
-        yield Observation("app_version_unknown", values | {"problem": app.problem})
+        yield observe_app("app_version_unknown", launch, problem=app.problem)
         return
     rows = (row for row in matrix.app_release if (row.app, row.platform) == (program.app, lock.platform))
     row = next((row for row in rows if allows(row.versions, app.version)), None)
     if row is None:
-        values["release"] = f"{start.launcher.title} {app.version}"
-        yield Observation("app_release_unknown", values)
+        yield observe_app("app_release_unknown", launch, release=f"{start.launcher.title} {app.version}")
         return
     release = _Release(launch=launch, row=row, version=app.version)
     if row.without:

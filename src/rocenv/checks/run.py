@@ -37,12 +37,7 @@ class NoSuchCheck(WrongUsage):
 def checks_for(
     context: CheckContext, names: Sequence[str] = (), command: str = "doctor"
 ) -> tuple[Check, ...]:
-    """The checks that a command runs, slow ones last.
-
-    Args:
-        context: What is examined.
-        names: Only these checks; () = all.
-        command: `doctor` or `launch`.
+    """The checks that `doctor` or `launch` runs, slow ones last: all, or those in `names`.
 
     Raises:
         NoSuchCheck: One of the names is unknown, or its check does not apply here.
@@ -60,14 +55,7 @@ def run(
     language: Language,
     begin: Callable[[Check], AbstractContextManager[object]] = nullcontext,
 ) -> list[Finding]:
-    """Run checks and return what they find, errors first.
-
-    Args:
-        context: What is examined.
-        checks: From `checks_for`.
-        language: Of the texts.
-        begin: Returns the context manager within which a check runs.
-    """
+    """Run checks, each within the context manager of `begin`, and return what they find, errors first."""
     findings = []
     for check in checks:
         with begin(check):
