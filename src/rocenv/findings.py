@@ -105,7 +105,7 @@ def render(
 ) -> Finding:
     """Fill the texts of an observation's row.
 
-    `platform` decides how commands are quoted. If someone else sent the values (`untrusted`), only plain words
+    `platform` decides how commands are quoted. Only plain words of `untrusted` values, which someone else sent,
     reach a command.
 
     Raises:
