@@ -105,8 +105,8 @@ def render(
 ) -> Finding:
     """Fill the texts of an observation's row.
 
-    `platform` decides how commands are quoted. Only plain words of `untrusted` values, which someone else sent,
-    reach a command.
+    `platform` decides how commands are quoted. If someone else sent the values (`untrusted`), only plain
+    words reach a command.
 
     Raises:
         DataError: There is no such row.
