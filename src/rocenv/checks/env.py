@@ -129,7 +129,7 @@ def env_files_changed(context: CheckContext) -> Observation | None:
 
 
 def env_store_damaged(context: CheckContext) -> Observation | None:
-    """The store's copy of a part of the env is damaged, and new envs would get the damaged files."""
+    """A component of the env is damaged in the store, so new envs would get the damaged files."""
     home, env = context.home, context.the_env
     for part in env.record.lock.components:
         for artifact in part.artifacts:
