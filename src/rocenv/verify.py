@@ -139,7 +139,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Create the folder; raise RocenvError if it is not writable, which would otherwise be blamed on a rung."""
+    """Create the folder; raise RocenvError if it is not writable, as a rung would be blamed for that."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
