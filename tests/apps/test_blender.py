@@ -112,7 +112,7 @@ class TestUse:
             told = done.stderr.decode()
             assert (done.returncode, b"objects:" in done.stdout) == (0, True), told
             assert "nothing in its output shows" not in told and "why:" not in told
-            assert ("lists no GPU" in told) != has_gpu, told
+            assert ("lists no HIP GPU" in told) != has_gpu, told
 
     def test_a_missing_scene(self, bench: Bench) -> None:
         bench.put_hipcc()
