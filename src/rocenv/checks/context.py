@@ -104,7 +104,7 @@ def examine_machine(
 ) -> CheckContext:
     """Examine this machine, or the copy of a machine at `ROCENV_SYSROOT`, and the env `name`, if any.
 
-    `environ` replaces this process's variables. A copy with its own variables has no known envs.
+    `environ` replaces this process's variables. If it is given for a copy, the envs in `home` are ignored.
 
     Raises:
         RocenvError: The env does not exist, or `ROCENV_SYSROOT` is not a folder.
