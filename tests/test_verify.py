@@ -1,4 +1,4 @@
-"""`rocenv verify` as users run it, on an env made by `create` from packages with the fakes."""
+"""`rocenv verify` as users run it, on an env that `create` installs from packages with fake libraries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def standin_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, byt
         "hiprtc": folder / "libhiprtc.so.6",
         "rocblas": folder / "librocblas.so.6",
     }
-    # Like HSA with its profiler: used if present.
+    # Optional, like the profiler that HSA loads.
     optional = folder / "optional.c"
     optional.write_text(
         "#include <dlfcn.h>\n"
@@ -43,7 +43,7 @@ def standin_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, byt
 
 @pytest.fixture
 def world(tmp_path: Path, standin_libraries: dict[str, bytes]) -> Iterator[Mini]:
-    """The miniature world whose 6.4 set, which includes a C library, consists of the fakes."""
+    """The miniature world with a 6.4 set of fakes, including a C library."""
     root = tmp_path / "a home with spaces"
     root.mkdir()
     with Loopback(folder=root / "www") as server:
@@ -57,7 +57,7 @@ def rungs(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
     return {rung["rung"]: rung for rung in json.loads(done.stdout)["rungs"]}
 
 
-def test_whole_ladder_under_the_loader_of_the_env(world: Mini) -> None:
+def test_the_whole_ladder_runs_under_the_envs_loader(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     assert json.loads((world.prefix("demo") / ".rocenv/record.json").read_text())["loader"]
     saved = world.root / "saved"
@@ -67,7 +67,7 @@ def test_whole_ladder_under_the_loader_of_the_env(world: Mini) -> None:
     assert list(found) == LADDER
     assert {rung["status"] for rung in found.values()} == {"passed"}
     assert json.loads(done.stdout)["level"] == "blas"
-    assert "STAND-IN" in found["gemm"]["detail"], "a stand-in must never pass for a GPU"
+    assert "STAND-IN" in found["gemm"]["detail"], "a fake must never pass for a GPU"
     assert "GFLOP/s" in found["blas"]["detail"]
     code = (saved / "sgemm_gfx1100.co").read_bytes()
     assert code.startswith(b"\x7fELF")
@@ -108,7 +108,7 @@ def test_a_fault_affects_only_its_rung(
     assert "Traceback" not in done.stderr
 
 
-def test_no_gpu_is_exit_code_4_and_nothing_wrong(world: Mini) -> None:
+def test_a_missing_gpu_exits_with_4_but_is_not_a_fault(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", ROCENV_STANDIN_DEVICES="0")
     assert done.returncode == 4
@@ -117,15 +117,15 @@ def test_no_gpu_is_exit_code_4_and_nothing_wrong(world: Mini) -> None:
 
 
 @pytest.mark.quick
-def test_upto_stops_there(world: Mini) -> None:
+def test_upto_stops_at_the_named_rung(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--upto", "version", "--json", ROCENV_STANDIN_DEVICES="0")
-    assert done.returncode == 0, "no rung that needs a GPU was asked for"
+    assert done.returncode == 0, "no rung that needs a GPU was requested"
     assert list(rungs(done)) == LADDER[:3]
 
 
 @pytest.mark.parametrize("target", ["nonsense", "gfx90a:xnack-", "../gfx1100"])
-def test_an_invalid_target_is_reported_before_anything_runs(world: Mini, target: str) -> None:
+def test_an_invalid_target_is_refused_before_anything_runs(world: Mini, target: str) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--target", target, "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "target-unknown")
@@ -133,7 +133,7 @@ def test_an_invalid_target_is_reported_before_anything_runs(world: Mini, target:
     assert ("leave out `:xnack-`: `--target gfx90a`" in done.stderr) == (target == "gfx90a:xnack-")
 
 
-def test_another_target_is_named_and_not_saved(world: Mini) -> None:
+def test_results_for_another_target_are_not_saved(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     assert world.run("verify", "demo", "--upto", "load").returncode == 0
     done = world.run("verify", "demo", "--upto", "compile", "--target", "gfx1030")
@@ -184,7 +184,7 @@ def test_system_libraries_do_not_leak_in(
 
 @pytest.mark.parametrize("set_", ["5.7", "6.4"])
 def test_an_optional_system_library_is_a_leak(world: Mini, tmp_path: Path, set_: str) -> None:
-    """`rocenv run` would use it, whether or not the set has its own C library."""
+    """`rocenv run` would use it even if the set has its own C library."""
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "optional.c").write_text("int optional(void) { return 1; }\n")
@@ -196,7 +196,7 @@ def test_an_optional_system_library_is_a_leak(world: Mini, tmp_path: Path, set_:
     assert f"from outside the prefix: {foreign / 'liboptional.so'}" in load["detail"]
 
 
-def test_a_modified_file_is_found_and_restored(world: Mini) -> None:
+def test_repair_restores_a_modified_file(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     library = next((world.prefix("demo") / "rocm").rglob("librocblas.so.6.*"))
     content = library.read_bytes()
@@ -210,7 +210,7 @@ def test_a_modified_file_is_found_and_restored(world: Mini) -> None:
     assert {found[each]["status"] for each in LADDER[1:]} == {"skipped"}
     assert world.run("repair", "demo").returncode == 0
     assert library.read_bytes() == content
-    assert os.stat(library).st_nlink > 1, "it is the store's file again"
+    assert os.stat(library).st_nlink > 1, "the env shares the file with the store again"
     assert world.run("verify", "demo", "--upto", "blas").returncode == 0
 
 
@@ -218,7 +218,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     world.create("sd-of-marie", "--rocm", "6.4")
     file = world.root / "report.json"
     refused = world.run("verify", "sd-of-marie", "--report", str(file))
-    assert (refused.returncode, refused.stdout) == (2, ""), "the machine is not this one"
+    assert (refused.returncode, refused.stdout) == (2, ""), "this machine is not the reported one"
     assert "unset ROCENV_SYSROOT ROCENV_TARGET" in refused.stderr
     del world.env["ROCENV_TARGET"], world.env["ROCENV_SYSROOT"]
     nowhere = world.run("verify", "sd-of-marie", "--report", str(world.root / "none" / "report.json"))

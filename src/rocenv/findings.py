@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 SEVERITIES = ("error", "warning", "info")
-_LONGEST_LINE = 300
 _LONGEST_WORD = 199  # a longer value may have been truncated
 # Characters that cmd and PowerShell both leave alone between double quotes.
 _QUOTABLE = re.compile(r"[\w .:+,/\\@=()~-]+")
@@ -39,9 +38,9 @@ class Observation:
 
     row: str  # name of a row of the table `advice`
     values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's texts
-    evidence: tuple[str, ...] = ()  # lines as the machine printed them
+    evidence: tuple[str, ...] = ()  # lines as the machine printed them; `render` makes them printable
     severity: str = ""  # replaces the row's; "" = keep the row's
-    # Whole commands, already quoted for the shell; they fill placeholders too.
+    # Complete commands, already quoted for the shell; they also fill placeholders.
     commands: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,15 +82,10 @@ class Finding:
 def set_known_to_fail(
     prefix: Prefix, lock: Lock, rows: Sequence[Verdict], matrix: Matrix, machine: Machine, app: str = ""
 ) -> Observation:
-    """Observe that the set of an env is known to fail.
+    """Create the observation that an env's set is known to fail.
 
-    Args:
-        prefix: The env.
-        lock: Its set.
-        rows: The verdicts that apply to it, worst first.
-        matrix: rocenv's data.
-        machine: What a better set has to work with.
-        app: What a better env should be for; "" = what this one is for.
+    `rows` are the verdicts that apply to it, worst first. A better env must work on `machine` and with `app`,
+    or else with the env's own app.
     """
     app = app or lock.request.app
     create = suggest_env(lock, matrix, machine, name=prefix.free_name(), app=app)
@@ -111,13 +105,8 @@ def render(
 ) -> Finding:
     """Fill the texts of an observation's row.
 
-    Args:
-        check: The name of the check.
-        observation: What it found.
-        matrix: Has the rows.
-        language: Of the texts.
-        platform: `linux` or `windows`; decides how commands are quoted.
-        untrusted: Someone else sent the values, so only plain words reach a command.
+    `platform` decides how commands are quoted. If someone else sent the values (`untrusted`), only plain
+    words reach a command.
 
     Raises:
         DataError: There is no such row.
@@ -128,7 +117,7 @@ def render(
         for name, command in observation.commands.items()
         if not untrusted or _OWN_COMMAND.fullmatch(command)
     }
-    # A bundle may have a value of that name, and a quoted text is no command.
+    # A value named `create` from a bundle must not fill a command's placeholder.
     plain = {name: printable(value) for name, value in observation.values.items() if name != "create"}
     values = plain | {"platform": platform} | commands
     return Finding(
@@ -137,7 +126,7 @@ def render(
         severity=observation.severity or row.severity,
         title=filled(row.title, values, language) or row.code,
         detail=filled(row.detail, values, language) or "",
-        evidence=tuple(_one_line(printable(line)) for line in observation.evidence),
+        evidence=tuple(map(printable, observation.evidence)),
         steps=steps(
             row.remedy,
             {name: (value,) for name, value in values.items() if value},
@@ -152,7 +141,7 @@ def render(
 
 
 def advice_row(matrix: Matrix, name: str) -> Advice:
-    """The row of a name; raises DataError if there is none."""
+    """Look up a row by name; raise DataError if there is none."""
     found = next((row for row in matrix.advice if row.name == name), None)
     if found is None:
         raise DataError(f"the table `advice` has no row `{name}`")
@@ -165,12 +154,9 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def quoted(value: str, platform: str, *, untrusted: bool) -> str:
-    """Quote a value as one word of the platform's shells; "" if that is not safe.
+    """Quote a value as one word for the shells of `linux` or `windows`; "" if that is not safe.
 
-    Args:
-        value: What to quote.
-        platform: `linux` or `windows`.
-        untrusted: Someone else sent the value: accept only plain words with spaces.
+    If someone else sent the value (`untrusted`), accept only plain words with spaces.
     """
     if word := plain_word(value):
         return word
@@ -185,8 +171,3 @@ def quoted(value: str, platform: str, *, untrusted: bool) -> str:
         return ""
     # The shell does not expand a quoted `~`.
     return f"~/{shlex.quote(value[2:])}" if value.startswith("~/") else shlex.quote(value)
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"

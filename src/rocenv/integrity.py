@@ -88,7 +88,7 @@ def file_entry(path: Path) -> FileEntry:
 
 
 class Replaced(NamedTuple):
-    """A locked package that is missing from the venv or has another version there."""
+    """A locked package that the venv lacks or has in another version."""
 
     name: str
     locked: str

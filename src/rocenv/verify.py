@@ -70,7 +70,7 @@ def verify(
         upto: The last rung to run.
         target: Overrides the target of the set.
         save_dir: Where to store the GEMM source, the code objects and the logs; created if missing.
-        timeout_s: Limit per rung; 0 = as long as such a set may need.
+        timeout_s: Time limit per rung; 0 = a default that depends on the set.
         report: Called with each result.
         last: Runs after the ladder with its results, and adds one.
 
@@ -110,7 +110,7 @@ def verify(
         advice=tuple(_advice(prefix, record, matrix, known[:1], driver)) if known else (),
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
-    # Results for another target say nothing about the env, and an app is not part of it.
+    # Store only results about the env: not for another target, and not of an app.
     if verification.target in (record.lock.code_target, *record.lock.request.more_targets):
         of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
         _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)
@@ -139,7 +139,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Create the folder; raise RocenvError if it is not writable, because a rung would be blamed for that."""
+    """Create the folder; raise RocenvError if it is not writable, as a rung would be blamed for that."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:

@@ -1,4 +1,4 @@
-"""A machine of files that `ROCENV_SYSROOT` names."""
+"""The fixture of a fake machine at `ROCENV_SYSROOT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine as files, variables and envs, and what checks find on it."""
+"""A fake machine of files, variables and envs, on which tests run checks."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def matrix() -> Matrix:
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """A pattern that matches a text whatever fills its placeholders."""
+    """A pattern that matches a text with any values for its placeholders."""
     return re.compile(".*".join(map(re.escape, PLACE.split(text))), re.DOTALL)
 
 
 def checks_of(module: ModuleType) -> tuple[Check, ...]:
-    """The checks whose functions are in a module."""
+    """The checks that a module defines."""
     return tuple(check for check in CHECKS if check.function.__module__ == module.__name__)
 
 
 @dataclass
 class Scenery:
-    """A machine; `root` adds parts to it."""
+    """A fake machine; `root` adds devices and files to it."""
 
     root: Root
     folder: Path
@@ -56,7 +56,7 @@ class Scenery:
     elsewhere: bool = True
 
     def healthy(self) -> Scenery:
-        """A good machine with one card."""
+        """Set up a machine with one card and no problems."""
         self.root.kernel("6.14.0-27-generic").cpu().gpu(1, RX_7900, 110000, units=96, memory=24 * GIB)
         self.root.put("proc/meminfo", "MemTotal:       65000000 kB\n")
         self.root.put("proc/cmdline", "BOOT_IMAGE=/vmlinuz ro quiet\n")
@@ -99,7 +99,7 @@ class Scenery:
         )
 
     def sees(self, check: str) -> Finding | None:
-        """Run a check in both languages, and check that its finding is complete."""
+        """Run a check in both languages, and assert that its finding is complete."""
         context = self.context()
         checks = checks_for(context, (check,))
         english, chinese = run(context, checks, "en"), run(context, checks, "zh")
@@ -109,15 +109,15 @@ class Scenery:
             assert finding.title != finding.code and finding.detail
             told = (finding.title, finding.detail, *finding.instructions, *finding.commands)
             assert not any(PLACE.search(text) for text in told), told
-            assert finding.steps, "no step says what to do"
+            assert finding.steps, "the finding has no steps"
         if not english:
             return None
         assert [step.commands for step in english[0].steps] == [step.commands for step in chinese[0].steps]
-        assert not (lost := self._lost(english[0])), f"commands that are told of and not shown: {lost}"
+        assert not (lost := self._lost(english[0])), f"steps without their commands: {lost}"
         return english[0]
 
     def _lost(self, finding: Finding) -> set[str]:
-        """The steps whose commands are missing because a value cannot be quoted."""
+        """Steps that lack a command, because a value could not be quoted."""
         rows = [row for row in matrix().advice if row.code == finding.code]
         remedies = [remedy for row in rows for remedy in row.remedy]
         lost: set[str] = set()

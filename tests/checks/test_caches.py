@@ -1,4 +1,4 @@
-"""Checks of the folders in which programs keep compiled kernels."""
+"""Checks of the folders in which programs cache compiled kernels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from tests.checks.scenery import Scenery
 
-fcntl = pytest.importorskip("fcntl")  # locks as Linux has them
+fcntl = pytest.importorskip("fcntl")  # Linux file locks
 
 LOCAL = "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
 
 
 @pytest.fixture
 def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """This machine, with its own home, so that attempts are real."""
+    """This machine with a temporary home, so that attempts are real."""
     monkeypatch.delenv("ROCENV_SYSROOT")
     home = tmp_path / "user"
     home.mkdir()
@@ -34,7 +34,7 @@ def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> P
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
-def test_a_home_on_a_network_filesystem(scenery: Scenery, kind: str) -> None:
+def test_a_home_on_a_network_filesystem_is_found(scenery: Scenery, kind: str) -> None:
     mount = f"30 21 0:50 / /home rw - {kind} server:/export rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     finding = scenery.sees("cache_on_network")
@@ -53,7 +53,7 @@ def test_variables_move_caches_off_the_network(scenery: Scenery) -> None:
     assert finding is not None and finding.evidence == ("TORCH_HOME: /home/user/torch (nfs4)",)
 
 
-def test_a_read_only_cache(scenery: Scenery, live: Path) -> None:
+def test_a_read_only_cache_is_found(scenery: Scenery, live: Path) -> None:
     scenery.environ["MIOPEN_USER_DB_PATH"] = "/proc/nowhere"
     finding = scenery.sees("cache_read_only")
     assert finding is not None and "/proc/nowhere" in finding.detail
@@ -61,7 +61,7 @@ def test_a_read_only_cache(scenery: Scenery, live: Path) -> None:
     assert scenery.sees("cache_without_locks") is None, "each problem is reported once"
 
 
-def test_a_file_in_the_place_of_the_usual_cache(scenery: Scenery, live: Path) -> None:
+def test_a_file_instead_of_the_default_cache_is_found(scenery: Scenery, live: Path) -> None:
     (live / ".cache").touch()
     finding = scenery.sees("cache_read_only")
     assert finding is not None and finding.evidence == (f"~/.cache: {live}/.cache",)
@@ -69,7 +69,7 @@ def test_a_file_in_the_place_of_the_usual_cache(scenery: Scenery, live: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_folder_without_permission(scenery: Scenery, live: Path) -> None:
+def test_a_folder_without_permission_is_found(scenery: Scenery, live: Path) -> None:
     (live / ".config").mkdir(mode=0)
     for parent in (live, *live.parents[:-2]):
         parent.chmod(0o755)
@@ -87,7 +87,7 @@ def test_a_folder_without_permission(scenery: Scenery, live: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["lockf", "flock"])
-def test_a_cache_without_locks(
+def test_a_cache_without_locks_is_found(
     scenery: Scenery, live: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     def refused(*_args: object) -> None:
@@ -105,7 +105,7 @@ def test_good_caches_have_no_findings_and_leave_no_files(scenery: Scenery, live:
     assert list(live.iterdir()) == [live / ".cache"] and not any((live / ".cache").iterdir())
 
 
-def test_nothing_is_tried_on_a_copy(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_operations_are_tried_on_a_copy(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(_folder: Path) -> bool:
         raise AssertionError
 
@@ -115,14 +115,14 @@ def test_nothing_is_tried_on_a_copy(scenery: Scenery, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("point", ["/mnt/x\\\\x", r"/mnt/\134x41", "/mnt/a\\040b", "/mnt/\u76d8", "/mnt/\\x"])
-def test_mount_points_of_any_name(scenery: Scenery, point: str) -> None:
+def test_mount_points_with_odd_names_are_parsed(scenery: Scenery, point: str) -> None:
     strange = f"29 21 8:3 / {point} rw - ext4 /dev/sda3 rw\n"
     mount = "30 21 0:50 / /home rw - nfs4 server:/export rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + strange + mount)
     assert scenery.sees("cache_on_network") is not None
 
 
-def test_a_cache_on_a_network_mount_with_spaces(scenery: Scenery) -> None:
+def test_a_network_mount_with_spaces_is_recognized(scenery: Scenery) -> None:
     mount = "30 21 0:50 / /mnt/my\\040\\347\\233\\230 rw - cifs //server/x rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     scenery.environ["XDG_CACHE_HOME"] = "/mnt/my \u76d8/cache"
@@ -162,7 +162,7 @@ def test_a_dead_network_mount_is_not_touched(
         assert scenery.sees(check) is None
 
 
-def test_checking_a_database_blocks_no_writer(
+def test_checking_a_database_does_not_block_writers(
     scenery: Scenery, live: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = live / ".config/miopen/gfx1100.ukdb"

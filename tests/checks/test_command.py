@@ -36,7 +36,7 @@ def document(output: bytes) -> dict[str, Any]:
     return plain
 
 
-def test_a_healthy_machine_as_text_and_as_json(lab: Lab, scenery: Scenery) -> None:
+def test_a_healthy_machine_has_no_findings_as_text_and_json(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor")
     assert done.returncode == 0 and "found no problems" in words(done.stdout)
@@ -46,7 +46,7 @@ def test_a_healthy_machine_as_text_and_as_json(lab: Lab, scenery: Scenery) -> No
     assert found["findings"] == [] and found["checks_run"] > 20
 
 
-def test_an_error_ends_with_1(lab: Lab, scenery: Scenery) -> None:
+def test_an_error_exits_with_1(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", HSA_OVERRIDE_GFX_VERSION="10.3.0")
     text = words(done.stdout)
@@ -60,20 +60,20 @@ def test_an_error_ends_with_1(lab: Lab, scenery: Scenery) -> None:
     assert found[0]["evidence"][0] == "HSA_OVERRIDE_GFX_VERSION=10.3.0"
 
 
-def test_a_warning_ends_with_0(lab: Lab, scenery: Scenery) -> None:
+def test_a_warning_exits_with_0(lab: Lab, scenery: Scenery) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_6800, driver="vfio-pci")
     done = lab.run("doctor", "--json")
     assert done.returncode == 0 and document(done.stdout)["findings"][0]["severity"] == "warning"
 
 
-def test_chinese_by_option_and_by_locale(lab: Lab, scenery: Scenery) -> None:
+def test_option_and_locale_select_chinese(lab: Lab, scenery: Scenery) -> None:
     scenery.root.wsl()
     for done in (lab.run("doctor", "--lang", "zh"), lab.run("doctor", LC_ALL="zh_CN.UTF-8")):
         assert "警告" in words(done.stdout) and "这个 WSL" in words(done.stdout)
     assert "warning" in words(lab.run("doctor", "--lang", "en", LC_ALL="zh_CN.UTF-8").stdout)
 
 
-def test_one_check_alone(lab: Lab, scenery: Scenery) -> None:
+def test_check_runs_only_the_named_checks(lab: Lab, scenery: Scenery) -> None:
     scenery.root.wsl()
     found = document(lab.run("doctor", "--json", "--check", "no_gpu", "--check", "kfd_closed").stdout)
     assert found == {"findings": [], "checks_run": 2}
@@ -92,26 +92,26 @@ def test_listed_checks_can_be_run(lab: Lab, scenery: Scenery) -> None:
     assert "kfd_closed" in completed
 
 
-def test_an_unknown_env(lab: Lab, scenery: Scenery) -> None:
+def test_an_unknown_env_is_an_error(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", "nobody", "--json")
     assert done.returncode != 0 and document(done.stdout)["error"] == "env-missing"
 
 
 @pytest.mark.parametrize("argv", [("",), ("-y",), ("--yes", "--list")])
-def test_options_that_make_no_sense(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_refused(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
     scenery.healthy()
     assert lab.run("doctor", *argv).returncode == 2
 
 
-def test_a_missing_copy(lab: Lab, tmp_path: Path) -> None:
+def test_a_missing_sysroot_is_an_error(lab: Lab, tmp_path: Path) -> None:
     """A mistyped path must not look like a machine without a GPU."""
     done = lab.run("doctor", ROCENV_SYSROOT=str(tmp_path / "typo"))
     assert done.returncode == 1
     assert "typo`, which is not a folder" in words(done.stderr)
 
 
-def test_an_incomplete_env(lab: Lab, scenery: Scenery) -> None:
+def test_an_incomplete_env_is_an_error_only_if_named(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     folder = lab.home / "envs" / "half"
     (folder / ".rocenv").mkdir(parents=True)
@@ -121,10 +121,10 @@ def test_an_incomplete_env(lab: Lab, scenery: Scenery) -> None:
     assert [(each["code"], each["severity"]) for each in found["findings"]] == [("env-incomplete", "error")]
     assert found["findings"][0]["remedy"]["commands"] == ["rocenv remove half"]
     assert found["checks_run"] > 20
-    assert lab.run("doctor").returncode == 0, "nobody asked about it"
+    assert lab.run("doctor").returncode == 0, "the env was not named"
 
 
-def test_a_bundle_of_one_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_collect_runs_only_the_named_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--json", "--check", "no_gpu", "--collect", str(tmp_path / "one.zip"))
     assert document(done.stdout)["checks_run"] == 1
@@ -152,7 +152,7 @@ def test_slow_checks_are_announced(scenery: Scenery) -> None:
     assert titles.shown == ["Running the check gpu_resets"]
 
 
-def test_the_list_in_chinese(lab: Lab, scenery: Scenery) -> None:
+def test_the_list_of_checks_is_available_in_chinese(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     lines = words(lab.run("doctor", "--list", "--lang", "zh").stdout).splitlines()
     assert len(lines) > 20
@@ -163,18 +163,18 @@ def test_the_list_in_chinese(lab: Lab, scenery: Scenery) -> None:
 @pytest.mark.parametrize(
     "argv", [("--fix", "--list"), ("--collect", "x", "--fix"), ("sd", "--collect", "x.json")]
 )
-def test_options_that_exclude_each_other(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
+def test_conflicting_options_are_refused(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
     done = lab.run("doctor", *argv)
     assert done.returncode == 2 and "cannot be used together" in words(done.stderr)
 
 
-def test_nothing_is_fixed_on_a_copy(lab: Lab, scenery: Scenery) -> None:
+def test_fix_refuses_a_copy_of_a_machine(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--fix")
     assert done.returncode != 0 and "copy" in words(done.stderr)
 
 
-def test_a_bundle_gives_the_findings_of_the_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_a_bundle_has_the_findings_of_its_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", 0x7550, driver="")
     there = lab.run("doctor", "--json", "--collect", str(tmp_path / "bundle.json"))
     assert there.returncode == 1 and "bundle.json" in words(there.stderr)

@@ -45,7 +45,7 @@ def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
 
 @pytest.fixture
 def here(scenery: Scenery) -> CheckContext:
-    """A context of this machine; the data of another machine is not checked."""
+    """The context of this machine; another machine's data is not checked."""
     return replace(scenery.context(), elsewhere=False)
 
 
@@ -63,7 +63,7 @@ def test_old_data_is_a_finding(
 
 
 @pytest.mark.parametrize("installed", ["from a clone", "editable", "from elsewhere"])
-def test_how_to_update_depends_on_the_installation(
+def test_the_update_command_depends_on_the_installation(
     here: CheckContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str
 ) -> None:
     clone, info = tmp_path / "my clone", tmp_path / "site" / "rocenv-0.1.0.dist-info"
@@ -82,11 +82,11 @@ def test_how_to_update_depends_on_the_installation(
     assert any("`git pull`" in each for each in found.instructions) is (installed == "from elsewhere")
 
 
-def test_the_data_of_another_machine(scenery: Scenery, tmp_path: Path) -> None:
+def test_the_data_is_not_checked_for_another_machine(scenery: Scenery, tmp_path: Path) -> None:
     assert data_old(scenery.context()) is None
 
 
-def test_without_rows_there_is_no_age(tmp_path: Path) -> None:
+def test_data_without_valid_rows_has_no_age(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text('schema = 1\nchecked = "2026-99-99"\n')
     assert newest_day(tmp_path) is None
 

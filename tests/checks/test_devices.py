@@ -24,7 +24,7 @@ def test_a_healthy_machine_has_no_findings(scenery: Scenery) -> None:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """The result of opening /dev/kfd; root, who may run the tests, can open anything."""
+    """Fake the result of opening /dev/kfd, because root can open anything."""
 
     def set_(error: int) -> None:
         monkeypatch.setattr(devices, "open_errno", lambda _path: error)
@@ -57,7 +57,7 @@ def test_missing_groups_are_named(
     assert finding.evidence[0] == "crw-rw---- render /dev/kfd"
 
 
-def test_a_user_who_only_needs_to_log_in_again(
+def test_a_new_group_member_is_told_to_log_in_again(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "render:x:993:other,user\n")
@@ -68,7 +68,7 @@ def test_a_user_who_only_needs_to_log_in_again(
     assert "Log out" in finding.instructions[0]
 
 
-def test_a_container_gets_the_group_as_an_option(
+def test_a_container_needs_group_add_instead_of_usermod(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put(".dockerenv", "")
@@ -79,7 +79,7 @@ def test_a_container_gets_the_group_as_an_option(
     assert not any("usermod" in command for command in finding.commands)
 
 
-def test_a_device_that_only_root_may_open(
+def test_a_device_that_only_root_may_open_needs_a_udev_rule(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")
@@ -89,7 +89,7 @@ def test_a_device_that_only_root_may_open(
     assert finding is not None and any("udev" in command for command in finding.commands)
 
 
-def test_a_group_without_a_name(
+def test_a_group_without_a_name_is_created(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")
@@ -113,14 +113,14 @@ def test_joining_root_is_never_suggested(
     assert finding is not None and not any("usermod" in command for command in finding.commands)
 
 
-def test_a_copy_names_the_usual_groups(scenery: Scenery, answers: Callable[[int], None]) -> None:
+def test_a_copy_suggests_the_usual_groups(scenery: Scenery, answers: Callable[[int], None]) -> None:
     scenery.healthy()
     answers(errno.EACCES)
     finding = scenery.sees("kfd_closed")
     assert finding is not None and finding.commands == ("sudo usermod -aG render,video $USER",)
 
 
-def test_a_closed_render_node_beside_an_open_kfd(
+def test_a_render_node_without_permission_is_found(
     scenery: Scenery, monkeypatch: pytest.MonkeyPatch, owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "video:x:44:\n")
@@ -132,7 +132,7 @@ def test_a_closed_render_node_beside_an_open_kfd(
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOMEM, errno.ENODEV])
-def test_an_error_that_is_not_about_permissions(
+def test_other_errors_of_kfd_are_not_permission_problems(
     scenery: Scenery, answers: Callable[[int], None], error: int
 ) -> None:
     scenery.healthy()
@@ -143,11 +143,11 @@ def test_an_error_that_is_not_about_permissions(
     assert scenery.sees("kfd_closed") is None
 
 
-def test_a_container_without_the_devices(scenery: Scenery) -> None:
+def test_missing_device_files_are_found_inside_and_outside_of_containers(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / "dev/kfd").unlink()
     finding = scenery.sees("container_without_devices")
-    assert finding is not None and finding.code == "gpu-devices-missing", "it is no container"
+    assert finding is not None and finding.code == "gpu-devices-missing", "this is not a container"
     assert any("modprobe" in command for command in finding.commands)
     scenery.root.put(".dockerenv", "")
     finding = scenery.sees("container_without_devices")
@@ -179,7 +179,7 @@ BESIDE_DOCKER = (
         ({"proc/self/mountinfo": LIVE_MEDIUM}, {}, False),
     ],
 )
-def test_containers_and_hosts_differ(
+def test_containers_and_hosts_are_distinguished(
     scenery: Scenery, files: dict[str, str], environ: dict[str, str], is_container: bool
 ) -> None:
     scenery.healthy().environ.update(environ)
@@ -191,7 +191,7 @@ def test_containers_and_hosts_differ(
     assert (finding.code == "container-device-not-passed") == is_container
 
 
-def test_a_container_with_kfd_and_without_render_nodes(scenery: Scenery) -> None:
+def test_a_container_without_render_nodes_is_found(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / "dev/dri/renderD128").unlink()
     finding = scenery.sees("container_without_devices")
@@ -204,7 +204,7 @@ def test_a_container_with_one_of_several_gpus_is_fine(scenery: Scenery) -> None:
     assert scenery.sees("container_without_devices") is None
 
 
-def test_no_gpu_at_all(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_an_amd_gpu_is_found(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     scenery.root.kernel().card("0000:01:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
     finding = scenery.sees("no_gpu")
     assert finding is not None and finding.severity == "warning" and "NVIDIA" in finding.evidence[0]
@@ -212,25 +212,25 @@ def test_no_gpu_at_all(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Non
     assert scenery.sees("no_gpu") is None
 
 
-def test_a_new_card_on_an_old_kernel(scenery: Scenery) -> None:
+def test_a_kernel_that_is_too_old_for_a_card_is_found(scenery: Scenery) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", RX_9070, driver="")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.code == "kernel-too-old"
     assert "6.12" in finding.detail and "6.8.0-45-generic" in finding.detail
-    assert not any("apt" in command for command in finding.commands), "nobody knows the distribution"
+    assert not any("apt" in command for command in finding.commands), "the distribution is unknown"
     scenery.root.put("etc/os-release", 'NAME="Fedora Linux"\nID=fedora\nVERSION_ID=40\n')
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.commands == ("sudo dnf upgrade --refresh",)
 
 
-def test_a_card_without_a_driver_on_a_new_kernel(scenery: Scenery) -> None:
+def test_a_card_without_a_driver_is_found(scenery: Scenery) -> None:
     scenery.root.kernel("6.14.0").cpu().card("0000:03:00.0", RX_9070, driver="")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.code == "driver-not-bound"
     assert not any("modprobe" in command for command in finding.commands), "it is loaded"
 
 
-def test_a_card_for_a_virtual_machine_is_fine_beside_another(scenery: Scenery) -> None:
+def test_a_card_for_a_virtual_machine_is_fine_if_another_works(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_6800, driver="vfio-pci")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.severity == "warning" and "virtual machine" in finding.title
@@ -238,7 +238,7 @@ def test_a_card_for_a_virtual_machine_is_fine_beside_another(scenery: Scenery) -
     assert scenery.sees("gpu_without_driver") is None
 
 
-def test_a_kernel_without_kfd(scenery: Scenery) -> None:
+def test_a_kernel_without_kfd_is_found(scenery: Scenery) -> None:
     scenery.root.kernel().card("0000:03:00.0", RX_7900)
     finding = scenery.sees("kfd_missing")
     assert finding is not None and finding.code == "kfd-missing"
@@ -247,7 +247,7 @@ def test_a_kernel_without_kfd(scenery: Scenery) -> None:
     assert finding is not None and finding.code == "container-device-not-passed"
 
 
-def test_a_gpu_that_the_driver_failed_to_set_up(scenery: Scenery) -> None:
+def test_a_failed_setup_is_found(scenery: Scenery) -> None:
     scenery.healthy()
     scenery.root.put(f"{NODES}/1/gpu_id", "0\n")
     finding = scenery.sees("gpu_not_set_up")
@@ -260,7 +260,7 @@ def igpu_and_card(scenery: Scenery) -> None:
     scenery.root.gpu(2, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
 
 
-def test_an_integrated_gpu_before_the_card(scenery: Scenery) -> None:
+def test_an_integrated_gpu_before_the_card_is_found(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     finding = scenery.sees("igpu_first")
     assert finding is not None and finding.code == "igpu-selected-instead-of-dgpu"
@@ -278,14 +278,14 @@ def test_an_integrated_gpu_before_the_card(scenery: Scenery) -> None:
         {"ROCR_VISIBLE_DEVICES": "GPU-5a1b2c3d4e5f6071"},
     ],
 )
-def test_a_variable_that_puts_the_card_first(scenery: Scenery, environ: dict[str, str]) -> None:
+def test_a_variable_can_put_the_card_first(scenery: Scenery, environ: dict[str, str]) -> None:
     igpu_and_card(scenery)
     scenery.environ.update(environ)
     assert scenery.sees("igpu_first") is None
 
 
 @pytest.mark.parametrize("environ", [{"HIP_VISIBLE_DEVICES": "0,1"}, {"HIP_VISIBLE_DEVICES": ""}])
-def test_a_variable_that_keeps_the_integrated_gpu_first(scenery: Scenery, environ: dict[str, str]) -> None:
+def test_a_variable_can_keep_the_integrated_gpu_first(scenery: Scenery, environ: dict[str, str]) -> None:
     igpu_and_card(scenery)
     scenery.environ.update(environ)
     assert scenery.sees("igpu_first") is not None
@@ -299,7 +299,7 @@ def test_an_integrated_gpu_alone_or_after_the_card_is_fine(scenery: Scenery) -> 
 
 
 @pytest.mark.parametrize("value", ["-1", "4", "7,0"])
-def test_a_variable_that_hides_every_gpu(scenery: Scenery, value: str) -> None:
+def test_a_variable_that_hides_every_gpu_is_found(scenery: Scenery, value: str) -> None:
     scenery.healthy()
     scenery.environ["HIP_VISIBLE_DEVICES"] = value
     finding = scenery.sees("gpus_hidden")
@@ -309,14 +309,14 @@ def test_a_variable_that_hides_every_gpu(scenery: Scenery, value: str) -> None:
 
 
 def two_igpus_and_cards(scenery: Scenery) -> None:
-    """HIP's order: 0 a card, 1 an integrated GPU, 2 another card."""
+    """Add GPUs in HIP's order: 0 is a card, 1 an integrated GPU, 2 another card."""
     scenery.root.kernel("6.14.0").cpu()
     scenery.root.gpu(1, RX_6800, 100300, memory=16 * GIB, bus=5)
     scenery.root.gpu(2, RAPHAEL, 100306, units=2, memory=GIB // 2, gtt=16 * GIB, bus=0x10)
     scenery.root.gpu(3, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
 
 
-def test_numbers_count_the_gpus_that_rocrs_variable_leaves(scenery: Scenery) -> None:
+def test_hip_numbers_the_gpus_that_rocr_leaves_visible(scenery: Scenery) -> None:
     two_igpus_and_cards(scenery)
     scenery.environ["ROCR_VISIBLE_DEVICES"] = "1,2"
     finding = scenery.sees("igpu_first")
@@ -349,12 +349,12 @@ def test_the_variable_that_hides_every_gpu_is_named(
 
 
 @pytest.mark.parametrize("value", ["0,none", "GPU-5a1b2c3d4e5f6071", "0,GPU-5a1b2c3d4e5f6071"])
-def test_a_list_that_ends_early_or_has_unique_ids(scenery: Scenery, value: str) -> None:
+def test_a_list_with_an_invalid_entry_or_unique_ids_is_accepted(scenery: Scenery, value: str) -> None:
     scenery.healthy().environ["ROCR_VISIBLE_DEVICES"] = value
     assert scenery.sees("gpus_hidden") is None
 
 
-def test_a_title_has_one_name(scenery: Scenery) -> None:
+def test_a_title_uses_one_gpu_name(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     context = scenery.context()
     card = context.host.gpus[1]

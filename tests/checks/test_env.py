@@ -1,4 +1,4 @@
-"""Checks of an env: each test breaks a good one."""
+"""Checks of an env; each test breaks an intact one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Case:
     prefix: Prefix
 
     def context(self, **more: Any) -> CheckContext:
-        """The context of checks."""
+        """The context of a check of the env."""
         env = Env(prefix=self.prefix, record=self.prefix.record())
         return self.machine.context(envs=(env,), env=env, **more)
 
@@ -72,32 +72,32 @@ def test_a_good_env_has_no_findings(case: Case) -> None:
     assert run(case.context(), checks_of(env_checks), "en") == []
 
 
-def test_a_quarantined_file(case: Case) -> None:
+def test_a_missing_shim_is_found(case: Case) -> None:
     (case.prefix.path / "zluda/cublas64_11.dll").unlink()
     context = case.context()
     text = rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
     assert "zluda/cublas64_11.dll: missing" in text
     assert "rocenv repair sd" in text
-    assert env_checks.env_files_missing(context) is None, "it is reported once"
+    assert env_checks.env_files_missing(context) is None, "each problem is reported once"
 
 
-def test_a_shim_of_the_same_size(case: Case) -> None:
-    """Files that stand for CUDA's are hashed at once."""
+def test_a_changed_shim_of_the_same_size_is_found(case: Case) -> None:
+    """Files that replace CUDA's libraries are hashed on every run."""
     path = case.prefix.path / "zluda/cublas64_11.dll"
     path.write_bytes(b"x" * path.stat().st_size)
     context = case.context()
     assert "changed" in rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
 
 
-@pytest.mark.parametrize("fault", ["missing", "cut short", "a folder", "a folder that is none", "a link"])
-def test_another_file(case: Case, fault: str) -> None:
+@pytest.mark.parametrize("fault", ["missing", "cut short", "a folder", "a file as parent", "a link"])
+def test_a_missing_or_changed_file_is_found(case: Case, fault: str) -> None:
     path = case.prefix.path / MORE
     path.unlink()
     if fault == "cut short":
         path.write_text("x")
     elif fault == "a folder":
         path.mkdir()
-    elif fault == "a folder that is none":
+    elif fault == "a file as parent":
         shutil.rmtree(path.parent)
         path.parent.write_text("")
     elif fault == "a link":
@@ -106,8 +106,8 @@ def test_another_file(case: Case, fault: str) -> None:
     assert MORE in rendered(env_checks.env_files_missing(context), context, "env_files_missing")
 
 
-def test_a_file_with_other_content(case: Case) -> None:
-    """Only the slow check finds it."""
+def test_only_the_slow_check_finds_changed_contents(case: Case) -> None:
+    """The other checks do not hash the file."""
     path = case.prefix.path / MORE
     path.write_bytes(b"x" * path.stat().st_size)
     context = case.context()
@@ -116,14 +116,14 @@ def test_a_file_with_other_content(case: Case) -> None:
     rendered(env_checks.env_files_changed(context), context, "env_files_changed")
 
 
-def test_a_moved_home(case: Case, tmp_path: Path) -> None:
+def test_a_moved_home_is_found(case: Case, tmp_path: Path) -> None:
     os.rename(tmp_path / "home", tmp_path / "elsewhere")
     case.prefix = Prefix(tmp_path / "elsewhere" / "envs" / "sd")
     context = case.context()
     assert "repair sd" in rendered(env_checks.env_moved_home(context), context, "env_moved_home")
 
 
-def test_incomplete_and_damaged_envs(case: Case) -> None:
+def test_incomplete_renamed_and_damaged_envs_are_found(case: Case) -> None:
     envs = case.machine.home.envs
     case.machine.context()
     (envs / "half" / ".rocenv").mkdir(parents=True)
@@ -137,7 +137,7 @@ def test_incomplete_and_damaged_envs(case: Case) -> None:
     assert "show renamed" in rendered(env_checks.env_unusable(context), context, "env_record_damaged")
 
 
-def test_several_broken_envs(case: Case) -> None:
+def test_each_broken_env_is_reported(case: Case) -> None:
     envs = case.machine.home.envs
     (envs / "half" / ".rocenv").mkdir(parents=True)
     (case.prefix.own / "record.json").write_text("{")
@@ -160,8 +160,8 @@ def test_several_broken_envs(case: Case) -> None:
         ("foreign", "env-foreign"),
     ],
 )
-def test_the_env_in_question_is_broken(case: Case, state: str, code: str) -> None:
-    """The checks of the machine still run, and the state of the requested env is an error."""
+def test_a_broken_env_is_an_error_if_named(case: Case, state: str, code: str) -> None:
+    """The checks of the machine still run, and the state of the env is an error."""
     envs = case.machine.home.envs
     case.machine.context()
     if state == "half":
@@ -182,7 +182,7 @@ def test_the_env_in_question_is_broken(case: Case, state: str, code: str) -> Non
         checks_for(context, ("env_files_missing",))
 
 
-def test_a_name_with_a_space(case: Case) -> None:
+def test_a_name_with_a_space_is_quoted(case: Case) -> None:
     (case.machine.home.envs / "my env" / ".rocenv").mkdir(parents=True)
     case.machine.context()
     context = examine_machine(case.machine.home, case.machine.matrix)
@@ -190,14 +190,14 @@ def test_a_name_with_a_space(case: Case) -> None:
     assert 'rocenv remove "my env"' in text
 
 
-def test_a_changed_list_of_files(case: Case) -> None:
+def test_a_damaged_list_of_files_is_found(case: Case) -> None:
     [path] = case.prefix.own.glob("files-*.json")
     path.write_text("{}")
     found = run(case.context(), checks_of(env_checks), "en")
     assert [each.code for each in found] == ["env-record-damaged"]
 
 
-def test_an_upgraded_python(case: Case) -> None:
+def test_a_missing_interpreter_is_found(case: Case) -> None:
     python = case.prefix.path / case.prefix.record().lock.python
     python.unlink(missing_ok=True)
     python.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,7 @@ def test_an_upgraded_python(case: Case) -> None:
     assert "rocenv create sd2 --from" in text
 
 
-def test_the_set_of_the_incident(case: Case) -> None:
+def test_a_set_with_a_known_crash_is_found(case: Case) -> None:
     """HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031, created before the problem was known."""
     case.prefix = case.lab.make_zluda("old")
     context = case.context()
@@ -221,7 +221,7 @@ def test_the_set_of_the_incident(case: Case) -> None:
     assert "rocenv create old2" in text
 
 
-def test_a_missing_gpu(case: Case) -> None:
+def test_an_env_for_an_absent_gpu_is_found(case: Case) -> None:
     case.machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     context = case.context()
     assert "gfx1100" in rendered(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
@@ -231,7 +231,7 @@ def test_a_missing_gpu(case: Case) -> None:
     assert "no AMD GPU" in text
 
 
-def test_a_gpu_that_is_not_first(case: Case) -> None:
+def test_a_gpu_that_is_not_first_is_found(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     context = case.context()
     text = rendered(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
@@ -240,14 +240,14 @@ def test_a_gpu_that_is_not_first(case: Case) -> None:
     assert env_checks.env_gpu_hidden(case.context()) is None
 
 
-def test_an_env_that_names_another_gpu(case: Case) -> None:
+def test_an_env_that_selects_another_gpu_is_created_again(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     number = EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0")
     case.prefix = case.lab.make("other", GOOD, changes=(number,))
     context = case.context()
     text = rendered(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
     assert "rocenv create other2 --from" in text
-    assert "set HIP_VISIBLE_DEVICES=1" not in text, "what the env sets would count, not that"
+    assert "set HIP_VISIBLE_DEVICES=1" not in text, "the env's own value would override it"
 
 
 _DAMAGED = (
@@ -258,7 +258,7 @@ _DAMAGED = (
 
 
 @pytest.mark.parametrize("text", [None, *_DAMAGED], ids=range(1 + len(_DAMAGED)))
-def test_never_verified(case: Case, text: str | None) -> None:
+def test_a_missing_or_damaged_verification_is_found(case: Case, text: str | None) -> None:
     path = case.prefix.own / "verified.json"
     path.unlink()
     if text is not None:
@@ -270,22 +270,22 @@ def test_never_verified(case: Case, text: str | None) -> None:
     assert env_checks.env_verify_failed(context) is None
 
 
-def test_a_failed_verification(case: Case) -> None:
+def test_a_failed_verification_is_found(case: Case) -> None:
     case.verified(status="crashed", detail="ended with 0xC0000005", exit_code=0xC0000005)
     context = case.context()
     assert "0xC0000005" in rendered(env_checks.env_verify_failed(context), context, "env_verify_failed")
 
 
-def test_a_verification_without_a_gpu(case: Case) -> None:
+def test_a_verification_without_a_gpu_is_found(case: Case) -> None:
     case.verified(status="skipped", no_device=True)
     context = case.context()
     rendered(env_checks.env_verified_without_gpu(context), context, "env_verified_without_gpu")
     case.machine.devices, case.machine.adapters = [], []
-    assert env_checks.env_verified_without_gpu(case.context()) is None, "there is none yet"
+    assert env_checks.env_verified_without_gpu(case.context()) is None, "there is still no GPU"
 
 
 @pytest.mark.parametrize(("when", "is_old"), [("2020-01-01", True), ("2126-01-01", False)])
-def test_a_driver_newer_than_the_verification(case: Case, when: str, is_old: bool) -> None:
+def test_a_driver_newer_than_the_verification_is_found(case: Case, when: str, is_old: bool) -> None:
     case.verified(when=f"{when}T10:00:00+00:00")
     context = case.context(elsewhere=False)
     driver = replace(context.host.driver, kernel="6.8.0-45-generic")
@@ -297,8 +297,8 @@ def test_a_driver_newer_than_the_verification(case: Case, when: str, is_old: boo
         rendered(seen, context, "env_verified_before_driver")
 
 
-def test_a_damaged_store(case: Case) -> None:
-    """The store is compared by size."""
+def test_a_damaged_store_is_found(case: Case) -> None:
+    """The check compares sizes, not hashes."""
     home = case.machine.home
     artifact = Artifact(kind="archive", name="x.zip", version="1", url="", sha256="a" * 64, size_bytes=1)
     tree = store.tree_of(home, artifact)
@@ -314,11 +314,11 @@ def test_a_damaged_store(case: Case) -> None:
     text = rendered(env_checks.env_store_damaged(context), context, "env_store_damaged")
     assert "rocblas.dll: changed" in text
     (tree.parent / "manifest.json").write_text("{")
-    assert env_checks.env_store_damaged(case.context()) is None, "the next env unpacks it again"
+    assert env_checks.env_store_damaged(case.context()) is None, "the store unpacks it again for the next env"
 
 
-def test_an_env_made_by_create(mini: Mini) -> None:
-    """The real program on a real env: first only that it was never verified, then the fault."""
+def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
+    """The real program first finds only that a real env was never verified, then the faults."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 

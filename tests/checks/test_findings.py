@@ -1,4 +1,4 @@
-"""Values in commands: one word for the shell whatever they contain, or no command."""
+"""A value in a command is quoted as one shell word, or the command is omitted."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from rocenv.findings import quoted
     ],
 )
 @pytest.mark.parametrize("strange", [True, False])
-def test_on_windows(value: str, word: str, strange: bool) -> None:
-    """The word works in cmd and in PowerShell."""
+def test_a_value_becomes_one_word_on_windows(value: str, word: str, strange: bool) -> None:
+    """The quotes work in both cmd and PowerShell."""
     assert quoted(value, "windows", untrusted=strange) == word
 
 
 @pytest.mark.parametrize("value", ["my env", "it's", "$(reboot)", "a;b", "/data/a b"])
-def test_on_linux(value: str) -> None:
+def test_a_value_becomes_one_word_on_linux(value: str) -> None:
     assert shlex.split(quoted(value, "linux", untrusted=False)) == [value]
     from_others = quoted(value, "linux", untrusted=True)
     assert from_others in ("", f"'{value}'")
     assert bool(from_others) == (value in ("my env", "/data/a b"))
 
 
-def test_a_home_folder_stays_one() -> None:
+def test_a_tilde_is_not_quoted() -> None:
     assert quoted("~/my cache", "linux", untrusted=False) == "~/'my cache'"
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from tests.mini import Mini
 
-WORK: Any = None  # of fixes that fetch nothing
+WORK: Any = None  # for fixes that download nothing
 
 
 @dataclass
@@ -85,7 +85,7 @@ def database(path: Path, *, whole: bool) -> Path:
 
 
 class TestAsking:
-    def test_a_no_changes_nothing(self, context: CheckContext) -> None:
+    def test_answering_no_changes_nothing(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         person = Person(answer=False)
         outcome = apply(
@@ -96,13 +96,13 @@ class TestAsking:
         assert person.asked == ["Env `demo` is incomplete: remove the incomplete env `demo`?"]
         assert person.messages == ["Skipped: remove the incomplete env `demo`"]
 
-    def test_without_a_terminal_nothing_is_asked_or_done(self, context: CheckContext) -> None:
+    def test_without_a_terminal_no_fix_is_offered_or_applied(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         person = Person(answer=None)
         outcome = apply([finding("remove-incomplete")], context, WORK, person.dialog())
         assert (outcome.done, outcome.left) == (0, 1)
         assert path.exists()
-        assert "no terminal" in person.messages[0]
+        assert "without a terminal" in person.messages[0]
 
     def test_only_findings_with_a_fix_are_fixed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
@@ -124,7 +124,9 @@ class TestAsking:
             )
         assert path.exists()
 
-    def test_one_failure_stops_no_other(self, context: CheckContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_failed_fix_does_not_stop_the_others(
+        self, context: CheckContext, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         incomplete(context.home, "demo")
 
         def fails(_item: str, _context: CheckContext, _work: object) -> None:
@@ -147,7 +149,7 @@ class TestAsking:
         assert "Permission denied" in told
         assert "Done: remove the incomplete env `demo`" in told
 
-    def test_two_findings_with_one_fix_are_one_question(
+    def test_findings_with_the_same_fix_cause_one_question(
         self, context: CheckContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         done: list[str] = []
@@ -169,7 +171,7 @@ class TestAsking:
 
 
 class TestIncomplete:
-    def test_it_is_removed_and_nothing_else_is(self, context: CheckContext) -> None:
+    def test_only_the_incomplete_env_is_removed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         foreign = context.home.envs / "mine"
         foreign.mkdir()
@@ -182,7 +184,7 @@ class TestIncomplete:
         assert (foreign / "thesis.txt").exists()
         assert (whole / "rocm/libamdhip64.so").exists()
 
-    def test_only_the_env_in_question(self, context: CheckContext) -> None:
+    def test_only_the_named_env_is_removed(self, context: CheckContext) -> None:
         path, other = incomplete(context.home, "demo"), incomplete(context.home, "other")
         named = examine_machine(context.home, Matrix(), name="demo")
         person = Person(answer=True)
@@ -190,7 +192,7 @@ class TestIncomplete:
         assert not path.exists()
         assert other.exists()
 
-    def test_an_env_that_was_completed_meanwhile_stays(self, context: CheckContext) -> None:
+    def test_an_env_that_was_completed_meanwhile_is_kept(self, context: CheckContext) -> None:
         """A running `create` holds the lock; its env must survive."""
         path = incomplete(context.home, "demo")
 
@@ -205,7 +207,7 @@ class TestIncomplete:
         assert (path / "rocm/libamdhip64.so").exists()
         assert "complete now" in told[0]
 
-    def test_already_fixed(self, context: CheckContext) -> None:
+    def test_a_fixed_finding_is_reported_as_fixed(self, context: CheckContext) -> None:
         person = Person(answer=True)
         apply([finding("remove-incomplete", "Env is incomplete")], context, WORK, person.dialog())
         assert person.messages == ["Already fixed: Env is incomplete"]
@@ -228,15 +230,15 @@ class TestDatabase:
         assert empty.exists()
         assert text.exists()
 
-    def test_a_file_that_is_not_a_database(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_a_database_is_renamed(self, tmp_path: Path) -> None:
         path = tmp_path / "gfx906.ukdb"
         path.write_bytes(b"\0" * 4096)
         assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)
         assert databases.set_aside(path).name == "gfx906.ukdb.broken"
         path.write_bytes(b"\0" * 4096)
-        assert databases.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier one is not lost"
+        assert databases.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier file is kept"
 
-    def test_a_journal_goes_with_its_database(self, tmp_path: Path) -> None:
+    def test_a_journal_is_renamed_with_its_database(self, tmp_path: Path) -> None:
         """SQLite would replay it into the new database."""
         path = database(tmp_path / "gfx906.ukdb", whole=False)
         path.with_name("gfx906.ukdb-journal").write_text("half")
@@ -262,7 +264,7 @@ class TestDatabase:
         (tmp_path / "db/folder").symlink_to(tmp_path / "elsewhere")
         assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path / "db")}) == ()
 
-    def test_no_folder(self, tmp_path: Path) -> None:
+    def test_missing_and_relative_folders_are_skipped(self, tmp_path: Path) -> None:
         assert databases.damaged_databases({"HOME": str(tmp_path / "none")}) == ()
         assert databases.damaged_databases({"HOME": "relative", "MIOPEN_USER_DB_PATH": "."}) == ()
 
@@ -284,7 +286,7 @@ class TestRepair:
         assert library.read_bytes() == before
         assert person.messages == ["Done: restore the files of env `demo` from its record"]
 
-    def test_without_a_name_only_envs_that_were_moved(
+    def test_without_a_name_only_moved_envs_are_repaired(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert mini.create().returncode == 0

@@ -1,4 +1,4 @@
-"""Checks of the kernel and its driver, with envs and by the log."""
+"""Checks of the kernel, its driver and its log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def line(text: str) -> str:
     return f"May  1 10:00:09 desk kernel: [    9.123456] {text}\n"
 
 
-def test_a_driver_that_does_not_fit_the_rocm_of_an_env(scenery: Scenery) -> None:
+def test_a_driver_that_was_not_tested_with_an_envs_rocm_is_found(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.15.0-91-generic", dkms="6.2.4.23.20")
     scenery.env("sd", rocm="6.4.3")
     scenery.env("old", rocm="5.6.1")
@@ -34,20 +34,20 @@ def test_a_driver_that_does_not_fit_the_rocm_of_an_env(scenery: Scenery) -> None
     assert finding.evidence == ("/sys/module/amdgpu/version: 6.2.4.23.20", "sd: ROCm 6.4")
 
 
-def test_the_rocm_inside_torch_counts_too(scenery: Scenery) -> None:
+def test_the_rocm_inside_torch_is_checked(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.15.0-91-generic", dkms="5.16.9.22.20")
     scenery.env("wheels", torch="2.6.0+rocm6.2.4")
     finding = scenery.sees("driver_apart")
     assert finding is not None and finding.evidence[1] == "wheels: ROCm 6.2"
 
 
-def test_a_module_version_without_a_rocm_release(scenery: Scenery) -> None:
+def test_a_module_version_without_a_rocm_release_is_ignored(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("6.8.0", dkms="6.10.5")
     scenery.env("sd", rocm="5.7.1")
     assert scenery.sees("driver_apart") is None
 
 
-def test_a_kernel_older_than_all_tested_ones(scenery: Scenery) -> None:
+def test_a_kernel_older_than_all_tested_kernels_is_found(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     scenery.env("new", rocm="6.2.4")
     finding = scenery.sees("kernel_too_old_for_env")
@@ -56,7 +56,7 @@ def test_a_kernel_older_than_all_tested_ones(scenery: Scenery) -> None:
     assert scenery.sees("kernel_too_old_for_env") is None
 
 
-def test_the_age_of_the_kernel_does_not_matter_with_amds_driver(scenery: Scenery) -> None:
+def test_the_kernels_age_is_ignored_with_amds_driver(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.10.6", dkms="6.8.5")
     scenery.env("new", rocm="6.2.4")
     assert scenery.sees("kernel_too_old_for_env") is None
@@ -72,16 +72,16 @@ def test_the_age_of_the_kernel_does_not_matter_with_amds_driver(scenery: Scenery
         ("amdgpu 0000:08:00.0: amdgpu: VRAM: 8192M", "gpu-left-out"),
     ],
 )
-def test_the_log_tells_why_a_card_was_ignored(scenery: Scenery, logged: str, code: str) -> None:
+def test_the_log_explains_why_a_card_was_ignored(scenery: Scenery, logged: str, code: str) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_580)
     scenery.root.put(LOG, BOOT + line(logged))
     finding = scenery.sees("gpu_left_out")
     assert finding is not None and finding.code == code
     assert (logged in finding.evidence) == (code != "gpu-left-out")
-    assert finding.evidence[0].endswith(": 0000:08:00.0"), "not twice the same id"
+    assert finding.evidence[0].endswith(": 0000:08:00.0"), "the id is shown once"
 
 
-def test_the_log_of_an_earlier_start_does_not_count(scenery: Scenery) -> None:
+def test_the_log_of_an_earlier_start_is_ignored(scenery: Scenery) -> None:
     scenery.healthy()
     before = line("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=4, emitted seq=6")
     scenery.root.put(LOG, BOOT + before + BOOT + line("amdgpu 0000:03:00.0: amdgpu: SMU is initialized"))
@@ -97,7 +97,7 @@ def test_each_reset_is_shown_once_and_without_the_host_name(scenery: Scenery) ->
     assert not any("desk" in text or "9.123" in text for text in finding.evidence)
 
 
-def test_missing_firmware_and_other_failures_differ(scenery: Scenery) -> None:
+def test_missing_firmware_is_distinguished_from_other_failures(scenery: Scenery) -> None:
     scenery.healthy()
     failed = line("amdgpu 0000:0b:00.0: amdgpu: Fatal error during GPU init")
     file = line(
@@ -120,7 +120,7 @@ def test_missing_firmware_and_other_failures_differ(scenery: Scenery) -> None:
         "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/isp_4_1_1.bin failed with error -2",
     ],
 )
-def test_missing_firmware_of_another_device(scenery: Scenery, other: str) -> None:
+def test_missing_firmware_of_another_device_is_ignored(scenery: Scenery, other: str) -> None:
     scenery.healthy()
     failed = line("amdgpu 0000:0b:00.0: probe with driver amdgpu failed with error -22")
     scenery.root.put(LOG, BOOT + line(other) + failed)
@@ -151,14 +151,14 @@ def test_firmware_is_installed_with_the_distributions_command(
     assert (finding.commands or ("",))[0] == command
 
 
-def test_optional_firmware_may_be_missing(scenery: Scenery) -> None:
+def test_missing_optional_firmware_is_ignored(scenery: Scenery) -> None:
     scenery.healthy()
     text = "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/isp_4_1_1.bin failed with error -2"
     scenery.root.put(LOG, BOOT + line(text))
     assert scenery.all() == []
 
 
-def test_page_faults_of_the_gpu_and_of_the_iommu(scenery: Scenery) -> None:
+def test_page_faults_of_the_gpu_and_the_iommu_are_found(scenery: Scenery) -> None:
     scenery.healthy()
     gpu = line("amdgpu 0000:01:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)")
     bus = line(
@@ -176,7 +176,7 @@ def test_page_faults_of_the_gpu_and_of_the_iommu(scenery: Scenery) -> None:
 @pytest.mark.parametrize(
     ("kind", "is_told"), [("DMA-FQ", True), ("DMA", True), ("identity", False), ("", False)]
 )
-def test_the_iommu_between_several_cards(scenery: Scenery, kind: str, is_told: bool) -> None:
+def test_an_iommu_that_translates_between_cards_is_found(scenery: Scenery, kind: str, is_told: bool) -> None:
     scenery.healthy().root.gpu(2, RX_7900, 110000, memory=24 * GIB)
     for bus in ("01", "02"):
         if kind:
@@ -184,7 +184,7 @@ def test_the_iommu_between_several_cards(scenery: Scenery, kind: str, is_told: b
     assert (scenery.sees("iommu_between_gpus") is not None) == is_told
 
 
-def test_the_iommu_of_a_single_card_is_fine(scenery: Scenery) -> None:
+def test_translation_for_a_single_card_is_fine(scenery: Scenery) -> None:
     scenery.healthy().root.put("sys/bus/pci/devices/0000:01:00.0/iommu_group/type", "DMA-FQ\n")
     assert scenery.sees("iommu_between_gpus") is None
 
@@ -198,7 +198,7 @@ def test_the_iommu_of_a_single_card_is_fine(scenery: Scenery) -> None:
         "kfd kfd: amdgpu: qcm fence wait loop timeout expired",
     ],
 )
-def test_hangs_as_several_kernels_log_them(scenery: Scenery, logged: str) -> None:
+def test_hang_messages_of_different_kernels_are_found(scenery: Scenery, logged: str) -> None:
     scenery.healthy().root.put(LOG, BOOT + line(logged))
     finding = scenery.sees("gpu_resets")
     assert finding is not None and finding.evidence == (logged,)
@@ -229,7 +229,7 @@ def test_a_recovered_hang_needs_no_restart(
     assert finding.instructions[0].startswith("Restart") == restart
 
 
-def test_faults_of_an_intel_iommu(scenery: Scenery) -> None:
+def test_faults_of_an_intel_iommu_are_found(scenery: Scenery) -> None:
     scenery.healthy()
     text = "DMAR: [DMA Read NO_PASID] Request device [01:00.0] fault addr 0xfd00 [fault reason 0x06]"
     scenery.root.put(LOG, BOOT + line(text.replace("01:00.0", "05:00.0")))
@@ -264,7 +264,7 @@ def test_the_end_of_a_long_log_is_read(scenery: Scenery) -> None:
 
 @pytest.fixture
 def programs(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Replace `dmesg` and `journalctl`; returns a list of those that were started."""
+    """Replace `dmesg` and `journalctl`; return a list that records which of them ran."""
 
     def set_(**said: str) -> list[str]:
         started: list[str] = []

@@ -21,7 +21,7 @@ def apu(scenery: Scenery, *, vram: int, gtt: int, machine: int, bank: int = 0) -
     scenery.root.put("proc/meminfo", f"MemTotal:       {machine // 1024} kB\nMemFree: 1 kB\n")
 
 
-def test_an_apu_with_little_memory(scenery: Scenery) -> None:
+def test_an_apu_with_little_memory_is_found(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=3 * GIB, machine=64 * GIB)
     finding = scenery.sees("apu_memory_small")
     assert finding is not None and finding.code == "apu-memory-not-exposed"
@@ -37,7 +37,7 @@ def test_a_limit_on_the_command_line_is_named(scenery: Scenery) -> None:
     assert finding is not None and "amdgpu.gttsize=4096" in finding.instructions[0]
 
 
-def test_an_existing_limit_is_changed(scenery: Scenery) -> None:
+def test_an_existing_limit_is_changed_instead_of_added(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=4 * GIB, machine=64 * GIB)
     scenery.root.put("proc/cmdline", "ro quiet ttm.pages_limit=1048576\n")
     scenery.root.put("etc/os-release", "ID=ubuntu\nID_LIKE=debian\n")
@@ -71,7 +71,7 @@ def test_a_parameter_is_set_with_the_distributions_command(
     ("vram", "gtt", "machine"),
     [(1, 31, 62), (4, 15, 30), (96, 16, 31), (1, 7, 14), (1, 16, 120)],
 )
-def test_an_apu_with_the_usual_share_or_enough(scenery: Scenery, vram: int, gtt: int, machine: int) -> None:
+def test_an_apu_with_enough_memory_is_fine(scenery: Scenery, vram: int, gtt: int, machine: int) -> None:
     apu(scenery, vram=vram * GIB, gtt=gtt * GIB, machine=machine * GIB)
     assert scenery.all() == []
 
@@ -81,13 +81,13 @@ def test_a_card_is_not_an_apu(scenery: Scenery) -> None:
     assert scenery.sees("apu_memory_small") is None
 
 
-def test_a_kernel_that_reports_only_the_memory_of_the_bios(scenery: Scenery) -> None:
+def test_a_kernel_that_reports_only_reserved_memory_is_found(scenery: Scenery) -> None:
     apu(scenery, vram=GIB, gtt=15 * GIB, machine=30 * GIB, bank=GIB)
     finding = scenery.sees("apu_carve_out_only")
     assert finding is not None and "1.0 GiB" in finding.title and "16.0 GiB" in finding.title
 
 
-def test_a_full_disk(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk_is_found(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCENV_SYSROOT")
     free = 3 * GIB
 

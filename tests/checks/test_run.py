@@ -1,4 +1,4 @@
-"""Running checks: which ones, in which order, and crashes."""
+"""Running checks: selection, order and crashes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_each_check_has_a_description_without_placeholders_in_both_languages(sce
         assert not re.search(r"[{}]|\b(WANTED|FREE|ENV|GPU_NAME)\b", english + chinese), check.name
 
 
-def test_two_findings_of_one_check(scenery: Scenery) -> None:
+def test_a_check_can_have_several_findings(scenery: Scenery) -> None:
     def both(context: CheckContext) -> tuple[Observation, ...]:
         return tuple(found for found in (closes(context), is_cold(context)) if found)
 
@@ -64,7 +64,7 @@ def test_two_findings_of_one_check(scenery: Scenery) -> None:
     ]
 
 
-def test_each_env_that_the_kernel_is_too_old_for(scenery: Scenery) -> None:
+def test_each_env_gets_its_own_finding(scenery: Scenery) -> None:
     """Each of several envs has its own finding and commands."""
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     for name in ("new", "other"):
@@ -75,7 +75,7 @@ def test_each_env_that_the_kernel_is_too_old_for(scenery: Scenery) -> None:
 
 
 def test_every_row_is_used_by_a_check() -> None:
-    """A row that no check names is dead."""
+    """A row that no check uses is dead data."""
     from pathlib import Path
 
     import rocenv.checks
@@ -85,7 +85,7 @@ def test_every_row_is_used_by_a_check() -> None:
     assert [row.name for row in matrix().advice if f'"{row.name}"' not in code] == []
 
 
-def test_a_check_that_crashes_is_a_finding_and_hides_no_other(scenery: Scenery) -> None:
+def test_a_crash_is_a_finding_and_does_not_stop_other_checks(scenery: Scenery) -> None:
     checks = [Check("crashes", crashes, "any"), Check("is_cold", is_cold, "any")]
     found = {finding.check: finding for finding in run.run(scenery.healthy().context(), checks, "en")}
     assert found["crashes"].code == "check-failed" and found["crashes"].severity == "warning"
@@ -95,12 +95,12 @@ def test_a_check_that_crashes_is_a_finding_and_hides_no_other(scenery: Scenery) 
     assert found["is_cold"].evidence == ("a b", "a b")
 
 
-def test_a_check_without_texts_is_a_finding(scenery: Scenery) -> None:
+def test_an_observation_without_a_row_is_a_finding(scenery: Scenery) -> None:
     found = run.run(scenery.healthy().context(), [Check("lacks_a_row", lacks_a_row, "any")], "zh")
     assert found[0].code == "check-failed" and "no_such_row" in found[0].detail
 
 
-def test_data_without_any_texts(scenery: Scenery) -> None:
+def test_data_without_any_rows_is_an_error(scenery: Scenery) -> None:
     from dataclasses import replace
 
     context = replace(scenery.healthy().context(), matrix=replace(matrix(), advice=()))
@@ -108,7 +108,7 @@ def test_data_without_any_texts(scenery: Scenery) -> None:
         run.run(context, [Check("crashes", crashes, "any")], "en")
 
 
-def test_errors_come_first_and_slow_checks_are_run_last(scenery: Scenery) -> None:
+def test_errors_come_first_and_slow_checks_run_last(scenery: Scenery) -> None:
     begun: list[str] = []
     context = scenery.healthy().context()
     checks = [Check("is_cold", is_cold, "any"), Check("closes", closes, "any")]
@@ -146,13 +146,13 @@ def test_checks_run_only_on_their_system_and_with_an_env_if_they_need_one(scener
         ("app_own_python", "before `rocenv launch`"),
     ],
 )
-def test_unknown_checks_and_checks_that_do_not_apply(scenery: Scenery, name: str, says: str) -> None:
+def test_unknown_and_inapplicable_checks_are_refused(scenery: Scenery, name: str, says: str) -> None:
     with pytest.raises(RocenvError, match=says) as error:
         run.checks_for(scenery.healthy().context(), (name,))
     assert error.value.code == "check-unknown" and error.value.hints and error.value.exit_code == 2
     assert name != "kfd_close" or error.value.hints[0] == "kfd_closed"
 
 
-def test_checks_by_name(scenery: Scenery) -> None:
+def test_named_checks_run_in_table_order(scenery: Scenery) -> None:
     checks = run.checks_for(scenery.healthy().context(), ("gpu_resets", "no_gpu"))
     assert [check.name for check in checks] == ["no_gpu", "gpu_resets"]

@@ -1,4 +1,4 @@
-"""Checks of drivers, HIP SDKs and variables on Windows, on copies of machines."""
+"""Checks of Windows drivers, HIP SDKs and variables, on copies of machines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ENVIRONMENT_KEY = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment
 
 @dataclass
 class Machine:
-    """A good Windows machine, until a test breaks it."""
+    """An intact Windows machine that tests break."""
 
     root: Root
     home: Home
@@ -108,7 +108,7 @@ def machine(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def rendered(found: CheckResult, context: CheckContext, row: str) -> str:
-    """Render a finding in both languages, and check that it is complete and has the expected row."""
+    """Render an observation in both languages, and assert that it is complete and of the expected row."""
     [seen] = each_of(found)
     assert seen.row == row
     texts = ""
@@ -131,15 +131,17 @@ def test_a_good_machine_has_no_findings(machine: Machine, tmp_path: Path) -> Non
 
 
 def test_an_empty_copy_has_no_findings(machine: Machine) -> None:
-    """What a copy lacks is unknown, not wrong."""
+    """Missing files of a copy are unknown, not faults."""
     machine.files, machine.environ = {}, {}
     assert run(machine.context(), CHECKS, "en") == []
     machine.devices, machine.adapters = [], []
-    assert run(machine.context(), CHECKS, "en") == [], "no list of adapters is no list without AMD's"
+    assert run(machine.context(), CHECKS, "en") == [], "an unknown list of adapters is not an empty one"
 
 
 @pytest.mark.parametrize(("release", "is_broken"), [("25.5.1", True), ("26.1.1", True), ("25.4.1", False)])
-def test_a_driver_that_breaks_zluda(machine: Machine, tmp_path: Path, release: str, is_broken: bool) -> None:
+def test_a_driver_that_breaks_zluda_is_found(
+    machine: Machine, tmp_path: Path, release: str, is_broken: bool
+) -> None:
     """Builds before 3.9.5 find no device with driver 25.5.1 and newer."""
     machine.env(Lab(tmp_path).make_zluda("old one", parts=zluda_parts("6.2.4", "3.9.4")))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
@@ -150,17 +152,19 @@ def test_a_driver_that_breaks_zluda(machine: Machine, tmp_path: Path, release: s
         return
     text = rendered(seen, context, "driver_breaks_env")
     assert release in text
-    assert "rocenv create" in text, "a set that works with that driver"
+    assert "rocenv create" in text, "the new set works with this driver"
 
 
-def test_an_unknown_driver_breaks_nothing(machine: Machine, tmp_path: Path) -> None:
+def test_an_unknown_driver_has_no_finding(machine: Machine, tmp_path: Path) -> None:
     machine.env(Lab(tmp_path).make_zluda(parts=zluda_parts("6.2.4", "3.9.4")))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "", "DriverVersion": "1.2.3.4"}]
     assert windows.driver_breaks_env(machine.context()) == ()
 
 
 @pytest.mark.parametrize(("release", "is_old"), [("25.12.1", True), ("26.1.1", False)])
-def test_wheels_need_a_newer_driver(machine: Machine, tmp_path: Path, release: str, is_old: bool) -> None:
+def test_a_driver_that_is_too_old_for_wheels_is_found(
+    machine: Machine, tmp_path: Path, release: str, is_old: bool
+) -> None:
     parts = (component("rocm", "7.2.0", "radeon-windows"),)
     machine.env(Lab(tmp_path).make("new", parts, target="gfx1100"))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
@@ -171,7 +175,7 @@ def test_wheels_need_a_newer_driver(machine: Machine, tmp_path: Path, release: s
         assert ">=26.1.1" in rendered(seen, context, "driver_too_old")
 
 
-def test_a_driver_with_reported_problems(machine: Machine) -> None:
+def test_a_driver_with_reported_problems_is_found(machine: Machine) -> None:
     machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "25.3.1"}]
     context = machine.context()
@@ -180,14 +184,14 @@ def test_a_driver_with_reported_problems(machine: Machine) -> None:
     assert windows.driver_reported(machine.context()) is None, "the reports are about gfx11"
 
 
-def test_the_basic_display_driver(machine: Machine) -> None:
+def test_the_basic_display_driver_is_found(machine: Machine) -> None:
     name = "Microsoft Basic Display Adapter"
     machine.devices, machine.adapters = [], [{**ADAPTER, "Name": name, "RadeonSoftwareVersion": ""}]
     context = machine.context()
     assert name in rendered(windows.display_driver_missing(context), context, "display_driver_missing")
 
 
-def test_a_driver_without_hip(machine: Machine) -> None:
+def test_a_driver_without_hip_is_found(machine: Machine) -> None:
     machine.files["system32.json"] = {name: "14.44" for name in SYSTEM32 if not name.startswith("amdhip")}
     context = machine.context()
     assert "24.12.1" in rendered(windows.hip_runtime_absent(context), context, "hip_runtime_absent")
@@ -202,7 +206,7 @@ def test_a_driver_without_hip(machine: Machine) -> None:
         ("", ""),
     ],
 )
-def test_system32_comes_before_the_sdk(machine: Machine, version: str, row: str) -> None:
+def test_a_runtime_in_system32_shadows_the_sdk(machine: Machine, version: str, row: str) -> None:
     machine.files["system32.json"]["amdhip64_6.dll"] = version
     context = machine.context()
     seen = windows.hip_runtime_shadowed(context)
@@ -212,8 +216,8 @@ def test_system32_comes_before_the_sdk(machine: Machine, version: str, row: str)
         assert seen is None
 
 
-def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path) -> None:
-    """PyTorch preloads the env's runtime; other programs do not."""
+def test_a_runtime_in_system32_shadows_an_env_without_a_venv(machine: Machine, tmp_path: Path) -> None:
+    """Only PyTorch preloads the env's runtime."""
     prefix = Lab(tmp_path).make_zluda(parts=zluda_parts()[:2])
     machine.env(prefix)
     machine.environ = {}
@@ -227,7 +231,7 @@ def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("version", "seen"), [("7.2.53211.0", True), ("7.15.26333.0", False)])
-def test_the_drivers_runtime_and_that_of_wheels(
+def test_the_drivers_runtime_differs_from_that_of_wheels(
     machine: Machine, tmp_path: Path, version: str, seen: bool
 ) -> None:
     """PyTorch loads the env's runtime by path; programs that load it by name get the driver's."""
@@ -251,39 +255,41 @@ def test_the_drivers_runtime_and_that_of_wheels(
     assert "PyTorch is not affected" in text
 
 
-def test_a_stale_hip_path(machine: Machine) -> None:
+def test_a_stale_hip_path_is_found(machine: Machine) -> None:
     machine.environ["HIP_PATH_57"] = r"C:\Program Files\AMD\ROCm\5.7"
     machine.files["folders.json"][r"c:\program files\amd\rocm\5.7\bin"] = []
     context = machine.context()
     assert r"ROCm\5.7" in rendered(windows.hip_path_stale(context), context, "hip_path_stale")
 
 
-def test_a_window_that_was_opened_before_the_installation(machine: Machine) -> None:
+def test_a_window_opened_before_the_installation_is_found(machine: Machine) -> None:
     del machine.environ["HIP_PATH"]
     context = machine.context()
     assert SDK in rendered(windows.hip_path_unset(context), context, "hip_path_unseen")
 
 
-def test_an_sdk_without_hip_path(machine: Machine) -> None:
+def test_an_unset_hip_path_is_found(machine: Machine) -> None:
     machine.files["registry.json"] = {}
     machine.environ["HIP_PATH_61"] = machine.environ.pop("HIP_PATH")
     context = machine.context()
     text = rendered(windows.hip_path_unset(context), context, "hip_path_unset")
-    assert rf'setx HIP_PATH "{SDK}\\"' in text, "quoted, and the last backslash is not a quote's"
+    assert rf'setx HIP_PATH "{SDK}\\"' in text, "quoted, and the last backslash does not escape the quote"
 
 
-def test_two_releases_in_the_variables(machine: Machine) -> None:
+def test_different_releases_on_path_and_in_hip_path_are_found(machine: Machine) -> None:
     other = r"C:\Program Files\AMD\ROCm\5.7\bin"
     machine.files["folders.json"][other] = ["amdhip64.dll", "hiprtc0507.dll"]
     machine.environ["Path"] = rf"{other}\;{SDK}\bin"
     context = machine.context()
     assert "5.7" in rendered(windows.hip_path_differs(context), context, "hip_path_differs")
     machine.environ["Path"] = rf"{SDK}\bin;{other}"
-    assert windows.hip_path_differs(machine.context()) is None, "the right one comes first"
+    assert windows.hip_path_differs(machine.context()) is None, "the right release comes first"
 
 
-def test_an_incomplete_sdk(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On this machine, folders are listed."""
+def test_an_incomplete_sdk_is_found(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On this machine, the check lists folders."""
     folder = tmp_path / "sdk"
     (folder / "bin").mkdir(parents=True)
     for name in ("amdhip64_6.dll", "hiprtc0601.dll"):
@@ -293,11 +299,11 @@ def test_an_incomplete_sdk(machine: Machine, tmp_path: Path, monkeypatch: pytest
     assert "6.1" in rendered(windows.hip_sdk_damaged(context), context, "hip_sdk_damaged")
     (folder / "bin" / "hiprtc0507.dll").touch()
     text = rendered(windows.hip_sdk_damaged(context), context, "hip_sdk_mixed")
-    assert "hiprtc0507.dll\nhiprtc0601.dll" in text, "what lies there, not a untrustedence in one language"
+    assert "hiprtc0507.dll\nhiprtc0601.dll" in text, "the evidence lists files, not a sentence"
     assert "at once" not in text
 
 
-def test_the_integrated_gpu_first(machine: Machine) -> None:
+def test_an_integrated_gpu_before_the_card_is_found(machine: Machine) -> None:
     machine.devices = [IGPU, CARD]
     context = machine.context()
     text = rendered(devices.igpu_first(context), context, "igpu_first")
@@ -306,11 +312,11 @@ def test_the_integrated_gpu_first(machine: Machine) -> None:
     assert devices.igpu_first(machine.context()) is None
     machine.devices = [IGPU]
     machine.adapters = []
-    assert devices.igpu_first(machine.context()) is None, "it is all there is"
+    assert devices.igpu_first(machine.context()) is None, "there is no other GPU"
 
 
-def test_the_integrated_gpu_first_and_hidden(machine: Machine) -> None:
-    """The exclusion counts, also in a copy."""
+def test_a_hidden_integrated_gpu_is_fine(machine: Machine) -> None:
+    """A variable that excludes the integrated GPU is respected, also in a copy."""
     machine.devices = [IGPU, CARD]
     machine.environ["HIP_VISIBLE_DEVICES"] = "1"
     assert devices.igpu_first(machine.context()) is None
@@ -319,7 +325,7 @@ def test_the_integrated_gpu_first_and_hidden(machine: Machine) -> None:
     text = rendered(devices.igpu_first(context), context, "igpu_first")
     assert "HIP_VISIBLE_DEVICES=0" in text
     machine.environ["HIP_VISIBLE_DEVICES"] = "GPU-1234567890abcdef"
-    assert devices.igpu_first(machine.context()) is None, "it may be either"
+    assert devices.igpu_first(machine.context()) is None, "the number is ambiguous"
 
 
 @pytest.mark.parametrize(
@@ -332,11 +338,13 @@ def test_the_integrated_gpu_first_and_hidden(machine: Machine) -> None:
         ("HIP_VISIBLE_DEVICES", "GPU-1234567890abcdef", False),
     ],
 )
-def test_a_variable_that_hides_all(machine: Machine, name: str, value: str, hides: bool) -> None:
+def test_a_variable_that_hides_all_gpus_is_found(
+    machine: Machine, name: str, value: str, hides: bool
+) -> None:
     machine.environ[name] = value
     context = machine.context()
     seen = devices.gpus_hidden(context)
-    assert windows.no_gpu_on_windows(context) is None, "it is reported once"
+    assert windows.no_gpu_on_windows(context) is None, "each problem is reported once"
     if hides:
         text = rendered(seen, context, "gpus_hidden")
         assert f"{name.upper()}={value}" in text
@@ -345,7 +353,7 @@ def test_a_variable_that_hides_all(machine: Machine, name: str, value: str, hide
         assert seen is None
 
 
-def test_a_gpu_unknown_to_hip(machine: Machine) -> None:
+def test_a_gpu_that_hip_does_not_list_is_found(machine: Machine) -> None:
     machine.devices = []
     context = machine.context()
     machine.root.windows(said='HIP error "hipErrorNoDevice"\n', controllers=[ADAPTER])
@@ -357,7 +365,7 @@ def test_a_gpu_unknown_to_hip(machine: Machine) -> None:
     assert [each.severity for each in run(context, checks_of(windows), "en")] == ["error"]
 
 
-def test_no_gpu_of_amd(machine: Machine) -> None:
+def test_a_machine_without_an_amd_gpu_is_found(machine: Machine) -> None:
     machine.devices = []
     machine.adapters = [{"Name": "NVIDIA GeForce RTX 3060", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2503\4"}]
     context = machine.context()
@@ -365,8 +373,8 @@ def test_no_gpu_of_amd(machine: Machine) -> None:
     assert "NVIDIA GeForce RTX 3060" in text
 
 
-def test_every_env_that_the_driver_breaks(machine: Machine, tmp_path: Path) -> None:
-    """Each needs its own command."""
+def test_each_env_that_the_driver_breaks_is_reported(machine: Machine, tmp_path: Path) -> None:
+    """Each env gets its own command."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         machine.env(lab.make_zluda(name, parts=zluda_parts("6.2.4", "3.9.4")))
@@ -375,8 +383,8 @@ def test_every_env_that_the_driver_breaks(machine: Machine, tmp_path: Path) -> N
     assert ["one2" in found[0].commands[0], "two2" in found[1].commands[0]] == [True, True]
 
 
-def test_commands_of_an_untrusted_machine(machine: Machine) -> None:
-    """Values that a shell would split or expand reach no command, nor does a whole command."""
+def test_values_of_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
+    """Values that a shell would split or expand do not reach a command, nor do foreign commands."""
     folder = r'C:\x" & calc & "'
     seen = Observation("hip_path_unset", {"folder": folder, "value": folder})
     for untrusted in (False, True):
@@ -391,7 +399,7 @@ def test_commands_of_an_untrusted_machine(machine: Machine) -> None:
         assert commands == ((create,) if is_told else ())
 
 
-def test_hip_lists_all_gpus_whatever_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hip_lists_hidden_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """HIP renumbers the GPUs that a variable leaves visible, so numbers would be ambiguous."""
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
     code = "import os; print(os.environ.get('HIP_VISIBLE_DEVICES'))"

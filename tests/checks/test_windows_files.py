@@ -47,7 +47,7 @@ def test_an_empty_copy_has_no_findings(with_env: Machine) -> None:
     assert run(with_env.context(), checks_of(windows_files), "en") == []
 
 
-def test_no_visual_c_runtime(machine: Machine) -> None:
+def test_a_missing_visual_c_runtime_is_found(machine: Machine) -> None:
     del machine.files["system32.json"]["vcruntime140_1.dll"]
     context = machine.context()
     text = rendered(windows_files.vc_runtime_missing(context), context, "vc_runtime_missing")
@@ -56,7 +56,7 @@ def test_no_visual_c_runtime(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("version", "is_old"), [("14.38.33135.0", True), ("14.40.33810.0", False)])
-def test_an_old_visual_c_runtime(machine: Machine, version: str, is_old: bool) -> None:
+def test_an_old_visual_c_runtime_is_found(machine: Machine, version: str, is_old: bool) -> None:
     machine.files["system32.json"]["msvcp140.dll"] = version
     context = machine.context()
     seen = windows_files.vc_runtime_old(context)
@@ -65,7 +65,7 @@ def test_an_old_visual_c_runtime(machine: Machine, version: str, is_old: bool) -
         assert version in rendered(seen, context, "vc_runtime_old")
 
 
-def test_a_file_of_an_env_that_defender_took(with_env: Machine) -> None:
+def test_a_quarantined_file_of_an_env_is_found(with_env: Machine) -> None:
     path = with_env.envs[0].prefix.path / "zluda" / "nccl.dll"
     with_env.files["defender.xml"] = taken(str(path).replace("/", "\\"))
     context = with_env.context()
@@ -74,8 +74,8 @@ def test_a_file_of_an_env_that_defender_took(with_env: Machine) -> None:
     assert "rocenv repair sd" in text
 
 
-def test_files_of_several_envs(machine: Machine, tmp_path: Path) -> None:
-    """Each is repaired by its own command."""
+def test_quarantined_files_of_each_env_are_reported(machine: Machine, tmp_path: Path) -> None:
+    """Each env gets its own repair command."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         prefix = lab.make_zluda(name)
@@ -86,16 +86,16 @@ def test_files_of_several_envs(machine: Machine, tmp_path: Path) -> None:
     assert [each.values["env"] for each in found] == ["one", "two"]
 
 
-def test_a_zluda_of_an_app_that_defender_took(machine: Machine) -> None:
+def test_a_quarantined_zluda_of_an_app_is_found(machine: Machine) -> None:
     machine.files["defender.xml"] = taken(r"C:\app\.zluda\nvcuda.dll") + taken(r"C:\Users\user\setup.exe")
     context = machine.context()
     text = rendered(windows_files.defender_took(context), context, "defender_took_zluda")
     assert r"Add-MpPreference -ExclusionPath C:\app\.zluda" in text
-    assert "setup.exe" not in text, "it is none of ZLUDA's"
+    assert "setup.exe" not in text, "this file is not part of ZLUDA"
 
 
-def test_a_restored_file_is_not_a_finding(machine: Machine, tmp_path: Path) -> None:
-    """On this machine: restored files, and folders that the user removed."""
+def test_restored_files_and_removed_folders_are_ignored(machine: Machine, tmp_path: Path) -> None:
+    """Only on this machine can the check see which files still exist."""
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "nvcuda.dll"
     machine.files["defender.xml"] = taken(str(file)) + taken(str(tmp_path / "gone" / "nvcuda.dll"))
@@ -117,8 +117,10 @@ def test_a_restored_file_is_not_a_finding(machine: Machine, tmp_path: Path) -> N
         (None, False),
     ],
 )
-def test_defender_watches_the_envs(with_env: Machine, rows: dict[str, int] | None, is_told: bool) -> None:
-    """An unreadable list proves nothing; only administrators can read it."""
+def test_a_folder_that_defender_scans_is_found(
+    with_env: Machine, rows: dict[str, int] | None, is_told: bool
+) -> None:
+    """Only administrators can read the exclusions, so an unreadable list proves nothing."""
     with_env.environ["ROCENV_HOME"] = r"C:\rocenv"
     with_env.files["registry.json"][EXCLUSIONS] = rows
     context = with_env.context()
@@ -128,12 +130,12 @@ def test_defender_watches_the_envs(with_env: Machine, rows: dict[str, int] | Non
         assert "Add-MpPreference" in rendered(seen, context, "defender_not_told")
 
 
-def test_a_disabled_defender(with_env: Machine) -> None:
+def test_a_disabled_defender_is_ignored(with_env: Machine) -> None:
     with_env.files["registry.json"] |= {EXCLUSIONS: {}, REAL_TIME: {"DisableRealtimeMonitoring": 1}}
     assert windows_files.defender_not_told(with_env.context()) is None
 
 
-def test_a_deep_home(machine: Machine) -> None:
+def test_a_deep_home_is_found(machine: Machine) -> None:
     machine.environ["ROCENV_HOME"] = "C:\\Users\\user\\" + "deep\\" * 30 + "rocenv"
     machine.files["registry.json"][LONG_PATHS] = {"LongPathsEnabled": 0}
     context = machine.context()
@@ -142,7 +144,7 @@ def test_a_deep_home(machine: Machine) -> None:
     assert windows_files.home_too_deep(machine.context()) is None
 
 
-def test_a_home_in_onedrive(machine: Machine) -> None:
+def test_a_home_in_onedrive_is_found(machine: Machine) -> None:
     machine.environ |= {
         "ONEDRIVE": r"C:\Users\user\OneDrive",
         "ROCENV_HOME": r"c:\users\user\onedrive\rocenv",
@@ -150,7 +152,7 @@ def test_a_home_in_onedrive(machine: Machine) -> None:
     context = machine.context()
     assert "OneDrive" in rendered(windows_files.home_in_cloud(context), context, "home_in_cloud")
     machine.environ["ROCENV_HOME"] = r"C:\Users\user\OneDrive - old\rocenv"
-    assert windows_files.home_in_cloud(machine.context()) is None, "next to it, not in it"
+    assert windows_files.home_in_cloud(machine.context()) is None, "the folder is next to OneDrive's"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_a_home_in_onedrive(machine: Machine) -> None:
         (r"C:\dropboxes\rocenv", ""),
     ],
 )
-def test_other_clouds(machine: Machine, home: str, folder: str) -> None:
+def test_a_home_in_another_cloud_folder_is_found(machine: Machine, home: str, folder: str) -> None:
     machine.environ["ROCENV_HOME"] = home
     context = machine.context()
     seen = windows_files.home_in_cloud(context)
@@ -173,8 +175,8 @@ def test_other_clouds(machine: Machine, home: str, folder: str) -> None:
         assert seen is None
 
 
-def test_windows_on_another_drive(with_env: Machine) -> None:
-    """Nobody may be told to remove Windows' own folder from PATH."""
+def test_windows_own_folder_on_another_drive_is_ignored(with_env: Machine) -> None:
+    """The check must not suggest removing Windows' own folder from PATH."""
     own = r"D:\Windows\System32"
     with_env.files["folders.json"][own] = ["nvcuda.dll", "amdhip64.dll"]
     with_env.environ |= {"Path": own + r";D:\Windows\x", "SYSTEMROOT": r"D:\Windows"}
@@ -194,7 +196,7 @@ def test_windows_on_another_drive(with_env: Machine) -> None:
         (r"C:\Users\a$(calc)\rocenv", ""),
     ],
 )
-def test_a_home_with_special_characters(with_env: Machine, home: str, word: str) -> None:
+def test_a_home_with_special_characters_is_quoted_or_omitted(with_env: Machine, home: str, word: str) -> None:
     with_env.environ["ROCENV_HOME"] = home
     with_env.files["registry.json"] |= {EXCLUSIONS: {}, REAL_TIME: {}}
     context = with_env.context()
@@ -204,7 +206,7 @@ def test_a_home_with_special_characters(with_env: Machine, home: str, word: str)
     assert finding.commands == ((f"Add-MpPreference -ExclusionPath {word}",) if word else ())
 
 
-def test_this_machines_home_in_onedrive(
+def test_a_home_in_onedrive_is_found_on_this_machine(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OneDriveConsumer", str(tmp_path))
@@ -212,25 +214,25 @@ def test_this_machines_home_in_onedrive(
     assert windows_files.home_in_cloud(machine.context(elsewhere=False)) is not None
 
 
-def test_another_zluda_on_path(with_env: Machine) -> None:
+def test_another_zluda_on_path_is_found(with_env: Machine) -> None:
     with_env.files["folders.json"][r"C:\ZLUDA"] = ["nvcuda.dll", "zluda.exe", "cublas64_11.dll"]
     with_env.environ["Path"] += r';"C:\ZLUDA\"'
     context = with_env.context()
     text = rendered(windows_files.other_zluda_on_path(context), context, "other_zluda_on_path")
     assert r"C:\ZLUDA" in text
     with_env.envs.clear()
-    assert windows_files.other_zluda_on_path(with_env.context()) is None, "there is no env that it disturbs"
+    assert windows_files.other_zluda_on_path(with_env.context()) is None, "there is no env with ZLUDA"
 
 
-def test_a_zluda_that_was_copied_to_system32(machine: Machine) -> None:
+def test_a_zluda_in_system32_is_found(machine: Machine) -> None:
     machine.files["system32.json"]["nvcuda.dll"] = ""
     context = machine.context()
     assert "System32" in rendered(windows_files.zluda_in_system32(context), context, "zluda_in_system32")
     machine.adapters = [ADAPTER, {"Name": "NVIDIA GeForce RTX 4070"}]
-    assert windows_files.zluda_in_system32(machine.context()) is None, "it is NVIDIA's own"
+    assert windows_files.zluda_in_system32(machine.context()) is None, "the file belongs to NVIDIA's driver"
 
 
-def test_a_copy_of_hip_on_path(machine: Machine) -> None:
+def test_a_copy_of_hip_on_path_is_found(machine: Machine) -> None:
     machine.files["folders.json"][r"C:\tools"] = ["amdhip64_6.dll"]
     machine.environ["Path"] += r";C:\tools"
     context = machine.context()

@@ -1,4 +1,4 @@
-"""Checks of WSL: its device, the driver of Windows, and the library that reaches the GPU."""
+"""Checks of WSL: its device, Windows' driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def adapter(driver: str) -> dict[str, str]:
     return {"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": PNP, "DriverVersion": driver}
 
 
-def test_wsl_with_and_without_a_gpu(scenery: Scenery) -> None:
+def test_wsl_without_a_gpu_or_a_runtime_is_found(scenery: Scenery) -> None:
     scenery.root.wsl()
     assert scenery.sees("wsl_without_gpu") is None and scenery.sees("no_gpu") is None
     finding = scenery.sees("wsl_without_runtime")
@@ -33,7 +33,7 @@ def test_wsl_with_and_without_a_gpu(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
 
 
-def test_windows_does_not_answer(scenery: Scenery) -> None:
+def test_a_windows_that_does_not_answer_is_found(scenery: Scenery) -> None:
     scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
     finding = scenery.sees("wsl_windows_silent")
     assert finding is not None and "did not end within 20 s" in finding.evidence[0]
@@ -43,7 +43,7 @@ def test_windows_does_not_answer(scenery: Scenery) -> None:
     assert any("ROCENV_TARGET" in command for command in finding.commands)
 
 
-def test_windows_answered(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_windows_that_answers_has_no_finding(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     scenery.root.wsl()
     monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
     assert scenery.sees("wsl_windows_silent") is None
@@ -52,19 +52,19 @@ def test_windows_answered(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> 
     assert scenery.sees("wsl_windows_silent") is None and scenery.sees("wsl_driver_old") is None
 
 
-def test_the_driver_of_windows_is_too_old(scenery: Scenery) -> None:
+def test_an_old_windows_driver_is_found(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.1004"))
     finding = scenery.sees("wsl_driver_old")
     assert finding is not None and "26.10.41.05" in finding.detail and "10.1" in finding.title
     env = scenery.env("ml", rocm="10.0.0")
-    assert scenery.sees("wsl_driver_old") is None, "the only env is content with it"
+    assert scenery.sees("wsl_driver_old") is None, "the only env works with this driver"
     scenery.env("new", rocm="10.1.0")
     finding = scenery.sees("wsl_driver_old")
     assert finding is not None and "10.1.0" in finding.title
-    assert told(scenery, "wsl_driver_old", env) is None, "another env is asked about"
+    assert told(scenery, "wsl_driver_old", env) is None, "only the named env is checked"
 
 
-def test_a_variable_hides_the_gpu(scenery: Scenery) -> None:
+def test_a_variable_that_hides_the_gpu_is_found(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))
     assert scenery.sees("wsl_detection_off") is None
     scenery.environ["HSA_ENABLE_DXG_DETECTION"] = "0"
@@ -73,7 +73,7 @@ def test_a_variable_hides_the_gpu(scenery: Scenery) -> None:
     assert "unset HSA_ENABLE_DXG_DETECTION" in finding.commands
 
 
-def test_an_older_rocm_of_the_system_needs_the_variable(scenery: Scenery) -> None:
+def test_an_older_system_rocm_needs_the_variable(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
     finding = scenery.sees("wsl_detection_off")
     assert finding is not None and finding.commands == ("export HSA_ENABLE_DXG_DETECTION=1",)
@@ -81,13 +81,13 @@ def test_an_older_rocm_of_the_system_needs_the_variable(scenery: Scenery) -> Non
     assert scenery.sees("wsl_detection_off") is None
 
 
-def test_a_newer_rocm_of_the_system_needs_no_variable(scenery: Scenery) -> None:
+def test_a_newer_system_rocm_does_not_need_the_variable(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.14.0/lib/librocdxg.so.1", "")
     assert scenery.sees("wsl_detection_off") is None
 
 
 def with_files(scenery: Scenery, rocm: str, *paths: str) -> Env:
-    """An env whose list of files is on the disk."""
+    """Add an env with a list of files."""
     env = scenery.env("ml", rocm=rocm)
     env.prefix.own.mkdir(parents=True)
     record = env.prefix.write_record(env.record, dict.fromkeys(paths, FileEntry(sha256="0" * 64)))
@@ -115,7 +115,7 @@ WHEEL = "venv/lib/python3.12/site-packages/_rocm_sdk_core/lib"
         ("6.2.4", ("rocm/lib/libamdhip64.so.6",), True, "cannot use this WSL's GPU"),
     ],
 )
-def test_how_an_env_uses_the_gpu(
+def test_an_env_without_the_gpu_library_is_found(
     scenery: Scenery, rocm: str, files: tuple[str, ...], system: bool, title: str | None
 ) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))

@@ -159,7 +159,7 @@ class TestSettings:
 
     def test_an_unread_settings_file_is_reported(self, lab: Lab) -> None:
         said = self.settings(lab, "#!/bin/bash\nexport COMMANDLINE_ARGS='--gradio-auth me:pw1'\n")
-        assert "webui-user.sh` are not read. Only `webui.sh` reads that file" in said
+        assert "webui-user.sh` are ignored. Only `webui.sh` reads that file" in said
         assert "pass the arguments in COMMANDLINE_ARGS to `rocenv launch`" in said
         assert "pw1" not in said and "pw1" not in lab.log().decode().partition("ARGS")[0]
 
@@ -167,12 +167,12 @@ class TestSettings:
         "text", ["", "#!/bin/bash\n# export A=1\n\n", "export venv_dir=x\npython_cmd=y\n"]
     )
     def test_a_file_without_settings_is_not_reported(self, lab: Lab, text: str) -> None:
-        assert "are not read" not in self.settings(lab, text)
+        assert "are ignored" not in self.settings(lab, text)
 
     def test_a_named_pipe_does_not_block_launch(self, lab: Lab) -> None:
         on_linux(lab)
         os.mkfifo(put(lab, "sdnext") / "webui-user.sh")
-        assert "are not read" not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
+        assert "are ignored" not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
 
 
 class TestOwnTorch:
@@ -210,7 +210,7 @@ class TestOwnTorch:
         put(lab, app)
         done = lab.run("launch", "sd")
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "needs PyTorch, and env `sd` has none" in done.stderr.decode()
+        assert "needs PyTorch, but env `sd` has none" in done.stderr.decode()
         assert f"rocenv create sd2 --target {TARGET} --app {app}" in done.stderr.decode()
 
     @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class TestWithoutTargets:
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
         assert (
-            "lists no gfx1100 here, which env `llm` is for. It lists: ROCm0: AMD Radeon(TM) 780M"
+            "does not list the gfx1100 of env `llm`. It lists: ROCm0: AMD Radeon(TM) 780M"
             in done.stderr.decode()
         )
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
@@ -101,7 +101,7 @@ class TestWithoutTargets:
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
         assert (
-            "Nothing tells which of the GPUs that llama.cpp lists is the gfx1100: ROCm0: AMD"
+            "rocenv cannot tell which of the GPUs that llama.cpp lists is the gfx1100: ROCm0: AMD"
             in done.stderr.decode()
         )
         assert arguments(two.launch("./llama-cli", "--device", "ROCm1")) == "--device ROCm1"
@@ -119,7 +119,7 @@ class TestWithoutTargets:
     def test_naming_a_gpu_of_another_target_is_reported(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=UNTOLD)
         done = two.launch("./llama-cli", "--device", "ROCm0")
-        assert "`ROCm0` is a gfx1103, and env `llm` is for gfx1100" in done.stderr.decode()
+        assert "`ROCm0` is a gfx1103, but env `llm` is for gfx1100" in done.stderr.decode()
 
     def test_the_only_listed_gpu_is_named_on_an_unknown_machine(self, two: Bench) -> None:
         two.env["ROCENV_SYSROOT"] = str(two.root / "nothing")
@@ -138,7 +138,7 @@ def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "llama.cpp lists no gfx1100 here, which env `llm` is for. It lists: ROCm0: AMD Radeon 780M" in said
+    assert "llama.cpp does not list the gfx1100 of env `llm`. It lists: ROCm0: AMD Radeon 780M" in said
     assert "`rocenv create llm2 --target gfx1103 --app llama.cpp`" in said
     assert not bench.logs("llm"), "it was not started"
 
@@ -185,7 +185,7 @@ class TestNamedByTheUser:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
-        assert "lists no `ROCm7` here. It lists: ROCm0, ROCm1.\n  hint: Name one of these, or none" in said
+        assert "does not list `ROCm7` here. It lists: ROCm0, ROCm1.\n  hint: Select one of these" in said
 
     @pytest.mark.parametrize(
         ("names", "told"),
@@ -205,7 +205,7 @@ class TestNamedByTheUser:
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         done = bench.launch("./llama-cli", "--device", "ROCm0")
         assert arguments(done) == "--device ROCm0"
-        assert "`ROCm0` is a gfx1103, and env `llm` is for gfx1100" in done.stderr.decode()
+        assert "`ROCm0` is a gfx1103, but env `llm` is for gfx1100" in done.stderr.decode()
 
 
 def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
@@ -236,7 +236,7 @@ def test_no_gpu_is_an_error_before_the_start(bench: Bench, listed: str, only: st
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "llama.cpp starts and lists no GPU here" in said
+    assert "llama.cpp starts but lists no GPU here" in said
     assert only in said
     assert "rocenv gpus" in said
     assert "rocenv doctor llm" in said
@@ -254,7 +254,7 @@ class TestBuildWithoutHip:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "lists no GPU of HIP, and the machine has a gfx1100. This build has no HIP, or does" in said
+        assert "lists no HIP GPU, although the machine has a gfx1100. This build does not support HIP" in said
         assert "It lists only: Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)." in said
         (command,) = re.findall(r"`(rocenv create llm2 [^`]+)`", said)
         done = bench.run("resolve", *command.split()[3:])
@@ -267,7 +267,7 @@ class TestBuildWithoutHip:
         (bench.prefix("llm").own / "verified.json").write_text(json.dumps(found))
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         said = bench.launch("./llama-cli", "-m", "x.gguf").stderr.decode()
-        assert "This build has no HIP" not in said
+        assert "This build does not support HIP" not in said
         assert "`rocenv doctor llm`" in said
 
     def test_verify_does_not_claim_that_there_is_no_gpu(self, bench: Bench) -> None:

@@ -67,7 +67,7 @@ class TestIncident:
         }
         words = command.split()
         assert words[:3] == ["rocenv", "create", "sd2"]
-        done = lab.run("create", *words[2:], "--dry-run", environ={"ROCENV_OFFLINE": "1"})
+        done = lab.run("resolve", *words[3:], environ={"ROCENV_OFFLINE": "1"})
         assert done.returncode == 0, done.stderr
         assert b"HIP SDK 5.7.1" in done.stdout
 

@@ -214,7 +214,7 @@ class TestLlamafile:
         bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
         done = bench.launch("./m.llamafile", "--server")
         assert arguments(done) == "--gpu amd --server --device ROCm0"
-        assert "rocBLAS does not work for gfx1103" in done.stderr.decode()
+        assert "rocBLAS does not work on gfx1103" in done.stderr.decode()
         assert "rocenv create llm2 --rocm" in done.stderr.decode(), "an env whose rocBLAS works"
         assert "up to 0.9.3 with `--tinyblas --recompile`" in done.stderr.decode()
 
@@ -454,7 +454,7 @@ class TestLlamaCpp:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
-        assert "rocBLAS does not work for gfx1103" in said
+        assert "rocBLAS does not work on gfx1103" in said
         assert "ubuntu-rocm-gfx110X-x64.zip" in said, "a build whose own rocBLAS has the target"
         assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), "or the env would lack the program"
 
@@ -513,7 +513,7 @@ class TestRecognition:
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
             assert "hint: Use a program of llama.cpp in the command.\n" in said
-            assert "say so" not in said
+            assert "specify the app" not in said
 
     def test_a_command_without_a_program_gets_a_hint(self, new: Bench) -> None:
         said = new.run("launch", "llm", "--app", "llama.cpp", "--", "-m", "a b").stderr.decode()
@@ -557,7 +557,7 @@ class TestRecognition:
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")
         assert arguments(done) == "-m x"
         assert (new.root / "ran").read_text() == "ran\n"
-        assert "It is a script, and rocenv does not ask scripts" in done.stderr.decode()
+        assert "It is a script, and rocenv does not run scripts" in done.stderr.decode()
 
 
 def test_a_minimal_profile_adds_nothing() -> None:

@@ -160,6 +160,7 @@ def test_rocm_of_two_releases_is_named_and_restored(made: World) -> None:
     [finding] = findings(made)
     assert (finding["check"], finding["code"]) == ("env_rocm_mixed", "mixed-rocm-installs")
     assert "rocm-sdk-core: 10.1.0, lock: 10.0.0" in json.dumps(finding)
+    assert finding["remedy"]["commands"] == ["rocenv repair sd", "rocenv create sd2 --rocm 10.1.0"]
     made.run("repair", "sd")
     assert findings(made) == []
 
@@ -170,6 +171,7 @@ def test_a_package_without_a_version_differs_from_the_lock(made: World, version:
         [finding] = findings(made)
     assert finding["check"] == "env_rocm_mixed"
     assert f"rocm-sdk-core: {shown}, lock: 10.0.0" in json.dumps(finding)
+    assert finding["remedy"]["commands"] == ["rocenv repair sd"]
 
 
 def findings(amd: World) -> list[dict[str, Any]]:

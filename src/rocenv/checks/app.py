@@ -1,4 +1,4 @@
-"""Checks of an app before it starts: whether it would use the env's Python and ZLUDA, and not harm them."""
+"""Checks that an app will use the env's Python and ZLUDA, and will not damage them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.apps.programs import env_for
 from rocenv.apps.recognition import LOOKED_AT, is_there, name_of, program_at
-from rocenv.findings import Observation
+from rocenv.checks.context import observe_app
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rocenv.apps.context import LaunchContext
     from rocenv.apps.start import Start
     from rocenv.checks.context import CheckContext
+    from rocenv.findings import Observation
 
 _BETWEEN_WORDS = re.compile(r"[\s;&|()'\"]+")  # of a shell script
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=")
@@ -25,22 +26,22 @@ _SETTINGS_BYTES = 1 << 16
 
 
 def app_missing(context: CheckContext) -> Observation | None:
-    """The app's own file is not in the current folder."""
+    """The app's start file is not in the current folder."""
     start = context.the_launch.start
     command = start.launcher.command
     if len(command) < 2 or command[1] not in start.words or Path(command[1]).exists():
         return None
-    return _observe("app_missing", context, file=command[1], folder=str(Path.cwd()))
+    return observe_app("app_missing", context.the_launch, file=command[1], folder=str(Path.cwd()))
 
 
 def app_torch_missing(context: CheckContext) -> Observation | None:
-    """The app needs PyTorch, does not install it under rocenv, and the env has none."""
+    """The app needs PyTorch but the env has none; under rocenv, the app cannot install its own."""
     start = context.the_launch.start
     lock, launcher = start.record.lock, start.launcher
     if not launcher.needs.torch or not start.is_app or start.zluda or lock.part("torch"):
         return None
     create = env_for(launcher.key, lock, start.prefix.free_name())
-    return _observe("app_torch_missing", context, {"create": create})
+    return observe_app("app_torch_missing", context.the_launch, {"create": create})
 
 
 def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
@@ -50,25 +51,25 @@ def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
         return
     for name in launcher.own_zluda:
         if (start.folder / name).is_dir():
-            yield _observe("app_own_zluda", context, folder=str(start.folder / name))
+            yield observe_app("app_own_zluda", context.the_launch, folder=str(start.folder / name))
 
 
 def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
-    """The app would delete the folder that its variable names, which is the env's ZLUDA."""
+    """The app would delete the env's ZLUDA folder, because the app's variable points there."""
     launch, start = context.the_launch, context.the_launch.start
     launcher = start.launcher
     if start.zluda is None or not _is_zluda_of_env(start) or not start.is_app:
         return
     given = start.given()
     for name in (name for name in launcher.deletes_zluda if name.startswith("-") and name in given):
-        yield _observe("app_deletes_zluda", context, option=name)
+        yield observe_app("app_deletes_zluda", context.the_launch, option=name)
     for name in (name for name in launcher.deletes_zluda_if_set if start.environ.get(name)):
-        yield _observe("app_deletes_zluda", context, option=name, variable=name)
+        yield observe_app("app_deletes_zluda", context.the_launch, option=name, variable=name)
     for name in launcher.deletes_zluda:
         if not name.startswith("-") and (start.zluda / name).exists():
             rows = (row for row in launch.matrix.zluda if row.preferred and name not in row.files)
             create = launch.another(next((row.version for row in rows), ""))
-            yield _observe("app_deletes_old_zluda", context, {"create": create}, file=name)
+            yield observe_app("app_deletes_old_zluda", context.the_launch, {"create": create}, file=name)
 
 
 def app_own_python(context: CheckContext) -> Iterator[Observation]:
@@ -79,30 +80,27 @@ def app_own_python(context: CheckContext) -> Iterator[Observation]:
     for word in _command_words(start):
         path = Path(os.path.abspath(word))
         if any(folder in path.parents for folder in folders) and not path.is_dir():
-            yield _observe("app_own_python", context, commands, program=word)
+            yield observe_app("app_own_python", context.the_launch, commands, program=word)
             break
     for name in sorted({*start.programs()} & {*launcher.bypasses}):
-        yield _observe("app_bypasses_env", context, commands, program=name)
+        yield observe_app("app_bypasses_env", context.the_launch, commands, program=name)
 
 
 def app_wrapper(context: CheckContext) -> Iterator[Observation]:
-    """The command runs a script of the app that undoes the env, in a way that rocenv cannot replace."""
+    """The command runs an app script that undoes the env, and rocenv cannot bypass that script."""
     start, launcher = context.the_launch.start, context.the_launch.start.launcher
     if start.record.lock.platform != "linux" or not is_there(launcher, start.folder):
         return
     typed = [name_of(word) for word in _command_words(start)]
     commands = {"launch": _plain_launch(context.the_launch)}
     for name in (name for name in launcher.wrapper.names if name in typed):
-        values = {
-            "program": start.program,
-            "script": name,
-            "does": context.the_launch.text(launcher.wrapper.does),
-        }
-        yield _observe("app_wrapper", context, commands, **values)
+        does = context.the_launch.text(launcher.wrapper.does)
+        values = {"program": start.program, "script": name, "does": does}
+        yield observe_app("app_wrapper", context.the_launch, commands, **values)
 
 
 def app_argument_missing(context: CheckContext) -> Iterator[Observation]:
-    """The command is a file that sets the app's arguments itself, and lacks one that ZLUDA needs."""
+    """The command is a launch file that sets the app's arguments but omits one that ZLUDA needs."""
     start, launcher = context.the_launch.start, context.the_launch.start.launcher
     commands = {"launch": _plain_launch(context.the_launch)}
     for name in set(start.programs()) & {each.lower() for each in launcher.settings}:
@@ -111,38 +109,30 @@ def app_argument_missing(context: CheckContext) -> Iterator[Observation]:
         for argument in launcher.zluda_arguments if start.zluda else ():
             if argument not in text.replace('"', " ").replace("=", " ").split():
                 values = {"file": name, "argument": argument, "variable": launcher.arguments_variable}
-                yield _observe("app_argument_missing", context, commands, **values)
+                yield observe_app("app_argument_missing", context.the_launch, commands, **values)
 
 
 def app_settings_not_read(context: CheckContext) -> Observation | None:
-    """The user's settings are in a file that only the app's script reads, and rocenv does not run that."""
+    """Only the app's script, which rocenv bypasses, reads the user's settings file."""
     start, wrapper = context.the_launch.start, context.the_launch.start.launcher.wrapper
     path = start.folder / wrapper.settings
     if not start.wrapper or not wrapper.settings or not _has_settings(path, wrapper.ignored):
         return None
     values = {"file": str(path), "script": start.wrapper, "variable": start.launcher.arguments_variable}
-    return _observe("app_settings_not_read", context, **values)
+    return observe_app("app_settings_not_read", context.the_launch, **values)
 
 
 def app_shims_elsewhere(context: CheckContext) -> Observation | None:
-    """The app does not load CUDA from the env's ZLUDA folder."""
+    """ZLUDA is in the wrong folder for this app: PyTorch's instead of its own, or vice versa."""
     start = context.the_launch.start
     wanted, in_torch = start.launcher.shims, start.record.shims_in_torch
     if start.zluda is None or wanted == "any" or in_torch == (wanted == "torch"):
         return None
-    return _observe("app_shims_in_torch" if in_torch else "app_shims_elsewhere", context)
-
-
-def _observe(
-    row: str, context: CheckContext, commands: dict[str, str] | None = None, /, **values: str
-) -> Observation:
-    launch = context.the_launch
-    common = {"env": launch.start.prefix.name, "app": launch.start.launcher.title}
-    return Observation(row, common | values, commands=commands or {})
+    return observe_app("app_shims_in_torch" if in_torch else "app_shims_elsewhere", context.the_launch)
 
 
 def _is_zluda_of_env(start: Start) -> bool:
-    """Whether the variable by which the app finds ZLUDA names the env's."""
+    """Whether the app's ZLUDA variable points to the env's ZLUDA."""
     text = start.environ.get(start.launcher.zluda_variable, "")
     assert start.zluda is not None
     return bool(text) and _spelled(text) == _spelled(start.zluda)
@@ -153,13 +143,13 @@ def _spelled(path: str | Path) -> str:
 
 
 def _command_words(start: Start) -> list[str]:
-    """The words that a command may begin with, and those of a script in one of them."""
+    """The first words of the command, and the words inside each, which may be a shell script."""
     first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
-    return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # paths may have spaces
+    return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # or paths with spaces
 
 
 def _has_settings(path: Path, ignored: tuple[str, ...]) -> bool:
-    """Whether a shell script does anything besides setting variables that do not matter."""
+    """Whether a shell script does more than set ignored variables."""
     try:
         if not path.is_file():  # opening a pipe would block
             return False
@@ -174,7 +164,7 @@ def _has_settings(path: Path, ignored: tuple[str, ...]) -> bool:
 
 
 def _plain_launch(launch: LaunchContext) -> str:
-    """The command that starts the app by its usual command; "" if there is none."""
+    """A `rocenv launch` command that uses the app's default command; "" if the app has none."""
     key = launch.start.launcher.key
     usual = launch.start.launcher.command
     return shell_join("rocenv", "launch", launch.start.prefix.name, "--app", key) if usual else ""

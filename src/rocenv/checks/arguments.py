@@ -1,6 +1,6 @@
-"""Checks of what an app's program lists and takes: its GPUs, and the arguments that hold it to the env's GPU.
+"""Checks of the GPUs that an app's program lists, and of the arguments that keep it on the env's GPU.
 
-The program was asked before; its answers are in the `Adaptation` of the context.
+They do not run the program; its answers are in `LaunchContext.adaptation`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from rocenv.apps.devices import described
 from rocenv.apps.programs import builds_for, env_with, has_gpu, has_program
 from rocenv.apps.query import is_script, program_words
 from rocenv.apps.recognition import GENERIC, name_of, program_at
+from rocenv.checks.context import observe_app
 from rocenv.core.model import Request
 from rocenv.core.template import fill
-from rocenv.findings import Observation
 from rocenv.resolve.request import create_command
 from rocenv.system.quoting import shell_join
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from rocenv.apps.devices import Devices
     from rocenv.checks.context import CheckContext
     from rocenv.data.apps import Flag
+    from rocenv.findings import Observation
 
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
 
 def app_without_gpu(context: CheckContext) -> Observation | None:
-    """The program lists no GPU that the env is for."""
+    """The program does not list the env's GPU."""
     launch = context.the_launch
     devices = launch.devices
     if devices is None:
@@ -46,7 +47,7 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
     if devices.problem:
         asked = launch.start.launcher.devices
         values = {"asked": " ".join(asked.arguments) if asked else "", "problem": devices.problem}
-        return _observe("app_devices_unread", launch, values)
+        return observe_app("app_devices_unread", launch, **values)
     failures = launch.start.launcher.failures
     failure = next((each for each in failures if each.text in devices.answer.text), None)
     has_gpus = any(gpu.target for gpu in launch.host.gpus)
@@ -58,7 +59,7 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
         values["remedy"] = launch.command(failure.remedy)
     elif not has_gpus:
         values["why"] = launch.host.why or "no AMD GPU"
-    return _observe("app_lists_no_gpu", launch, values, severity=_severity(launch))
+    return observe_app("app_lists_no_gpu", launch, severity=_severity(launch), **values)
 
 
 def _no_hip(launch: LaunchContext, values: Mapping[str, str]) -> Observation:
@@ -69,7 +70,7 @@ def _no_hip(launch: LaunchContext, values: Mapping[str, str]) -> Observation:
     is_own = is_seen and has_program(key, lock, launch.matrix)
     more = {"seen": "yes" if is_seen else "", "verify": "yes" if is_own or not is_seen else ""}
     values = {**values, **more, **_build(launch)}
-    return _observe("app_lists_no_hip", launch, values, {"create": create}, severity=_severity(launch))
+    return observe_app("app_lists_no_hip", launch, {"create": create}, severity=_severity(launch), **values)
 
 
 def _gpu_not_listed(launch: LaunchContext, devices: Devices) -> Observation:
@@ -78,11 +79,11 @@ def _gpu_not_listed(launch: LaunchContext, devices: Devices) -> Observation:
     request = Request(platform=lock.platform, target=other, app=launch.app)
     create = create_command(start.prefix.free_name(), request, lock.platform) if other else ""
     values = {"target": lock.target, "there": ", ".join(map(described, devices.found)), "other": other}
-    return _observe("app_gpu_not_listed", launch, values, {"create": create}, severity=_severity(launch))
+    return observe_app("app_gpu_not_listed", launch, {"create": create}, severity=_severity(launch), **values)
 
 
 def _is_gpu_usable(launch: LaunchContext) -> bool:
-    """Whether programs in the env can use a GPU of its target, by `verify` and by the machine."""
+    """Whether the machine has a GPU of the env's target, and `verify` did not fail on it."""
     status = _device_status(launch) or "skipped"
     target = launch.start.record.lock.target
     is_present = has_gpu(launch.host, target) if launch.host.gpus else status == "passed"
@@ -95,22 +96,22 @@ def _device_status(launch: LaunchContext) -> str:
 
 
 def app_device_named(context: CheckContext) -> Iterator[Observation]:
-    """The user named GPUs that the program does not list, or that the env is not for."""
+    """The user selected a GPU that the program does not list or that the env does not target."""
     launch = context.the_launch
     named, devices, lock = launch.adaptation.named, launch.devices, launch.start.record.lock
     if named is None:
         return
     there = ", ".join(each.name for each in devices.found) if devices else ""
     for name in named.unlisted:
-        yield _observe("app_device_unlisted", launch, {"device": name, "there": there})
+        yield observe_app("app_device_unlisted", launch, device=name, there=there)
     for each in named.used:
         if lock.target and each.target not in ("", *lock.targets, lock.code_target):
             values = {"device": each.name, "gfx": each.target, "target": lock.target}
-            yield _observe("app_device_other_target", launch, values)
+            yield observe_app("app_device_other_target", launch, **values)
 
 
 def app_not_held(context: CheckContext) -> Observation | None:
-    """The program is not known to take the app's arguments, so nothing holds it to the GPU."""
+    """The program is not known to accept the app's arguments, so it may run on the CPU."""
     launch = context.the_launch
     start, launcher, options = launch.start, launch.start.launcher, launch.adaptation.options
     if not launch.adaptation.is_unknown:
@@ -126,11 +127,11 @@ def app_not_held(context: CheckContext) -> Observation | None:
     }
     can_name = is_seen and not start.is_named and not values["script"]
     commands = {"launch": _launch_as(launch, launcher.key) if can_name else ""}
-    return _observe("app_not_held", launch, values, commands)
+    return observe_app("app_not_held", launch, commands, **values)
 
 
 def app_option_missing(context: CheckContext) -> Iterator[Observation]:
-    """This version of the app lacks an option that would hold it to the GPU, or one that the user gave."""
+    """This version of the app lacks an option that would keep it on the GPU, or one that the user passed."""
     launch = context.the_launch
     options, choice = launch.adaptation.options, launch.adaptation.choice
     if options is None or choice is None:
@@ -140,24 +141,23 @@ def app_option_missing(context: CheckContext) -> Iterator[Observation]:
         start = launch.start
         asked = (*program_words(start), *start.launcher.help)
         command = shell_join("rocenv", "run", start.prefix.name, "--", *asked)
-        yield _observe("app_help_unread", launch, {"problem": options.problem}, {"help": command})
+        yield observe_app("app_help_unread", launch, {"help": command}, problem=options.problem)
     for flag in (flag for flag in choice.lacking if flag.required):
-        yield _observe("app_option_missing", launch, {"option": flag.words[0]}, generic)
+        yield observe_app("app_option_missing", launch, generic, option=flag.words[0])
     for flag in (flag for flag in choice.unfilled if flag.required):
         yield _unfilled(launch, flag, generic)
     for word, instead in dict(choice.unknown).items():
-        yield _observe("app_option_unknown", launch, {"option": word, "instead": instead})
+        yield observe_app("app_option_unknown", launch, option=word, instead=instead)
 
 
 def _unfilled(launch: LaunchContext, flag: Flag, commands: Mapping[str, str]) -> Observation:
     listed = ", ".join(each.line for each in launch.devices.found) if launch.devices else ""
-    target = launch.start.record.lock.target
-    values = {"option": flag.words[0], "listed": listed, "target": target, "key": launch.start.launcher.key}
-    return _observe("app_option_unfilled", launch, values, commands)
+    values = {"option": flag.words[0], "listed": listed, "target": launch.start.record.lock.target}
+    return observe_app("app_option_unfilled", launch, commands, **values)
 
 
 def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
-    """The env's rocBLAS does not work for its target, and the app has no way around it."""
+    """The env's rocBLAS does not work on its target, and the app cannot work around it."""
     launch = context.the_launch
     tuning, choice, environ = launch.adaptation.tuning, launch.adaptation.choice, launch.start.environ
     if tuning.blas != "fails" or choice is None:
@@ -167,16 +167,16 @@ def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
     commands = {"create": another_env(launch)}
     if not added and not any(word in launch.start.words for word in tuning.around_blas):
         values = common | {"ways": "; ".join(launch.fallbacks({CODE}))}
-        yield _observe("app_blas_fails", launch, values, commands)
+        yield observe_app("app_blas_fails", launch, commands, **values)
     if RECOMPILE in added:
         places = [_VARIABLE.sub(lambda name: environ.get(name[1], ""), path) for path in HIPCC]
         if not any(shutil.which(path, path=environ.get("PATH", "")) for path in places):
             values = common | {"option": RECOMPILE, "tool": HIPCC[0], "places": ", ".join(HIPCC)}
-            yield _observe("app_tool_missing", launch, values, commands)
+            yield observe_app("app_tool_missing", launch, commands, **values)
 
 
 def app_model_too_large(context: CheckContext) -> Observation | None:
-    """No layer of the model fits the GPU, so the CPU would do all the work."""
+    """No layer of the model fits on the GPU, so the CPU would do all the work."""
     launch = context.the_launch
     tuning, choice = launch.adaptation.tuning, launch.adaptation.choice
     room = tuning.room
@@ -185,20 +185,7 @@ def app_model_too_large(context: CheckContext) -> Observation | None:
     if not any(each.words[0] in LAYERS for each in choice.added):
         return None
     show = shell_join("rocenv", "mem", *(("model", str(tuning.model)) if tuning.model else ()))
-    return _observe("app_model_too_large", launch, {"why": room.why}, {"show": show})
-
-
-def _observe(
-    row: str,
-    launch: LaunchContext,
-    values: Mapping[str, str],
-    commands: Mapping[str, str] | None = None,
-    *,
-    severity: str = "",
-) -> Observation:
-    launcher = launch.start.launcher
-    common = {"env": launch.start.prefix.name, "app": launcher.title, "key": launcher.key}
-    return Observation(row, common | dict(values), severity=severity, commands=commands or {})
+    return observe_app("app_model_too_large", launch, {"show": show}, why=room.why)
 
 
 def _severity(launch: LaunchContext) -> str:
@@ -206,7 +193,7 @@ def _severity(launch: LaunchContext) -> str:
 
 
 def _build(launch: LaunchContext) -> dict[str, str]:
-    """The first build of the app's makers that works on the target, as values for a row; {} = none."""
+    """The first official build of the app that works on the target, as values for a row; {} = none."""
     target = launch.start.record.lock.target
     for row in builds_for(launch):
         asset = fill(row.asset, {"family": row.families.get(target, target)})
@@ -215,7 +202,7 @@ def _build(launch: LaunchContext) -> dict[str, str]:
 
 
 def _launch_as(launch: LaunchContext, app: str) -> str:
-    """The command that starts the same program as another app."""
+    """The command that starts the same program as a different app."""
     start = launch.start
     both = zip(start.words, start.shown_words, strict=True)
     typed = [shown for word, shown in both if word not in start.added]

@@ -1,7 +1,7 @@
-"""The support bundle: what the checks need to know about a machine, as one JSON file for somebody else.
+"""Support bundles: what checks need to know about a machine, in a JSON file for someone else to examine.
 
-A bundle has the answers that `bundle_fields` allows, and what the checks observed, redacted. It comes from
-somebody else, so nothing in it is trusted: not its size, its names or its numbers.
+A bundle contains the answers that `bundle_fields` allows and the checks' observations, redacted. Readers
+trust nothing in it: not its size, names or numbers.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 SCHEMA = 2
 _MOST_BYTES = 16 << 20
 _MOST_ROWS = 5000  # of each table
-_MOST_NAMES = 20_000  # in all folders together
+_MOST_NAMES = 20_000  # in all folders
 _MOST_EVIDENCE = 50
-_MOST_OBSERVED = 10  # by one check
+_MOST_OBSERVED = 10  # per check
 _MOST_VALUE = 500  # characters
-_HINTS = ("rocenv doctor --collect FILE   # creates a new one, on the affected machine",)
+_HINTS = ("rocenv doctor --collect bundle.json   # on the affected machine, creates a new bundle",)
 
 
 class Attempt(Value, frozen=True, kw_only=True):
-    """The result of something that only works on the machine itself."""
+    """The result of an operation that only works on the machine itself."""
 
     what: str
     about: str
@@ -59,7 +59,7 @@ class Attempt(Value, frozen=True, kw_only=True):
 
 
 class BundledObservation(Value, frozen=True, kw_only=True):
-    """An `Observation` as a bundle has it."""
+    """An `Observation` in a bundle."""
 
     check: str
     row: str
@@ -69,7 +69,7 @@ class BundledObservation(Value, frozen=True, kw_only=True):
 
 
 class Bundle(Value, frozen=True, kw_only=True):
-    """All that a bundle has; errors are named as in errno.h, "" = none."""
+    """The contents of a bundle; errors have the names of errno.h, "" = no error."""
 
     schema: int
     rocenv: str
@@ -86,7 +86,7 @@ class Bundle(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What checks found, and where."""
+    """The findings, and the context in which the checks ran."""
 
     context: CheckContext
     findings: tuple[Finding, ...]
@@ -97,14 +97,7 @@ class Examined:
 def collect(
     file: Path, home: Home, matrix: Matrix, language: Language, names: Sequence[str] = ()
 ) -> Examined:
-    """Examine this machine, and write a bundle to a new file.
-
-    Args:
-        file: Must not exist.
-        home: Has the envs.
-        matrix: rocenv's data.
-        language: Of the findings.
-        names: Only these checks; () = all.
+    """Examine this machine with all checks or those in `names`, and write a bundle to a new file.
 
     Raises:
         RocenvError: The file exists or cannot be written, or there is no such check.
@@ -150,16 +143,10 @@ def collect(
 
 
 def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str] = ()) -> Examined:
-    """Run the checks on the machine of a bundle; what they observed there counts before what they find here.
-
-    Args:
-        file: The bundle.
-        matrix: rocenv's data.
-        language: Of the findings.
-        names: Only these checks; () = all.
+    """Run all checks or those in `names` on a bundle; what they observed on the machine takes precedence.
 
     Raises:
-        RocenvError: The file does not exist or is no bundle, or there is no such check.
+        RocenvError: The file does not exist or is not a bundle, or there is no such check.
     """
     with opened(file) as bundle:
         is_windows = bundle.platform == "windows"
@@ -170,7 +157,7 @@ def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str]
         for check in checks:
             here = run(context, (check,), language)
             there = list(_observed_there(bundle, check.name, context, language))
-            # The machine itself knew more than its bundle, if it is about the same problem.
+            # The machine itself knew more; prefer its observation if it is about the same problem.
             is_known = bool(there) and {each.code for each in there} >= {each.code for each in here}
             findings += there if is_known else here
     found = tuple(worst_first(findings))
@@ -179,10 +166,10 @@ def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str]
 
 @contextmanager
 def opened(file: Path) -> Iterator[Bundle]:
-    """Replace the machine by the one of a bundle.
+    """Answer all questions about the machine from a bundle.
 
     Raises:
-        RocenvError: The file does not exist, or is no bundle.
+        RocenvError: The file does not exist or is not a bundle.
     """
     bundle = read(file)
     answers = Answers(
@@ -205,7 +192,7 @@ def read(file: Path) -> Bundle:
     """Read a bundle.
 
     Raises:
-        RocenvError: The file does not exist, or is no bundle; says why.
+        RocenvError: The file does not exist or is not a bundle; the message has the reason.
     """
     try:
         with open_regular(file) as stream:
@@ -227,11 +214,11 @@ def read(file: Path) -> Bundle:
     except DataError as error:
         raise _not_a_bundle(file, error.message) from error
     except RecursionError as error:
-        raise _not_a_bundle(file, "it is nested too deep") from error
+        raise _not_a_bundle(file, "it is nested too deeply") from error
 
 
 def _require_few(plain: dict[str, Any], file: Path) -> None:
-    """Refuse tables that would take long to check."""
+    """Reject tables that would take too long to check."""
     for name, table in plain.items():
         if isinstance(table, (list, dict)) and len(table) > _MOST_ROWS:
             raise _not_a_bundle(file, f"`{name[:20]}` has more than {_MOST_ROWS} rows")
@@ -252,7 +239,7 @@ def _not_a_bundle(file: Path, why: str) -> RocenvError:
 def _observed_there(
     bundle: Bundle, check: str, context: CheckContext, language: Language
 ) -> Iterator[Finding]:
-    """Render what a check observed, as far as this check can report it."""
+    """Render the bundled observations of a check; skip rows that this check cannot report."""
     rows = {row.name for row in context.matrix.advice if check in row.found_by}
     for each in [each for each in bundle.observed if each.check == check][:_MOST_OBSERVED]:
         if each.row in rows and each.severity in ("", *SEVERITIES):
@@ -263,11 +250,11 @@ def _observed_there(
 
 
 def require_new(file: Path) -> None:
-    """Raise RocenvError if a file that is to be written exists."""
+    """Raise RocenvError if the output file already exists."""
     if os.path.lexists(file):
         raise RocenvError(
             f"`{file}` already exists",
-            hints=("name a new file, or remove this one first",),
+            hints=("choose another file name, or delete this file first",),
             code="pack-exists",
         )
 
@@ -283,13 +270,13 @@ def _write(file: Path, bundle: Bundle) -> None:
     except OSError as error:
         raise RocenvError(
             f"cannot write `{file}`: {error.strerror}",
-            hints=("name a file in a folder of your own",),
+            hints=("choose a folder that you can write to",),
             code="pack-unwritable",
         ) from error
 
 
 def _names(errors: dict[str, int]) -> dict[str, str]:
-    """Replace error numbers by names, which are the same on all systems."""
+    """Replace error numbers with names, which are the same on all systems."""
     return {path: errno.errorcode.get(number, "EIO") if number else "" for path, number in errors.items()}
 
 

@@ -1,6 +1,6 @@
-"""The allow-list of the support bundle: which questions a bundle answers, and which fields of each answer.
+"""The allow-list of the support bundle: the questions that a bundle answers, and the fields of each answer.
 
-Checks ask much more. What they find by questions that are not listed here is in the bundle as an observation.
+Checks ask many more questions. Of those, a bundle contains only the resulting observations.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 _NODES = "/sys/class/kfd/kfd/topology/nodes"
 _PCI = "/sys/bus/pci/devices"
-# Parameters of the kernel that matter to GPUs.
+# Kernel parameters that affect GPUs.
 _PARAMETER = re.compile(r"(?:amd\w*|radeon|iommu|amd_iommu|intel_iommu|pcie?\w*|ttm|nomodeset)(?:[._=]|$)")
 _GPU_LIBRARY = re.compile(r"lib(?:amdhip64|hsa-runtime64|rocdxg|hiprtc|rocblas)\.so[.0-9]*")
 _ROCM_FOLDER = re.compile(r"rocm(?:-[0-9.]+)?")
 _GPU_LINE = re.compile(r"amdgpu|kfd|drm|AMD-Vi|DMAR")
 _LINUX_VERSION = re.compile(r"\bLinux version \S+")
-# A line of a healthy log: a pattern that matches it is not one of a fault.
-_HEALTHY_LINE = "[    1.0] amdgpu 0000:01:00.0: usb 1-1: new device number 2, /dev/z 0x1f gfx1030 Linux GPU"
-# The folders in which a vendor or a distribution installs ROCm.
+# Folders in which vendors and distributions install ROCm.
 _VENDOR_FOLDER = re.compile(
     r"/opt/(?:rocm(?:-[0-9.]+)?|amdgpu)(?:/(?:lib|lib64|bin|hip|llvm))*/?"
     r"|/usr(?:/local)?/(?:lib|lib64|bin)(?:/x86_64-linux-gnu)?/?"
@@ -45,7 +43,7 @@ def _whole(text: str) -> str:
 
 
 def _matches(pattern: str) -> Callable[[str], str]:
-    """Keep the lines in which a pattern is found, and of each only the match."""
+    """Keep only what a pattern matches, one match per line."""
     compiled = re.compile(pattern, re.MULTILINE)
     return lambda text: "".join(f"{found[0]}\n" for found in compiled.finditer(text))
 
@@ -55,21 +53,14 @@ def _kernel_parameters(text: str) -> str:
 
 
 def _log_lines(text: str) -> str:
-    """Keep the lines that a check looks for, without time, host and the kernel's builder."""
+    """Keep the lines that checks look for, without the time, the host and the kernel's builder."""
     kept = []
     for line in text.splitlines():
         if version := _LINUX_VERSION.search(line):
             kept.append(version[0])
-        elif _GPU_LINE.search(line) and any(pattern.search(line) for pattern in _FAULTS):
+        elif _GPU_LINE.search(line) and any(pattern.search(line) for pattern in kernel.FAULTS):
             kept.append(without_prefix(line))
     return "".join(f"{line}\n" for line in kept)
-
-
-_FAULTS = tuple(
-    pattern
-    for pattern in vars(kernel).values()
-    if isinstance(pattern, re.Pattern) and not pattern.search(_HEALTHY_LINE)
-)
 
 
 def _vendor_lines(text: str) -> str:
@@ -78,7 +69,7 @@ def _vendor_lines(text: str) -> str:
 
 
 def _controllers(text: str) -> str:
-    """Keep what identifies the model and the driver of display adapters."""
+    """Keep the model and driver of display adapters."""
     try:
         plain = parse_json(text.removeprefix("\ufeff"), "controllers")
     except DataError:
@@ -87,14 +78,14 @@ def _controllers(text: str) -> str:
     fields = ("Name", "DriverVersion", "AdapterRAM", "RadeonSoftwareVersion")
     found = [{name: row[name] for name in fields if name in row} for row in rows]
     for row, kept in zip(rows, found, strict=True):
-        # The part behind the model identifies the machine.
+        # The part after the model identifies the machine.
         kept["PNPDeviceID"] = "\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2])
     return json.dumps(found, indent=1)
 
 
-# Other names of files may name people or projects.
+# Other file names may contain the names of people or projects.
 _VENDOR_CONF = r"(?:[0-9]+-)?(?:(?:rocm|amdgpu|hip)(?:-[a-z]+)?[-0-9.]*|libc|[a-z0-9_]+-linux-gnu)\.conf"
-# Which files a bundle has, and which part of each.
+# The allowed files, and the function that extracts the allowed part of each.
 FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (r"/proc/version", _matches(r"Linux version \S+")),
     (r"/proc/cmdline", _kernel_parameters),
@@ -113,7 +104,7 @@ FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (r"/(?:windows|wsl)/video_controllers\.json", _controllers),
     (r"/windows/hipinfo\.txt", _matches(r"^(?!.*(?:uuid|serial)).*$")),
 )
-# Of these files, whole lines are kept, so names may be left in them.
+# Whole lines of these files are kept, so they may contain names.
 FREE_TEXTS = ("/var/log/dmesg", "/var/log/kern.log", "/dev/kmsg", "/windows/hipinfo.txt")
 _FOLDERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (folder, re.compile(names))
@@ -131,7 +122,7 @@ _DEVICES = re.compile(
 )
 _TRIED = ("container", "groups", "owner")
 _NUMBERS = r"-?[0-9]+(?:, *-?[0-9]+)*,?|"
-# Which environment variables a bundle has, if their value has this form.
+# The allowed environment variables, and the required form of their values.
 _VARIABLES: tuple[tuple[str, str], ...] = (
     (r"(?:HIP|ROCR|CUDA)_VISIBLE_DEVICES", _NUMBERS),
     (r"HSA_OVERRIDE_GFX_VERSION(?:_[0-9]+)?", r"(?:gfx)?[0-9a-f.]{1,12}"),
@@ -143,7 +134,7 @@ _LISTS = ("PATH", "LD_LIBRARY_PATH")
 
 
 def allowed_files(answers: Answers) -> dict[str, str]:
-    """The allowed texts, by path."""
+    """The allowed parts of allowed files, by path."""
     found: dict[str, str] = {}
     for path, (text, error) in answers.files.items():
         for pattern, keep in FILES:
@@ -183,7 +174,7 @@ def allowed_attempts(answers: Answers) -> dict[tuple[str, str], object]:
 
 
 def allowed_variables(variables: Mapping[str, str], *, windows: bool) -> dict[str, str]:
-    """The allowed environment variables; of lists of folders, only the vendors' folders."""
+    """The allowed environment variables; lists of folders keep only the vendors' folders."""
     found: dict[str, str] = {}
     for name, value in sorted(variables.items()):
         if name.upper() in _LISTS:
@@ -205,13 +196,13 @@ def _is_listed_file(path: str) -> bool:
 
 
 def _names_in(folder: str) -> re.Pattern[str] | None:
-    """The names that a bundle has of a folder; None if it does not have the folder."""
+    """The pattern of the allowed names in a folder; None if the folder is not allowed."""
     listed = next((names for pattern, names in _FOLDERS if re.fullmatch(pattern, folder)), None)
     return listed or (_GPU_LIBRARY if _VENDOR_FOLDER.fullmatch(folder) else None)
 
 
 def _windows_tables(rows: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """The allowed rows of Windows' tables: switches of the registry, libraries, and vendors' folders."""
+    """The allowed rows of the Windows tables: registry switches, libraries and vendors' folders."""
     found: dict[str, dict[str, Any]] = {}
     for key, row in rows.get("/windows/registry.json", {}).items():
         switches = row.items() if isinstance(row, dict) and "Exclusions" not in key else ()

@@ -1,6 +1,6 @@
-"""Checks of Linux: the folders in which programs keep compiled kernels, and what those need of a filesystem.
+"""Linux: checks of the folders in which programs cache compiled kernels.
 
-Kernels and MIOpen's databases on a filesystem without working locks end in memory faults (ROCm#3951).
+On a filesystem without working locks, kernels and MIOpen's databases cause memory faults (ROCm#3951).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from rocenv.system.machine import Mount
 
-_BELOW_PREFIX = "{prefix}/cache"  # the beginning of an env's own caches
-_MOST_LINKS = 40  # as many as the kernel follows
+_BELOW_PREFIX = "{prefix}/cache"  # an env's own caches start with this
+_MOST_LINKS = 40  # the kernel's limit
 
 
 def cache_on_network(context: CheckContext) -> Observation | None:
@@ -45,7 +45,7 @@ def cache_on_network(context: CheckContext) -> Observation | None:
 
 
 def cache_read_only(context: CheckContext) -> Observation | None:
-    """A cache is not writable, or the user may not enter a folder on the way to it."""
+    """A cache is not writable, or the user cannot enter one of its parent folders."""
     found = [(name, folder) for name, folder in _local_caches(context).items() if not _is_writable(folder)]
     if not found:
         return None
@@ -59,7 +59,7 @@ def cache_read_only(context: CheckContext) -> Observation | None:
 
 
 def cache_without_locks(context: CheckContext) -> Observation | None:
-    """A cache is on a filesystem without file locking; this is tried."""
+    """A cache is on a filesystem without file locking, according to an attempt to lock a file."""
     for name, folder in _local_caches(context).items():
         if error := tried("lock", str(folder), partial(_lock_error, folder), ""):
             values = _values(name, folder) | {"error": error}
@@ -68,9 +68,9 @@ def cache_without_locks(context: CheckContext) -> Observation | None:
 
 
 def _caches(context: CheckContext) -> Mapping[str, Path]:
-    """The folders, by the variable that names each, or by their default place.
+    """The cache folders, by variable or default path.
 
-    The variables are those that an env sets for its own caches.
+    The variables are the ones that an env sets for its own caches.
     """
     found: dict[str, Path] = {}
     for row in context.matrix.environment:
@@ -89,12 +89,12 @@ def _caches(context: CheckContext) -> Mapping[str, Path]:
 
 
 def _local_caches(context: CheckContext) -> Mapping[str, Path]:
-    """The caches that can be tried; a server that does not answer would block for ever."""
+    """The caches on local disks; testing one on an unresponsive server would block forever."""
     return {name: folder for name, folder in _caches(context).items() if not network_kind(folder)}
 
 
 def _closed_folder(folder: Path) -> str:
-    """The folder, or its parent, that this user cannot enter; "" if there is none."""
+    """The folder or its closest existing parent if this user cannot enter it, else ""."""
     existing = _existing(folder)
     try:
         os.listdir(existing)
@@ -121,14 +121,14 @@ def _values(name: str, folder: Path) -> dict[str, str]:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or its closest parent that exists."""
+    """The folder, or its closest existing parent."""
     while not os.path.isdir(folder) and folder != folder.parent:
         folder = folder.parent
     return folder
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be created there; the mode alone does not tell that of a mount."""
+    """Whether a file can be created there; the mode does not show that a mount is read-only."""
     return tried("write", str(folder), lambda: _can_write(folder), True)
 
 
@@ -143,7 +143,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _lock_error(folder: Path) -> str:
-    """Lock a file there in both ways that databases use; returns the error, "" if both work."""
+    """Lock a file there in both ways that databases do; return the error, "" if both work."""
     import fcntl
 
     if not _can_write(folder):
@@ -162,15 +162,15 @@ def _lock_error(folder: Path) -> str:
 
 
 def network_kind(folder: Path) -> str:
-    """The network filesystem that holds a folder, "" for a local one.
+    """The network filesystem that a folder is on; "" if it is local.
 
-    Never touches the server: a look at a file of a dead NFS mount would block for ever.
+    Never touches the server, because accessing a dead NFS mount would block forever.
     """
     listed = tuple(mounts(read_text("/proc/self/mountinfo") or ""))
     found = tried("share", str(folder), partial(_kind_along_links, listed, folder), "")
     if not found and examined_elsewhere():
         found = _kind(listed, folder)
-    mount = None if found else mount_of(folder)  # safe: nothing on the way is on the network
+    mount = None if found else mount_of(folder)  # safe: no component of the path is on a network
     return mount.kind if mount is not None and mount.kind in NETWORK_FILESYSTEMS else found
 
 
@@ -180,7 +180,7 @@ def _kind(listed: tuple[Mount, ...], path: Path) -> str:
 
 
 def _kind_along_links(listed: tuple[Mount, ...], folder: Path) -> str:
-    """Follow links part by part, and stop before touching a part on a network filesystem."""
+    """Resolve links one component at a time, and stop before touching a network filesystem."""
     path, rest, links = Path(folder.anchor), list(reversed(folder.parts[1:])), 0
     if kind := _kind(listed, folder):
         return kind
@@ -192,7 +192,7 @@ def _kind_along_links(listed: tuple[Mount, ...], folder: Path) -> str:
         try:
             target = Path(os.readlink(path))
         except OSError:
-            continue  # no link, or nothing is there
+            continue  # not a link, or missing
         links += 1
         path = Path(target.anchor) if target.is_absolute() else path.parent
         rest += reversed(target.parts[1:] if target.is_absolute() else target.parts)

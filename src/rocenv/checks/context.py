@@ -1,4 +1,4 @@
-"""What checks examine: a machine, its environment variables, the envs, and an app that is about to start."""
+"""The input of checks: a machine, its environment variables, its envs, and an app that is about to start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.findings import Observation
 from rocenv.host import detect
 from rocenv.prefix import Prefix, all_prefixes, prefix_of
 from rocenv.system.machine import environment, examined_elsewhere, missing_sysroot, read_attribute
@@ -45,18 +46,18 @@ class Env:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckContext:
-    """A machine as it is now, and the env and the app in question, if any."""
+    """The state of a machine, and the env and the app to check, if any."""
 
     host: Host
     matrix: Matrix
     environ: Mapping[str, str]  # of the examined machine
     home: Home
     envs: tuple[Env, ...] = ()
-    env: Env | None = None  # the env in question
-    broken: Prefix | None = None  # in place of `env` if that env is incomplete or damaged
+    env: Env | None = None  # the env to check
+    broken: Prefix | None = None  # instead of `env`, if that env is incomplete or damaged
     launch: LaunchContext | None = None  # the app that is about to start
-    untrusted: bool = False  # all that is known was sent by someone else
-    elsewhere: bool = False  # only a copy of the machine is here, so nothing can be tried
+    untrusted: bool = False  # the data about the machine comes from someone else
+    elsewhere: bool = False  # only a copy of the machine is available, so nothing can be tried
 
     @property
     def platform(self) -> str:
@@ -65,18 +66,18 @@ class CheckContext:
 
     @property
     def the_env(self) -> Env:
-        """The env in question, for checks that run only with one."""
+        """The env to check, for checks that need one."""
         assert self.env is not None
         return self.env
 
     @property
     def relevant_envs(self) -> tuple[Env, ...]:
-        """The env in question, or all if there is none."""
+        """The env to check, or all envs if none was named."""
         return (self.env,) if self.env else self.envs
 
     @property
     def the_launch(self) -> LaunchContext:
-        """The app that is about to start, for checks that run only before a start."""
+        """The app that is about to start, for checks that need one."""
         assert self.launch is not None
         return self.launch
 
@@ -87,11 +88,11 @@ class CheckContext:
         return self.environ.get(name) or default
 
     def limit(self, key: str) -> float:
-        """A number that a check compares with."""
+        """A numeric threshold."""
         return float(self.threshold(key)[0])
 
     def threshold(self, key: str) -> tuple[str, ...]:
-        """What a check compares with: a number, a version, or names."""
+        """The values that a check compares with: a number, a version, or names."""
         found = next((row.values for row in self.matrix.threshold if row.key == key), ())
         if not found:
             raise DataError(f"the table `threshold` has no row `{key}`")
@@ -101,23 +102,18 @@ class CheckContext:
 def examine_machine(
     home: Home, matrix: Matrix, *, name: str = "", environ: Mapping[str, str] | None = None
 ) -> CheckContext:
-    """Examine this machine, or the copy of one that `ROCENV_SYSROOT` names.
+    """Examine this machine, or the copy of a machine at `ROCENV_SYSROOT`, and the env `name`, if any.
 
-    Args:
-        home: Has the envs.
-        matrix: rocenv's data.
-        name: The env in question; "" = none.
-        environ: The variables of the examined machine; None = this process's. With variables of its own, a
-            machine that is examined elsewhere has no known envs.
+    `environ` replaces this process's variables. If it is given for a copy, the envs in `home` are ignored.
 
     Raises:
-        RocenvError: The env does not exist, or `ROCENV_SYSROOT` names no folder.
+        RocenvError: The env does not exist, or `ROCENV_SYSROOT` is not a folder.
     """
     elsewhere = examined_elsewhere()
     untrusted = elsewhere and environ is not None
     if missing := missing_sysroot():
         raise RocenvError(
-            f"ROCENV_SYSROOT names `{missing}`, which is not a folder",
+            f"ROCENV_SYSROOT is `{missing}`, which is not a folder",
             hints=("unset ROCENV_SYSROOT   # to examine this machine",),
         )
     env, broken = _env_of(home, name) if name else (None, None)
@@ -134,8 +130,23 @@ def examine_machine(
     )
 
 
+def observe_app(
+    row: str,
+    launch: LaunchContext,
+    commands: Mapping[str, str] | None = None,
+    /,
+    *,
+    severity: str = "",
+    **values: str,
+) -> Observation:
+    """Create an observation about an app that is about to start; its texts can name the app and the env."""
+    launcher = launch.start.launcher
+    common = {"env": launch.start.prefix.name, "app": launcher.title, "key": launcher.key}
+    return Observation(row, common | values, severity=severity, commands=commands or {})
+
+
 def before_start(launch: LaunchContext, home: Home) -> CheckContext:
-    """The context of the checks that run before an app starts."""
+    """The context of the checks that `launch` runs before an app starts."""
     env = Env(prefix=launch.start.prefix, record=launch.start.record)
     return CheckContext(
         host=launch.host,
@@ -168,13 +179,13 @@ def _complete_envs(home: Home) -> Iterator[Env]:
 
 
 def short_name(gpu: Gpu) -> str:
-    """The name of a GPU for a title: its product, or its target if several products share its PCI id."""
+    """A GPU's name for titles: its product, or its target if several products share its PCI id."""
     first, several, _ = gpu.name.partition(" / ")
     return (gpu.target if several else "") or first or gpu.target or gpu.pci_id
 
 
 def distro() -> str:
-    """The ids of the Linux distribution and of those it derives from: `linuxmint ubuntu debian`; never "".
+    """The ids of the Linux distribution and its parents, such as `linuxmint ubuntu debian`; never "".
 
     Source: os-release(5)
     """

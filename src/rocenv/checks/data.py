@@ -1,4 +1,4 @@
-"""The check of rocenv's own data, which ages faster than programs."""
+"""The check of the age of rocenv's own data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def data_old(context: CheckContext) -> Observation | None:
-    """Nobody has compared rocenv's data with its sources for months."""
+    """The data was last compared with its sources months ago."""
     newest = None if context.elsewhere else newest_day()
     if newest is None:
         return None

@@ -1,4 +1,4 @@
-"""The check of MIOpen's databases, which a crash or a filesystem without locks can leave malformed."""
+"""The check of MIOpen's databases, which a crash or a filesystem without locks can corrupt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rocenv.checks.context import CheckContext
 
-# Where MIOpen keeps its databases, and how it names them. Source: ROCm/MIOpen:src/binary_cache.cpp
+# Folders and file name extensions of MIOpen's databases. Source: ROCm/MIOpen:src/binary_cache.cpp
 _VARIABLES = ("MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR")
 _USUAL = (".config/miopen", ".cache/miopen")
 _ENDINGS = (".ukdb", ".udb", ".db")
@@ -28,7 +28,7 @@ _HEADER = b"SQLite format 3\0"
 
 
 def miopen_database_damaged(context: CheckContext) -> Observation | None:
-    """SQLite cannot use a database of compiled kernels."""
+    """SQLite cannot read a database of compiled kernels."""
     found = () if context.elsewhere else damaged_databases(context.environ)
     if not found:
         return None
@@ -37,18 +37,14 @@ def miopen_database_damaged(context: CheckContext) -> Observation | None:
 
 
 def damaged_databases(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find the databases that are malformed, or no SQLite files any more; skips those in use.
-
-    Args:
-        environ: Has the variables that name MIOpen's folders.
-    """
+    """Find databases that are malformed or no longer SQLite files, except those in use."""
     found = tuple(_databases(environ))
     open_ = _in_use() if found else frozenset()
     return tuple(path for path in found if os.path.realpath(path) not in open_ and _is_damaged(path))
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a database and its files, so that MIOpen creates a new one; returns the new name."""
+    """Rename a database and its journals so that MIOpen creates a new one; return the new path."""
     number, aside = 1, path.with_name(f"{path.name}.broken")
     while aside.exists():
         number += 1
@@ -56,7 +52,7 @@ def set_aside(path: Path) -> Path:
     os.rename(path, aside)
     for ending in _BESIDE:
         beside = path.with_name(path.name + ending)
-        if beside.exists():  # SQLite would use it with the new database
+        if beside.exists():  # SQLite would apply it to the new database
             os.replace(beside, aside.with_name(aside.name + ending))
     return aside
 
@@ -68,7 +64,7 @@ def _databases(environ: Mapping[str, str]) -> Iterator[Path]:
     count = 0
     for folder in dict.fromkeys((*named, *usual)):
         if network_kind(folder):
-            continue  # it may never answer
+            continue  # the server may never answer
         for parent, _folders, names in os.walk(folder):
             for name in sorted(names):
                 path = os.path.join(parent, name)
@@ -84,11 +80,11 @@ def _is_damaged(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(len(_HEADER))
         if not head:
-            return False  # SQLite turns an empty file into a database
+            return False  # for SQLite, an empty file is an empty database
         if head != _HEADER:
-            return path.suffix == ".ukdb"  # the others may be text
+            return path.suffix == ".ukdb"  # files with the other extensions may be text
         before = path.stat()
-        # Take no lock, so that no program has to wait. `immutable` ignores the files beside a database.
+        # Take no lock, so that no program has to wait. `immutable` ignores the journals.
         how = "mode=ro" if any(os.path.exists(f"{path}{ending}") for ending in _BESIDE) else "immutable=1"
         database = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=1)
         try:
@@ -96,7 +92,7 @@ def _is_damaged(path: Path) -> bool:
         finally:
             database.close()
     except sqlite3.OperationalError:
-        return False  # the disk fails, which is another problem
+        return False  # a disk error, not a damaged database
     except sqlite3.DatabaseError:
         return _is_unchanged(path, before)
     except OSError:
@@ -105,7 +101,7 @@ def _is_damaged(path: Path) -> bool:
 
 
 def _in_use() -> frozenset[str]:
-    """The files that this user's programs have open: a half-written database looks malformed."""
+    """The files that this user's programs have open; a half-written database looks malformed."""
     found = set()
     for process in glob.iglob("/proc/[0-9]*/fd"):
         with contextlib.suppress(OSError):
@@ -116,7 +112,7 @@ def _in_use() -> frozenset[str]:
 
 
 def _is_unchanged(path: Path, before: os.stat_result) -> bool:
-    """Whether nobody wrote the database while it was read."""
+    """Whether the database did not change while it was read."""
     try:
         now = path.stat()
     except OSError:

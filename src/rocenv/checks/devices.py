@@ -1,4 +1,4 @@
-"""Checks of GPUs: on Linux whether one is present, has a driver and may be opened; anywhere what hides it."""
+"""Checks of GPUs: their presence, driver and permissions on Linux, and the variables that hide them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from rocenv.host import Gpu
 
 KFD = "/dev/kfd"
-_GROUPS = ("render", "video")  # those of AMD's udev rules, on all distributions that AMD names
+_GROUPS = ("render", "video")  # in AMD's udev rules for all supported distributions
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/.singularity.d")
 # Sources: systemd:docs/CONTAINER_INTERFACE.md, apptainer
 _CONTAINER_VARIABLES = ("container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
-# The first process of a host is in none of these, whatever containers run beside it.
+# A host's first process is in none of these cgroups, even if the host runs containers.
 _CGROUP = re.compile(
     r"[:/](?:kubepods|docker|lxc|libpod|containerd|cri-containerd|crio|garden)(?=[-./:]|$)(?!\.service)"
 )
-# Where the layers of a container are; the root of a live medium is an overlay too, with other folders.
+# Paths of container layers. A live system's root is an overlay too, but with other paths.
 _LAYERS = re.compile(r"/docker/|/containers/storage/|containerd|/kubelet/|/buildkit/|/crio/|/podman/")
 _CONTAINER_MOUNTS = ("/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
 
@@ -55,14 +55,14 @@ def no_gpu(context: CheckContext) -> Observation | None:
 
 
 def kfd_closed(context: CheckContext) -> Observation | None:
-    """The compute device exists, and this user may not open it."""
+    """This user has no permission to open the compute device."""
     if not kfd.gpu_nodes() or open_errno(KFD) != errno.EACCES:
         return None
     return _closed("kfd_closed", [KFD, *_render_nodes(context)], context)
 
 
 def render_node_closed(context: CheckContext) -> Observation | None:
-    """This user may open the compute device, and not the GPU's own."""
+    """This user may open the compute device but not the GPU's render node."""
     if not kfd.gpu_nodes() or open_errno(KFD) != 0:
         return None
     closed = [path for path in _render_nodes(context) if access_errno(path) == errno.EACCES]
@@ -70,21 +70,34 @@ def render_node_closed(context: CheckContext) -> Observation | None:
 
 
 def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
+    """Find out why this process cannot open existing devices."""
+    names, members = _groups()
+    own = tried("groups", "", _own_groups, "").split()
+    owners: dict[str, str] = {}
+    excludes_groups, lines = False, []
+    for path in paths:
+        # In a copy, files belong to the user who made it.
+        mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
+        if mode:
+            owners[names.get(number, number)] = number
+            excludes_groups = excludes_groups or mode[5] != "w" or number == "0"
+            lines.append(f"{mode} {names.get(number, number)} {path}")  # as in `ls -l`
+    missing = [name for name, number in owners.items() if number not in own] if owners else [*_GROUPS]
     user = context.environ.get("USER") or context.environ.get("LOGNAME") or ""
-    found = _permissions(paths, user)
+    needs_login = bool(owners and missing) and all(user in members.get(name, ()) for name in missing)
     values = {
-        "groups": ",".join(name for name in found.missing_groups if not name.isdecimal()),
-        "number": next((name for name in found.missing_groups if name.isdecimal()), ""),
-        "waiting": "yes" if found.needs_login else "",
-        "rule": "yes" if found.closed_to_group else "",
+        "groups": ",".join(name for name in missing if not name.isdecimal()),
+        "number": next((name for name in missing if name.isdecimal()), ""),  # of a group without a name
+        "waiting": "yes" if needs_login else "",
+        "rule": "yes" if excludes_groups else "",
         "container": "yes" if in_container(context.environ) else "",
         "device": paths[0],
     }
-    return Observation(row, values, found.lines)
+    return Observation(row, values, tuple(lines or paths))
 
 
 def kfd_refuses(context: CheckContext) -> Observation | None:
-    """The kernel refuses to open the compute device, for whatever user."""
+    """Opening the compute device fails, and not for lack of permission."""
     error = open_errno(KFD) if kfd.gpu_nodes() else 0
     if error in (0, errno.EACCES, errno.EPERM, errno.ENOENT):
         return None
@@ -94,13 +107,13 @@ def kfd_refuses(context: CheckContext) -> Observation | None:
 
 
 def container_without_devices(context: CheckContext) -> Observation | None:
-    """The kernel has a GPU, and its device files are missing, as in a container."""
+    """The kernel has a GPU but its device files are missing, as in a container."""
     if is_wsl():
         return None
     gpus = context.host.gpus
     values = {"container": "yes" if in_container(context.environ) else ""}
     error = open_errno(KFD)
-    # Outside a container, udev did not create the files.
+    # Outside of containers, the files are missing because udev did not create them.
     row = "container_without_devices" if values["container"] else "devices_missing"
     if kfd.gpu_nodes() and error in (errno.ENOENT, errno.EPERM):
         return Observation(row, values, (f"open {KFD}: {errno.errorcode[error]}",))
@@ -118,7 +131,7 @@ def _lacks_render_node(gpu: Gpu) -> bool:
 
 
 def gpu_without_driver(context: CheckContext) -> Observation | None:
-    """A GPU has no driver, or one that does not compute."""
+    """A GPU has no driver, or one that cannot compute."""
     works = any(gpu.state != "unable" for gpu in context.host.gpus)
     for device in pci.devices():
         if device.vendor != pci.AMD or device.driver == "amdgpu" or (works and device.driver):
@@ -135,7 +148,7 @@ def gpu_without_driver(context: CheckContext) -> Observation | None:
 
 
 def kfd_missing(context: CheckContext) -> Observation | None:
-    """The driver has the GPU, and the kernel lacks its compute part."""
+    """The GPU has a driver, but the kernel has no compute driver (KFD)."""
     gpus = [gpu for gpu in context.host.gpus if gpu.state == "unable" and gpu.node is None]
     bound = {device.address for device in pci.devices() if device.driver == "amdgpu"}
     without = [gpu for gpu in gpus if gpu.address in bound]
@@ -156,11 +169,11 @@ def gpu_not_set_up(context: CheckContext) -> Observation | None:
 
 
 def igpu_first(context: CheckContext) -> Observation | None:
-    """The first GPU, which programs use, is an integrated one although there is a card."""
+    """The first GPU, which most programs use, is integrated although the machine has a card."""
     stages = _stages(context)
     if not stages or not stages[-1].visible:
         return None
-    # HIP's variable numbers the GPUs that ROCr's leaves visible.
+    # HIP's variable indexes the GPUs that ROCr's leaves visible.
     listed, first = stages[0].visible, stages[-1].visible[0]
     cards = [gpu for gpu in listed if gpu.integrated is False and gpu.usable]
     if not cards or not first.integrated:
@@ -187,7 +200,7 @@ _ROCR_VARIABLE = "ROCR_VISIBLE_DEVICES"
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A variable that selects GPUs; the next one numbers those that it leaves visible."""
+    """A variable that selects GPUs; the next variable renumbers those that remain visible."""
 
     name: str
     value: str | None  # None = not set
@@ -195,7 +208,7 @@ class _Stage:
 
 
 def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
-    """What ROCr and then HIP leave visible; None if there are no GPUs, or a list cannot be interpreted.
+    """The GPUs visible after ROCr and after HIP; None if there are none or a list cannot be interpreted.
 
     Windows has no ROCr.
 
@@ -214,13 +227,13 @@ def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
 
 def hip_selection(context: CheckContext) -> tuple[str, str]:
     """The variable that selects GPUs for HIP, and its value; HIP, unlike ROCr, treats "" as not set."""
-    names = (VISIBLE, "CUDA_VISIBLE_DEVICES")  # HIP reads CUDA's if its own is not set
+    names = (VISIBLE, "CUDA_VISIBLE_DEVICES")  # HIP falls back to CUDA's variable
     found = ((name, context.variable(name).strip()) for name in names)
     return next(((name, value) for name, value in found if value), (VISIBLE, ""))
 
 
 def _selected(text: str, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...] | None:
-    """The GPUs of a list; ROCr and HIP stop at the first entry that they cannot use."""
+    """The GPUs that a list selects; ROCr and HIP stop at the first entry that they cannot use."""
     selected: list[Gpu] = []
     for token in (each.strip() for each in text.split(",")):
         if token.upper().startswith("GPU-"):
@@ -251,23 +264,13 @@ def _render_nodes(context: CheckContext) -> list[str]:
     return [path for path in paths if is_there(path)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Permissions:
-    """What keeps a user from devices."""
-
-    missing_groups: tuple[str, ...]  # groups of the devices without this process; a number if it has no name
-    needs_login: bool = False  # the user was added to all of them, and has not logged in since
-    closed_to_group: bool = False  # a device that no group may open
-    lines: tuple[str, ...] = ()  # as `ls -l` shows them
-
-
 def in_container(environ: Mapping[str, str]) -> bool:
-    """Whether the examined machine is a container, by its files, its environment and its mounts."""
+    """Whether the examined machine is a container, judging by files, variables and mounts."""
     if any(is_there(path) for path in _CONTAINER_FILES):
         return True
     if any(environ.get(name) for name in _CONTAINER_VARIABLES):
         return True
-    # A support bundle has the answer, and not all the files behind it.
+    # A support bundle has the answer but not all files behind it.
     return tried("container", "/proc/self/mountinfo", _has_container_mounts, False) or _has_container_mounts()
 
 
@@ -280,31 +283,6 @@ def _has_container_mounts() -> bool:
         if is_mount and _LAYERS.search(" ".join((fields[3], *fields[5:]))):
             return True
     return False
-
-
-def _permissions(paths: list[str], user: str) -> _Permissions:
-    """Find what keeps this process, which runs as `user`, from devices that exist."""
-    names, members = _groups()
-    own = tried("groups", "", _own_groups, "").split()
-    owners: dict[str, str] = {}
-    closed, lines = False, []
-    for path in paths:
-        # The files of a copy belong to whoever made it.
-        mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
-        if not mode:
-            continue
-        owners[names.get(number, number)] = number
-        closed = closed or mode[5] != "w" or number == "0"
-        lines.append(f"{mode} {names.get(number, number)} {path}")
-    if not owners:
-        return _Permissions(missing_groups=_GROUPS, lines=tuple(paths))
-    missing = tuple(name for name, number in owners.items() if number not in own)
-    return _Permissions(
-        missing_groups=missing,
-        needs_login=bool(missing) and all(user in members.get(name, ()) for name in missing),
-        closed_to_group=closed,
-        lines=tuple(lines),
-    )
 
 
 def _own_groups() -> str:
@@ -321,7 +299,7 @@ def _mode_and_group(path: str) -> str:
 
 
 def _groups() -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The names of groups by number, and their members, from the machine's own list."""
+    """The names of groups by number, and their members by name, from /etc/group."""
     names: dict[str, str] = {}
     members: dict[str, list[str]] = {}
     for line in read_attribute("/etc/group", 1 << 20)[0].splitlines():

@@ -1,7 +1,7 @@
-"""Checks of an env: its files, its Python, its GPU, and what `verify` found.
+"""Checks of an env: its files, its Python, its GPU, and its last verification.
 
-All files are compared by presence, size and kind, and those that stand for CUDA's by hash too. Only the slow
-check hashes the others.
+All files are compared by presence, size and type; replacements of CUDA libraries also by hash. Only the slow
+check hashes the other files.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _TORCH = ("torch", "torchvision", "torchaudio")
-_MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # where the kernel has amdgpu
+_MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # where amdgpu may be installed
 
 
 def env_unusable(context: CheckContext) -> tuple[Observation, ...]:
-    """Find folders of envs that are incomplete, were renamed, or have a damaged record."""
+    """An env is incomplete, was renamed, or has a damaged record."""
     prefix = context.broken or (context.env.prefix if context.env else None)
-    # A leftover among many envs is a warning; in the env in question it is an error.
+    # A broken env is a warning, or an error if it is the env to check.
     severity = "error" if prefix else ""
     found = []
     for each in [prefix] if prefix else all_prefixes(context.home):
@@ -64,12 +64,12 @@ def _row_of_state(prefix: Prefix) -> str:
 
 
 def env_moved_home(context: CheckContext) -> Observation | None:
-    """The env's scripts name a wrong folder, for example because ROCENV_HOME was moved."""
+    """The env's scripts point to the wrong folder, for example because ROCENV_HOME was moved."""
     env = context.the_env
     path = str(env.prefix.path)
     shells = [shell for shell in SHELLS.values() if env.record.lock.platform in shell.platforms]
     texts = [text for shell in shells if (text := _text_of(env.prefix.path.joinpath(shell.file_name)))]
-    # Each shell quotes other characters in its own way.
+    # Shells quote other characters differently.
     is_plain = all(char.isascii() and (char.isalnum() or char in r"/\:._- ") for char in path)
     if not is_plain or not texts or any(path in text for text in texts):
         return None
@@ -88,12 +88,12 @@ def env_shims_missing(context: CheckContext) -> Observation | None:
 
 
 def env_torch_replaced(context: CheckContext) -> Observation | None:
-    """The env has another build of PyTorch than its lock, as pip installs it."""
+    """The env's PyTorch is not the locked build, usually because pip replaced it."""
     return _replaced("env_torch_replaced", context, lambda each: each.name in _TORCH)
 
 
 def env_rocm_mixed(context: CheckContext) -> Observation | None:
-    """Some ROCm wheels are from a different release than the lock's."""
+    """Some ROCm wheels are from a different release than the locked one."""
     return _replaced("env_rocm_mixed", context, lambda each: each.part.kind == "rocm")
 
 
@@ -106,11 +106,12 @@ def _replaced(row: str, context: CheckContext, matches: Callable[[Replaced], boo
         f"{each.name}: {each.found or 'ENOENT'}, lock: {each.locked}" for each in replaced[:_SHOWN]
     )
     values = {"env": env.name, "package": replaced[0].name, "locked": replaced[0].locked}
+    values |= {"name": env.prefix.free_name(), "other": replaced[0].found}
     return Observation(row, values, evidence)
 
 
 def env_files_missing(context: CheckContext) -> Observation | None:
-    """Other files of the env are missing, have another size, or are links that lead elsewhere."""
+    """Other files of the env are missing, have the wrong size, or link elsewhere."""
     env = context.the_env
     files = files_of(env)
     shims = _shims(env, files)
@@ -119,7 +120,7 @@ def env_files_missing(context: CheckContext) -> Observation | None:
 
 
 def env_files_changed(context: CheckContext) -> Observation | None:
-    """Files of the env have the right size and the wrong content."""
+    """Files of the env have the right size but the wrong contents."""
     env = context.the_env
     files = files_of(env)
     damaged = _damaged(env.prefix.path, files)
@@ -128,7 +129,7 @@ def env_files_changed(context: CheckContext) -> Observation | None:
 
 
 def env_store_damaged(context: CheckContext) -> Observation | None:
-    """The store's copy of a part of the env is damaged, so new envs would be too."""
+    """A component of the env is damaged in the store, so new envs would get the damaged files."""
     home, env = context.home, context.the_env
     for part in env.record.lock.components:
         for artifact in part.artifacts:
@@ -147,7 +148,7 @@ def env_store_damaged(context: CheckContext) -> Observation | None:
 
 
 def env_python_missing(context: CheckContext) -> Observation | None:
-    """The env's Python is gone, or the interpreter that it was made from; in `launch`, only if it is used."""
+    """The env's Python or its base interpreter is missing; for `launch`, only if the command uses it."""
     env = context.the_env
     lock, path = env.record.lock, env.prefix.path
     venv = next((part.into for part in lock.components if part.layout and part.layout.python), "")
@@ -157,7 +158,7 @@ def env_python_missing(context: CheckContext) -> Observation | None:
         return None
     base = os.readlink(python) if python.is_symlink() else ""
     values = {"env": env.name, "venv": "yes" if venv or lock.part("torch") else ""}
-    # `repair` makes a missing venv, and leaves the interpreter of an existing one alone.
+    # `repair` creates a missing venv but keeps the interpreter of an existing one.
     folder = venv or getattr(lock.part("torch"), "into", "")
     keeps_venv = bool(folder) and (path / folder / "pyvenv.cfg").exists()
     create = rebuild_command(env.prefix.free_name(), str(env.prefix.lock_file)) if keeps_venv else ""
@@ -166,7 +167,7 @@ def env_python_missing(context: CheckContext) -> Observation | None:
 
 
 def env_known_broken(context: CheckContext) -> Observation | None:
-    """The set of the env is known to fail, whatever the driver."""
+    """The env's set is known to fail, regardless of the driver."""
     env = context.the_env
     rows = [row for row in known_broken(env.record.lock, context.matrix) if not row.driver]
     if not rows:
@@ -179,7 +180,7 @@ def env_known_broken(context: CheckContext) -> Observation | None:
 def env_gpu_absent(context: CheckContext) -> Observation | None:
     """The machine has no GPU of the env's target."""
     env, gpus = context.the_env, context.host.gpus
-    targets = [target for target in env.record.lock.targets if target]  # a compiler is for no GPU
+    targets = [target for target in env.record.lock.targets if target]  # empty for a compiler
     if not targets or any(gpu.target in targets for gpu in gpus):
         return None
     there = ", ".join(gpu.target or gpu.name for gpu in gpus)
@@ -188,7 +189,7 @@ def env_gpu_absent(context: CheckContext) -> Observation | None:
 
 
 def env_gpu_hidden(context: CheckContext) -> Observation | None:
-    """Programs in the env use a different GPU first than the one the env is for."""
+    """The first GPU of programs in the env is not the env's GPU."""
     env = context.the_env
     lock = env.record.lock
     own = next((each.value for each in lock.environment if each.name == VISIBLE), "")
@@ -204,7 +205,7 @@ def env_gpu_hidden(context: CheckContext) -> Observation | None:
 
 
 def env_never_verified(context: CheckContext) -> Observation | None:
-    """Nothing has shown that the env works."""
+    """The env was never verified."""
     env = context.the_env
     return None if env.prefix.verification() else Observation("env_never_verified", {"env": env.name})
 
@@ -222,7 +223,7 @@ def env_verify_failed(context: CheckContext) -> Observation | None:
 
 
 def env_verified_without_gpu(context: CheckContext) -> Observation | None:
-    """The last verification found no GPU, and there is one now."""
+    """The last verification found no GPU, but there is one now."""
     env = context.the_env
     is_usable = any(gpu.usable and gpu.target in env.record.lock.targets for gpu in context.host.gpus)
     last = env.prefix.verification()
@@ -246,7 +247,7 @@ def env_verified_before_driver(context: CheckContext) -> Observation | None:
 
 
 def _driver_installed_s(kernel: str) -> float | None:
-    """When amdgpu of the running kernel was installed; its mtime is that of the package's build."""
+    """When the running kernel's amdgpu was installed: its ctime, as its mtime is the package's build time."""
     for folder in (f"/lib/modules/{kernel}/{each}" for each in _MODULES if kernel):
         for name in list_folder(folder):
             if name.startswith("amdgpu.ko"):
@@ -269,7 +270,7 @@ def _shims(env: Env, files: Mapping[str, FileEntry]) -> frozenset[str]:
 
 
 def _hashed_shims(env: Env) -> frozenset[str]:
-    """The files that stand for CUDA's; the libraries of AMD behind them are too large to hash each time."""
+    """The files that replace CUDA libraries; AMD's libraries behind them are too large to hash every time."""
     lock = env.record.lock
     build = zluda_of(lock)
     drivers = (f"{build.into}/{name}" for name in build.shims.driver) if build and build.shims else ()
@@ -277,7 +278,7 @@ def _hashed_shims(env: Env) -> frozenset[str]:
 
 
 def _damaged(root: Path, files: Mapping[str, FileEntry]) -> dict[str, str]:
-    """Compare files by presence, size and kind; returns those that differ: path -> what is wrong."""
+    """Compare files by presence, size and type; return what is wrong with each that differs, by path."""
     found = {path: what for path, entry in files.items() if (what := _difference(root / path, entry))}
     return dict(sorted(found.items()))
 

@@ -1,6 +1,6 @@
-"""What `doctor --fix` may do: only what is safe, in rocenv's home or the user's own caches, and after a yes.
+"""The fixes of `doctor --fix`: safe changes in rocenv's home or the user's caches, each after confirmation.
 
-A fix finds out for itself what it applies to, and takes no path from a text.
+A fix determines for itself what to change, and never takes a path from a finding's text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MESSAGES: Mapping[str, Mapping[Language, str]] = {
         "zh": "发现的问题都不适合自动修复；请按上面的说明处理",
     },
     "no-terminal": {
-        "en": "Nothing was changed, because there is no terminal to ask you on; `--yes` accepts all fixes",
+        "en": "Nothing was changed: rocenv cannot ask without a terminal; `--yes` accepts all fixes",
         "zh": "没有终端可以向您提问，因此没有做任何改动；`--yes` 表示全部同意",
     },
 }
@@ -55,15 +55,15 @@ _MESSAGES: Mapping[str, Mapping[Language, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """One kind of fix; `_MESSAGES` has a sentence under its name."""
+    """A fix; `_MESSAGES` describes it under its name."""
 
-    items: Callable[[CheckContext], Iterable[str]]  # what it applies to
-    apply: Callable[[str, CheckContext, Context], None]  # applies it to one of them
+    items: Callable[[CheckContext], Iterable[str]]  # what to apply it to
+    apply: Callable[[str, CheckContext, Context], None]  # applies it to one item
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How many fixes were applied, left, and failed."""
+    """The numbers of applied, skipped and failed fixes."""
 
     done: int = 0
     left: int = 0
@@ -72,7 +72,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
-    """How fixes talk to the user."""
+    """The callbacks through which fixes ask and inform the user."""
 
     ask: Callable[[str], bool] | None  # None = there is no terminal
     report: Callable[[str], None]
@@ -84,10 +84,10 @@ class Dialog:
 
 
 def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, dialog: Dialog) -> Outcome:
-    """Offer each fix that the findings name, and apply those that the user accepts.
+    """Offer the fixes of the findings, and apply those that the user accepts.
 
     Raises:
-        RocenvError: Another machine than this one was examined.
+        RocenvError: The findings are about another machine.
     """
     if checked.elsewhere:
         raise RocenvError(
@@ -139,7 +139,7 @@ def _offer(
 
 
 def _envs_to_repair(checked: CheckContext) -> list[str]:
-    """The env in question, or else all that were renamed by hand."""
+    """The env to check, or all envs that were renamed by hand."""
     if checked.env is not None:
         return [checked.env.name]
     return [prefix.name for prefix in _prefixes(checked) if prefix.state == "complete" and _is_moved(prefix)]
@@ -171,7 +171,7 @@ def _incomplete(checked: CheckContext) -> list[str]:
 
 
 def _remove_incomplete(name: str, checked: CheckContext, _context: Context) -> None:
-    """Remove an incomplete env; waits for a `create` that is still running, and keeps its env."""
+    """Remove an env that is still incomplete after any running `create` has ended."""
     with storage_errors(checked.home.path), locked(checked.home.lock("env", name)):
         if prefix_of(checked.home, name).state == "complete":
             raise PrefixError(f"env `{name}` is complete now", code="env-complete")
@@ -190,7 +190,7 @@ def _set_aside(path: str, checked: CheckContext, _context: Context) -> None:
 
 
 def message(name: str, language: Language, /, **values: str) -> str:
-    """A message about fixes with its values filled in."""
+    """Fill the values into a message about fixes."""
     return _MESSAGES[name][language].format(**values)
 
 

@@ -1,4 +1,4 @@
-"""Checks of Linux: the kernel and its driver, alone and with each env, and what they logged."""
+"""Linux: checks of the kernel and GPU driver, alone and with each env's ROCm, and of the kernel's log."""
 
 from __future__ import annotations
 
@@ -48,12 +48,14 @@ _IO_FAULT = re.compile(
     r"AMD-Vi: Event logged \[?IO_PAGE_FAULT|Request device \[[0-9a-f:.]{7,12}\] (?:PASID \S{1,16} )?fault",
     re.IGNORECASE,
 )
-_DRIVER = ("amdgpu", "kfd")  # names in the lines of AMD's driver
+# The patterns of lines that the checks look for; a support bundle keeps only such lines.
+FAULTS = (_REJECTED, _UNSUPPORTED, _INIT_FAILED, _FIRMWARE, _RESET, _FAULT, _IO_FAULT)
+_DRIVER = ("amdgpu", "kfd")  # in the log lines of AMD's driver
 
 
 def driver_apart(context: CheckContext) -> CheckResult:
-    """AMD did not test an env's ROCm with the loaded kernel driver."""
-    # A version of three parts (6.10.5) is the module's own, and does not tell which ROCm it came with.
+    """AMD has not tested an env's ROCm with the loaded kernel driver."""
+    # A version with three parts (6.10.5) is the module's own and does not identify a ROCm release.
     version = context.host.driver.amdgpu
     driver = kernel_driver(version, context.matrix) if version.count(".") > 3 else ""
     apart = [
@@ -66,13 +68,14 @@ def driver_apart(context: CheckContext) -> CheckResult:
         drivers, _ = tested_drivers(release, context.matrix)
         names = [env.name for env, other in apart if other == release]
         values = {"driver": driver, "rocm": release, "env": ", ".join(names), "tested": ", ".join(drivers)}
+        values["name"] = next(env.prefix.free_name() for env, other in apart if other == release)
         evidence = (f"/sys/module/amdgpu/version: {version}", *(f"{name}: ROCm {release}" for name in names))
         found.append(Observation("driver_apart", values, evidence))
     return tuple(found)
 
 
 def kernel_too_old_for_env(context: CheckContext) -> CheckResult:
-    """The kernel, whose own driver is loaded, is older than all that an env's ROCm was tested on."""
+    """The kernel uses its own driver and is older than any kernel that the env's ROCm was tested on."""
     driver = context.host.driver
     if driver.amdgpu or driver.wsl or not driver.kernel:
         return None
@@ -92,7 +95,7 @@ def kernel_too_old_for_env(context: CheckContext) -> CheckResult:
 
 
 def _releases(context: CheckContext) -> Iterator[tuple[Env, str]]:
-    """The series of ROCm in each env, including the one inside torch's wheels."""
+    """Each env's ROCm series, including the one bundled in PyTorch's wheels."""
     for env in context.relevant_envs:
         found = dict.fromkeys(filter(None, (env.rocm, _rocm_of_torch(env))))
         for release in dict.fromkeys(series(version) for version in found):
@@ -100,14 +103,14 @@ def _releases(context: CheckContext) -> Iterator[tuple[Env, str]]:
 
 
 def _rocm_of_torch(env: Env) -> str:
-    """The ROCm release inside torch's wheels: 6.4 of `2.9.1+rocm6.4`; "" if the version has none."""
+    """The ROCm release bundled in PyTorch's wheels: 6.4 of `2.9.1+rocm6.4`; "" if the version has none."""
     torch = env.record.lock.part("torch")
     found = re.search(r"\+rocm([0-9]+\.[0-9.]*[0-9])", torch.version if torch is not None else "")
     return found[1] if found else ""
 
 
 def gpu_left_out(context: CheckContext) -> Observation | None:
-    """The driver has a GPU, and its compute part ignores it."""
+    """The compute driver ignores a GPU that amdgpu drives."""
     if not kfd.present():
         return None
     bound = {device.address for device in pci.devices() if device.driver == "amdgpu"}
@@ -129,7 +132,7 @@ def gpu_left_out(context: CheckContext) -> Observation | None:
 
 
 def gpu_init_failed(context: CheckContext) -> Observation | None:
-    """The kernel logged that the driver could not start a GPU; or nobody here can read the log."""
+    """The kernel logged that the driver could not start a GPU, or the log is not readable."""
     log = kernel_log(context)
     if log is None:
         is_relevant = context.host.gpus and not context.elsewhere and not context.host.driver.wsl
@@ -151,7 +154,7 @@ def gpu_init_failed(context: CheckContext) -> Observation | None:
 
 
 def _is_about(line: str, addresses: set[str]) -> bool:
-    """Whether a line of the driver is about one of some devices; older drivers name none."""
+    """Whether a log line is about one of these devices; older drivers log no address."""
     named = _ADDRESS.findall(line)
     return not named or not addresses or not addresses.isdisjoint(named)
 
@@ -171,7 +174,7 @@ def gpu_resets(context: CheckContext) -> Observation | None:
 
 
 def gpu_page_faults(context: CheckContext) -> Observation | None:
-    """The kernel logged GPU programs that accessed unmapped memory."""
+    """The kernel logged that programs accessed unmapped GPU memory."""
     lines = matching(kernel_log(context) or (), _FAULT, "amdgpu")
     return Observation("gpu_page_faults", {}, lines) if lines else None
 
@@ -188,7 +191,7 @@ def iommu_faults(context: CheckContext) -> Observation | None:
 
 
 def iommu_between_gpus(context: CheckContext) -> Observation | None:
-    """The IOMMU translates the transfers between several cards."""
+    """The IOMMU translates transfers between cards."""
     cards = [gpu for gpu in context.host.gpus if gpu.usable and gpu.address and not gpu.integrated]
     addresses = dict.fromkeys(gpu.address for gpu in cards)
     kinds = {address: _iommu_of(address) for address in addresses}
@@ -203,7 +206,7 @@ def iommu_between_gpus(context: CheckContext) -> Observation | None:
 
 
 def _iommu_of(address: str) -> str:
-    """How the IOMMU treats a device: `DMA`, `DMA-FQ`, `identity`; "" if there is none.
+    """The IOMMU's mode for a device: `DMA`, `DMA-FQ`, `identity`; "" if there is none.
 
     Source: torvalds/linux:Documentation/ABI/testing/sysfs-kernel-iommu_groups
     """

@@ -20,14 +20,14 @@ _MOST_BYTES = 8 << 20
 _LONGEST_LINE = 1000  # characters; the kernel's own lines are shorter
 _COPY = "/var/log/dmesg"
 _FILE = "/var/log/kern.log"
-_DEVICE = "/dev/kmsg"  # read only in a copy of a machine: the device itself never ends
+_DEVICE = "/dev/kmsg"  # read only in a copy of a machine, because the device itself never ends
 # journalctl works for users whom `kernel.dmesg_restrict` locks out of dmesg.
 _PROGRAMS = (("dmesg",), ("journalctl", "-k", "-b", "-q", "--no-pager", "--lines=50000"))
-# The prefix of a line, as syslog, dmesg and the kernel's own device write it.
+# Line prefixes of syslog, dmesg and /dev/kmsg.
 _PREFIX = re.compile(r"^(?:\S.*? kernel: )?(?:<\d+>)?(?:\[ *[0-9.]+\] ?|\d+,\d+,\d+,[^;]*;)?")
 _START = re.compile(r"\bLinux version \d")
 
-# The log of the last context: one run asks the programs once for all its checks.
+# The log of the last context, cached so that a run starts the programs only once.
 _read: tuple[CheckContext, tuple[str, ...] | None] | None = None
 
 
@@ -40,14 +40,7 @@ def kernel_log(context: CheckContext) -> tuple[str, ...] | None:
 
 
 def matching(log: Iterable[str], pattern: Pattern[str], *words: str, most: int = 4) -> tuple[str, ...]:
-    """The last lines that match a pattern, each text once, without times.
-
-    Args:
-        log: Lines of a log.
-        pattern: Searched in each line.
-        words: A line needs one of them; () = all lines are searched.
-        most: Return at most this many lines.
-    """
+    """The last `most` lines that match a pattern and contain one of `words`, without times and duplicates."""
     candidates = (line for line in log if not words or any(word in line for word in words))
     found = dict.fromkeys(without_prefix(line) for line in candidates if pattern.search(line))
     return tuple(found)[-most:]
@@ -65,9 +58,9 @@ def _log() -> tuple[str, ...] | None:
 
 
 def _of_file() -> str:
-    """The end of the file in which syslog keeps the kernel's messages."""
+    """The end of syslog's file of kernel messages."""
     kept = program_output(_FILE, _end_of_file, _MOST_BYTES) or ""
-    # The beginning of a long file is from an earlier start.
+    # If the file is long, its beginning is from an earlier start.
     return kept if len(kept.encode()) < _MOST_BYTES else _end_of_file() or kept
 
 
@@ -81,7 +74,7 @@ def _end_of_file() -> str | None:
 
 
 def without_prefix(line: str) -> str:
-    """Remove the time and the machine's name from a line."""
+    """Remove the time and the host name from a line."""
     return _PREFIX.sub("", line).strip()
 
 

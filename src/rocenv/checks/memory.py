@@ -1,4 +1,4 @@
-"""Checks of memory: how much of the machine's memory an APU may use, and disk space."""
+"""Checks of disk space and of the memory that an APU may use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def apu_memory_small(context: CheckContext) -> Observation | None:
     total = _machine_bytes()
     if gpu is None or not gpu.integrated or not gpu.memory_bytes or not total:
         return None
-    # Linux does not count the memory that the BIOS gave to the APU.
+    # MemTotal does not include the memory that the BIOS reserved for the APU.
     share = gpu.memory_bytes / (total + (gpu.vram_bytes or 0))
     enough = context.limit("apu_enough") * _GIB
     if gpu.memory_bytes >= enough or share >= context.limit("apu_share") / 100:
@@ -43,7 +43,7 @@ def apu_memory_small(context: CheckContext) -> Observation | None:
 
 
 def apu_carve_out_only(context: CheckContext) -> Observation | None:
-    """Programs see only the part of an APU's memory that the BIOS set aside, as on older kernels."""
+    """ROCm sees only the memory that the BIOS reserved for an APU, as on older kernels."""
     gpu = context.host.gpu
     if gpu is None or not gpu.integrated or gpu.node is None:
         return None
@@ -55,7 +55,7 @@ def apu_carve_out_only(context: CheckContext) -> Observation | None:
 
 
 def disk_nearly_full(context: CheckContext) -> Observation | None:
-    """The disk that holds the envs has no space for another one."""
+    """The disk with the envs has no space for another env."""
     folder = context.home.path
     free = tried("free bytes", str(folder), lambda: free_bytes(folder), -1)
     least = context.limit("disk_least") * _GIB

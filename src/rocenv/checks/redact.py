@@ -1,6 +1,6 @@
-"""Removes the names of people, machines and folders from a text, and numbers that identify a device.
+"""Redact names of people, machines and folders, and numbers that identify a device.
 
-For texts that rocenv cannot choose field by field: the evidence of checks, and what programs print.
+For unstructured texts: the evidence of checks and the output of programs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _USER, _OTHER, _HOST = "user", "other", "host"
 _USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SUDO_USER")
 _HOST_VARIABLES = ("HOSTNAME", "HOST", "COMPUTERNAME", "USERDOMAIN", "USERDNSDOMAIN", "LOGONSERVER")
 _ORDINARY_UIDS = range(1000, 65000)  # Source: login.defs(5), UID_MIN, UID_MAX
-# Names that identify nobody, and are words of the texts.
+# Account and host names that identify nobody or are common words in the texts.
 _COMMON_WORDS = """
 root user users other host localhost home admin administrator guest system windows linux ubuntu debian fedora
 arch amd amdgpu radeon rocm hip gpu kfd drm pci ring reset render video device driver kernel error test
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
-# A path. Parts may contain spaces; the last part is captured, and vendors' folders on Windows are left alone.
+# A path, whose components may contain spaces. The last one is captured; vendors' folders on Windows are kept.
 _PATH = re.compile(
     r"(?P<vendor>[A-Z]:[\\/]+(?:Windows|Program Files(?: \(x86\))?[\\/]+AMD)[\\/][^\s:;,\"'<>|]*)"
     r"|(?<![\w.\\/~-])(?<!https:)(?<!http:)"
@@ -70,7 +70,7 @@ _REPLACEMENTS = tuple(
         # Process names may contain spaces.
         (r"(\b(?:process|thread)\s+)(?!information)\S[^\n]{0,60}?(\s+pid\b\s*)[0-9]*", r"\1x\g<2>0"),
         (r"(\bcomm[:=]\s*)\S+", r"\1x"),
-        # Windows makes the last part of a device's name from numbers of the machine.
+        # Windows derives the last part of a device's name from numbers that identify the machine.
         (r"(\b(?:PCI|USB)\\+[^\s\"\\;]+\\+)[^\s\"\\<;]+", r"\g<1>0"),
         (
             rf"(?:(?<=//)|(?<![\w@.\\/-]))(?!{_PUBLIC}|example\.org)(?:[a-z0-9][\w-]*\.)+{_DOMAIN}(?![\w-]|\.\w)",
@@ -89,14 +89,10 @@ _ADDRESS = re.compile(
 
 
 class Redactor:
-    """Redacts texts of this machine; the same name always becomes the same word."""
+    """Redacts texts from this machine; a name always becomes the same placeholder."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        """Prepare a redactor.
-
-        Args:
-            names: More names or folders, and what replaces each; they come before the machine's own.
-        """
+        """Map additional names or folders to placeholders, which take precedence over the machine's own."""
         words = machine_names() | {name: word for name, word in (names or {}).items() if name}
         self._instead = {name.casefold(): word for name, word in words.items()}
         ordered = sorted(words, key=len, reverse=True)
@@ -104,7 +100,7 @@ class Redactor:
         self._names = re.compile(pattern, re.IGNORECASE) if pattern else None
 
     def text(self, text: str) -> str:
-        """Redact a text; of paths outside the system's folders, only the name of a file remains."""
+        """Redact a text; a path outside of system folders is reduced to its file name."""
         text = mask_logins(text)
         if self._names is not None:
             text = self._names.sub(lambda found: self._instead[found[0].casefold()], text)
@@ -115,7 +111,7 @@ class Redactor:
 
 
 def machine_names() -> dict[str, str]:
-    """The names of this machine and of its people, and the word that replaces each."""
+    """The names of this machine and its users, and the placeholder for each."""
     names: dict[str, str] = {}
     users = own_users()
     for name, full_name, number in _accounts():

@@ -1,4 +1,4 @@
-"""Checks of an app's release before it starts: the runtime, driver and target that this version needs."""
+"""Checks of the runtime, driver and target that an app's release needs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rocenv.apps.query import ask_version, program_path
 from rocenv.apps.runtime_files import found, is_own
+from rocenv.checks.context import observe_app
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
-from rocenv.findings import Observation
 from rocenv.prefix import library_folders
 from rocenv.resolve.apps import known_releases, spans
 from rocenv.resolve.suggest import resolved_command
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from rocenv.core.model import Component, Lock
     from rocenv.data.apps import AppRelease
+    from rocenv.findings import Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Release:
-    """An app's release, and the env that it is to run in."""
+    """An app's release, and the env in which it is about to run."""
 
     launch: LaunchContext
     row: AppRelease
@@ -45,15 +46,14 @@ class _Release:
     def observe(
         self, row: str, severity: str = "", create: str = "", build: str = "", **values: str
     ) -> Observation:
-        """Make an observation; `severity` "" = an error if the launch is pointless without the GPU."""
-        title = self.launch.start.launcher.title
-        common = {"app": title, "release": f"{title} {self.version}", "env": self.launch.start.prefix.name}
-        severity = severity or ("error" if self.launch.start.is_gpu_work else "warning")
-        commands = {"create": create, "build": build}
-        return Observation(row, common | values, severity=severity, commands=commands)
+        """Create an observation; `severity` "" = an error if the launch is pointless without the GPU."""
+        start, commands = self.launch.start, {"create": create, "build": build}
+        severity = severity or ("error" if start.is_gpu_work else "warning")
+        values["release"] = f"{start.launcher.title} {self.version}"
+        return observe_app(row, self.launch, commands, severity=severity, **values)
 
     def another_env(self) -> dict[str, str]:
-        """Find an env that fits this release, else a release that fits this env; values for a row."""
+        """Suggest an env for this release, or else a release for this env, as values for a row."""
         start, app = self.launch.start, self.launch.start.launcher.key
         request = Request(platform=self.lock.platform, target=self.lock.target, rocm=self.row.rocm, app=app)
         name = start.prefix.free_name()
@@ -69,22 +69,20 @@ class _Release:
 
 
 def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
-    """This version of the app needs another runtime, driver or target than it would get."""
+    """This version of the app needs a different runtime, driver or target."""
     launch = context.the_launch
     start, matrix, lock = launch.start, launch.matrix, launch.start.record.lock
     program = next((row for row in matrix.app_program if row.app == start.launcher.key), None)
     if program is None or not start.is_app:
         return
     app = ask_version(start, program)
-    values = {"app": start.launcher.title, "env": start.prefix.name, "key": start.launcher.key}
     if not app.version:
-        yield Observation("app_version_unknown", values | {"problem": app.problem})
+        yield observe_app("app_version_unknown", launch, problem=app.problem)
         return
     rows = (row for row in matrix.app_release if (row.app, row.platform) == (program.app, lock.platform))
     row = next((row for row in rows if allows(row.versions, app.version)), None)
     if row is None:
-        values["release"] = f"{start.launcher.title} {app.version}"
-        yield Observation("app_release_unknown", values)
+        yield observe_app("app_release_unknown", launch, release=f"{start.launcher.title} {app.version}")
         return
     release = _Release(launch=launch, row=row, version=app.version)
     if row.without:
@@ -95,7 +93,7 @@ def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
 
 
 def _runtime(release: _Release) -> Iterator[Observation]:
-    """The release of the env's ROCm, and the version that its HIP runtime reports."""
+    """Check the release of the env's ROCm, and the version that its HIP runtime reports."""
     rocm, row = release.rocm, release.row
     if rocm is None or release.lock.platform != "linux":
         return
@@ -109,7 +107,7 @@ def _runtime(release: _Release) -> Iterator[Observation]:
 
 
 def _dotted(number: int) -> str:
-    """The version behind a number of HIP: 60342131 is 6.3.42131."""
+    """Decode HIP's version number: 60342131 is 6.3.42131."""
     return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
 
 
@@ -120,7 +118,7 @@ def _is_older(version: str, oldest: str) -> bool:
 
 
 def _hip_version(release: _Release, rocm: Component) -> str:
-    """The version of the env's HIP runtime, as many parts as are known; "" if none are."""
+    """The known parts of the env's HIP runtime version; "" if none are known."""
     known = rocm.layout.runtime.get("hip", "") if rocm.layout else ""
     for row in release.launch.matrix.release:
         exact = row.parts.get("hip", "") if row.version == rocm.version else ""
@@ -130,7 +128,7 @@ def _hip_version(release: _Release, rocm: Component) -> str:
 
 
 def _libraries(release: _Release) -> Iterator[Observation]:
-    """The file that the app loads as the HIP runtime, by the names that it tries."""
+    """Check which file the app loads as the HIP runtime."""
     names, launch = release.row.libraries, release.launch
     if not names or not _knows_libraries(release):
         return
@@ -190,7 +188,7 @@ def _denoiser(release: _Release) -> Iterator[Observation]:
 
 
 def _ray_tracing(release: _Release) -> Iterator[Observation]:
-    """The file name of the runtime that switches hardware ray tracing on."""
+    """Check that the env has the library that enables hardware ray tracing."""
     names = release.row.ray_tracing
     if names and _knows_libraries(release) and not any(found(release.launch, name) for name in names):
         yield release.observe("app_ray_tracing_off", "info", name=names[0])

@@ -1,4 +1,4 @@
-"""Runs checks and renders what they find; a crashing check does not hide the others."""
+"""Run checks and render their findings; a crashing check does not stop the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CRASHED = "check_failed"  # the row that reports a check that crashed
 
 
 class NoSuchCheck(WrongUsage):
-    """A check that does not exist, or does not apply here."""
+    """The check does not exist, or does not apply here."""
 
     def __init__(self, message: str, *hints: str) -> None:
         super().__init__(message, hints=hints, code="check-unknown")
@@ -37,15 +37,10 @@ class NoSuchCheck(WrongUsage):
 def checks_for(
     context: CheckContext, names: Sequence[str] = (), command: str = "doctor"
 ) -> tuple[Check, ...]:
-    """The checks that a command runs, slow ones last.
-
-    Args:
-        context: What is examined.
-        names: Only these checks; () = all.
-        command: `doctor` or `launch`.
+    """The checks that `doctor` or `launch` runs, slow ones last: all, or those in `names`.
 
     Raises:
-        NoSuchCheck: A name is not that of a check that applies here.
+        NoSuchCheck: One of the names is unknown, or its check does not apply here.
     """
     applying = [check for check in CHECKS if _applies(check, context, command)]
     for name in names:
@@ -60,14 +55,7 @@ def run(
     language: Language,
     begin: Callable[[Check], AbstractContextManager[object]] = nullcontext,
 ) -> list[Finding]:
-    """Run checks and return what they find, errors first.
-
-    Args:
-        context: What is examined.
-        checks: From `checks_for`.
-        language: Of the texts.
-        begin: Called with each check; the check runs within the context manager that it returns.
-    """
+    """Run checks, each within the context manager of `begin`, and return what they find, errors first."""
     findings = []
     for check in checks:
         with begin(check):
@@ -76,13 +64,13 @@ def run(
 
 
 def run_before_start(launch: LaunchContext, home: Home, language: Language) -> list[Finding]:
-    """Run the checks of `launch`; an error means that starting the app is useless or harmful."""
+    """Run the checks of `launch`; an error means that starting the app would be useless or harmful."""
     context = before_start(launch, home)
     return run(context, checks_for(context, command="launch"), language)
 
 
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
-    """Run one check; if it crashes, or a text is missing, that is the observation."""
+    """Run one check; return a crash or a missing row as an observation."""
     try:
         observations = each_of(check.function(context))
         for each in observations:
@@ -94,7 +82,7 @@ def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
 
 
 def render_in(context: CheckContext, check: str, observation: Observation, language: Language) -> Finding:
-    """Render what a check observed on the examined machine."""
+    """Render an observation about the examined machine."""
     return render(
         check,
         observation,
@@ -106,7 +94,7 @@ def render_in(context: CheckContext, check: str, observation: Observation, langu
 
 
 def description(check: Check, context: CheckContext, language: Language) -> str:
-    """What a check looks for, in one line."""
+    """A one-line description of a check."""
     rows = [row for row in context.matrix.advice if check.name in row.found_by]
     own = next((row for row in rows if row.name == check.name), None)
     row = own or next((row for row in rows if row.about), rows[0])
@@ -131,7 +119,8 @@ def _require(name: str, applying: Sequence[Check], context: CheckContext) -> Non
         command = shell_join("rocenv", "doctor", context.broken.name)
         raise NoSuchCheck(f"the check `{name}` needs a complete env, and this one is not", command)
     if known.needs_env and context.env is None:
-        raise NoSuchCheck(f"the check `{name}` needs an env", f"rocenv doctor NAME --check {name}")
+        commands = [shell_join("rocenv", "doctor", env.name, "--check", name) for env in context.envs[:1]]
+        raise NoSuchCheck(f"the check `{name}` needs an env", *commands or ["rocenv create --help"])
     if known.platform not in (context.platform, "any"):
         raise NoSuchCheck(f"the check `{name}` is for {known.platform.capitalize()}", "rocenv doctor --list")
     raise NoSuchCheck(f"the check `{name}` runs before `rocenv launch` starts an app", "rocenv doctor --list")

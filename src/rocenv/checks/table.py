@@ -1,6 +1,6 @@
-"""The table of all checks, in the order in which findings of the same severity are shown.
+"""All checks, in the order in which findings of the same severity are shown.
 
-The rows in `profiles/checks/` have the texts of what checks find, and say which commands run them.
+The rows in `profiles/checks/` contain the texts of findings, and name the commands that run each check.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check and where it applies; its name is that of the fault."""
+    """A check, named after the fault that it finds, and where it applies."""
 
     name: str
     function: Callable[[CheckContext], CheckResult]
     platform: Literal["linux", "windows", "any"]
     is_slow: bool = False
-    needs_env: bool = False  # examines the env in question, and is skipped without one
+    needs_env: bool = False  # is skipped if there is no env to check
 
 
 CHECKS: tuple[Check, ...] = (

@@ -1,4 +1,4 @@
-"""Checks of Linux: environment variables that affect every program, inside and outside of envs."""
+"""Linux: checks of environment variables that affect every program, inside and outside of envs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOADER_FOLDERS = (
 
 
 def override_wrong(context: CheckContext) -> Observation | None:
-    """HSA_OVERRIDE_GFX_VERSION is set for every program, and is useless or harmful for a GPU here."""
+    """HSA_OVERRIDE_GFX_VERSION is set for every program, or is wrong for a GPU of this machine."""
     value = context.environ.get(OVERRIDE, "").strip()
     gpus = [gpu for gpu in context.host.gpus if gpu.target and gpu.state != "unable"]
     if not value or not gpus:
@@ -59,7 +59,7 @@ def override_wrong(context: CheckContext) -> Observation | None:
 
 
 def _has_active_env(context: CheckContext) -> bool:
-    """Whether an env is active, so that its variables are set."""
+    """Whether an env is active; it sets the variables for its own programs."""
     return any(_within(each, str(context.home.envs)) for each in context.environ.get("PATH", "").split(":"))
 
 
@@ -80,7 +80,7 @@ def rocm_path_stale(context: CheckContext) -> Observation | None:
 
 def rocm_paths_differ(context: CheckContext) -> Observation | None:
     """Variables point to different ROCm releases."""
-    found: dict[str, str] = {}  # version -> where it was found first
+    found: dict[str, str] = {}  # version -> where it was first found
     programs = [("PATH", os.path.dirname(folder)) for folder in _listed("PATH", context)]
     for name, folder in [*_named_folders(context), *programs]:
         if not _within(folder, str(context.home.envs)):
@@ -90,7 +90,7 @@ def rocm_paths_differ(context: CheckContext) -> Observation | None:
 
 
 def two_rocms(context: CheckContext) -> Observation | None:
-    """The loader finds HIP of two ROCm releases in LD_LIBRARY_PATH and its own folders."""
+    """The loader finds HIP runtimes of two ROCm releases in LD_LIBRARY_PATH and its own folders."""
     found: dict[str, str] = {}
     own = str(context.home.envs)
     listed = context.environ.get("LD_LIBRARY_PATH", "").split(":")
@@ -110,7 +110,7 @@ def _mixed(row: str, found: dict[str, str]) -> Observation | None:
 
 
 def _named_folders(context: CheckContext) -> Iterator[tuple[str, str]]:
-    """The ROCm folders that variables name, as pairs of variable and folder."""
+    """The ROCm folders in variables, as pairs of variable and folder."""
     for name in _PATHS:
         if os.path.isabs(folder := context.environ.get(name, "")):
             yield name, folder
@@ -124,12 +124,12 @@ def _listed(name: str, context: CheckContext) -> list[str]:
 
 
 def _is_known(folder: str, context: CheckContext) -> bool:
-    """Whether the absence of a folder is certain: a copy of a machine lacks folders."""
+    """Whether a missing folder really is missing; a copy of a machine may lack folders."""
     return is_folder(os.path.dirname(folder.rstrip("/"))) or not context.elsewhere
 
 
 def _versions(folder: str) -> Iterator[str]:
-    """The versions of HIP in a ROCm tree, or in one of its folders."""
+    """The HIP versions in a ROCm tree or in one of its library folders."""
     root = folder.rstrip("/")
     places = [root, *(f"{root}/{name}" for name in ("lib", "lib64"))]
     for place in places:
@@ -137,14 +137,14 @@ def _versions(folder: str) -> Iterator[str]:
 
 
 def _hip_versions(folder: str) -> Iterator[str]:
-    """The versions of HIP in a folder, by file name: 6.2.60204. Links name fewer parts."""
+    """The HIP versions in a folder, from file names (libamdhip64.so.6.2.60204); ignore shorter links."""
     found = (_HIP.fullmatch(name) for name in list_folder(folder) if name.startswith("libamdhip64"))
     versions = [match[1] for match in found if match]
     yield from (each for each in versions if not any(other.startswith(f"{each}.") for other in versions))
 
 
 def _configured() -> list[str]:
-    """The folders that ld.so.conf names, in order."""
+    """The folders in ld.so.conf, in order."""
     folder = "/etc/ld.so.conf.d"
     names = [name for name in list_folder(folder) if name.endswith(".conf")]
     texts = [read_attribute(f"{folder}/{name}")[0] for name in names]

@@ -1,4 +1,4 @@
-"""Checks of Windows: GPUs and their display driver, the HIP SDKs, and the variables that point to them."""
+"""Windows: checks of GPUs, display drivers, HIP SDKs, and the variables that point to SDKs."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Sdk:
 
     folder: str
     version: str = ""  # "" = unknown
-    missing: tuple[str, ...] = ()  # its files that do not exist
+    missing: tuple[str, ...] = ()  # expected files that do not exist
     mixed: tuple[str, ...] = ()  # files of other releases
 
 
 def path_folders(context: CheckContext) -> list[str]:
-    """The folders on PATH, without those of rocenv's envs."""
+    """The folders on PATH, except those of rocenv's envs."""
     own = ntpath.normcase(str(context.home.path))
     found = [each.strip().strip('"') for each in context.variable("PATH").split(";")]
     return [each for each in found if each and not ntpath.normcase(each).startswith(own)]
@@ -61,7 +61,7 @@ def _sdks(context: CheckContext) -> list[Sdk]:
 
 
 def _hip_paths(context: CheckContext) -> Iterator[tuple[str, str]]:
-    """HIP_PATH and HIP_PATH_57 etc., without those of an active env, as pairs of variable and folder."""
+    """HIP_PATH, HIP_PATH_57 etc. and their folders, except those of an active env."""
     own = ntpath.normcase(str(context.home.path))
     for name, value in sorted(context.environ.items()):
         folder = value.strip().strip('"').rstrip("\\")
@@ -70,7 +70,7 @@ def _hip_paths(context: CheckContext) -> Iterator[tuple[str, str]]:
 
 
 def _holds_hip(folder: str) -> bool | None:
-    """Whether a folder is that of a HIP SDK; None if that is unknown."""
+    """Whether a folder is a HIP SDK; None if that is unknown."""
     names = names_in(ntpath.join(folder, "bin"))
     return None if names is None else any(each.startswith(("amdhip64", "hiprtc")) for each in names)
 
@@ -96,7 +96,7 @@ def no_gpu_on_windows(context: CheckContext) -> Observation | None:
     if any(gpu.usable for gpu in gpus) or context.host.named:
         return None
     if display_driver_missing(context) or gpus_hidden(context):
-        return None  # they report the reason
+        return None  # these checks report the reason
     adapters = [each.name for each in parse_controllers(controllers_text()) if each.name]
     if not gpus:
         return Observation("no_gpu_on_windows", {}, tuple(adapters)) if adapters else None
@@ -114,10 +114,10 @@ def _label(gpu: Gpu) -> str:
 
 
 def driver_breaks_env(context: CheckContext) -> tuple[Observation, ...]:
-    """The set of an env is known to fail with the display driver."""
+    """An env's set is known to fail with the display driver."""
     release = context.host.driver.release
     found = (_conflict(env, release, context) for env in context.relevant_envs if release)
-    # The env may work for this app all the same, so it starts.
+    # The env may still work for this app, so let it start.
     severity = "warning" if context.launch else ""
     return tuple(replace(each, severity=severity) for each in found if each is not None)
 
@@ -134,7 +134,7 @@ def _conflict(env: Env, release: str, context: CheckContext) -> Observation | No
 
 
 def _driver_of_wheels(env: Env, context: CheckContext) -> str:
-    """The display drivers that an env's ROCm needs, which only its wheels state; "" = any."""
+    """The display drivers that the ROCm wheels in an env need; "" = any."""
     parts = {(part.channel, part.version) for part in env.record.lock.components if part.kind == "rocm"}
     return next((row.driver for row in context.matrix.rocm_wheels if (row.channel, row.version) in parts), "")
 
@@ -149,7 +149,7 @@ def _known_conflict(env: Env, row: Verdict, release: str, context: CheckContext)
 
 
 def driver_reported(context: CheckContext) -> Observation | None:
-    """Users reported problems of a GPU here with exactly the installed display driver."""
+    """Users reported problems with exactly the installed display driver on a GPU like this machine's."""
     release, targets = context.host.driver.release, {gpu.target for gpu in context.host.gpus}
     rows = [
         row
@@ -164,7 +164,7 @@ def driver_reported(context: CheckContext) -> Observation | None:
 
 
 def hip_runtime_absent(context: CheckContext) -> Observation | None:
-    """AMD's display driver is installed without its HIP runtime."""
+    """AMD's display driver is installed without a HIP runtime."""
     found = system_libraries()
     if found is None or not context.host.driver.display or any(map(_HIP_RUNTIME.fullmatch, found)):
         return None
@@ -174,7 +174,7 @@ def hip_runtime_absent(context: CheckContext) -> Observation | None:
 
 
 def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
-    """The HIP runtime in System32, which Windows loads before an SDK's, is of another release."""
+    """System32, which Windows searches first, has a HIP runtime of another release than the SDK."""
     there = system_libraries() or {}
     for name, version, where, is_wheels in _runtimes(context):
         driver = there.get(name.lower(), "")
@@ -189,9 +189,9 @@ def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
 
 
 def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
-    """The HIP runtimes that programs should load: file name, release, folder, whether from wheels."""
+    """The HIP runtimes that programs should load, as (file name, release, folder, is from wheels)."""
     rows = {row.version: row for row in context.matrix.hip_sdk}
-    # A venv with ZLUDA preloads its env's own runtime.
+    # A venv with ZLUDA preloads the env's own runtime.
     envs = (env for env in context.relevant_envs if not (env.prefix.path / env.record.lock.python).exists())
     wanted = [(env.rocm, str(env.prefix.path)) for env in envs]
     wanted += [(sdk.version, sdk.folder) for sdk in _sdks(context)]
@@ -227,7 +227,7 @@ def hip_path_stale(context: CheckContext) -> Observation | None:
 
 
 def hip_path_unset(context: CheckContext) -> Observation | None:
-    """A HIP SDK is installed, and HIP_PATH is not set, for all windows or only for this one."""
+    """A HIP SDK is installed, but HIP_PATH is not set at all, or not yet in this window."""
     if context.variable("HIP_PATH"):
         return None
     set_by = next((value for name, value in _machine_variables() if name.upper() == "HIP_PATH"), "")

@@ -1,4 +1,4 @@
-"""Checks of Windows: the C++ runtime, files that Defender quarantined, ROCENV_HOME, and libraries on PATH."""
+"""Windows: checks of the C++ runtime, quarantined files, ROCENV_HOME, and libraries on PATH."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def vc_runtime_old(context: CheckContext) -> Observation | None:
 
 
 def defender_took(context: CheckContext) -> tuple[Observation, ...]:
-    """Microsoft Defender quarantined files of an env, or of a ZLUDA anywhere, and they are still gone."""
+    """Microsoft Defender quarantined files of an env or of any ZLUDA, and they are still missing."""
     names = {name.lower() for row in context.matrix.zluda for name in row.files}
     envs = os.path.join(str(context.home.envs), "")
     taken = [
@@ -85,7 +85,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _is_gone(path: str) -> bool:
-    """Whether a file is missing; if its folder is gone too, the user removed it."""
+    """Whether a file is missing from an existing folder; without the folder, the user removed both."""
     native = path.replace("\\", os.sep)
     return os.path.isdir(os.path.dirname(native)) and not os.path.lexists(native)
 
@@ -99,7 +99,7 @@ def defender_not_told(context: CheckContext) -> Observation | None:
 
 
 def home_too_deep(context: CheckContext) -> Observation | None:
-    """ROCENV_HOME is so long that files below it exceed Windows' limit for paths."""
+    """ROCENV_HOME is so long that paths below it exceed Windows' limit."""
     if not paths_are_limited():
         return None
     home = _home(context)
@@ -111,7 +111,7 @@ def home_too_deep(context: CheckContext) -> Observation | None:
 
 
 def home_in_cloud(context: CheckContext) -> Observation | None:
-    """ROCENV_HOME is in a folder that a program synchronizes with a cloud."""
+    """ROCENV_HOME is in a folder that is synchronized with a cloud service."""
     home = _home(context)
     around = "" if context.elsewhere else cloud_folder(context.home.envs)
     for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
@@ -123,7 +123,7 @@ def home_in_cloud(context: CheckContext) -> Observation | None:
 
 
 def _folder_named_like_a_cloud(home: str, names: Iterable[str]) -> str:
-    r"""The folder around a path that has the name of a cloud, as `Dropbox (Team)`; "" if there is none."""
+    r"""The parent folder that has a cloud service's name, such as `Dropbox (Team)`; "" if there is none."""
     known = [name.lower() for name in names]
     parts = home.split("\\")
     for count, part in enumerate(map(str.lower, parts), 1):
@@ -133,7 +133,7 @@ def _folder_named_like_a_cloud(home: str, names: Iterable[str]) -> str:
 
 
 def other_zluda_on_path(context: CheckContext) -> Observation | None:
-    """PATH has another ZLUDA or CUDA's libraries; in `launch`, before those of the env."""
+    """PATH has another ZLUDA or CUDA's libraries; in `launch`, only if they come before the env's."""
     if context.launch is not None:
         return _before_the_env(context)
     if not _has_zluda(context):
@@ -154,7 +154,7 @@ def _before_the_env(context: CheckContext) -> Observation | None:
     names = build.shims.driver if build and build.shims else ()
     for folder in filter(None, context.the_launch.start.environ.get("PATH", "").split(os.pathsep)):
         if _is_below(os.path.join(os.path.abspath(folder), ""), os.path.join(str(env.prefix.path), "")):
-            return None  # programs find the env's own first
+            return None  # programs find the env's first
         found = [name for name in names if os.path.isfile(os.path.join(folder, name))]
         if found:
             return Observation("other_zluda_on_path", {"folder": folder, "library": found[0]}, tuple(found))
@@ -162,7 +162,7 @@ def _before_the_env(context: CheckContext) -> Observation | None:
 
 
 def zluda_in_system32(context: CheckContext) -> Observation | None:
-    """System32 has a CUDA driver library without an NVIDIA card, and all programs load that one."""
+    """System32 has a CUDA driver library, which all programs load, but the machine has no NVIDIA card."""
     there = system_libraries() or {}
     if _CUDA_DRIVER not in there or _NVIDIA in context.host.others or not context.host.gpus:
         return None
@@ -171,7 +171,7 @@ def zluda_in_system32(context: CheckContext) -> Observation | None:
 
 
 def other_hip_on_path(context: CheckContext) -> Observation | None:
-    """A folder on PATH has a copy of HIP's runtime, and is no HIP SDK."""
+    """A folder on PATH that is not a HIP SDK has a copy of HIP's runtime."""
     for folder in path_folders(context):
         names = names_in(folder) or frozenset()
         found = sorted(name for name in names if name.startswith("amdhip64"))

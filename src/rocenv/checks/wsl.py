@@ -1,4 +1,4 @@
-"""Checks of WSL 2: its GPU device, the driver of Windows, and the library by which ROCm reaches the GPU."""
+"""Checks of WSL 2: its GPU device, Windows' driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 _DEVICE = "/dev/dxg"
 _SWITCH = "HSA_ENABLE_DXG_DETECTION"
 _FOLDERS = ("/opt/rocm/lib", "/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/local/lib")
-# What reaches the GPU: a library, and in older releases a package that replaces the runtime.
+# ROCm uses the GPU through a library, or in older releases through a package that replaces the runtime.
 _LIBRARY = "librocdxg.so"
 _PACKAGE = "hsa-runtime-rocr4wsl-amdgpu"
 
 
 def wsl_without_gpu(_context: CheckContext) -> Observation | None:
-    """Windows gives this WSL no GPU."""
+    """This WSL has no access to a GPU."""
     if not is_wsl() or access_errno(_DEVICE) != errno.ENOENT:
         return None
     return Observation("wsl_without_gpu", {}, (_kernel_line(), _DEVICE))
 
 
 def wsl_windows_silent(context: CheckContext) -> Observation | None:
-    """Windows did not tell which GPUs it has, usually because interop is off."""
+    """Windows did not report its GPUs, usually because interop is off."""
     host = context.host
     if not host.driver.wsl or host.gpus or host.named or host.driver.display:
         return None
@@ -40,7 +40,7 @@ def wsl_windows_silent(context: CheckContext) -> Observation | None:
 
 
 def wsl_driver_old(context: CheckContext) -> Observation | None:
-    """The display driver of Windows is too old for the ROCm of an env, or for the newest ROCm."""
+    """Windows' display driver is too old for an env's ROCm or, without envs, for a ROCm that supports WSL."""
     display = context.host.driver.display
     if not context.host.driver.wsl or not display:
         return None
@@ -55,14 +55,14 @@ def wsl_driver_old(context: CheckContext) -> Observation | None:
 
 
 def wsl_without_runtime(context: CheckContext) -> Observation | None:
-    """This WSL has a GPU, and no ROCm that can reach it."""
+    """This WSL has a GPU but no ROCm that can use it."""
     if not context.host.driver.wsl or context.env or _in_system() or any(map(_in_env, context.envs)):
         return None
     return Observation("wsl_without_runtime", {}, (_kernel_line(),))
 
 
 def wsl_env_without_library(context: CheckContext) -> Observation | None:
-    """Neither the env's ROCm nor the system has the library that reaches the GPU."""
+    """Neither the env's ROCm nor the system has the library that ROCm needs to use the GPU."""
     env = context.env
     row = wsl_needs(env.rocm, context.matrix) if env and env.rocm else None
     if env is None or row is None or not context.host.driver.wsl or not files_of(env) or _in_env(env):
@@ -74,7 +74,7 @@ def wsl_env_without_library(context: CheckContext) -> Observation | None:
 
 
 def wsl_detection_off(context: CheckContext) -> Observation | None:
-    """A variable stops ROCm from detecting the GPU, or an older ROCm needs it and it is not set."""
+    """A variable stops ROCm from detecting the GPU, or is unset although the system's older ROCm needs it."""
     if not context.host.driver.wsl:
         return None
     value = context.environ.get(_SWITCH)
@@ -99,7 +99,7 @@ def _in_env(env: Env) -> bool:
 
 
 def _in_system() -> bool:
-    """Whether the system has a ROCm that can reach the GPU."""
+    """Whether the system has a ROCm that can use the GPU."""
     folders = [*_FOLDERS, *(f"/opt/{name}/lib" for name in list_folder("/opt") if "rocm" in name)]
     if any(name.startswith(_LIBRARY) for folder in folders for name in list_folder(folder)):
         return True
