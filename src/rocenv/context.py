@@ -97,7 +97,7 @@ class Context:
         return Progress()
 
     def refreshing(self) -> Context:
-        """Return a copy of this context that always asks servers for new package indices."""
+        """Return a copy of this context that ignores cached package indices."""
         fresh = copy.copy(self)
         fresh.max_age_s = 0
         return fresh

@@ -103,7 +103,7 @@ def render(
     platform: str,
     untrusted: bool = False,
 ) -> Finding:
-    """Fill the texts of an observation's row.
+    """Render the messages for an observation.
 
     `platform` decides how commands are quoted. If someone else sent the values (`untrusted`), only plain
     words reach a command.

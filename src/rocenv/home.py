@@ -291,7 +291,7 @@ def _name_of(user: int) -> str:
 def _xdg_folder(variable: str, usual: str) -> Path | None:
     """Return the folder that platformdirs would choose; None if only platformdirs knows it.
 
-    Importing platformdirs takes longer than everything else before a prompt or a completion appears.
+    Prompts and completions call this, and importing platformdirs takes longer than the rest of their work.
     """
     chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if WINDOWS or not os.path.isabs(chosen or home):

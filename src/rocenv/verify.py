@@ -256,7 +256,7 @@ def _note_when_slow(progress: Progress) -> Iterator[None]:
 
 
 def _defender_took(prefix: Prefix, found: Mapping[str, str]) -> str:
-    """Name missing files that Microsoft Defender quarantined; "" if there are none."""
+    """Return a message about missing files that Microsoft Defender quarantined; "" if there are none."""
     missing = [
         str(prefix.path.joinpath(*path.split("/"))) for path, what in found.items() if what == "missing"
     ]

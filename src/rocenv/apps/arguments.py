@@ -70,7 +70,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
     program = program_words(start)
     if not program:
         return replace(context, adaptation=Adaptation(is_unknown=True)) if launcher.help else context
-    options = ask_help(start) if launcher.help else Options(problem="it has no help")
+    options = ask_help(start) if launcher.help else Options(problem="it has no `--help`")
     given = Given(
         words=start.words[len(program) :],
         environ=start.environ,

@@ -174,7 +174,7 @@ def allowed_attempts(answers: Answers) -> dict[tuple[str, str], object]:
 
 
 def allowed_variables(variables: Mapping[str, str], *, windows: bool) -> dict[str, str]:
-    """The allowed environment variables; lists of folders keep only the vendors' folders."""
+    """Return the allowed environment variables; path lists are reduced to the vendors' folders."""
     found: dict[str, str] = {}
     for name, value in sorted(variables.items()):
         if name.upper() in _LISTS:

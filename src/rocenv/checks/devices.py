@@ -1,4 +1,4 @@
-"""Checks of GPUs: their presence, driver and permissions on Linux, and the variables that hide them."""
+"""GPU checks: presence, driver and permissions on Linux, and the variables that hide GPUs."""
 
 from __future__ import annotations
 

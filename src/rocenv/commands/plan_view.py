@@ -23,7 +23,7 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
     Args:
         lock: The plan.
         missing: What the user must provide or decide.
-        review: What in a lock of `--from` does not come from rocenv's data.
+        review: The parts of a `--from` lock that do not come from rocenv's data.
     """
     from rocenv.activate.changes import apply
     from rocenv.core.codec import to_plain

@@ -165,7 +165,7 @@ def _faults_of_package(artifact: Artifact) -> Iterator[Fault]:
     if artifact.name.lower() == "pip":
         yield (
             f"`{artifact.name}`",
-            "cannot be a wheel of a set: envs use the pip that comes with their Python",
+            "cannot be one of a set's wheels: envs use the pip that comes with their Python",
         )
 
 

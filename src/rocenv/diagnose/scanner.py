@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.diagnose.reading import Block
 
 _KINDS = 200  # kinds of lines per literal
-_SPREAD = 3  # first lines of a kind that are kept; then the 4th, 8th, 16th … and the last
+_SPREAD = 3  # number of leading lines of a kind to keep; then the 4th, 8th, 16th, … and the last are kept
 _CODES = 40  # kept lines that differ in short numbers, which may be error codes
 _KEPT_BYTES = 12 << 20  # limit for all kept lines with their surroundings
 _FEW = 3  # kinds per literal whose first line is kept even if that limit is reached

@@ -204,7 +204,7 @@ def _toolchain(
     if row is None:
         known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
-            f"rocenv knows no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
+            f"rocenv knows of no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
             hints=("use an env that has one: `--env NAME`",),
             code="kernels-no-compiler",
         )

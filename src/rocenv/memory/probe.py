@@ -316,8 +316,8 @@ def resolution_of(bound: int) -> int:
 def largest_working(bound: int, works: Callable[[int], bool]) -> int:
     """Find the largest amount up to `bound` that works, to a precision of `resolution_of`; 0 if none does.
 
-    The bound comes first, because it usually works. If nothing above the resolution works, the search
-    continues below it with a finer resolution.
+    The bound comes first, because it usually works. If no amount down to the resolution works, smaller
+    ones are searched with a finer resolution.
 
     Args:
         bound: A multiple of UNIT_BYTES.

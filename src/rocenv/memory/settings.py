@@ -45,7 +45,7 @@ class Advised:
 
     row: Setting
     state: State
-    condition: str = ""  # the unknown condition of an `if`
+    condition: str = ""  # the `if` condition, when rocenv cannot evaluate it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

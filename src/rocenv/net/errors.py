@@ -75,7 +75,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
             message,
             code="server-error",
             retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
-            hints=("run the command again later; it continues where it stopped", *hints),
+            hints=("run the command again later; it resumes where it left off", *hints),
         )
     return FetchError(message, hints=hints)
 

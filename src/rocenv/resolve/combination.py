@@ -56,7 +56,7 @@ class Case:
 
     @property
     def unknown_targets(self) -> list[str]:
-        """The requested targets that the matrix does not know."""
+        """The requested targets that are not in the matrix."""
         known = self.matrix.targets
         return [each for each in self.request.targets if known and each not in known]
 
@@ -115,7 +115,7 @@ def kind_of(request: Request) -> Kind:
 
 
 def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
-    """Find the best fitting combination for each root, best first."""
+    """Return the best working combination for each root, best first."""
     best: dict[int, Combination] = {}
     for each in combinations:
         key = id(each.root)

@@ -329,7 +329,7 @@ def _not_this_rocm(way: Way, case: Case) -> Rejection:
     text = ""
     if not any(_is_requested(each, case) for each in rows):
         versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
-        text = f"rocenv knows no ROCm release that matches {spec}, only {', '.join(versions)}"
+        text = f"rocenv knows of no ROCm release that matches {spec}, only {', '.join(versions)}"
         near = [each for each in rows if meets(spec, each.version, "--rocm", floating=True)]
         text += "".join(f"; channel {row.channel} mixes releases of {row.version}" for row in near)
     return rejected(way.row, way.title, f"ROCm {spec}", way.row.version, text)

@@ -1,4 +1,4 @@
-"""Suggest commands that would work, for an impossible request or instead of a failing set."""
+"""Suggest commands that work if a request is impossible or a set is known to fail."""
 
 from __future__ import annotations
 

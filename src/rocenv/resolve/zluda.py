@@ -431,7 +431,7 @@ def _no_pack(parts: Parts, case: Case) -> Rejection:
     sdk, target = parts.sdk, case.request.target
     shown_by: HipSdk | Pack = sdk
     packs = packs_of(case)
-    found = f"rocenv knows no pack for {target}"
+    found = f"rocenv knows of no pack for {target}"
     if packs:
         releases = sorted({series(version) for row in packs for version in row.rocm})
         found = f"packs for {target} are for HIP SDK {joined(releases)} only"

@@ -103,7 +103,7 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
 
 def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
-    """Find wheels in this machine's index: wheel in the lock -> the same wheel with the index's URL."""
+    """Look up wheels in the configured package index; map each to the same wheel with that index's URL."""
     pins = sorted({f"{each.name}=={each.version}" for each in wheels})
     if not pins or len(pins) > _MOST_LOOKUPS:
         return {}

@@ -232,7 +232,7 @@ class Uv:
 
         Raises:
             ArchiveError: A wheel is damaged.
-            PrefixError: The wheels do not fit the interpreter, or the venv is not writable.
+            PrefixError: The wheels are not compatible with the interpreter, or the venv is not writable.
         """
         if anew:
             self.run("cache", "clean", *anew, offline=True).require_installed()
@@ -317,7 +317,7 @@ def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
 def ranking(python: Interpreter) -> Callable[[str], int | None]:
     """Return a sort key for wheel file names, most specific to this interpreter first.
 
-    The key is None for wheels that do not fit the interpreter.
+    The key is None for wheels that are not compatible with the interpreter.
     """
     from packaging.tags import compatible_tags, cpython_tags
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename

@@ -200,7 +200,7 @@ def refresh(
     if network.is_offline and last is None and state_file.exists():
         raise FetchError(
             f"{place.title} was cached by an older rocenv or in another home, so it is ignored",
-            hints=("run the command once without `--offline` and ROCENV_OFFLINE",),
+            hints=("run the command once without `--offline` and with ROCENV_OFFLINE unset",),
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
