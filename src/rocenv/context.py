@@ -28,7 +28,7 @@ class Context:
     """Objects that a command's stages share, created on first use unless the caller passes them in.
 
     Args:
-        home: The root of rocenv's files; by default the one that `ROCENV_HOME` names.
+        home: The root of rocenv's files; by default the one that `ROCENV_HOME` specifies.
         matrix: Replaces rocenv's data and the user's rows.
         network: Replaces the network with the mirrors of `config.toml`.
         progress: Replaces the display on stderr.

@@ -25,7 +25,7 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home that `ROCENV_HOME` names, else `usual()`."""
+        """Return the home that `ROCENV_HOME` specifies, else `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))

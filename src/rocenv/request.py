@@ -59,7 +59,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
     else:
         raise RocenvError(
             f"this machine does not run {request.platform.capitalize()}, so rocenv cannot detect the target",
-            hints=("name the target of the GPU that the env is for: `--target gfx1100`",),
+            hints=("specify the target of the GPU that the env is for: `--target gfx1100`",),
             code="no-gpu",
         )
     machine, changes = _machine_for(request, host, report)
@@ -85,8 +85,8 @@ def _target_of(host: Host, report: Callable[[str], None]) -> str:
         raise RocenvError(
             f"found no GPU to create an env for: {host.why}",
             hints=(
-                "name the target of the GPU that the env is for: `--target gfx1100`",
-                "list the GPUs of this machine: `rocenv gpus`",
+                "specify the target of the GPU that the env is for: `--target gfx1100`",
+                "list the GPUs on this machine: `rocenv gpus`",
             ),
             code="no-gpu",
         )

@@ -76,7 +76,7 @@ def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
     owners: dict[str, str] = {}
     excludes_groups, lines = False, []
     for path in paths:
-        # In a copy, files belong to the user who made it.
+        # In a snapshot, files belong to the user who made it.
         mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
         if mode:
             owners[names.get(number, number)] = number

@@ -1,4 +1,4 @@
-"""Linux: checks of the kernel and GPU driver, alone and with each env's ROCm, and of the kernel's log."""
+"""Linux: check the kernel and GPU driver, alone and with each env's ROCm, and the kernel's log."""
 
 from __future__ import annotations
 

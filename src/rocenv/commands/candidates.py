@@ -102,7 +102,7 @@ def contexts(_context: click.Context, _parameter: click.Parameter, incomplete: s
 
 
 def limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete an amount of memory, or a share of what is free."""
+    """Complete an amount of memory, or a fraction of what is free."""
     return [*_matching(("50%", "80%", "90%"), incomplete), *sizes(context, parameter, incomplete)]
 
 

@@ -26,7 +26,7 @@ _OLD_OPTIONS = {
 
 
 class _Mem(click.Group):
-    """A group with the default command `show`: a first word that is not a command names an env."""
+    """A group with the default command `show`: a first word that is not a command is the name of an env."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and ctx.resilient_parsing:  # completion of the first word

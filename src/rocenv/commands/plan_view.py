@@ -118,7 +118,7 @@ def _size_line(lock: Lock, download: int, unpacked: int) -> str:
 
 
 def _item(text: str, start: str) -> list[str]:
-    """Wrap a text without breaking commands, so that people can paste them."""
+    """Wrap text without breaking commands, so that people can paste them."""
     unbroken = re.sub("`rocenv [^`]*`", lambda found: found[0].replace(" ", _NO_BREAK), text)
     return [line.replace(_NO_BREAK, " ") for line in wrapped(unbroken, reading_width(), start, "    ")]
 

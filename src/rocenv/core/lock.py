@@ -67,7 +67,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """Serialize a lock for any machine, without passwords in addresses; equal locks give identical text."""
+    """Serialize a lock for any machine, without passwords in URLs; equal locks give identical text."""
     plain = to_plain(replace(lock, local_notes=()))
     for part in plain["components"]:
         for artifact in part.get("artifacts", ()):

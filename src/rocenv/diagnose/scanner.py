@@ -215,7 +215,7 @@ class _Cut:
         return found.start() if found else len(self.text)
 
     def bounds(self, at: int) -> tuple[int, int]:
-        """Find the part of a line around a place."""
+        """Find the part of a line around a position."""
         first = max(0, at - HALF_LINE_BYTES)
         begin = max(self.text.rfind(b"\n", first, at) + 1, first)
         begin = max(begin, self.text.rfind(b"\r", begin, at) + 1)
@@ -223,7 +223,7 @@ class _Cut:
         return begin, found.start() if found else min(len(self.text), at + HALF_LINE_BYTES)
 
     def line(self, at: int) -> bytes:
-        """Cut the part of a line around a place."""
+        """Cut out the part of a line around a position."""
         begin, end = self.bounds(at)
         return self.text[begin:end]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
 _VERSION_TIMEOUT_S = 30.0
 _CHUNK = 8  # bytes of text in one x86-64 instruction
-_CHUNKS_WITHIN = 96  # bytes of code that contain all chunks of a text
+_CHUNKS_WITHIN = 96  # bytes of code that contain all chunks of a string
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

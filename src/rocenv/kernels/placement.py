@@ -1,9 +1,9 @@
 """Put a kernel where the app finds it, and remove it again.
 
-The default place is an overlay: a copy of the app's resources that consists of links, except for the folder
-with the kernels, and a script that starts the program with that copy. An overlay works whether or not the
-app ships with kernels, and never changes the app. With `--place in-place`, the kernel replaces a file of the
-installation, and rocenv backs up the original.
+The default location is an overlay: a copy of the app's resources that consists of links, except for the
+folder with the kernels, and a script that starts the program with that copy. An overlay works whether or not
+the app ships with kernels, and never changes the app. With `--place in-place`, the kernel replaces a file of
+the installation, and rocenv backs up the original.
 """
 
 from __future__ import annotations

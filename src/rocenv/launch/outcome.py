@@ -219,7 +219,7 @@ def _where(outcome: Outcome) -> Iterator[str]:
 def _why(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
     """Yield the causes of printed failures, then the set's known problem, then other causes.
 
-    Causes from `diagnose`, which reads the whole output, take precedence over rules for a single text.
+    Causes from `diagnose`, which reads the whole output, take precedence over rules for a single string.
     """
     context, message = outcome.context, outcome.context.message
     named: set[str] = set()

@@ -37,7 +37,7 @@ UNIT_BYTES = MIB  # every amount is a multiple of it
 _MAX_HANGS = 2  # each takes a full timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # the search's resolution is this fraction of the bound
-_KEPT = 0.9  # the share of the largest block that must be available again in pieces
+_KEPT = 0.9  # the fraction of the largest block that must be available again in pieces
 _MIN_RESERVE = 512 * MIB
 _RESERVE_SHARE = 0.05  # of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
@@ -52,7 +52,7 @@ Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The user's limit: an amount, or a share of the free memory."""
+    """The user's limit: an amount, or a fraction of the free memory."""
 
     size_bytes: int = 0  # 0 = no amount
     share: float = 0.0  # 0 = none

@@ -1,6 +1,6 @@
 """All network connections: mirrors, proxies, retries and clear errors.
 
-The mirrors of an address are tried first, longest prefix first, then the address itself. Transient failures
+The mirrors of a URL are tried first, longest prefix first, then the URL itself. Transient failures
 (a broken connection, 429, 5xx) are retried after increasing pauses, without limit while each attempt receives
 new bytes; permanent ones (403, 404, a certificate) are not. A server that is too slow is treated as
 unreachable. In offline mode, no connection is opened. Callers verify hashes and signatures.
@@ -44,12 +44,12 @@ _TIMES_SHORTER = 25  # for pauses after progress: 1 GB in pieces of 100 KB means
 class Response:
     """The complete body of a small file, and its origin."""
 
-    url: str  # the address that served it
+    url: str  # the URL that served it
     body: bytes
-    final_url: str  # the address after redirects
+    final_url: str  # the URL after redirects
     etag: str = ""  # for conditional requests with the same mirrors
     unchanged: bool = False  # the file still has the given ETag, so there is no body
-    passed_over: tuple[str, ...] = ()  # why earlier addresses failed
+    passed_over: tuple[str, ...] = ()  # why earlier URLs failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Network:
     """
 
     mirrors: Mirrors = ()
-    logins: tuple[str, ...] = ()  # addresses whose credentials apply to the whole server
+    logins: tuple[str, ...] = ()  # URLs whose credentials apply to the whole server
     offline: bool = False  # ROCENV_OFFLINE has the same effect
     proxy: str = ""  # used for http:// if the environment specifies none
     pause_s: float = 0.5  # pause before the second attempt; doubles each time
@@ -75,10 +75,10 @@ class Network:
         return self.offline or _offline_by_environment()
 
     def candidates(self, url: str) -> tuple[str, ...]:
-        """List the addresses to try for `url`, in order.
+        """List the URLs to try for `url`, in order.
 
         A prefix ends at a `/` or at its own last `/` or `:`, so `…/whl` does not match `…/whl-old`. Symbolic
-        addresses (`debian:pool/x.deb`) require a mirror.
+        URLs (`debian:pool/x.deb`) require a mirror.
         """
         matching = [(prefix, bases) for prefix, bases in self.mirrors if _is_below(url, prefix)]
         matching.sort(key=lambda mirror: -len(mirror[0]))
@@ -100,7 +100,7 @@ class Network:
         return url
 
     def original(self, url: str) -> str:
-        """Map a mirror's address to the original, so that locks work on any machine."""
+        """Map a mirror's URL to the original, so that locks work on any machine."""
         plain = shown(url)
         for prefix, bases in self.mirrors:
             for base in map(shown, bases):
@@ -114,7 +114,7 @@ class Network:
         if not found:
             scheme = url.partition(":")[0]
             raise FetchError(
-                f"no address is configured for `{url}`",
+                f"no URL is configured for `{url}`",
                 hints=(f"rocenv config set mirrors.{scheme}: https://HOST/PATH/",),
                 code="no-mirror",
             )
@@ -129,7 +129,7 @@ class Network:
         guarantee that the file is unchanged.
 
         Raises:
-            FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
+            FetchError: No URL served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
         """
         failures: list[FetchError] = []
 
@@ -162,7 +162,7 @@ class Network:
         """Query a file's size in bytes without downloading it.
 
         Raises:
-            FetchError: No address answered, or none stated the size.
+            FetchError: No server answered, or none stated the size.
         """
 
         def stated_size(candidate: str) -> int:
@@ -182,11 +182,11 @@ class Network:
         *,
         name: str = "",
     ) -> T:
-        """Try the addresses for `url` in order until an attempt succeeds.
+        """Try the URLs for `url` in order until an attempt succeeds.
 
         Args:
             url: The original address.
-            attempt: Called with one address; raises FetchError.
+            attempt: Called with one URL; raises FetchError.
             on_failure: Called with each failure.
             name: Name of the file in errors, instead of `url`.
 
@@ -208,7 +208,7 @@ class Network:
     def open(
         self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET"
     ) -> Iterator[requests.Response]:
-        """Send one request to one address and yield the open response (status 200, 206 or 304).
+        """Send one request to one URL and yield the open response (status 200, 206 or 304).
 
         Network failures inside the block also become FetchErrors. Read the body with `body.body_chunks`.
 
@@ -339,7 +339,7 @@ def is_protected(url: str) -> bool:
 
 
 def _require_encrypted_hops(url: str, response: requests.Response) -> None:
-    """Refuse a redirect from an encrypted address to an unencrypted one."""
+    """Refuse a redirect from an encrypted URL to an unencrypted one."""
     plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
     if is_protected(url) and plain:
         raise FetchError(

@@ -51,7 +51,7 @@ def fetch_all(
     closing the generator, stops the downloads and keeps the partial files.
 
     Raises:
-        FetchError: An artifact failed; the message names it and every address tried. The code is `gone` if
+        FetchError: An artifact failed; the message shows it and every URL tried. The code is `gone` if
             all of them returned 404, `hash-mismatch` if one served different bytes, `truncated` if one served
             too few, `offline` ...
         PrefixError: The folder is not writable, or the disk is full.
@@ -163,13 +163,13 @@ class _Download:
     network: Network
     stage: Stage
     stop: threading.Event
-    failure: FetchError | None = None  # from the previous address
+    failure: FetchError | None = None  # from the previous URL
 
     def report(self, failure: FetchError) -> None:
         self.failure = failure
 
     def from_address(self, url: str) -> None:
-        """Complete the file from one address and verify it.
+        """Complete the file from one URL and verify it.
 
         If bytes from several connections have the wrong hash, the file may have changed in between, or the
         first bytes came from a bad mirror. So the file is downloaded once more over one connection.

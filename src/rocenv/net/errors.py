@@ -1,4 +1,4 @@
-"""Network errors that name the server and the cause."""
+"""Network errors that show the server and the cause."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class TransientError(FetchError):
 
 
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
-    """Combine the failures of all addresses of the file `name`.
+    """Combine the failures of all URLs of the file `name`.
 
-    The code is `gone` only if every address returned it: an unreachable mirror may have the file.
+    The code is `gone` only if every URL returned it: an unreachable mirror may have the file.
     """
     if len(failures) == 1 and f"`{name}`" in failures[0].message:
         return failures[0]
@@ -46,7 +46,7 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
 
 
 def mirror_hint(url: str) -> str:
-    """Return the command that adds a mirror for the failed address."""
+    """Return the command that adds a mirror for the failed URL."""
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
     return (
@@ -83,7 +83,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
 def connection_error(
     url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
 ) -> FetchError:
-    """Convert an exception of requests or urllib3 to an error that names the server and the cause."""
+    """Convert an exception of requests or urllib3 to an error that shows the server and the cause."""
     import socket
     import ssl
 

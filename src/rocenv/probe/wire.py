@@ -12,7 +12,7 @@ Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
-# A child writes this before each call into a vendor library, so the last line names a call that never
+# A child writes this before each call into a vendor library, so the last line shows a call that never
 # returned.
 CALLING = "rocenv: calling "
 # On Windows, a crashing child writes this with the exception code and the library in which it faulted.

@@ -19,7 +19,7 @@ inferred.
 
 So PyTorch gets ROCm 10.0 wheels rather than 7.2 packages for a GPU that AMD supports in both, and 6.3
 packages rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this. Opt-in
-channels (`only_named`) are used only if the request names them.
+channels (`only_named`) are used only if the request specifies them.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:
         )
 
 
-# ---------------------------------------------------------------- why nothing fits
+# ---------------------------------------------------------------- why nothing works
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:

@@ -73,7 +73,7 @@ def _components(request: Request) -> str:
 
 
 def _place(request: Request) -> str:
-    """Name the target and the other constraints on the set."""
+    """List the target and the other constraints on the set."""
     given = ["Windows"] if request.platform == "windows" else []
     for name in ("Python", "driver", "channel", "app"):
         if value := getattr(request, name.lower()):

@@ -53,7 +53,7 @@ def applies(row: Verdict, facts: Facts) -> bool:
 
 
 def applies_to_any(row: Verdict, facts: Facts, targets: Iterable[str]) -> bool:
-    """Whether a verdict applies to one of the targets of a set."""
+    """Whether a verdict applies to one of a set's targets."""
     return any(applies(row, facts._replace(target=each)) for each in targets)
 
 

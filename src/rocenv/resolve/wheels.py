@@ -26,7 +26,7 @@ SUPPORTED, READY, BUILT = range(3)
 
 
 def rows(case: Case) -> list[RocmWheels]:
-    """List the releases for the platform; opt-in channels are included only if the request names them."""
+    """List the releases for the platform; opt-in channels are included only if the request specifies them."""
     return [
         row
         for row in case.matrix.rocm_wheels
@@ -128,7 +128,7 @@ def too_old(row: Known, name: str, glibc: str, case: Case) -> Rejection:
 
 
 def title(torch: TorchSet) -> str:
-    """Name a PyTorch release and its ROCm version."""
+    """Format a PyTorch release and its ROCm version."""
     return f"torch {torch.version} for ROCm {torch.rocm}"
 
 

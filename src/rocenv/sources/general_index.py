@@ -51,7 +51,7 @@ def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
 
     Raises:
         ResolutionImpossible: No index has the packages.
-        RocenvError: From `ask` for the last address.
+        RocenvError: From `ask` for the last URL.
     """
     errors: list[RocenvError] = []
     for url in urls:

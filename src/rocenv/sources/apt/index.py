@@ -95,7 +95,7 @@ class State(Value, frozen=True, kw_only=True):
     valid_until_s: float = 0  # seconds since 1970; 0 = never
     passed_over: tuple[str, ...] = ()  # errors of URLs tried before `base`
     date_s: float = 0  # the newest creation date accepted so far, in seconds since 1970
-    mirrors: tuple[str, ...] = ()  # the place's mirrors at the last check
+    mirrors: tuple[str, ...] = ()  # the suite's mirrors at the last check
     by_hash: bool = False  # the mirror also serves each list under its hash
     older: str = ""  # what the mirror offered instead at the last check, as a clause of a sentence
 
@@ -131,7 +131,7 @@ def open_index(
     if not suite:
         raise FetchError(
             f"the packages of `{row.channel}` need a Debian or Ubuntu release, but "
-            "`/etc/os-release` of this machine names neither",
+            "`/etc/os-release` on this machine specifies neither",
             code="no-mirror",
         )
     bases = network.candidates(join(base, "dists/"))
@@ -185,7 +185,7 @@ def refresh(
     """Ensure that an index is at most `max_age_s` old, asking the mirror if necessary.
 
     If rocenv is offline or the mirror offers an older index, the stored index is used regardless of its age.
-    `folder` contains only verified files of this place. The state is sealed with `key_file`.
+    `folder` contains only verified files of this suite. The state is sealed with `key_file`.
 
     Raises:
         FetchError: The index cannot be downloaded, has an invalid signature, belongs to another suite, has

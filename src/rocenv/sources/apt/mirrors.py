@@ -66,7 +66,7 @@ class Settings:
 
 
 def relocated(lock: Lock, context: Context) -> Lock:
-    """Point the Debian packages of a lock to the mirrors of this machine's apt."""
+    """Point the Debian packages of a lock to the mirrors that this machine's apt uses."""
 
     def moved(artifact: Artifact) -> Artifact:
         repo = context.matrix.repos.get(artifact.repo)
@@ -107,8 +107,8 @@ def is_symbolic(repo: Repo) -> bool:
 def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
     """Find apt entries that are mirrors of a distribution.
 
-    Other archives use the same suite names with different keys, so an entry that names a key is used only if
-    it is one of the distribution's.
+    Other archives use the same suite names with different keys, so an entry that specifies a key is used only
+    if it is one of the distribution's.
     """
     if not is_symbolic(repo):
         return ()
@@ -182,7 +182,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """List the URLs behind a URI: Debian's cloud images name a file that lists mirrors."""
+    """List the URLs behind a URI: Debian's cloud images specify a file that lists mirrors."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]
