@@ -36,7 +36,7 @@ _OWN_COMMAND = re.compile(r"rocenv create( [\w.:+,/\\@=-]+)+")
 class Observation:
     """What a check found, without its messages."""
 
-    row: str  # name of a row of the table `advice`
+    row: str  # name of a row in the table `advice`
     values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's messages
     evidence: tuple[str, ...] = ()  # lines as the machine printed them; `render` makes them printable
     severity: str = ""  # replaces the row's; "" = keep the row's

@@ -25,7 +25,7 @@ class Repo(Known, frozen=True, kw_only=True):
 
     name: str
     base: str
-    suite: str = ""  # "" = specified by the set, or the machine's own release for `host:`
+    suite: str = ""  # "" = specified by the set, or the system's own release for `host:`
     components: tuple[str, ...] = ("main",)
     keyrings: tuple[str, ...] = ()  # paths on the machine; missing ones are ignored
     key_url: str = ""  # where to get the key if no keyring exists; requires `fingerprints`

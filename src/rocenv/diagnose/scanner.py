@@ -68,7 +68,7 @@ class Sightings:
     is_empty: bool  # nothing could be read
 
     def of(self, literals: Iterable[str]) -> Iterator[Sighting]:
-        """Yield the sightings of some literals, in the order of the literals and of the log."""
+        """Yield the sightings of some literals, ordered by literal, then as in the log."""
         for literal in literals:
             yield from self.by_literal.get(literal, ())
 

@@ -144,7 +144,7 @@ def explain(outcome: Outcome) -> Explanation | None:
 
 
 def _causes_of(outcome: Outcome) -> tuple[Cause, ...]:
-    """Diagnose an app's log, or its last lines if it has none."""
+    """Diagnose an app's log, or its last lines without one."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
     from rocenv.diagnose.report import facts_of, report

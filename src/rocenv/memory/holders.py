@@ -97,7 +97,7 @@ def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders
 
 
 def process_ids() -> list[int]:
-    """List the machine's process IDs."""
+    """List the process IDs on the machine."""
     return sorted(int(name) for name in list_folder("/proc") if re.fullmatch("[0-9]{1,10}", name))
 
 

@@ -71,7 +71,7 @@ if sys.platform == "win32":
             room = needed.value // ctypes.sizeof(wintypes.HMODULE)
 
     def module_name(module: int | None) -> str:
-        """Return the path of a loaded module, "" if it has none."""
+        """Return the path of a loaded module, "" if it has no path."""
         name = ctypes.create_unicode_buffer(_LONGEST)
         return name.value if _name_of(module, name, _LONGEST) else ""
 

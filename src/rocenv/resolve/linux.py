@@ -4,7 +4,7 @@ A release comes as packages or as wheels (`RocmWheels`); both are ranked togethe
 
 The first difference decides:
 
-1. How the target is supported: by its own kernels; by an override that works; by one that needs care; by
+1. Support for the target: by its own kernels; by an override that works; by one that needs care; by
 wheels that are built for it but possibly never tested on it; or by a compiler that supports the target
 although rocBLAS has no kernels for it.
 2. A release tested with the machine's kernel driver, or on an equally old kernel, if known.

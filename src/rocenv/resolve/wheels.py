@@ -121,7 +121,7 @@ def rejection(constraint: str, row: RocmWheels, name: str, case: Case) -> Reject
 
 
 def too_old(row: Known, name: str, glibc: str, case: Case) -> Rejection:
-    """Explain that the machine's C library is too old for a component."""
+    """Explain that the system's C library is too old for a component."""
     found = case.machine.glibc
     text = f"{name} needs glibc {glibc}, but this machine has {found}"
     return rejected(row, name, f"the machine's C library, {found}", f"needs {glibc}", text)

@@ -1,4 +1,4 @@
-"""The machine's general package index, for packages such as numpy; several indices are tried in order.
+"""The system's general package index, for packages such as numpy; several indices are tried in order.
 
 If the user has configured an index for uv or pip, it is used, because some firewalls block all others.
 

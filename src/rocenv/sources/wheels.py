@@ -2,7 +2,7 @@
 
 torch, its companions built for the GPU, and all dependencies come only from the matrix row's index, so that
 no CPU build or build for another GPU can be selected. Other packages that the row pins (numpy) come from the
-machine's general index and replace those of the row's index.
+system's general index and replace those of the row's index.
 """
 
 from __future__ import annotations

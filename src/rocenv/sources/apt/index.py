@@ -67,8 +67,8 @@ class Place:
     fingerprints: tuple[str, ...]
     remedy: str  # hint in case of a missing key
     mirrors: tuple[str, ...] = ()  # its current mirrors, as real URLs
-    dateless: tuple[str, ...] = ()  # bases whose expired indices the machine's apt accepts
-    undated: tuple[str, ...] = ()  # bases whose future-dated indices the machine's apt accepts
+    dateless: tuple[str, ...] = ()  # bases whose expired indices the system's apt accepts
+    undated: tuple[str, ...] = ()  # bases whose future-dated indices the system's apt accepts
     max_age_s: float = 0  # older indices have expired regardless of their own date; 0 = no limit
 
     @property
