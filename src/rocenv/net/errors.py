@@ -66,7 +66,7 @@ def mirror_hint(url: str, known: Mapping[str, str]) -> str:
             "checks signatures (others: `rocenv config mirrors`)"
         )
     if prefix:
-        return "`rocenv config mirrors` lists known mirrors of it, tests their speed, and sets one"
+        return "`rocenv config mirrors` lists known mirrors of this server, tests their speed, and sets one"
     if not url.startswith(("http://", "https://")):
         scheme = url.partition(":")[0]
         return f"`rocenv config set mirrors.{scheme}: https://HOST/PATH/` sets a mirror"
