@@ -365,7 +365,7 @@ class TestCreate:
         mini.server.always(path, Fault())
         mini.create()
 
-    def test_hostile_package_is_refused_by_name(self, mini: Mini) -> None:
+    def test_hostile_package_is_refused_and_reported(self, mini: Mini) -> None:
         mini.repo.remove("mini5-blas")
         mini.repo.add("mini5-blas", "5.7.1-1", [file("./../../evil", "x")])
         mini.repo.publish()

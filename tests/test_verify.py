@@ -133,7 +133,7 @@ def test_an_invalid_target_is_refused_before_anything_runs(world: Mini, target: 
     assert ("leave out `:xnack-`: `--target gfx90a`" in done.stderr) == (target == "gfx90a:xnack-")
 
 
-def test_results_for_another_target_are_not_saved(world: Mini) -> None:
+def test_results_for_a_different_target_are_not_saved(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     assert world.run("verify", "demo", "--upto", "load").returncode == 0
     done = world.run("verify", "demo", "--upto", "compile", "--target", "gfx1030")

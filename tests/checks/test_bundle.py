@@ -660,7 +660,7 @@ class TestHostile:
         assert "not a regular file" in refused(Path("/dev/zero"))
 
     @pytest.mark.parametrize("schema", [0, 1, 3, "2", None, True, 2.0, [], {}, 10**50])
-    def test_another_schema_is_refused(self, tmp_path: Path, schema: object) -> None:
+    def test_a_different_schema_is_refused(self, tmp_path: Path, schema: object) -> None:
         assert "schema" in refused(packed(tmp_path, schema=schema))
 
     @pytest.mark.parametrize(
@@ -715,7 +715,7 @@ class TestHostile:
             assert not [command for command in commands if "evil" in command]
             assert "env_known_broken" not in [each.check for each in found]
 
-    def test_texts_from_a_bundle_are_short_lines_without_control_characters(
+    def test_strings_from_a_bundle_are_short_lines_without_control_characters(
         self, tmp_path: Path, matrix: Matrix
     ) -> None:
         evil = "\x1b[2J\x1b]0;title\x07\u202e\r\n" + "x" * 10_000

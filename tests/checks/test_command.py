@@ -111,7 +111,7 @@ def test_a_missing_sysroot_is_an_error(lab: Lab, tmp_path: Path) -> None:
     assert "typo`, which is not a folder" in words(done.stderr)
 
 
-def test_an_incomplete_env_is_an_error_only_if_named(lab: Lab, scenery: Scenery) -> None:
+def test_an_incomplete_env_is_an_error_only_if_requested(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     folder = lab.home / "envs" / "half"
     (folder / ".rocenv").mkdir(parents=True)
@@ -168,7 +168,7 @@ def test_conflicting_options_are_refused(lab: Lab, scenery: Scenery, argv: tuple
     assert done.returncode == 2 and "cannot be used together" in words(done.stderr)
 
 
-def test_fix_refuses_a_copy_of_a_machine(lab: Lab, scenery: Scenery) -> None:
+def test_fix_refuses_a_machine_snapshot(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--fix")
     assert done.returncode != 0 and "copy" in words(done.stderr)

@@ -160,7 +160,7 @@ def test_each_broken_env_is_reported(case: Case) -> None:
         ("foreign", "env-foreign"),
     ],
 )
-def test_a_broken_env_is_an_error_if_named(case: Case, state: str, code: str) -> None:
+def test_a_broken_env_is_an_error_if_requested(case: Case, state: str, code: str) -> None:
     """The checks of the machine still run, and the state of the env is an error."""
     envs = case.machine.home.envs
     case.machine.context()
@@ -240,7 +240,7 @@ def test_a_gpu_that_is_not_first_is_found(case: Case) -> None:
     assert env_checks.env_gpu_hidden(case.context()) is None
 
 
-def test_an_env_that_selects_another_gpu_is_created_again(case: Case) -> None:
+def test_an_env_that_selects_a_different_gpu_is_created_again(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     number = EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0")
     case.prefix = case.lab.make("other", GOOD, changes=(number,))

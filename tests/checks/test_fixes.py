@@ -113,7 +113,7 @@ class TestAsking:
         assert not person.asked
         assert len(person.messages) == 1
 
-    def test_a_copy_of_a_machine_is_not_fixed(self, context: CheckContext) -> None:
+    def test_a_machine_snapshot_is_not_fixed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         with pytest.raises(RocenvError, match="copy of a machine"):
             apply(
@@ -164,7 +164,7 @@ class TestAsking:
             assert "{item}" in message(name, "en", item="{item}")
             assert re.search("[一-龥]", message(name, "zh", item="x"))
 
-    def test_rows_name_existing_fixes(self) -> None:
+    def test_rows_refer_to_existing_fixes(self) -> None:
         named = {row.fix for row in load().advice if row.fix}
         assert named <= set(fixes.FIXES)
         assert "repair" in named

@@ -130,7 +130,7 @@ def test_a_good_machine_has_no_findings(machine: Machine, tmp_path: Path) -> Non
     assert run(machine.context(), CHECKS, "en") == []
 
 
-def test_an_empty_copy_has_no_findings(machine: Machine) -> None:
+def test_an_empty_snapshot_has_no_findings(machine: Machine) -> None:
     """Missing files of a copy are unknown, not faults."""
     machine.files, machine.environ = {}, {}
     assert run(machine.context(), CHECKS, "en") == []
@@ -231,7 +231,7 @@ def test_a_runtime_in_system32_shadows_an_env_without_a_venv(machine: Machine, t
 
 
 @pytest.mark.parametrize(("version", "seen"), [("7.2.53211.0", True), ("7.15.26333.0", False)])
-def test_the_drivers_runtime_differs_from_that_of_wheels(
+def test_the_drivers_runtime_differs_from_the_wheels_runtime(
     machine: Machine, tmp_path: Path, version: str, seen: bool
 ) -> None:
     """PyTorch loads the env's runtime by path; programs that load it by name get the driver's."""
@@ -383,7 +383,7 @@ def test_each_env_that_the_driver_breaks_is_reported(machine: Machine, tmp_path:
     assert ["one2" in found[0].commands[0], "two2" in found[1].commands[0]] == [True, True]
 
 
-def test_values_of_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
+def test_values_from_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
     """Values that a shell would split or expand do not reach a command, nor do foreign commands."""
     folder = r'C:\x" & calc & "'
     seen = Observation("hip_path_unset", {"folder": folder, "value": folder})

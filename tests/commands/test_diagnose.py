@@ -133,7 +133,7 @@ def test_no_such_log(tmp_path: Path) -> None:
     assert document(done)["error"] == "log-unreadable"
 
 
-def test_a_folder_names_the_file(tmp_path: Path) -> None:
+def test_evidence_from_a_folder_includes_the_file(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "1.log").write_text("fine\n")
@@ -179,7 +179,7 @@ class TestTheGpuThatIsMeant:
         assert "gfx1036" not in said + " ".join(finding["remedy"]["commands"])
         assert "gfx1031" in said
 
-    def test_machine_with_the_error_counts(self, tmp_path: Path) -> None:
+    def test_the_machine_with_the_error_provides_the_facts(self, tmp_path: Path) -> None:
         logs = tmp_path / "logs"
         logs.mkdir()
         first = b"File /home/user/a.py\nROCm 6.2 AMD Radeon RX 6750 XT gfx1031\ntorch 2.5.1+rocm6.2 is fine\n"

@@ -51,7 +51,7 @@ def test_help_has_the_line_of_each_shell(lab: Lab) -> None:
 
 
 class TestProgram:
-    def test_link_to_the_program_is_kept(self, lab: Lab) -> None:
+    def test_symlink_to_the_program_is_kept(self, lab: Lab) -> None:
         link = lab.root / "b in" / "rocenv"
         link.parent.mkdir()
         link.symlink_to(PROGRAM)

@@ -110,7 +110,7 @@ class TestEveryRow:
             for word in re.split(r"[\s;,]+", row.source):
                 assert not re.match(r"/\w|~|[A-Za-z]:\\|file:", word), f"a path of a machine: {row}"
 
-    def test_names_only_allowed_hosts(self) -> None:
+    def test_uses_only_allowed_hosts(self) -> None:
         for row in every_row():
             for url in (url for text in texts(row) for url in URL.findall(text)):
                 host = urlsplit(url).hostname or ""
@@ -325,7 +325,7 @@ def test_linux_wheels_support_at_least_the_windows_targets() -> None:
             assert set(row.official) <= set(there.official), row
 
 
-def test_known_hashes_belong_to_files_in_rows() -> None:
+def test_known_hashes_belong_to_files_in_the_rows() -> None:
     releases = {row.version for row in shipped().rocm_wheels}
     for row in shipped().file_hash:
         assert re.search(r"\.(whl|tar\.gz)$", row.file), row
@@ -335,7 +335,7 @@ def test_known_hashes_belong_to_files_in_rows() -> None:
 # ---------------------------------------------------------------- Windows
 
 
-def test_each_zluda_archive_has_an_address() -> None:
+def test_each_zluda_archive_has_a_url() -> None:
     for row in shipped().zluda:
         if row.assets:
             assert row.tag, row
@@ -379,7 +379,7 @@ def test_exactly_one_build_is_preferred() -> None:
     assert [row.project for row in shipped().zluda if row.preferred] == ["lshqqytiger"]
 
 
-def test_the_address_of_a_pack_ends_in_its_name() -> None:
+def test_a_packs_url_ends_with_its_name() -> None:
     for row in shipped().pack:
         assert not (row.absent and (row.asset or row.url)), row
         assert bool(row.asset) is bool(row.url), row
@@ -409,7 +409,7 @@ def test_recommended_sets_exist() -> None:
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 
-def test_each_release_has_one_row_about_wsl() -> None:
+def test_each_release_has_one_wsl_row() -> None:
     matrix = shipped()
     versions = {row.version for row in matrix.rocm} | {row.version for row in matrix.rocm_wheels}
     rows = {version: [row.rocm for row in matrix.wsl if allows(row.rocm, version)] for version in versions}

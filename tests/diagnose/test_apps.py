@@ -58,7 +58,7 @@ def test_steps_of_the_profile_come_first() -> None:
             assert step.text.startswith(getattr(row.text, language)[:10])
 
 
-def test_commands_without_known_values_use_the_defaults_of_the_machine() -> None:
+def test_commands_without_known_values_rely_on_defaults() -> None:
     """Not `--blender PROGRAM --target TARGET`: the log names neither."""
     log = log_of("blender", "Blender 4.5.2 LTS", "AMD Radeon RX 9070 XT", "Memory access fault by GPU node-1")
     (finding, *_) = diagnose_bytes(log, MATRIX).findings

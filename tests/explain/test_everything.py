@@ -124,7 +124,7 @@ def test_pages_do_not_depend_on_row_order() -> None:
         assert one.steps == other.steps
 
 
-def test_an_empty_matrix_knows_nothing() -> None:
+def test_an_empty_matrix_answers_no() -> None:
     bare = replace(MATRIX, target=(MATRIX.targets["gfx1031"],))
     for table in (
         "support",

@@ -51,7 +51,7 @@ def diagnosed(lab: Lab, said: str) -> list[Any]:
 
 
 class TestTheCause:
-    def test_the_explanation_names_the_cause_and_the_next_command(self, lab: Lab) -> None:
+    def test_the_explanation_shows_the_cause_and_the_next_command(self, lab: Lab) -> None:
         on_linux(lab)
         code, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         assert code == 1

@@ -397,7 +397,7 @@ class TestLlamaCpp:
         ("name", "given_word", "instead"),
         [("llama.cpp-new", "--no-mmap", "--load-mode none"), ("llama.cpp-old", "--load-mode", "--no-mmap")],
     )
-    def test_an_argument_of_another_version_is_reported(
+    def test_an_argument_from_a_different_version_is_reported(
         self, bench: Bench, name: str, given_word: str, instead: str
     ) -> None:
         bench.machine("gfx1100")
@@ -428,7 +428,7 @@ class TestLlamaCpp:
         assert arguments(done) == "x"
         assert "it printed too much" in done.stderr.decode()
 
-    def test_the_help_of_other_programs_decides(self, bench: Bench) -> None:
+    def test_other_programs_help_determines_their_arguments(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-tts", "llama.cpp-new", listed=LISTED)

@@ -63,7 +63,7 @@ def impossible(request: Request, of: Matrix | None = None) -> ResolutionImpossib
     ],
     ids=lambda value: options(value) if isinstance(value, Request) else "",
 )
-def test_all_fitting_sets_are_listed_best_first(request_: Request, expected: list[str]) -> None:
+def test_all_matching_sets_are_listed_best_first(request_: Request, expected: list[str]) -> None:
     assert names(request_) == expected
 
 
@@ -126,7 +126,7 @@ def test_each_component_has_a_reason() -> None:
     assert [kind for kind, _ in best.versions] == ["rocm", "zluda", "libraries", "torch"]
 
 
-def test_the_message_if_nothing_fits() -> None:
+def test_the_message_if_nothing_matches() -> None:
     assert no_set(linux("5.7")) == "rocenv knows no set with ROCm 5.7 for gfx1100"
     found = no_set(linux(torch="*", python="3.11"))
     assert found == "No ROCm and PyTorch combination works on gfx1100 (Python 3.11)"
@@ -152,7 +152,7 @@ def test_options_round_trip(request_: Request) -> None:
     assert asked(f"rocenv resolve {options(request_)}") == request_
 
 
-def test_nothing_fits_in_an_empty_matrix() -> None:
+def test_nothing_matches_in_an_empty_matrix() -> None:
     """An empty matrix yields no lines and no suggestions, and does not crash."""
     for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
         error = impossible(request, Matrix())

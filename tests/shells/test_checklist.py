@@ -270,7 +270,7 @@ def test_lists_edited_while_active_keep_the_edits(work: Work) -> None:
 
 
 @line(29)
-def test_a_variable_changed_while_active_is_kept_and_named(work: Work) -> None:
+def test_a_variable_changed_while_active_is_kept_and_reported(work: Work) -> None:
     prefix = work.env()
     change = [
         work.driver.put("HIP_PATH", "mine"),

@@ -58,7 +58,7 @@ def test_pips_configuration_files_are_read_as_by_pip(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder causes another error there")
-def test_a_missing_or_broken_uv_is_an_error_with_a_command(
+def test_a_missing_or_broken_uv_is_an_error_with_a_suggested_command(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import uv as package

@@ -238,7 +238,7 @@ class TestFailures:
         assert "the server sent a web page instead of the package" in done.err
         assert sd.urls["zluda"] not in (sd.home / "pins.json").read_text()
 
-    def test_a_library_pack_for_another_release_is_refused(self, sd: Lane) -> None:
+    def test_a_library_pack_for_a_different_release_is_refused(self, sd: Lane) -> None:
         """rocenv reads the versions in its files, not its name."""
         pack = sd.mirror.place(sd.urls["pack"])
         other = library_pack(sd.folder / "packs", "6.1.2", "gfx1031", sd.mirror.workshop, name=pack.name)
@@ -248,7 +248,7 @@ class TestFailures:
         assert "is for another release: its `rocblas.dll` is" in done.err
         assert sd.rocenv(["remove", "-y", "other"])[0].code == 0
 
-    def test_a_missing_dependency_is_named(self, sd: Lane) -> None:
+    def test_a_missing_dependency_is_reported(self, sd: Lane) -> None:
         """The error names the missing DLL and the DLL that needs it."""
         archive = zluda_archive(
             sd.folder / "absent", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_dependency
@@ -260,7 +260,7 @@ class TestFailures:
         assert "cublas64_11.dll needs" in done.err
         assert "not found" in done.err
 
-    def test_a_missing_export_is_named(self, sd: Lane) -> None:
+    def test_a_missing_export_is_reported(self, sd: Lane) -> None:
         """The error names the missing export and the DLL that lacks it."""
         archive = zluda_archive(
             sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_export
