@@ -211,7 +211,7 @@ def write_profiles(folder: Path) -> None:
 
 
 def add_row(folder: Path, suffix: str, version: str) -> None:
-    """Add the row of another set."""
+    """Add another set's row."""
     row = _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
     (folder / f"{suffix}-{version}.toml").write_text(f"schema = 1\n{row}")
 

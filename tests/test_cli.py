@@ -41,7 +41,7 @@ def pool_path(mini: Mini, name: str) -> str:
 
 
 def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
-    """Replace a package on the mirror with another version."""
+    """Replace a package on the mirror with a different version."""
     mini.repo.remove(name)
     mini.repo.add(name, version, [file(f"./{LIBRARIES}/librocblas.so.5", f"of {version}")], **more)
     mini.repo.publish()

@@ -326,7 +326,7 @@ def test_commands_not_in_the_data_are_shown() -> None:
 
 
 def write(mini: Mini, *, host: str = "", changes: tuple[dict[str, str], ...] = ()) -> Path:
-    """Write an env's lock with another host for one file, and further changes."""
+    """Write an env's lock with a different host for one file, and further changes."""
     mini.create("one")
     plain = json.loads(mini.run("lock", "one").stdout)
     plain["environment"] += changes

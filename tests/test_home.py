@@ -1,4 +1,4 @@
-"""A home on a shared machine: write permissions, and files planted by others."""
+"""A home on a shared machine: write permissions and files planted by others."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def theirs(mini: Mini) -> Mini:
     return mini
 
 
-class TestHomeOfAnotherUser:
+class TestAnotherUsersHome:
     def refused(self, home: Home, monkeypatch: pytest.MonkeyPatch, user: int) -> PrefixError:
         monkeypatch.setattr(os, "geteuid", lambda: user)
         with pytest.raises(PrefixError) as caught:

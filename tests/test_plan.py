@@ -243,7 +243,7 @@ def test_offline_the_cache_is_used(planner: Planner) -> None:
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
 def test_an_unreachable_channel_is_retried_in_some_cases(planner: Planner, way: str) -> None:
-    """If the user names the channel, requests fresh data or has configured a mirror, or after ten minutes."""
+    """If the user requests the channel or fresh data, or has configured a mirror, or after ten minutes."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()

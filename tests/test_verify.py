@@ -179,7 +179,7 @@ def test_system_libraries_do_not_leak_in(
     )
     load = rungs(preloaded)["load"]
     assert load["status"] == "failed"
-    assert str(foreign) in load["detail"], "the leak must be named"
+    assert str(foreign) in load["detail"], "the leak must be reported"
 
 
 @pytest.mark.parametrize("set_", ["5.7", "6.4"])
@@ -247,7 +247,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
 
 
 def test_the_report_of_a_failure_contains_no_names_either(world: Mini, tmp_path: Path) -> None:
-    """A rung's output comes from any loaded library; it may contain names of people, machines and folders."""
+    """A rung's output comes from any loaded library; it may contain user names, host names and paths."""
     foreign = tmp_path / "Anna Schmidt" / "lib"
     foreign.mkdir(parents=True)
     says = 'fputs("marie on maries-pc: /srv/Customers of Anna/x.log, /usr/lib/libm.so.6\\n", stderr);'

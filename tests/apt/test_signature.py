@@ -444,7 +444,7 @@ def test_a_keyrings_fingerprints_are_listed(other: Key) -> None:
 
 
 def _signed_by_both(one: Key, two: Key) -> bytes:
-    """Return a text with two signatures in one block."""
+    """Return a message with two signatures in one block."""
     first, second = one.clear_sign(TEXT), two.clear_sign(TEXT)
     packets = b"".join(_signature(signed) for signed in (first, second))
     body = base64.encodebytes(packets).decode()

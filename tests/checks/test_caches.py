@@ -1,4 +1,4 @@
-"""Checks of the folders in which programs cache compiled kernels."""
+"""Check the folders where programs cache compiled kernels."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_an_incomplete_env_is_an_error_only_if_requested(lab: Lab, scenery: Scen
     assert [(each["code"], each["severity"]) for each in found["findings"]] == [("env-incomplete", "error")]
     assert found["findings"][0]["remedy"]["commands"] == ["rocenv remove half"]
     assert found["checks_run"] > 20
-    assert lab.run("doctor").returncode == 0, "the env was not named"
+    assert lab.run("doctor").returncode == 0, "the env was not requested"
 
 
 def test_collect_runs_only_the_named_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checks of GPUs on Linux: drivers and permissions."""
+"""GPU checks on Linux: drivers and permissions."""
 
 from __future__ import annotations
 

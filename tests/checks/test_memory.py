@@ -1,4 +1,4 @@
-"""Checks of an APU's memory and of disk space."""
+"""Check an APU's memory and the disk space."""
 
 from __future__ import annotations
 

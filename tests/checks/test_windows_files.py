@@ -1,4 +1,4 @@
-"""Checks of files on Windows, on copies of machines."""
+"""Check files on Windows against machine snapshots."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_apps_quarantined_zluda_is_found(machine: Machine) -> None:
 
 
 def test_restored_files_and_removed_folders_are_ignored(machine: Machine, tmp_path: Path) -> None:
-    """Only on this machine can the check see which files still exist."""
+    """The check can only see which files still exist on this machine."""
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "nvcuda.dll"
     machine.files["defender.xml"] = taken(str(file)) + taken(str(tmp_path / "gone" / "nvcuda.dll"))

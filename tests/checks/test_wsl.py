@@ -1,4 +1,4 @@
-"""Checks of WSL: its device, Windows' driver, and the library through which ROCm uses the GPU."""
+"""Check WSL: its device, the Windows driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_old_windows_driver_is_found(scenery: Scenery) -> None:
     scenery.env("new", rocm="10.1.0")
     finding = scenery.sees("wsl_driver_old")
     assert finding is not None and "10.1.0" in finding.title
-    assert told(scenery, "wsl_driver_old", env) is None, "only the named env is checked"
+    assert told(scenery, "wsl_driver_old", env) is None, "only the requested env is checked"
 
 
 def test_a_variable_that_hides_the_gpu_is_found(scenery: Scenery) -> None:

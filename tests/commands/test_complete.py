@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.commands.lab import Lab
 
 MATRIX = load()
-# Each takes the name of an env that there is.
+# Each takes the name of an existing env.
 ENV_VERBS = [
     "show",
     "run",

@@ -1,4 +1,4 @@
-"""What `create` and `remove` ask at a terminal, and what they do without one."""
+"""Questions of `create` and `remove` at a terminal, and their behaviour without one."""
 
 from __future__ import annotations
 

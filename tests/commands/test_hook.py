@@ -31,7 +31,7 @@ def test_each_shell_has_its_own_hook(lab: Lab, shell: str) -> None:
     done = lab.run("hook", shell)
     usual = lab.root / "user" / ".local/share/rocenv/envs"
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == hook_of(shell, PROGRAM, usual), "ROCENV_HOME may be another one when it is used"
+    assert done.stdout == hook_of(shell, PROGRAM, usual), "ROCENV_HOME may have changed when the hook runs"
     assert not lab.home.exists() and not usual.exists()
 
 
@@ -75,7 +75,7 @@ class TestProgram:
         assert done.stdout == hook_of("bash", expected, lab.root / "user/.local/share/rocenv/envs")
 
 
-class TestFolderOfEnvs:
+class TestEnvsFolder:
     @pytest.mark.parametrize(
         "environ",
         [

@@ -1,4 +1,4 @@
-"""`.rocenv` files: what they may contain, and that only trusted content counts."""
+"""`.rocenv` files: their allowed content, which takes effect only if it is trusted."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TestUse:
         assert list(config.load(lab.config).trusted) == [str(there)]
         done = lab.run("trust", "--check", cwd=deep)
         assert (done.returncode, done.stdout) == (0, b"demo\n")
-        # A named folder is not searched upwards, or a typo would trust another file.
+        # rocenv does not search the parents of a given folder, or a typo would trust a different file.
         done = lab.run("trust", str(deep))
         assert (done.returncode, done.stdout) == (1, b"")
         assert f"there is no `.rocenv` file in `{deep}`" in done.stderr.decode()

@@ -1,4 +1,4 @@
-"""User rows add to rocenv's rows or replace them, and their errors name the user's file."""
+"""User rows add to rocenv's rows or replace them, and their errors show the user's file."""
 
 from __future__ import annotations
 

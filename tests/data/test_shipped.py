@@ -79,7 +79,7 @@ def every_row() -> list[Known]:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Yield every text in a value, recursively."""
+    """Yield every string in a value, recursively."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
@@ -121,7 +121,7 @@ class TestEveryRow:
                 assert urlsplit(url).port is None, row
 
     def test_has_sources_that_readers_can_open(self) -> None:
-        """An address, an issue, a file at a tag or commit, a tag or commit, or a file of this repository."""
+        """A URL, an issue, a file at a tag or commit, a tag or commit, or a file of this repository."""
         for row in every_row():
             for entry in row.source.split("; "):
                 found = SOURCE.fullmatch(entry)
@@ -129,7 +129,7 @@ class TestEveryRow:
                 assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
     def test_has_no_leftover_placeholders(self) -> None:
-        """No dash, `same` or `as above` in place of a text."""
+        """No dash, `same` or `as above` in place of a value."""
         for row in every_row():
             for text in texts(row):
                 assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row

@@ -200,7 +200,7 @@ PIECES = pieces_of_logs()
 
 @pytest.mark.slow
 def test_arbitrary_bytes_raise_no_exception() -> None:
-    """Neither the scan nor the texts of its findings raise an exception, in either language."""
+    """Neither scanning nor rendering the findings in either language raises an exception."""
     found: set[str] = set()
 
     @settings(max_examples=150, deadline=None)

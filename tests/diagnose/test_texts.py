@@ -1,4 +1,4 @@
-"""Texts of rules: some log leads to each reason, and each text is complete in both languages."""
+"""Rule messages: some log leads to each reason, and each message is complete in both languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries that Windows finds by name, and the registry, in copies of machines and local folders."""
+"""Libraries that Windows finds by name, and the registry, in machine snapshots and local folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Map archive files to their places in a prefix, using manifests in a store."""
+"""Map archive files to their locations in a prefix, using manifests in a store."""
 
 from __future__ import annotations
 

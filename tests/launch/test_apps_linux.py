@@ -225,7 +225,7 @@ class TestOwnTorch:
         ],
     )
     def test_the_apps_own_python_does_not_run(self, lab: Lab, typed: tuple[str, ...]) -> None:
-        """It would silently use another torch."""
+        """It would silently use a different torch."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")

@@ -1,4 +1,4 @@
-"""The GPUs that a program lists: `launch` names one of them to the program, and reports if there is none."""
+"""The GPUs that a program lists: `launch` selects one of them, and reports it if none is suitable."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
 
 
 def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
-    """Without a named GPU, the program would use the listed one."""
+    """Without a selected GPU, the program would use the listed one."""
     bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
@@ -151,7 +151,7 @@ def test_an_env_without_a_target_uses_any_listed_gpu(bench: Bench) -> None:
     assert "the env is for ," not in done.stderr.decode()
 
 
-class TestNamedByTheUser:
+class TestRequestedByTheUser:
     @pytest.fixture
     def two(self, bench: Bench) -> Bench:
         bench.machine("gfx1100", "gfx1100", used_mib=22000)
@@ -308,7 +308,7 @@ def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", more='[ "$1" = --list-devices ] && kill -ABRT $$')
     done = bench.launch("./llama-cli", "a b")
     said = done.stderr.decode()
-    assert (done.returncode, done.stdout) == (1, b""), "unless a GPU is named, it may use the CPU"
+    assert (done.returncode, done.stdout) == (1, b""), "unless a GPU is selected, it may use the CPU"
     assert "SIGABRT" in said
     assert "The value of `--device` is unknown" in said
     assert "rocenv verify llm --app llama.cpp" in said
@@ -336,7 +336,7 @@ class TestVerify:
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (0, "passed", False)
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
-        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "it names the program"
+        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "it shows the program"
 
     def test_the_app_rung_is_not_a_level_without_the_device_rung(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)

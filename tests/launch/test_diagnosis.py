@@ -200,7 +200,7 @@ class TestTrace:
 
     @pytest.mark.parametrize("code", [0, 1])
     def test_a_library_that_did_not_load_is_reported(self, lab: Lab, code: int) -> None:
-        """Python's trace names it; ctypes turns the crash into an exception, so the app may continue."""
+        """Python's trace shows it; ctypes turns the crash into an exception, so the app may continue."""
         lab.make_zluda()
         trace = "load C:/a/rocblas.dll\nfailed C:/a/rocblas.dll: exception: access violation reading 0x8\n"
         script = (

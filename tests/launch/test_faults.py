@@ -32,7 +32,7 @@ NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.timezone.utc)
 
 
 def event(pid: int, program: str = "python.exe", when: str = "2026-11-20T12:30:00.1234567Z") -> str:
-    """Return an event in the format of newer systems."""
+    """Return an event with named data fields, as newer Windows versions log it."""
     return NAMED.format(pid=pid, program=program, when=when)
 
 

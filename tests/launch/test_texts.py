@@ -1,4 +1,4 @@
-"""The texts about an app's end, in English and Chinese."""
+"""Messages about the end of an app, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CODES = [-each for each in signal.Signals if each < 32] + [
 
 
 def texts() -> Iterator[tuple[str, Text]]:
-    """Yield every text with its location."""
+    """Yield every message with its location."""
     yield from MESSAGES.items()
     for row in load().launcher:
         named = [(each.text, each.means) for each in row.failures]

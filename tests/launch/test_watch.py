@@ -1,4 +1,4 @@
-"""Recognition of texts in an app's output."""
+"""Recognise messages in an app's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matching HIP's GPUs to the machine's GPUs."""
+"""Match HIP's GPUs to the machine's GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the processes that hold memory, including hidden, hostile and ended ones."""
+"""Find the processes that hold memory, including hidden, hostile and ended ones."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class TestBisection:
         assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
         assert len(tried) == len(set(tried)), "no amount is requested twice"
         assert tried[0] == bound * MIB
-        # If nothing above the resolution works, the search continues below it.
+        # If no size down to the resolution works, the search tries smaller ones.
         parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
         assert len(tried) <= parts + (11 if not size or size < resolution else 0)
 

@@ -1,4 +1,4 @@
-"""Filter, sort and explain random abstract combinations and those of real kinds."""
+"""Filter, sort and explain combinations: random abstract ones, and those of real sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of sets, and the texts of requests, explanations and suggestions."""
+"""The order of sets, and the wording of requests, explanations and suggestions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_officially_supported_sets_come_first() -> None:
 
 
 def test_releases_untested_with_the_driver_come_last() -> None:
-    """Sets tested with the machine's kernel driver come first, regardless of maker and age."""
+    """Sets tested with the installed kernel driver come first, regardless of maker and age."""
     machine = Machine(driver="5.7")
     first = next(resolve(linux(target="gfx90a"), matrix(), machine))
     assert first.rocm.version == "6.1.5"
@@ -91,7 +91,7 @@ def test_an_opt_in_channel_is_not_used_by_default() -> None:
 
 
 def test_an_opt_in_channel_is_neither_a_reason_nor_a_suggestion() -> None:
-    """If nothing fits, the channel is mentioned only to users who named it, even if it alone would fit."""
+    """If nothing matches, the channel is mentioned only to users who requested it, even if it has a match."""
     asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
     of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
     unstable_only = replace(matrix(), rocm=of_sid)

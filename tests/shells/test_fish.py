@@ -29,7 +29,7 @@ class _Configured(Fish):
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Work:
-    """The home folder of a fish with universal variables."""
+    """The home directory of a fish with universal variables."""
     return Work(_Configured(), tmp_path)
 
 

@@ -1,6 +1,6 @@
 """Line 31 of the checklist: an env inside and around conda, venv, virtualenv, direnv and mise.
 
-In the name of an order, `T` and `t` activate and deactivate the tool, `R` and `r` the env.
+In an order such as `TRrt`, `T` and `t` activate and deactivate the tool, `R` and `r` the env.
 """
 
 from __future__ import annotations

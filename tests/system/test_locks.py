@@ -137,7 +137,7 @@ def test_a_link_instead_of_a_lock_is_not_followed(tmp_path: Path) -> None:
         pass
 
 
-class TestALongWait:
+class TestLongWait:
     def test_shows_the_holder(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         words = ("create", "demo", "--secret")

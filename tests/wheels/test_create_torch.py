@@ -181,8 +181,8 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
     assert done.returncode == 0, done.stderr
 
 
-class TestALockThatNamesAnotherIndex:
-    """A wheel from an unknown host is taken from this machine's own index, if that lists the same file."""
+class TestALockWithADifferentIndex:
+    """A wheel from an unknown host comes from the index configured here, if that lists the same file."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:

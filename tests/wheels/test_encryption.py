@@ -199,7 +199,7 @@ def test_no_result_is_used_if_uv_reached_an_unencrypted_url_past_the_proxy(
     wheel: Wheel,
     place: str,
 ) -> None:
-    """uv cannot be kept from such an address, so its result is refused, later from uv's cache too."""
+    """uv cannot be prevented from using such a URL, so its result is refused, even from uv's cache later."""
     secure.files = {f"/{wheel.filename}": wheel.data}
     plain.files = _site(wheel, f"{secure.url}/{wheel.filename}#sha256={wheel.sha256}")
     asked = f"{secure.url}/simple"

@@ -122,7 +122,7 @@ def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
     assert holders(mini.home, password) == []
 
 
-class TestPackagesOfDebian:
+class TestDebianPackages:
     def test_a_configured_mirrors_password_is_not_revealed(self, mini: Mini) -> None:
         mini.server.login = f"{NAME}:{ENCODED}"
         address = with_login(f"{mini.server.url}/debian", ENCODED)

@@ -495,7 +495,7 @@ def test_a_package_built_in_isolation_installs_under_the_constraints(made: World
 
 
 def test_a_package_is_not_built_with_a_different_torch(made: World, tmp_path: Path) -> None:
-    """pip and uv refuse another torch; without build isolation, they use the env's."""
+    """pip and uv refuse a different torch; without build isolation, they use the env's."""
     source = isolated(tmp_path / "isolated", requires="torch")
     page = tmp_path / "pypi"
     page.mkdir()

@@ -37,7 +37,9 @@ def test_mirrors_come_first_then_uvs_index_then_pips() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are Linux's")
-def test_pips_configuration_files_are_read_as_by_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pips_configuration_files_are_read_as_pip_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     chosen, config = tmp_path / "a.conf", tmp_path / "home" / ".config" / "pip"
     chosen.write_text("[global]\nindex-url = https://a.invalid\n[install]\nindex_url = https://i.invalid\n")

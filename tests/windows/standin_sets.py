@@ -101,7 +101,7 @@ def hip_dll(sdk: HipSdk) -> Binary:
 
 
 def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
-    """Describe the rocBLAS of an SDK; that of a library pack reports another version."""
+    """Describe the rocBLAS of an SDK; that of a library pack reports a different version."""
     bad = incident()
     crashes = bad.zluda.removeprefix("==") if sdk.version in SpecifierSet(bad.rocm) else ""
     return Binary(
