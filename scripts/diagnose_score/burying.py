@@ -33,7 +33,7 @@ class Noise:
         self.seed = seed
 
     def around(self, log: str) -> list[str]:
-        """Return noise for the system of a log."""
+        """Return noise for a log's system."""
         return self.telling["windows" if _WINDOWS.search(log) else "linux"]
 
     def block(self, log: str) -> bytes:

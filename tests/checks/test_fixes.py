@@ -61,7 +61,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckContext:
 
 
 def incomplete(home: Home, name: str) -> Path:
-    """Create what a killed `create` leaves behind."""
+    """Create the leftovers of a killed `create`."""
     path = home.envs / name
     (path / ".rocenv").mkdir(parents=True)
     (path / "rocm").mkdir()

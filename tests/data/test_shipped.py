@@ -281,7 +281,7 @@ def test_debian_channels_include_their_c_library() -> None:
 # ---------------------------------------------------------------- wheels
 
 
-def test_a_torch_is_in_the_index_for_its_rocm() -> None:
+def test_each_torch_is_in_the_index_for_its_rocm() -> None:
     for row in shipped().torch:
         if row.channel:
             continue
@@ -301,7 +301,7 @@ def test_torch_kernels_match_its_rocblas() -> None:
         assert inside is None or set(row.targets) <= inside, row
 
 
-def test_a_torch_for_rocm_wheels_is_in_their_index() -> None:
+def test_each_torch_for_rocm_wheels_is_in_their_index() -> None:
     """A wheel release has PyTorch on both platforms or on neither, because one row covers both."""
     indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
     for row in shipped().torch:

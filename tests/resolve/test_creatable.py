@@ -157,7 +157,7 @@ def pinned_numpys(matrix: Matrix) -> set[str]:
 
 @contextlib.contextmanager
 def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[None]:
-    """Let this machine list files as if it had another platform and every Python; `answers` caches uv's."""
+    """List files as if this machine had a different platform and every Python; `answers` caches uv's."""
     run = Uv.run
     asked = ""
 

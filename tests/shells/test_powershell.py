@@ -59,7 +59,7 @@ REVIEWED: dict[int, str] = {
     27: "_RocenvTakeOut removes the env's entries from a changed list",
     28: "_RocenvWithout returns nothing for an empty list",
     29: "_RocenvPop does not touch a variable that is no longer New, and _RocenvSay reports it",
-    30: "$_RocenvStack is a list, and _RocenvPop takes the newest",
+    30: "$_RocenvStack is a list, and _RocenvPop takes the last entry",
     31: "_RocenvOffer does not replace another tool's deactivate; _RocenvCleanVenv cleans PATH",
     32: "_RocenvEnd removes each function and variable by name, and restores the prompt",
     33: "prompts preserve $? for the user's prompt with Write-Error; _RocenvHookAsk restores $LASTEXITCODE",

@@ -152,7 +152,7 @@ def test_a_torch_replaced_by_pip_is_reported_and_restored(made: World, tmp_path:
     assert rungs(made, "--upto", "files")["files"]["status"] == "passed"
 
 
-def test_rocm_of_two_releases_is_reported_and_restored(made: World) -> None:
+def test_mixed_rocm_releases_are_reported_and_fixed(made: World) -> None:
     python = str(made.prefix("sd") / "venv" / "bin" / "python")
     page = f"{made.index.url}/stable/rocm/whl-next/"
     install = (python, "-m", "pip", "install", "--no-deps", f"--index-url={page}", "rocm-sdk-core==10.1.0")
