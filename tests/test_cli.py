@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).parent / "ui"
 MEM = ("mem show", "mem watch", "mem probe", "mem model", "mem settings")
-SUBCOMMANDS = ("config get", "config set", "config unset", "config path", "cache clear", *MEM)
+SUBCOMMANDS = (
+    "config get",
+    "config set",
+    "config unset",
+    "config path",
+    "config mirrors",
+    "cache clear",
+    *MEM,
+)
 
 
 def pool_path(mini: Mini, name: str) -> str:

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from email.utils import formatdate
 from typing import TYPE_CHECKING
 
@@ -135,7 +136,26 @@ def test_a_symbolic_url_without_a_mirror_has_a_hint(network: Network) -> None:
     with pytest.raises(FetchError) as caught:
         network.get("debian:dists/InRelease")
     assert caught.value.code == "no-mirror"
-    assert caught.value.hints == ("rocenv config set mirrors.debian: https://HOST/PATH/",)
+    assert caught.value.hints == ("`rocenv config set mirrors.debian: https://HOST/PATH/` sets a mirror",)
+
+
+def test_hints_name_known_mirrors_of_the_original(network: Network) -> None:
+    known = {"http://127.0.0.1/whl": "", "debian:": "https://m/debian"}
+    knowing = replace(
+        network, known_mirrors=lambda: known, mirrors=(("http://127.0.0.1/whl", ("http://127.0.0.1:1/",)),)
+    )
+    assert "`rocenv config mirrors` lists known mirrors" in knowing.mirror_hint(
+        "http://127.0.0.1:1/torch.whl"
+    )
+    assert "`rocenv config set mirrors.debian: https://m/debian`" in knowing.mirror_hint(
+        "debian:dists/InRelease"
+    )
+    assert "config set mirrors.http://127.0.0.1/ " in knowing.mirror_hint(
+        "http://127.0.0.1/whl-old/torch.whl"
+    )
+    with pytest.raises(FetchError) as caught:
+        knowing.get("http://127.0.0.1:1/torch.whl")
+    assert any("rocenv config mirrors" in hint for hint in caught.value.hints)
 
 
 # ---------------------------------------------------------------- requests

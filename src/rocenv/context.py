@@ -8,12 +8,13 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.home import Home
 from rocenv.system import WINDOWS
 from rocenv.system.private import add_to_umask
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from rocenv.config import Config
@@ -80,7 +81,14 @@ class Context:
         """Connections to mirrors and servers."""
         from rocenv.net import Network
 
-        return Network(mirrors=self.config.mirrors, offline=self._offline)
+        return Network(mirrors=self.config.mirrors, offline=self._offline, known_mirrors=self._known_mirrors)
+
+    def _known_mirrors(self) -> Mapping[str, str]:
+        from rocenv.data.mirrors import known_mirrors
+
+        with contextlib.suppress(DataError):  # an error is about to be shown, which matters more
+            return known_mirrors(self.matrix)
+        return {}
 
     @cached_property
     def matrix(self) -> Matrix:

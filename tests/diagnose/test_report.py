@@ -36,13 +36,13 @@ def test_no_command_appears_twice() -> None:
 
 def test_suggested_env_without_a_target_detects_the_gpu() -> None:
     assert suggest_env({}, MATRIX) == "rocenv create demo --torch"
-    facts = {"platform": ("windows",), "zluda": ("yes",)}
+    facts: dict[str, tuple[str, ...]] = {"platform": ("windows",), "zluda": ("yes",)}
     assert suggest_env(facts, MATRIX) == "rocenv create demo --zluda"
     assert suggest_env({"gfx": ("gfx9999",)}, MATRIX) == ""
 
 
 def test_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
-    facts = {"gfx": ("gfx1100",), "platform": ("linux",)}
+    facts: dict[str, tuple[str, ...]] = {"gfx": ("gfx1100",), "platform": ("linux",)}
     assert "--torch" in suggest_env(facts, MATRIX)
     assert "--torch" in suggest_env({**facts, "app": ("comfyui", "pytorch")}, MATRIX)
     assert suggest_env({**facts, "app": ("blender",)}, MATRIX) == "rocenv create demo --target gfx1100"

@@ -133,6 +133,16 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
     return _matching(keys, incomplete)
 
 
+def origins(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a place that downloads come from."""
+    return _matching((row.name for row in Context().matrix.origin), incomplete)
+
+
+def mirrors(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a known mirror."""
+    return _matching((row.name for row in Context().matrix.mirror), incomplete)
+
+
 def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete a check of `doctor` for this system."""
     from rocenv.checks.table import CHECKS

@@ -24,6 +24,7 @@ from rocenv.data.knowledge import (
     Watched,
     WslNeeds,
 )
+from rocenv.data.mirrors import Mirror, Origin
 from rocenv.data.recipes import CodeObjects, KernelRecipe, KernelSource
 from rocenv.data.releases import (
     Channel,
@@ -81,6 +82,8 @@ class Matrix:
     shim_map: tuple[ShimMap, ...] = ()
     torch_switch: tuple[TorchSwitch, ...] = ()
     index: tuple[Index, ...] = ()
+    origin: tuple[Origin, ...] = ()
+    mirror: tuple[Mirror, ...] = ()
     target: tuple[Target, ...] = ()
     generic_target: tuple[GenericTarget, ...] = ()
     pci: tuple[PciId, ...] = ()

@@ -22,7 +22,14 @@ from rocenv import __version__
 from rocenv.core.errors import FetchError
 from rocenv.core.logins import shown
 from rocenv.net.body import Body, body_chunks
-from rocenv.net.errors import TransientError, all_failed, connection_error, mirror_hint, status_error
+from rocenv.net.errors import (
+    TransientError,
+    all_failed,
+    connection_error,
+    is_below,
+    mirror_hint,
+    status_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +70,9 @@ class Network:
     logins: tuple[str, ...] = ()  # addresses whose credentials apply to the whole server
     offline: bool = False  # ROCENV_OFFLINE has the same effect
     proxy: str = ""  # used for http:// if the environment specifies none
+    known_mirrors: Callable[[], Mapping[str, str]] = field(default=dict, compare=False)  # see `mirror_hint`
     pause_s: float = 0.5  # pause before the second attempt; doubles each time
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = 30.0
     least_bytes_per_s: float = 1024  # minimum per connection, averaged over slow_after_s
     slow_after_s: float = 30.0
@@ -80,7 +89,7 @@ class Network:
         A prefix ends at a `/` or at its own last `/` or `:`, so `…/whl` does not match `…/whl-old`. Symbolic
         addresses (`debian:pool/x.deb`) require a mirror.
         """
-        matching = [(prefix, bases) for prefix, bases in self.mirrors if _is_below(url, prefix)]
+        matching = [(prefix, bases) for prefix, bases in self.mirrors if is_below(url, prefix)]
         matching.sort(key=lambda mirror: -len(mirror[0]))
         found = [_rebased(url, prefix, base) for prefix, bases in matching for base in bases]
         if url.startswith(("http://", "https://")):
@@ -104,7 +113,7 @@ class Network:
         plain = shown(url)
         for prefix, bases in self.mirrors:
             for base in map(shown, bases):
-                if _is_below(plain, base):
+                if is_below(plain, base):
                     return _rebased(plain, base, prefix)
         return plain
 
@@ -112,13 +121,14 @@ class Network:
         """Return `candidates(url)`, or raise FetchError if there are none."""
         found = self.candidates(url)
         if not found:
-            scheme = url.partition(":")[0]
             raise FetchError(
-                f"no address is configured for `{url}`",
-                hints=(f"rocenv config set mirrors.{scheme}: https://HOST/PATH/",),
-                code="no-mirror",
+                f"no address is configured for `{url}`", hints=(self.mirror_hint(url),), code="no-mirror"
             )
         return found
+
+    def mirror_hint(self, url: str) -> str:
+        """Say how to set a mirror for an address that failed, or for the original behind a mirror."""
+        return mirror_hint(self.original(url), self.known_mirrors())
 
     def get(
         self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False
@@ -223,17 +233,17 @@ class Network:
         from rocenv.net.pace import TooSlow
 
         asked = dict(headers or {})
-        timeout = (CONNECT_TIMEOUT_S, self.read_timeout_s)
+        timeout = (self.connect_timeout_s, self.read_timeout_s)
         try:
             with self._session().request(
                 method, url, headers=asked, stream=True, timeout=timeout, proxies=self._own_proxy(url)
             ) as response:
-                _require_encrypted_hops(url, response)
+                self._require_encrypted_hops(url, response)
                 if response.status_code not in ((200, 304) if "If-None-Match" in asked else (200, 206)):
-                    raise status_error(url, response)
+                    raise status_error(url, response, self.mirror_hint(url))
                 yield response
         except (requests.RequestException, urllib3.exceptions.HTTPError, TooSlow) as error:
-            raise connection_error(url, error, *timeout) from error
+            raise connection_error(url, error, *timeout, self.mirror_hint(url)) from error
 
     def pause_before(self, attempt: int, error: TransientError, *, advanced: bool = False) -> float:
         """Return the pause in seconds before attempt number `attempt` (2 is the first retry).
@@ -316,6 +326,16 @@ class Network:
             self._local.session = session
         return session
 
+    def _require_encrypted_hops(self, url: str, response: requests.Response) -> None:
+        """Refuse a redirect from an encrypted address to an unencrypted one."""
+        plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
+        if is_protected(url) and plain:
+            raise FetchError(
+                f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted",
+                hints=(self.mirror_hint(url),),
+                code="unencrypted",
+            )
+
     def _own_proxy(self, url: str) -> dict[str, str]:
         if not self.proxy:
             return {}
@@ -336,23 +356,6 @@ def is_protected(url: str) -> bool:
     with contextlib.suppress(ValueError):  # such as `http://[::1/`
         return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
     return False
-
-
-def _require_encrypted_hops(url: str, response: requests.Response) -> None:
-    """Refuse a redirect from an encrypted address to an unencrypted one."""
-    plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
-    if is_protected(url) and plain:
-        raise FetchError(
-            f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted",
-            hints=(mirror_hint(url),),
-            code="unencrypted",
-        )
-
-
-def _is_below(url: str, prefix: str) -> bool:
-    if not url.startswith(prefix):
-        return False
-    return prefix.endswith(("/", ":")) or url[len(prefix) :][:1] in ("", "/", "?", "#")
 
 
 def _rebased(url: str, prefix: str, base: str) -> str:

@@ -24,7 +24,7 @@ from rocenv.core.errors import DataError, FetchError
 from rocenv.core.foreign import load_json
 from rocenv.core.logins import shown
 from rocenv.net.body import CHUNK_BYTES, body_chunks, require_range, strong_etag
-from rocenv.net.errors import TransientError, mirror_hint
+from rocenv.net.errors import TransientError
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.private import open_own
@@ -225,7 +225,9 @@ class _Download:
             stated = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
             is_short = self.part.size_bytes < self.artifact.size_bytes
             if is_short and (response.status_code == 206 or not stated) and not self.part.is_web_page:
-                raise TransientError(self._truncated(url), code="truncated", hints=(mirror_hint(url),))
+                raise TransientError(
+                    self._truncated(url), code="truncated", hints=(self.network.mirror_hint(url),)
+                )
 
     def _truncated(self, url: str) -> str:
         got, whole = self.part.size_bytes, self.artifact.size_bytes
@@ -238,7 +240,7 @@ class _Download:
         else:
             what = f"this is not the expected `{artifact.name} {artifact.version}`"
         if part.size_bytes < artifact.size_bytes and not part.is_web_page:
-            return FetchError(self._truncated(url), hints=(mirror_hint(url),), code="truncated")
+            return FetchError(self._truncated(url), hints=(self.network.mirror_hint(url),), code="truncated")
         if part.size_bytes > artifact.size_bytes:
             got = f"more than {artifact.size_bytes} bytes"
         else:
@@ -246,7 +248,7 @@ class _Download:
         hashed = f" with sha256 {artifact.sha256}" if artifact.sha256 else ""
         return FetchError(
             f"`{shown(url)}`: {what}: expected {artifact.size_bytes} bytes{hashed}, got {got}",
-            hints=(mirror_hint(url),),
+            hints=(self.network.mirror_hint(url),),
             code="hash-mismatch",
         )
 

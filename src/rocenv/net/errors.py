@@ -9,7 +9,7 @@ from rocenv.core.errors import FetchError
 from rocenv.core.logins import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import requests
 
@@ -45,8 +45,31 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     return FetchError(f"cannot download `{name}`: {reasons}", hints=hints, code=code)
 
 
-def mirror_hint(url: str) -> str:
-    """Return the command that adds a mirror for the failed address."""
+def is_below(url: str, prefix: str) -> bool:
+    """Whether an address begins with a prefix and a separator follows."""
+    if not url.startswith(prefix):
+        return False
+    return prefix.endswith(("/", ":")) or url[len(prefix) :][:1] in ("", "/", "?", "#")
+
+
+def mirror_hint(url: str, known: Mapping[str, str]) -> str:
+    """Say how to set a mirror for an address.
+
+    Args:
+        url: The original address, or a symbolic one: `debian:pool/x.deb`.
+        known: Prefix with known mirrors -> the mirror to suggest; "" = all.
+    """
+    prefix = next((prefix for prefix in known if is_below(url, prefix)), "")
+    if prefix and known[prefix]:
+        return (
+            f"`rocenv config set mirrors.{prefix} {known[prefix]}` sets a mirror; any works, because rocenv "
+            "checks signatures (others: `rocenv config mirrors`)"
+        )
+    if prefix:
+        return "`rocenv config mirrors` lists known mirrors of this server, tests their speed, and sets one"
+    if not url.startswith(("http://", "https://")):
+        scheme = url.partition(":")[0]
+        return f"`rocenv config set mirrors.{scheme}: https://HOST/PATH/` sets a mirror"
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
     return (
@@ -54,12 +77,12 @@ def mirror_hint(url: str) -> str:
     )
 
 
-def status_error(url: str, response: requests.Response) -> FetchError:
-    """Return the error for an unsuccessful HTTP status."""
+def status_error(url: str, response: requests.Response, hint: str) -> FetchError:
+    """Return the error for an unsuccessful HTTP status; `hint` says how to set a mirror."""
     status = response.status_code
     phrase = f" ({response.reason})" if response.reason else ""
     message = f"`{shown(url)}` answers {status}{phrase}"
-    hints = (mirror_hint(url),)
+    hints = (hint,)
     if status in (404, 410):
         return FetchError(message, code="gone")
     if status in (401, 403):
@@ -81,9 +104,12 @@ def status_error(url: str, response: requests.Response) -> FetchError:
 
 
 def connection_error(
-    url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
+    url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float, hint: str
 ) -> FetchError:
-    """Convert an exception of requests or urllib3 to an error that names the server and the cause."""
+    """Convert an exception of requests or urllib3 to an error that names the server and the cause.
+
+    `hint` says how to set a mirror.
+    """
     import socket
     import ssl
 
@@ -94,7 +120,7 @@ def connection_error(
 
     causes = tuple(_causes(error))
     host = _split(url).hostname or shown(url)
-    hints: tuple[str, ...] = (mirror_hint(url),)
+    hints: tuple[str, ...] = (hint,)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return FetchError(
             f"the certificate of `{host}` is not trusted, so `{shown(url)}` was not downloaded",

@@ -126,7 +126,7 @@ def _index(row: RocmWheels, python: Interpreter, context: Context) -> SimpleInde
 
 def _tracked(row: RocmWheels, context: Context) -> AbstractContextManager[None]:
     host = urlsplit(row.index).netloc
-    hint = f"try again in ten minutes, or set a mirror: `rocenv config set mirrors.https://{host}/ MIRROR`"
+    hint = f"try again in ten minutes; {context.network.mirror_hint(row.index)}"
     return unreachable.tracked(host, context, hint=hint)
 
 

@@ -64,7 +64,7 @@ def component(
     with unreachable.tracked(
         urlsplit(row.index).netloc,
         context,
-        hint=f"try again in ten minutes, or set a mirror: `rocenv config set mirrors.{row.index} MIRROR`",
+        hint=f"try again in ten minutes; {context.network.mirror_hint(row.index)}",
     ):
         found = resolve_wheels(
             list(_requirements(row, request)),

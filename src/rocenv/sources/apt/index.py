@@ -138,7 +138,7 @@ def open_index(
     if not bases:
         raise FetchError(
             f"apt on this machine has no mirror for `{repo.name}`",
-            hints=(f"configure one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
+            hints=(network.mirror_hint(base),),
             code="no-mirror",
         )
     # Exclude the mirrors, so that changing them does not make an older index acceptable.
