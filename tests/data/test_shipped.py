@@ -166,7 +166,7 @@ def test_distribution_mirrors_are_not_mentioned() -> None:
 
 
 def test_every_download_has_an_origin() -> None:
-    """`config mirrors` names everything that a user may want to replace."""
+    """`config mirrors` lists everything that a user may want to replace."""
     matrix = shipped()
     prefixes = [prefix for origin in matrix.origin for prefix in origin.prefixes]
     fields = {"repo": ("base", "key_url"), "rocm_wheels": ("index",), "torch": ("index",)}
