@@ -113,7 +113,7 @@ class TestAsking:
         assert not person.asked
         assert len(person.messages) == 1
 
-    def test_a_machine_snapshot_is_not_fixed(self, context: CheckContext) -> None:
+    def test_a_snapshot_of_a_machine_is_not_fixed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         with pytest.raises(RocenvError, match="copy of a machine"):
             apply(
