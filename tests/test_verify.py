@@ -133,7 +133,7 @@ def test_an_invalid_target_is_refused_before_anything_runs(world: Mini, target: 
     assert ("leave out `:xnack-`: `--target gfx90a`" in done.stderr) == (target == "gfx90a:xnack-")
 
 
-def test_results_for_another_target_are_not_saved(world: Mini) -> None:
+def test_results_for_a_different_target_are_not_saved(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     assert world.run("verify", "demo", "--upto", "load").returncode == 0
     done = world.run("verify", "demo", "--upto", "compile", "--target", "gfx1030")
@@ -179,7 +179,7 @@ def test_system_libraries_do_not_leak_in(
     )
     load = rungs(preloaded)["load"]
     assert load["status"] == "failed"
-    assert str(foreign) in load["detail"], "the leak must be named"
+    assert str(foreign) in load["detail"], "the leak must be reported"
 
 
 @pytest.mark.parametrize("set_", ["5.7", "6.4"])
@@ -247,7 +247,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
 
 
 def test_the_report_of_a_failure_contains_no_names_either(world: Mini, tmp_path: Path) -> None:
-    """A rung's output comes from any loaded library; it may contain names of people, machines and folders."""
+    """A rung's output comes from any loaded library; it may contain user names, host names and paths."""
     foreign = tmp_path / "Anna Schmidt" / "lib"
     foreign.mkdir(parents=True)
     says = 'fputs("marie on maries-pc: /srv/Customers of Anna/x.log, /usr/lib/libm.so.6\\n", stderr);'

@@ -129,7 +129,7 @@ def test_activation_points_to_the_wheels(sd: Machine) -> None:
 
 
 def test_pip_cannot_replace_torch(sd: Machine) -> None:
-    """`pip install torch==2.14` fails, and pip names the env's build."""
+    """`pip install torch==2.14` fails, and pip shows the env's build."""
     done = sd.rocenv("run", "sd", "--", "python", "-m", "pip", "install", "--no-index", "torch==2.14.0")
     assert done.code == 1
     assert "2.13.0+rocm10.0.0" in done.text
