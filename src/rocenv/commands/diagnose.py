@@ -10,9 +10,11 @@ import click
 
 from rocenv.commands.findings_text import (
     LANGUAGE_OPTION,
+    heading,
     label,
     output_language,
     paragraphs,
+    quoted,
     sentences,
     step_lines,
 )
@@ -145,19 +147,19 @@ def _evidence_json(evidence: Evidence) -> dict[str, Any]:
 
 def _lines(number: int, finding: Finding, texts: Report, machine: Facts, language: Language) -> Iterator[str]:
     sure = label("sure" if finding.confidence >= _UNSURE else "unsure", language)
-    yield f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]"
+    yield from heading(f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]")
     yield f"   {sure.format(percent=round(finding.confidence * 100))}"
     for each in finding.evidence:
         where = f"{sanitized(each.file)}:{each.line}" if each.file else str(each.line)
         times = f"  ({label('times', language).format(count=each.count)})" if each.count > 1 else ""
         colon = "：" if language == "zh" else ": "
-        yield f"   {label('line', language).format(where=where)}{colon}{each.text}{times}"
+        yield from quoted(f"{label('line', language).format(where=where)}{colon}", f"{each.text}{times}")
     yield from paragraphs(label("why", language), (texts.cause,))
     yield from step_lines(texts.steps, language)
-    for heading, facts in (("facts", finding.facts), ("machine", machine)):
+    for name, facts in (("facts", finding.facts), ("machine", machine)):
         if known := [
-            f"{name} {', '.join(facts[name][:_SHOWN_VALUES])}" for name in _SHOWN_FACTS if facts.get(name)
+            f"{fact} {', '.join(facts[fact][:_SHOWN_VALUES])}" for fact in _SHOWN_FACTS if facts.get(fact)
         ]:
-            yield from paragraphs(label(heading, language), ("; ".join(known),))
+            yield from paragraphs(label(name, language), ("; ".join(known),))
     yield from paragraphs(label("more", language), (f"rocenv explain {finding.code}", *texts.links))
     yield ""
