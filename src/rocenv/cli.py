@@ -94,7 +94,7 @@ _ELSEWHERE = {
 }
 _EXAMPLES = """\
 Examples:
-  $ rocenv create --torch                # ROCm and PyTorch for your GPU, in the env `default`
+  $ rocenv create --torch                # ROCm and PyTorch for your GPU
   $ rocenv run default -- python3 app.py
   $ rocenv diagnose app.log              # why did it crash?
 

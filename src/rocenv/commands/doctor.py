@@ -249,8 +249,13 @@ def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
         return
     counts = {each: sum(finding.severity == each for finding in findings) for each in _COLOURS}
     separator = "，" if language == "zh" else ", "
-    found = separator.join(f"{label(each, language)} {number}" for each, number in counts.items() if number)
+    found = separator.join(_count(each, number, language) for each, number in counts.items() if number)
     print_text(_message("count", language, count=str(count), found=found))
+
+
+def _count(severity: str, number: int, language: Language) -> str:
+    name = label(severity, language)
+    return f"{name} {number}" if language == "zh" else f"{number} {name}{'s' * (number != 1)}"
 
 
 def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _HEADER = ("", "GPU", "TARGET", "KIND", "MEMORY", "STATE", "UNITS", "PCI ID", "NAME")
 _WIDE_ONLY = slice(6, 8)  # the columns that a terminal shows only if it has this width
 _WIDE = 100
+_STATES = {"barred": "blocked", "unable": "unusable"}  # for people
 
 
 @click.command()
@@ -109,7 +110,7 @@ def _row(gpu: Gpu) -> tuple[str, ...]:
         (gpu.target or "?") + gpu.features,
         {True: "iGPU", False: "card", None: "?"}[gpu.integrated],
         f"{gpu.memory_bytes / (1 << 30):.1f} GiB" if gpu.memory_bytes else "?",
-        gpu.state,
+        _STATES.get(gpu.state, gpu.state),
         str(gpu.compute_units or "?"),
         gpu.pci_id or "?",
         gpu.short_name or "?",

@@ -26,7 +26,7 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
     Colours take no room.
     """
     text = _QUOTED.sub(lambda quoted: quoted[0].replace(" ", _NO_BREAK), text)
-    if not text.isascii() or "\x1b" in first + text:
+    if not (first + text).isascii() or "\x1b" in first + text:
         lines = list(_wrapped(text, width, first, then))
     else:
         import textwrap
