@@ -184,5 +184,5 @@ class TestGuide:
         with_apps.env["ROCENV_TARGET"] = ""
         code, shown = ask(with_apps, "create", answers="")
         assert code == 1
-        assert "there is no GPU here" in shown
+        assert "found no GPU to create an env for" in shown
         assert "--target" in shown

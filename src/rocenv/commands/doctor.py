@@ -64,10 +64,10 @@ _MESSAGES: Mapping[str, tuple[str, str]] = {
     ),
     "variables": ("Environment variables in it: {names}", "其中的环境变量：{names}"),
     "look": (
-        "It is plain text. Read it before you send it: {command}",
-        "它是纯文本，发送之前请先查看：{command}",
+        "It is plain text. Read it before you send it: `{command}`",
+        "它是纯文本，发送之前请先查看：`{command}`",
     ),
-    "examine": ("The recipient runs: {command}", "收到的人运行：{command}"),
+    "examine": ("The recipient runs: `{command}`", "收到的人运行：`{command}`"),
     "alone": ("{one} and {other} cannot be used together", "{one} 和 {other} 不能同时使用"),
 }
 

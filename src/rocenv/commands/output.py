@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _MAX_OPTION_LENGTH = 200
 _LEAST_ROOM = 24  # columns for the last column of a table
-_COMMAND = re.compile(r"(rocenv|sudo|chmod|export|python3?) ")
+# A hint, or advice of `launch`, that is a command.
+_COMMAND = re.compile(r"(?:hint: |do:  |解决：)(?:rocenv|sudo|chmod|export|setx|python3?) ")
 
 json_option: Callable[..., Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
@@ -50,14 +51,14 @@ def note(text: str, *, verbatim: bool = False) -> None:
 
 
 def hint(text: str) -> None:
-    """Print a hint, on stderr; a hint that is a command is not wrapped."""
-    note(f"hint: {text}", verbatim=bool(_COMMAND.match(text)))
+    """Print a hint, on stderr."""
+    note(f"hint: {text}")
 
 
 def print_text(text: str, *, err: bool = False, verbatim: bool = False) -> None:
     """Print a text for people; what was printed before comes first, even if it went to the other stream.
 
-    On a terminal, long lines are wrapped, except in a `verbatim` text: a table, or something to paste.
+    On a terminal, long lines are wrapped, except commands and `verbatim` texts, such as tables.
     """
     if err:
         with suppress(OSError):  # `main` reports it
@@ -70,7 +71,9 @@ def print_text(text: str, *, err: bool = False, verbatim: bool = False) -> None:
 def _fitted(line: str, width: int) -> list[str]:
     """Wrap a line if it is too long; its indentation stays."""
     indent = line[: len(line) - len(line.lstrip())]
-    return [line] if columns_of(line) <= width else wrapped(line.lstrip(), width, indent, f"{indent}  ")
+    if columns_of(line) <= width or _COMMAND.match(line):
+        return [line]
+    return wrapped(line.lstrip(), width, indent, f"{indent}  ")
 
 
 def terminal_width(*, err: bool = False) -> int:
