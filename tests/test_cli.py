@@ -169,6 +169,12 @@ class TestUsage:
             assert "\x1b" not in done.stdout + done.stderr
 
 
+def test_streams_keep_their_order_in_one_pipe(mini: Mini) -> None:
+    command = mini.command("create", "demo", "--rocm", "5.7", "--no-verify", "--json")
+    done = subprocess.run(command, env=mini.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert 0 < done.stdout.index('"prefix"') < done.stdout.index("activate it")
+
+
 def document(mini: Mini, *argv: str, code: int = 0) -> dict[str, Any]:
     """Return the JSON document of a command."""
     done = mini.run(*argv, "--json")

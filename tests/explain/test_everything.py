@@ -39,8 +39,8 @@ def faults(kind: str, name: str) -> Iterator[str]:
     short = shortened(page, width=80, command="x")
     if len(short) > SCREEN:
         yield f"has {len(short)} lines on one screen"
-    # URLs, variables and commands are never wrapped.
-    long = [line for line in lines if len(line) > 100 and len(line.split()) > 1]
+    # Addresses, variables and commands are never wrapped.
+    long = [line for line in lines if len(line) > 100 and len(re.sub("`[^`]*`", "``", line).split()) > 1]
     commands = {f"    {step.command}" for step in page.steps}
     yield from (f"too long: {line}" for line in long if line not in commands and "https://" not in line)
     if not page.lines and not page.steps:
