@@ -549,6 +549,16 @@ class TestRun:
         assert lines_of(run.stdout) == lines_of(shell.stdout)
         assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in lines_of(run.stdout)
 
+    def test_a_missing_tool_of_rocm_is_one_command_away(self, demo: Mini) -> None:
+        data = demo.env.pop("ROCENV_PROFILES")
+        done = demo.run("run", "demo", "--", "hipcc", "--version")
+        demo.env["ROCENV_PROFILES"] = data
+        assert done.returncode == 127
+        command = re.search(r"hint: `--dev` adds .*: `rocenv create (demo2 .*--dev.*)`", done.stderr)
+        assert command, done.stderr
+        other = demo.run("run", "demo", "--", "nosuch", "--version").stderr
+        assert "--dev" not in other
+
     def test_program_that_cannot_start_returns_126_or_127(self, demo: Mini) -> None:
         (demo.root / "plain").write_text("echo hello")
         (demo.root / "odd").write_text("#!/no/such/interpreter\n")

@@ -81,6 +81,9 @@ class TestRows:
             r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
         )
 
+    def test_a_target_may_be_a_product(self, home: Path) -> None:
+        assert tables(home, "--target", "RX 6750 XT") == tables(home, "--target", "gfx1031")
+
     def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
         (incident,) = (row for row in found["verdict"] if row.get("code") == "sdnext-3414")

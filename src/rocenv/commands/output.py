@@ -29,9 +29,9 @@ def short_enough(_context: click.Context, _parameter: click.Parameter, value: st
     return value
 
 
-def named_target(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+def named_target(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Turn the value of `--target`, which may be a product, into a target."""
-    if not value:
+    if not short_enough(context, parameter, value):
         return value
     from rocenv.context import Context
     from rocenv.host.products import target_meant
