@@ -46,3 +46,22 @@ def test_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
     assert "--torch" in suggest_env(facts, MATRIX)
     assert "--torch" in suggest_env({**facts, "app": ("comfyui", "pytorch")}, MATRIX)
     assert suggest_env({**facts, "app": ("blender",)}, MATRIX) == "rocenv create demo --target gfx1100"
+
+
+def test_commands_use_one_name_that_is_not_in_use() -> None:
+    for path in sorted(CASES.glob("*/known-*.log")):
+        for finding in diagnose_bytes(path.read_bytes(), MATRIX).findings:
+            facts = {"another": ("spare",)}
+            commands = report(finding, MATRIX, "en", facts).commands
+            created = {name for each in commands for name in re.findall(r"rocenv create (\S+)", each)}
+            assert created <= {"spare"}, path
+
+
+def test_commands_name_the_logs_gpu_so_that_they_work_without_one() -> None:
+    for path in sorted(CASES.glob("*/known-*.log")):
+        diagnosis = diagnose_bytes(path.read_bytes(), MATRIX)
+        known = set(diagnosis.facts.get("gfx", ())) & set(MATRIX.targets)
+        for finding in diagnosis.findings:
+            commands = report(finding, MATRIX, "en").commands
+            creating = [each for each in commands if each.startswith("rocenv create ")]
+            assert not known or all("--target" in each for each in creating), path

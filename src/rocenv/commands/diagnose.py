@@ -19,6 +19,7 @@ from rocenv.commands.findings_text import (
 from rocenv.commands.output import colour, json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
+from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,10 +111,24 @@ def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
     from rocenv.diagnose.report import facts_of
     from rocenv.host import detect
 
+    free: Facts = {"another": (_free_name(context, diagnosis.facts),)}
     try:
-        return facts_of(detect(context.matrix), diagnosis.facts)
+        return {**facts_of(detect(context.matrix), diagnosis.facts), **free}
     except RocenvError:  # an invalid ROCENV_TARGET does not matter here
-        return {}
+        return free
+
+
+def _free_name(context: Context, facts: Facts) -> str:
+    """Choose a name for a new env that is not in use here."""
+    from rocenv.core.errors import RocenvError
+
+    for name in (*facts.get("env", ()), "demo"):
+        try:
+            prefix = prefix_of(context.home, name)
+        except RocenvError:  # anything can be in a log
+            continue
+        return prefix.free_name() if name != "demo" or prefix.state != "absent" else name
+    return "demo"
 
 
 def _no_finding(log: str, diagnosis: Diagnosis, language: Language) -> str:

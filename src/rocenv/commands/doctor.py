@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,16 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import LANGUAGE_OPTION, label, output_language, paragraphs, step_lines
-from rocenv.commands.output import colour, columns, json_option, note, print_json
+from rocenv.commands.output import (
+    can_ask,
+    colour,
+    columns,
+    confirm,
+    json_option,
+    note,
+    nothing_changed,
+    print_json,
+)
 from rocenv.context import Context
 from rocenv.core.language import LANGUAGES
 from rocenv.core.progress import sanitized, size_text
@@ -33,7 +41,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
 _MESSAGES: Mapping[str, tuple[str, str]] = {
     "evidence": ("seen", "依据"),
     "none": ("{count} checks found no problems", "{count} 项检查均未发现问题"),
-    "count": ("{count} checks: {found}", "{count} 项检查：{found}"),
+    "count": ("{count} checks, {found}", "{count} 项检查：{found}"),
     "fix": (
         "`rocenv doctor --fix` can do this for you; it asks first",
         "`rocenv doctor --fix` 可以代劳，执行前会先询问",
@@ -210,9 +218,12 @@ def _fix(
 ) -> bool:
     from rocenv.checks.fixes import Dialog, apply
 
-    ask = (lambda text: click.confirm(sanitized(text), err=True)) if sys.stdin.isatty() else None
+    ask = (lambda text: confirm(sanitized(text))) if can_ask() else None
     dialog = Dialog(ask=(lambda _text: True) if yes else ask, report=note, language=language)
-    return apply(findings, checked, context, dialog).done > 0
+    outcome = apply(findings, checked, context, dialog)
+    if outcome.left and not outcome.done and not outcome.failed and dialog.ask is not None:
+        nothing_changed()
+    return outcome.done > 0
 
 
 def _print_checks(context: Context, name: str | None, language: Language, *, as_json: bool) -> None:
@@ -234,8 +245,11 @@ def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
         click.echo(_message("none", language, count=str(count)))
         return
     counts = {each: sum(finding.severity == each for finding in findings) for each in _COLOURS}
-    separator = "，" if language == "zh" else ", "
-    found = separator.join(f"{label(each, language)} {number}" for each, number in counts.items() if number)
+    if language == "zh":
+        found = "，".join(f"{label(each, language)} {number}" for each, number in counts.items() if number)
+    else:
+        words = ((number, label(each, language)) for each, number in counts.items() if number)
+        found = ", ".join(f"{number} {word}{'s' * (number > 1)}" for number, word in words)
     click.echo(_message("count", language, count=str(count), found=found))
 
 

@@ -13,7 +13,7 @@ from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
 _MAX_OPTION_LENGTH = 200
 
@@ -79,8 +79,13 @@ def can_ask() -> bool:
 def require_yes(question: str, *, default: bool = False) -> None:
     """Ask a question, and end the command with exit code 1 if the answer is no."""
     if not confirm(question, default=default):
-        note("Nothing was changed.")
-        raise click.exceptions.Exit(1)
+        nothing_changed()
+
+
+def nothing_changed() -> NoReturn:
+    """End the command after the user answered no."""
+    note("Nothing was changed.")
+    raise click.exceptions.Exit(1)
 
 
 def confirm(question: str, *, default: bool = False) -> bool:
