@@ -186,6 +186,14 @@ class TestExplain:
         whole = "rocenv create demo --platform linux --torch --target gfx1031"
         assert document["commands"][0]["command"] == whole
 
+    def test_commands_use_a_name_that_is_not_in_use(self, home: Path, tmp_path: Path) -> None:
+        assert "rocenv create demo --" in run(home, "explain", "gfx1031").stdout
+        used = tmp_path / "used"
+        (used / "envs/demo").mkdir(parents=True)
+        text = run(used, "explain", "gfx1031").stdout
+        assert "rocenv create demo2 --" in text
+        assert "rocenv create demo --" not in text
+
     @pytest.mark.parametrize("thing", ["3221225477", "-1073741819"])
     def test_exit_code_in_decimal(self, home: Path, thing: str) -> None:
         done = run(home, "explain", thing, "--json")

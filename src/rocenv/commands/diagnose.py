@@ -19,7 +19,6 @@ from rocenv.commands.findings_text import (
 from rocenv.commands.output import colour, json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
-from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,27 +107,17 @@ def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
     if not diagnosis.findings:
         return {}
     from rocenv.core.errors import RocenvError
+    from rocenv.data.remedies import plain_word
     from rocenv.diagnose.report import facts_of
     from rocenv.host import detect
 
-    free: Facts = {"another": (_free_name(context, diagnosis.facts),)}
+    env = next(filter(None, map(plain_word, diagnosis.facts.get("env", ()))), "")
+    name = context.home.unused_name(env or "demo")
+    free: Facts = {"another": (f"{env}2" if name == env else name,)}
     try:
         return {**facts_of(detect(context.matrix), diagnosis.facts), **free}
     except RocenvError:  # an invalid ROCENV_TARGET does not matter here
         return free
-
-
-def _free_name(context: Context, facts: Facts) -> str:
-    """Choose a name for a new env that is not in use here."""
-    from rocenv.core.errors import RocenvError
-
-    for name in (*facts.get("env", ()), "demo"):
-        try:
-            prefix = prefix_of(context.home, name)
-        except RocenvError:  # anything can be in a log
-            continue
-        return prefix.free_name() if name != "demo" or prefix.state != "absent" else name
-    return "demo"
 
 
 def _no_finding(log: str, diagnosis: Diagnosis, language: Language) -> str:
