@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from email.utils import formatdate
 from typing import TYPE_CHECKING
 
@@ -135,7 +136,26 @@ def test_a_symbolic_address_without_a_mirror_has_a_hint(network: Network) -> Non
     with pytest.raises(FetchError) as caught:
         network.get("debian:dists/InRelease")
     assert caught.value.code == "no-mirror"
-    assert caught.value.hints == ("rocenv config set mirrors.debian: https://HOST/PATH/",)
+    assert caught.value.hints == ("`rocenv config set mirrors.debian: https://HOST/PATH/` sets a mirror",)
+
+
+def test_hints_name_known_mirrors_of_the_original(network: Network) -> None:
+    known = {"http://127.0.0.1/whl": "", "debian:": "https://m/debian"}
+    knowing = replace(
+        network, known_mirrors=lambda: known, mirrors=(("http://127.0.0.1/whl", ("http://127.0.0.1:1/",)),)
+    )
+    assert "`rocenv config mirrors` lists known mirrors" in knowing.mirror_hint(
+        "http://127.0.0.1:1/torch.whl"
+    )
+    assert "`rocenv config set mirrors.debian: https://m/debian`" in knowing.mirror_hint(
+        "debian:dists/InRelease"
+    )
+    assert "config set mirrors.http://127.0.0.1/ " in knowing.mirror_hint(
+        "http://127.0.0.1/whl-old/torch.whl"
+    )
+    with pytest.raises(FetchError) as caught:
+        knowing.get("http://127.0.0.1:1/torch.whl")
+    assert any("rocenv config mirrors" in hint for hint in caught.value.hints)
 
 
 # ---------------------------------------------------------------- requests
@@ -429,7 +449,7 @@ def test_the_error_for_an_invalid_address_names_it(network: Network, url: str) -
 
 def test_a_redirect_loop_is_an_error(server: Loopback, network: Network) -> None:
     server.always("/loop", Fault(status=302, headers={"Location": "/loop"}))
-    with pytest.raises(FetchError, match="is not a usable address"):
+    with pytest.raises(FetchError, match="is not a usable URL"):
         network.get(f"{server.url}/loop")
 
 

@@ -12,7 +12,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SCRIPTS = [
     ROOT / "scripts" / name
-    for name in ("test", "fuzz", "quickstart", "bench", "check-matrix-drift", "diagnose-score")
+    for name in (
+        "test",
+        "fuzz",
+        "quickstart",
+        "bench",
+        "check-matrix-drift",
+        "diagnose-score",
+        "readme",
+        "record",
+    )
 ]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for POSIX systems")

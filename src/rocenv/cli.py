@@ -42,7 +42,7 @@ GROUPS = {
     "Environments": {
         "list": ("envs.list_", "List the envs."),
         "show": ("envs.show", "Show what an env consists of and what was verified."),
-        "upgrade": ("upgrade.command", "Bring an env to the newest set for its request."),
+        "upgrade": ("upgrade.command", "Upgrade an env to the newest set for its request."),
         "repair": ("envs.repair", "Restore changed or missing files of an env."),
         "clone": ("envs.clone", "Create another env with the same set."),
         "rename": ("envs.rename", "Rename an env."),
@@ -53,7 +53,7 @@ GROUPS = {
         "trust": ("trust.command", "Let the `.rocenv` file of a folder choose the env there."),
     },
     "This machine": {
-        "gpus": ("gpus.command", "Show the GPUs of this machine and which one is used."),
+        "gpus": ("gpus.command", "Show the GPUs on this machine and which one is used."),
         "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
         "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
     },
@@ -124,7 +124,7 @@ class Commands(click.Group):
         return load_command(cmd_name) if cmd_name in (*COMMANDS, *HIDDEN) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in groups, all with the same column for their texts."""
+        """Write the commands in groups, all with the same column for their descriptions."""
         width = max(map(len, COMMANDS))
         for title, group in GROUPS.items():
             with formatter.section(title):
@@ -259,7 +259,7 @@ def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
 
 
 def _write_bug_report(error: BaseException, argv: list[str]) -> str:
-    """Write a bug report to a file and return the hint that names it; without a file, return the report."""
+    """Write a bug report to a file and return the hint that shows it; without a file, return the report."""
     import datetime
     import platform
     import tempfile
@@ -312,7 +312,7 @@ def _show(error: RocenvError, *, wants_json: bool) -> None:
 
 
 def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
-    """List the reasons why no set fits, each with its source."""
+    """List the reasons why no set meets a request, each with its source."""
     if not rejections:
         return []
     width = reading_width()

@@ -8,12 +8,13 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.home import Home
 from rocenv.system import WINDOWS
 from rocenv.system.private import add_to_umask
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from rocenv.config import Config
@@ -28,7 +29,7 @@ class Context:
     """Objects that a command's stages share, created on first use unless the caller passes them in.
 
     Args:
-        home: The root of rocenv's files; by default the one that `ROCENV_HOME` names.
+        home: The root of rocenv's files; by default the one that `ROCENV_HOME` specifies.
         matrix: Replaces rocenv's data and the user's rows.
         network: Replaces the network with the mirrors of `config.toml`.
         progress: Replaces the display on stderr.
@@ -80,7 +81,14 @@ class Context:
         """Connections to mirrors and servers."""
         from rocenv.net import Network
 
-        return Network(mirrors=self.config.mirrors, offline=self._offline)
+        return Network(mirrors=self.config.mirrors, offline=self._offline, known_mirrors=self._known_mirrors)
+
+    def _known_mirrors(self) -> Mapping[str, str]:
+        from rocenv.data.mirrors import known_mirrors
+
+        with contextlib.suppress(DataError):  # an error is about to be shown, which matters more
+            return known_mirrors(self.matrix)
+        return {}
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -97,7 +105,7 @@ class Context:
         return Progress()
 
     def refreshing(self) -> Context:
-        """Return a copy of this context that always asks servers for new package indices."""
+        """Return a copy of this context that ignores cached package indices."""
         fresh = copy.copy(self)
         fresh.max_age_s = 0
         return fresh

@@ -1,7 +1,7 @@
 """Findings: the model that `doctor`, `launch` and `verify` share.
 
-A check returns an `Observation`: the name of a row in `profiles/checks/`, and the values that fill its texts.
-`render` turns it into a `Finding` in the user's language.
+A check returns an `Observation`: the name of a row in `profiles/checks/`, and the values that fill its
+messages. `render` turns it into a `Finding` in the user's language.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _OWN_COMMAND = re.compile(r"rocenv create( [\w.:+,/\\@=-]+)+")
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a check found, without its texts."""
+    """What a check found, without its messages."""
 
-    row: str  # name of a row of the table `advice`
-    values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's texts
+    row: str  # name of a row in the table `advice`
+    values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's messages
     evidence: tuple[str, ...] = ()  # lines as the machine printed them; `render` makes them printable
     severity: str = ""  # replaces the row's; "" = keep the row's
     # Complete commands, already quoted for the shell; they also fill placeholders.
@@ -103,7 +103,7 @@ def render(
     platform: str,
     untrusted: bool = False,
 ) -> Finding:
-    """Fill the texts of an observation's row.
+    """Render the messages for an observation.
 
     `platform` decides how commands are quoted. If someone else sent the values (`untrusted`), only plain
     words reach a command.

@@ -25,7 +25,7 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home that `ROCENV_HOME` names, else `usual()`."""
+        """Return the home that `ROCENV_HOME` specifies, else `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
@@ -298,7 +298,7 @@ def _name_of(user: int) -> str:
 def _xdg_folder(variable: str, usual: str) -> Path | None:
     """Return the folder that platformdirs would choose; None if only platformdirs knows it.
 
-    Importing platformdirs takes longer than everything else before a prompt or a completion appears.
+    Prompts and completions call this, and importing platformdirs takes longer than the rest of their work.
     """
     chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if WINDOWS or not os.path.isabs(chosen or home):

@@ -88,7 +88,7 @@ def file_entry(path: Path) -> FileEntry:
 
 
 class Replaced(NamedTuple):
-    """A locked package that the venv lacks or has in another version."""
+    """A locked package that the venv lacks or has in a different version."""
 
     name: str
     locked: str

@@ -1,7 +1,7 @@
 """Turn a request into a plan: the chosen set, its files, and the reasons.
 
-The plan uses the best candidate whose files can be listed. If a better one was unavailable, a note names it
-and the reason, so no substitution is silent.
+The plan uses the best candidate whose files can be listed. If a better one was unavailable, a note reports it
+with the reason, so no substitution is silent.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def make_plan(
 
     Raises:
         OnlyFallback: The best set that can be downloaded is worse, and `fallback` is off.
-        ResolutionImpossible: No set in the matrix fits, or no channel carries a set that fits.
-        FetchError: All channels with a fitting set are unreachable.
+        ResolutionImpossible: No set in the matrix meets the request, or no channel carries one that does.
+        FetchError: All channels with a matching set are unreachable.
     """
     try:
         chosen = _chosen(request, context, machine, unlisted=unlisted)
@@ -189,7 +189,7 @@ def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple
 
 
 def _source_name(choice: Choice) -> str:
-    """Name the source: the host of an index, or the channel."""
+    """Return the name of the source: the host of an index, or the channel."""
     return urlsplit(choice.channel).netloc or choice.channel
 
 

@@ -68,7 +68,7 @@ def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
 
 
 def folders_of(lock: Lock) -> tuple[str, ...]:
-    """List the folders in which a ZLUDA set's libraries find each other."""
+    """List the folders where the libraries of a ZLUDA set look for one another."""
     build = zluda_of(lock)
     rocm = lock.part("rocm")
     if build is None or rocm is None or rocm.layout is None:

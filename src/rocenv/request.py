@@ -60,7 +60,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
     else:
         raise RocenvError(
             f"this machine does not run {request.platform.capitalize()}, so rocenv cannot detect the target",
-            hints=("name the target of the GPU that the env is for: `--target gfx1100`",),
+            hints=("specify the target of the GPU that the env is for: `--target gfx1100`",),
             code="no-gpu",
         )
     machine, changes = _machine_for(request, host, report)
@@ -106,7 +106,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
             "to create an env for another machine's GPU, name its target or product: `--target gfx1100`; "
             "without a GPU, it can be verified up to `compile`"
         )
-    return (*hints, "list the GPUs of this machine: `rocenv gpus`")
+    return (*hints, "list the GPUs on this machine: `rocenv gpus`")
 
 
 def _machine_for(

@@ -134,7 +134,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
     )
     if save_dir is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocenv-verify-")))
-    _require_room(save_dir, "name another folder with `--save-artifacts DIR`")
+    _require_room(save_dir, "choose a different folder with `--save-artifacts DIR`")
     return save_dir.resolve()
 
 
@@ -194,7 +194,7 @@ def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungRe
 
 
 def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
-    """Name the missing kernel packages for a target and the command that adds them; "" if none is missing.
+    """List the missing kernel packages for a target and the command that adds them; "" if none is missing.
 
     AMD's wheels put the kernels for each target into separate packages named after it. Without them, programs
     fail with only `hipErrorInvalidImage`.
@@ -256,7 +256,7 @@ def _note_when_slow(progress: Progress) -> Iterator[None]:
 
 
 def _defender_took(prefix: Prefix, found: Mapping[str, str]) -> str:
-    """Name missing files that Microsoft Defender quarantined; "" if there are none."""
+    """Return a message about missing files that Microsoft Defender quarantined; "" if there are none."""
     missing = [
         str(prefix.path.joinpath(*path.split("/"))) for path, what in found.items() if what == "missing"
     ]

@@ -113,9 +113,9 @@ class TestAsking:
         assert not person.asked
         assert len(person.messages) == 1
 
-    def test_a_copy_of_a_machine_is_not_fixed(self, context: CheckContext) -> None:
+    def test_a_snapshot_of_a_machine_is_not_fixed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
-        with pytest.raises(RocenvError, match="copy of a machine"):
+        with pytest.raises(RocenvError, match="snapshot of a machine"):
             apply(
                 [finding("remove-incomplete")],
                 replace(context, elsewhere=True),

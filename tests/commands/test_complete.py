@@ -100,7 +100,7 @@ class TestCommands:
         assert "--yes" not in complete(lab, "create", "--yes", "-")
 
     def test_groups(self, lab: Lab) -> None:
-        assert complete(lab, "config", "") == ["get", "path", "set", "unset"]
+        assert complete(lab, "config", "") == ["get", "mirrors", "path", "set", "unset"]
         assert complete(lab, "cache", "cl") == ["clear"]
         assert complete(lab, "cache", "clear", "") == ["artifacts", "indices", "wheels", "kernels"]
 

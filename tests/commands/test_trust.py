@@ -230,7 +230,10 @@ class TestHostileFiles:
         lab.env("demo")
         there = folder_with(lab, content)
         assert_refused(
-            lab, there, f"`{there / '.rocenv'}` does not name an env", "one line with the name of an env"
+            lab,
+            there,
+            f"`{there / '.rocenv'}` does not contain the name of an env",
+            "one line with the name of an env",
         )
         done = lab.run("trust", str(there))
         assert (done.returncode, done.stdout) == (1, b"")

@@ -64,6 +64,8 @@ _FITTING: dict[str, Row] = {
     },
     "extractor": {"text": ["some text"]},
     "first_kernel": {"target": "gfx1030", "linux": "5.9"},
+    "origin": {"name": "x", "prefixes": ["https://a.example/"]},
+    "mirror": {"of": "base", "address": "https://b.example/"},
     "never_together": {"variables": ["X"], "words": ["one", "other"]},
 }
 
@@ -98,6 +100,7 @@ BASE: Rows = [
     ("repo", example("repo", name="base")),
     ("channel", example("channel", name="base")),
     ("hip_sdk", example("hip_sdk", version="6.2.4")),
+    ("origin", example("origin", name="base")),
 ]
 
 

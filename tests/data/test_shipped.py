@@ -15,8 +15,10 @@ import pytest
 from rocenv.core.versions import allows, series
 from rocenv.data.apps import DeviceList
 from rocenv.data.load import TABLES, data_files, load
+from rocenv.data.mirrors import Mirror
 from rocenv.data.recipes import BuiltWith
 from rocenv.data.rules import Extractor, Pattern
+from rocenv.net.errors import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +114,8 @@ class TestEveryRow:
 
     def test_names_only_allowed_hosts(self) -> None:
         for row in every_row():
+            if isinstance(row, Mirror):
+                continue
             for url in (url for text in texts(row) for url in URL.findall(text)):
                 host = urlsplit(url).hostname or ""
                 if host == "127.0.0.1":  # the user's own program, in a command
@@ -157,7 +161,35 @@ def test_python_versions_are_well_formed() -> None:
 
 def test_distribution_mirrors_are_not_mentioned() -> None:
     for path in data_files(PROFILES):
-        assert not re.search(r"\b(deb|ftp|security|archive|mirrors?)\.[a-z]+\.", path.read_text())
+        if path.name != "mirrors.toml":
+            assert not re.search(r"\b(deb|ftp|security|archive|mirrors?)\.[a-z]+\.", path.read_text())
+
+
+def test_every_download_has_an_origin() -> None:
+    """`config mirrors` names everything that a user may want to replace."""
+    matrix = shipped()
+    prefixes = [prefix for origin in matrix.origin for prefix in origin.prefixes]
+    fields = {"repo": ("base", "key_url"), "rocm_wheels": ("index",), "torch": ("index",)}
+    fields |= dict.fromkeys(("zluda", "pack", "hip_sdk"), ("url",))
+    found = {
+        getattr(row, name) for table, names in fields.items() for row in tables()[table] for name in names
+    }
+    assert len(found) > 30
+    for url in found - {""}:
+        assert any(is_below(url, prefix) for prefix in prefixes), url
+
+
+def test_mirrors_are_encrypted_and_named_after_their_origin() -> None:
+    for row in shipped().mirror:
+        assert row.name.startswith(f"{row.of}-"), row
+        for address in (row.address, *row.also.values()):
+            assert urlsplit(address).scheme == "https", row
+            assert urlsplit(address).port is None, row
+
+
+def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
+    """rocenv says that any such mirror works."""
+    assert {row.name for row in shipped().origin if row.usual} == {"debian"}
 
 
 # ---------------------------------------------------------------- GPUs

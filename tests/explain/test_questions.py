@@ -205,7 +205,7 @@ class TestParts:
         text = read("sdnext#3414")
         assert "ends with exception code 0xC0000005 before its page opens" in text
         assert "never combines gfx1031 with HIP SDK 6.1, ZLUDA 3.8.3 (rocm6)" in text
-        assert "Three causes fit, and none is proved" in text
+        assert "There are three possible causes, and none is proved" in text
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
     def test_a_combination_has_a_code(self, read: Read) -> None:

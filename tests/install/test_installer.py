@@ -171,7 +171,7 @@ def test_an_error_of_windows_installer_is_explained(
 
 @pytest.mark.parametrize(
     ("code", "cause"),
-    [(1601, "disabled it"), (1618, "another installation"), (1625, "a policy of this machine")],
+    [(1601, "disabled it"), (1618, "another installation"), (1625, "a system policy")],
 )
 def test_a_forbidding_policy_is_named(
     made: Path, into: Path, monkeypatch: pytest.MonkeyPatch, code: int, cause: str

@@ -188,7 +188,7 @@ class TestInterruptedRemoval:
 def test_a_home_in_which_envs_would_not_work_is_refused(tmp_path: Path, name: str) -> None:
     """Loaders and shells would misread or split such a path."""
     home = Home(tmp_path / name)
-    with pytest.raises(PrefixError, match=r"program loader|PATH|control characters") as caught:
+    with pytest.raises(PrefixError, match=r"dynamic loader|PATH|control characters") as caught:
         require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
     assert "set ROCENV_HOME to another folder" in caught.value.hints[0]

@@ -59,7 +59,7 @@ def test_link_to_a_program_is_followed(tmp_path: Path, row: KernelSource) -> Non
 def test_folder_next_to_an_app_is_not_the_app(tmp_path: Path, row: KernelSource) -> None:
     made(tmp_path, "usr/share/blender/scripts/addons_core/cycles", "usr/bin/blender")
     (tmp_path / "downloads").mkdir()
-    with pytest.raises(RocenvError, match="no source of Cycles kernels"):
+    with pytest.raises(RocenvError, match="no Cycles kernel sources"):
         find(str(tmp_path / "downloads"), row, Home(tmp_path / "home"))
 
 

@@ -288,7 +288,7 @@ class TestData:
             ('text = "HIP is not usable"', 'text = "x"', "must be part of one line"),
             ('gpu_used = ["Rendering with HIP"]', 'gpu_used = [""]', "`gpu_used`"),
             ('["Preparing the scene"]', '["x"]', "`gpu_work_shown`: `x` must be part of one line"),
-            ('programs = ["render"]', 'programs = [" "]', "`programs` contains an empty text"),
+            ('programs = ["render"]', 'programs = [" "]', "`programs` contains an empty string"),
             ('zh = "与此无关"', 'zh = ""', "a language has no text: `no matter here`"),
             (
                 'title = "Render"',

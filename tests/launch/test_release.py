@@ -257,7 +257,7 @@ class TestRuntime:
         bench.prepare().blender("4.3.2")
         done = bench.render()
         assert done.returncode == 1 and "rocenv create" not in done.stderr
-        assert "No known set fits this release. Use Blender 5.2 or newer" in done.stderr
+        assert "No known set works with this release. Use Blender 5.2 or newer" in done.stderr
         assert "which works with this env" in done.stderr
 
 

@@ -212,7 +212,7 @@ def test_a_sliding_window_makes_the_cache_an_upper_bound(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"general.architecture": 7}, "does not name its architecture"),
+        ({"general.architecture": 7}, "does not specify its architecture"),
         ({"general.type": "adapter"}, "its type is adapter"),
         (
             {"llama.attention.head_count": None, "llama.attention.head_count_kv": None},

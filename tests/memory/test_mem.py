@@ -179,7 +179,7 @@ def test_an_old_option_names_the_command_that_replaced_it(
 ) -> None:
     done = run(environ, *words)
     assert done.returncode == 2
-    assert f"Run `{command}`." in done.stderr
+    assert f"hint: {command}\n" in done.stderr
 
 
 class TestWatch:

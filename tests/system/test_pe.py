@@ -85,7 +85,7 @@ def test_the_first_folder_wins_even_with_an_incompatible_file(place: Path) -> No
     (found,) = pe.missing(
         place / "set" / "cublas64_11.dll", [place / "first", place / "set"], [place / "system32"]
     )
-    assert f"`{place / 'first' / 'rocblas.dll'}` is 32-bit, and 64-bit is needed" in found
+    assert f"`{place / 'first' / 'rocblas.dll'}` is 32-bit, but a 64-bit file is needed" in found
 
 
 def test_an_import_that_is_not_a_library_is_reported(place: Path) -> None:

@@ -352,7 +352,7 @@ def test_an_invalid_page_is_a_clear_error(amd: World) -> None:
         done = amd.run("create", "sd", *CREATE, "-y", ok=False)
         assert done.returncode == 1, page
         assert "Traceback" not in done.stderr.decode(), page
-    assert "open that address in a browser" in done.stderr.decode()
+    assert "open that URL in a browser" in done.stderr.decode()
 
 
 def test_a_damaged_first_download_is_a_clear_error(amd: World) -> None:

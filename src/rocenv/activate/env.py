@@ -106,7 +106,7 @@ class Shell:
 
     file_name: str  # of the script in the prefix
     platforms: tuple[str, ...]  # platforms whose envs it can activate, as in `Lock.platform`
-    quote: Callable[[str], str]  # quotes a text as one literal word
+    quote: Callable[[str], str]  # quotes text as one literal word
     source: Callable[[str], str]  # returns the command that sources the script at this path
     files: Callable[[Env], Mapping[str, str]]  # path relative to the prefix -> text
     encode: Callable[[str], bytes] = os.fsencode  # keeps paths that are not UTF-8

@@ -1,8 +1,8 @@
-"""Start programs through the prefix's own program loader.
+"""Start programs through the prefix's own dynamic loader.
 
-A set that needs a newer C library than the machine's includes one. A program can use it only if the matching
-loader starts the program: `LD_LIBRARY_PATH` would combine the machine's loader with a foreign C library and
-break every program. Child processes use the machine's loader, unless they are started through the wrappers in
+A set that needs a newer C library than the system has includes one. A program can use it only if the matching
+loader starts the program: `LD_LIBRARY_PATH` would combine the system's loader with a foreign C library and
+break every program. Child processes use the system's loader, unless they are started through the wrappers in
 the prefix's `bin`.
 
 Source: ld.so(8)
@@ -69,7 +69,7 @@ def loader_argv(
     Args:
         argv: A command as typed, at least one word.
         environ: Provides `PATH`, and `LD_LIBRARY_PATH`, which is searched after our libraries.
-        loader: The prefix's program loader.
+        loader: The prefix's dynamic loader.
         library_dirs: The folders of the prefix's libraries.
 
     Raises:
@@ -136,7 +136,7 @@ def _library_path(library_dirs: Sequence[Path]) -> str:
     for folder in library_dirs:
         if ":" in str(folder) or ";" in str(folder):
             raise RocenvError(
-                f"the program loader cannot search `{folder}`: it treats `:` and `;` as separators",
+                f"the dynamic loader cannot search `{folder}`: it treats `:` and `;` as separators",
                 hints=("set ROCENV_HOME to another folder",),
             )
     return ":".join(map(str, library_dirs))

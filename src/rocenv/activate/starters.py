@@ -53,7 +53,7 @@ def write_starters(
         program: What it needs.
         path: The program.
         tree: The folder with its unpacked packages.
-        loader: The prefix's own program loader, if it has one.
+        loader: The prefix's own dynamic loader, if it has one.
         library_dirs: The folders of the set's libraries.
 
     Raises:

@@ -70,7 +70,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
     program = program_words(start)
     if not program:
         return replace(context, adaptation=Adaptation(is_unknown=True)) if launcher.help else context
-    options = ask_help(start) if launcher.help else Options(problem="it has no help")
+    options = ask_help(start) if launcher.help else Options(problem="it has no `--help`")
     given = Given(
         words=start.words[len(program) :],
         environ=start.environ,
@@ -125,7 +125,7 @@ def _select_named(
 
 
 def _named(launcher: Launcher, given: Given) -> tuple[str, ...]:
-    """The devices that the user named."""
+    """The devices that the user specified."""
     flag = next((flag for flag in launcher.flags if "{device}" in flag.words), None)
     name = next((name for name in flag.names if given.has(name)), "") if flag else ""
     return tuple(filter(None, map(str.strip, _SEPARATORS.split(given.value(name) or "")))) if name else ()
@@ -209,7 +209,7 @@ def with_added(start: Start, added: Sequence[Added]) -> Start:
 
 
 def _spelling(flag: Flag, options: Options) -> str:
-    """A flag's name in this version; "" if it has none."""
+    """A flag's name in this version; "" if it lacks the flag."""
     return next((name for name in flag.names if name in options), "")
 
 

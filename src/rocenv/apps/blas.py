@@ -65,7 +65,7 @@ def _has_kernels(context: LaunchContext) -> bool | None:
 def _is_of(row: RocmSet, version: str) -> bool:
     """Whether a row covers an env's release.
 
-    A mixed set covers its whole series, and the env may name one release of that.
+    A mixed set covers its whole series, and the env may specify one release of that.
     """
     return row.version == version or (row.is_mixed and series(version) == row.version)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What an app's adapter proposes, and what it found out."""
+    """The proposals and findings of an app's adapter."""
 
     flags: tuple[Flag, ...] = ()  # to add if this version has them
     # Arguments from the program's own file, repeated because added ones would replace them.
@@ -50,7 +50,7 @@ class Adaptation:
     is_unknown: bool = False  # the program is not known to accept the app's arguments
     options: Options | None = None  # from its help; None = it was not asked
     devices: Devices | None = None  # None = it was not asked
-    named: Named | None = None  # devices that the user named
+    named: Named | None = None  # devices that the user specified
     is_for_others: bool = False  # it lists GPUs, but none of the env's
     choice: Choice | None = None  # None = nothing had to be added
     tuning: Tuning = field(default_factory=Tuning)
@@ -107,7 +107,7 @@ class LaunchContext:
         return fill_all(template, values) or ""
 
     def text(self, text: Text | None, /, **values: str) -> str:
-        """Fill in a text in the user's language; "" if there is none, or a value is unknown."""
+        """Fill in a message in the user's language; "" if there is none, or a value is unknown."""
         return filled(text, values, self.language) or "" if text else ""
 
     def message(self, name: str, /, **values: str) -> str:

@@ -40,7 +40,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """The devices that the user named."""
+    """The devices that the user specified."""
 
     used: tuple[Device, ...]  # HIP GPUs
     others: tuple[str, ...]  # other devices
@@ -142,7 +142,7 @@ def described(device: Device) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A GPU of the machine, with the names that programs may use for it."""
+    """A GPU on this machine, with the names that programs may use for it."""
 
     target: str  # "" = unknown
     names: frozenset[str] = frozenset()  # several, because products share PCI IDs
@@ -150,7 +150,7 @@ class Card:
 
 
 def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Card, ...]:
-    """List the GPUs of the machine with the names that programs may use for them."""
+    """List this machine's GPUs with the names that programs may use for them."""
     gpus = [gpu for gpu in host.gpus if gpu.state != "unable"]
     products: dict[str, list[str]] = {}
     for row in matrix.pci:
@@ -173,10 +173,10 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
 
 
 def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device, ...]:
-    """Add the targets that the product names in GPUs' lines imply.
+    """Add the targets implied by the product names in the GPUs' lines.
 
-    A line without a product name gets the target of the cards that no other line names, if all of them have
-    the same target.
+    A line without a product name gets the target of the cards that no other line mentions, if all of them
+    have the same target.
     """
     named = [_owners(each.line, cards) for each in found]
     left = {each.target for each in cards if each.is_shown and not any(each in some for some in named)}

@@ -106,7 +106,7 @@ def _estimate(room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any])
 
 
 def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """The memory that a program takes for free although others use it, on the GPU with the most of it."""
+    """The memory that a program considers free although others use it, on the GPU with the most of it."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
     return max(0, -(-max(more) // _MIB)) if more else None
 

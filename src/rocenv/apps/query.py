@@ -96,8 +96,9 @@ def ask_version(start: Start, row: AppProgram) -> AppVersion:
 def program_words(start: Start) -> tuple[str, ...]:
     """The words of the command up to the program that accepts the app's arguments; () if none does.
 
-    That is a program with one of the app's exact names, or a similar one, or any program if the user named
-    the app. Only an exact name can be a script: other scripts might start working instead of answering.
+    That is a program with one of the app's exact names, or a similar one, or any program if the user
+    specified the app. Only an exact name can be a script: other scripts might start working instead of
+    answering.
     """
     launcher = start.launcher
     at = program_at(start.words, launcher.starters)

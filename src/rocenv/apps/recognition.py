@@ -38,7 +38,7 @@ def choose(
 
     Args:
         launchers: All profiles.
-        key: The app that the user named; "" = recognise it.
+        key: The app that the user specified; "" = recognise it.
         words: The command, which may be empty.
         here: The current folder.
         platform: The platform of the env; "" = any.
@@ -179,5 +179,5 @@ def _folders(words: Sequence[str], here: Path) -> list[Path]:
 
 
 def name_of(word: str) -> str:
-    """The last part of a path, in this operating system's notation."""
+    """The last component of a path, in this operating system's notation."""
     return word.replace("\\", "/").rpartition("/")[2] if WINDOWS else os.path.basename(word)

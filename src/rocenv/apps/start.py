@@ -58,7 +58,7 @@ class Start:
     wrapper: str = ""  # the app's script that rocenv replaces
     made_for: Path | None = None  # the app's own program, if a copy made by rocenv starts it
     has_kernels: bool | None = None  # for the env's target, shipped or built; None = unknown
-    is_named: bool = False  # the user named the app
+    is_named: bool = False  # the user specified the app
     is_taken: bool = False  # its help shows that it accepts the app's arguments despite its name
 
     @property
@@ -84,7 +84,7 @@ class Start:
 
     @property
     def zluda(self) -> Path | None:
-        """The folder of the env's ZLUDA; None if it has none."""
+        """The folder of the env's ZLUDA; None without ZLUDA."""
         part = self.record.lock.part("zluda")
         return self.prefix.path / part.into if part else None
 
@@ -177,7 +177,7 @@ def plan_start(
         outside: The current environment.
         is_piped: Whether the app writes to a pipe.
         columns: The width of the terminal that the pipe replaces; 0 = none.
-        is_named: The user named the app.
+        is_named: The user specified the app.
 
     Raises:
         RocenvError: There is no command to start; exit code 2.

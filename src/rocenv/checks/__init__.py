@@ -1,4 +1,4 @@
-"""Checks of the machine, of an env, and of an app before it starts.
+"""Checks for the machine, an env, and an app before it starts.
 
 Each check is a function in the module of its subject, a line in `table.py`, and a row in `profiles/checks/`.
 """

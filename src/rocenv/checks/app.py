@@ -1,4 +1,4 @@
-"""Checks that an app will use the env's Python and ZLUDA, and will not damage them."""
+"""Check that an app will use the env's Python and ZLUDA, and will not damage them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Checks of the GPUs that an app's program lists, and of the arguments that keep it on the env's GPU.
+"""Check the GPUs that an app's program lists, and the arguments that keep it on the env's GPU.
 
-They do not run the program; its answers are in `LaunchContext.adaptation`.
+The checks do not run the program; its answers are in `LaunchContext.adaptation`.
 """
 
 from __future__ import annotations

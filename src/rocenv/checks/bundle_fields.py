@@ -83,7 +83,7 @@ def _controllers(text: str) -> str:
     return json.dumps(found, indent=1)
 
 
-# Other file names may contain the names of people or projects.
+# Other file names may contain names of people or projects.
 _VENDOR_CONF = r"(?:[0-9]+-)?(?:(?:rocm|amdgpu|hip)(?:-[a-z]+)?[-0-9.]*|libc|[a-z0-9_]+-linux-gnu)\.conf"
 # The allowed files, and the function that extracts the allowed part of each.
 FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
@@ -174,7 +174,7 @@ def allowed_attempts(answers: Answers) -> dict[tuple[str, str], object]:
 
 
 def allowed_variables(variables: Mapping[str, str], *, windows: bool) -> dict[str, str]:
-    """The allowed environment variables; lists of folders keep only the vendors' folders."""
+    """Return the allowed environment variables; path lists are reduced to the vendors' folders."""
     found: dict[str, str] = {}
     for name, value in sorted(variables.items()):
         if name.upper() in _LISTS:

@@ -1,4 +1,4 @@
-"""Linux: checks of the folders in which programs cache compiled kernels.
+"""Linux: check the folders in which programs cache compiled kernels.
 
 On a filesystem without working locks, kernels and MIOpen's databases cause memory faults (ROCm#3951).
 """

@@ -39,7 +39,7 @@ class Env:
 
     @property
     def rocm(self) -> str:
-        """The version of its ROCm; "" if it has none."""
+        """The version of its ROCm; "" without ROCm."""
         part = self.record.lock.part("rocm")
         return part.version if part is not None else ""
 
@@ -57,7 +57,7 @@ class CheckContext:
     broken: Prefix | None = None  # instead of `env`, if that env is incomplete or damaged
     launch: LaunchContext | None = None  # the app that is about to start
     untrusted: bool = False  # the data about the machine comes from someone else
-    elsewhere: bool = False  # only a copy of the machine is available, so nothing can be tried
+    elsewhere: bool = False  # only a snapshot of the machine is available, so nothing can be tried
 
     @property
     def platform(self) -> str:
@@ -82,7 +82,7 @@ class CheckContext:
         return self.launch
 
     def variable(self, name: str) -> str:
-        """An environment variable of the examined machine; "" if it is not set. Windows ignores case."""
+        """An environment variable on the examined machine; "" if it is not set. Windows ignores case."""
         alike = (value for key, value in self.environ.items() if key.upper() == name.upper())
         default = next(alike, "") if self.platform == "windows" else ""
         return self.environ.get(name) or default
@@ -102,9 +102,10 @@ class CheckContext:
 def examine_machine(
     home: Home, matrix: Matrix, *, name: str = "", environ: Mapping[str, str] | None = None
 ) -> CheckContext:
-    """Examine this machine, or the copy of a machine at `ROCENV_SYSROOT`, and the env `name`, if any.
+    """Examine this machine, or the snapshot of a machine at `ROCENV_SYSROOT`, and the env `name`, if any.
 
-    `environ` replaces this process's variables. If it is given for a copy, the envs in `home` are ignored.
+    `environ` replaces this process's variables. If it is given for a snapshot, the envs in `home` are
+    ignored.
 
     Raises:
         RocenvError: The env does not exist, or `ROCENV_SYSROOT` is not a folder.
@@ -139,7 +140,7 @@ def observe_app(
     severity: str = "",
     **values: str,
 ) -> Observation:
-    """Create an observation about an app that is about to start; its texts can name the app and the env."""
+    """Create an observation about an app that is about to start; messages can mention the app and the env."""
     launcher = launch.start.launcher
     common = {"env": launch.start.prefix.name, "app": launcher.title, "key": launcher.key}
     return Observation(row, common | values, severity=severity, commands=commands or {})

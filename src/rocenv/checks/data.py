@@ -1,4 +1,4 @@
-"""The check of the age of rocenv's own data."""
+"""Check the age of rocenv's own data."""
 
 from __future__ import annotations
 

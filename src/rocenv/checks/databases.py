@@ -1,4 +1,4 @@
-"""The check of MIOpen's databases, which a crash or a filesystem without locks can corrupt."""
+"""Check MIOpen's databases, which a crash or a filesystem without locks can corrupt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of GPUs: their presence, driver and permissions on Linux, and the variables that hide them."""
+"""GPU checks: presence, driver and permissions on Linux, and the variables that hide GPUs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
     owners: dict[str, str] = {}
     excludes_groups, lines = False, []
     for path in paths:
-        # In a copy, files belong to the user who made it.
+        # In a snapshot, files belong to the user who made it.
         mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
         if mode:
             owners[names.get(number, number)] = number

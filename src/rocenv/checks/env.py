@@ -1,4 +1,4 @@
-"""Checks of an env: its files, its Python, its GPU, and its last verification.
+"""Env checks: files, Python, GPU, and last verification.
 
 All files are compared by presence, size and type; replacements of CUDA libraries also by hash. Only the slow
 check hashes the other files.

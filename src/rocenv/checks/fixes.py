@@ -91,7 +91,7 @@ def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, 
     """
     if checked.elsewhere:
         raise RocenvError(
-            "cannot fix a copy of a machine",
+            "cannot fix a snapshot of a machine",
             hints=("rocenv doctor --fix   # on that machine",),
             code="fix-elsewhere",
         )

@@ -1,4 +1,4 @@
-"""Linux: checks of the kernel and GPU driver, alone and with each env's ROCm, and of the kernel's log."""
+"""Linux: check the kernel and GPU driver, alone and with each env's ROCm, and the kernel's log."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _releases(context: CheckContext) -> Iterator[tuple[Env, str]]:
 
 
 def _rocm_of_torch(env: Env) -> str:
-    """The ROCm release bundled in PyTorch's wheels: 6.4 of `2.9.1+rocm6.4`; "" if the version has none."""
+    """The ROCm release bundled in PyTorch's wheels: 6.4 of `2.9.1+rocm6.4`; "" without one."""
     torch = env.record.lock.part("torch")
     found = re.search(r"\+rocm([0-9]+\.[0-9.]*[0-9])", torch.version if torch is not None else "")
     return found[1] if found else ""

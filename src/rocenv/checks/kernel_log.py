@@ -20,7 +20,7 @@ _MOST_BYTES = 8 << 20
 _LONGEST_LINE = 1000  # characters; the kernel's own lines are shorter
 _COPY = "/var/log/dmesg"
 _FILE = "/var/log/kern.log"
-_DEVICE = "/dev/kmsg"  # read only in a copy of a machine, because the device itself never ends
+_DEVICE = "/dev/kmsg"  # read only in a snapshot of a machine, because the device itself never ends
 # journalctl works for users whom `kernel.dmesg_restrict` locks out of dmesg.
 _PROGRAMS = (("dmesg",), ("journalctl", "-k", "-b", "-q", "--no-pager", "--lines=50000"))
 # Line prefixes of syslog, dmesg and /dev/kmsg.

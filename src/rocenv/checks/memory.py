@@ -1,4 +1,4 @@
-"""Checks of disk space and of the memory that an APU may use."""
+"""Check disk space, and the memory that an APU may use."""
 
 from __future__ import annotations
 

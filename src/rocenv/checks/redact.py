@@ -1,6 +1,6 @@
 """Redact names of people, machines and folders, and numbers that identify a device.
 
-For unstructured texts: the evidence of checks and the output of programs.
+For unstructured text: the evidence of checks and the output of programs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _USER, _OTHER, _HOST = "user", "other", "host"
 _USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SUDO_USER")
 _HOST_VARIABLES = ("HOSTNAME", "HOST", "COMPUTERNAME", "USERDOMAIN", "USERDNSDOMAIN", "LOGONSERVER")
 _ORDINARY_UIDS = range(1000, 65000)  # Source: login.defs(5), UID_MIN, UID_MAX
-# Account and host names that identify nobody or are common words in the texts.
+# Account and host names that identify nobody or are common words in the text.
 _COMMON_WORDS = """
 root user users other host localhost home admin administrator guest system windows linux ubuntu debian fedora
 arch amd amdgpu radeon rocm hip gpu kfd drm pci ring reset render video device driver kernel error test
@@ -89,7 +89,7 @@ _ADDRESS = re.compile(
 
 
 class Redactor:
-    """Redacts texts from this machine; a name always becomes the same placeholder."""
+    """Redacts text from this machine; a name always becomes the same placeholder."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         """Map additional names or folders to placeholders, which take precedence over the machine's own."""
@@ -100,7 +100,7 @@ class Redactor:
         self._names = re.compile(pattern, re.IGNORECASE) if pattern else None
 
     def text(self, text: str) -> str:
-        """Redact a text; a path outside of system folders is reduced to its file name."""
+        """Redact text; a path outside of system folders is reduced to its file name."""
         text = mask_logins(text)
         if self._names is not None:
             text = self._names.sub(lambda found: self._instead[found[0].casefold()], text)

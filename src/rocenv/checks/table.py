@@ -1,6 +1,6 @@
 """All checks, in the order in which findings of the same severity are shown.
 
-The rows in `profiles/checks/` contain the texts of findings, and name the commands that run each check.
+The rows in `profiles/checks/` contain the messages of findings, and list the commands that run each check.
 """
 
 from __future__ import annotations

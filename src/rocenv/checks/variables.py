@@ -1,4 +1,4 @@
-"""Linux: checks of environment variables that affect every program, inside and outside of envs."""
+"""Linux: check environment variables that affect every program, inside and outside of envs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOADER_FOLDERS = (
 
 
 def override_wrong(context: CheckContext) -> Observation | None:
-    """HSA_OVERRIDE_GFX_VERSION is set for every program, or is wrong for a GPU of this machine."""
+    """HSA_OVERRIDE_GFX_VERSION is set for every program, or is wrong for a GPU on this machine."""
     value = context.environ.get(OVERRIDE, "").strip()
     gpus = [gpu for gpu in context.host.gpus if gpu.target and gpu.state != "unable"]
     if not value or not gpus:
@@ -124,7 +124,7 @@ def _listed(name: str, context: CheckContext) -> list[str]:
 
 
 def _is_known(folder: str, context: CheckContext) -> bool:
-    """Whether a missing folder really is missing; a copy of a machine may lack folders."""
+    """Whether a missing folder really is missing; a snapshot of a machine may lack folders."""
     return is_folder(os.path.dirname(folder.rstrip("/"))) or not context.elsewhere
 
 

@@ -1,4 +1,4 @@
-"""Windows: checks of GPUs, display drivers, HIP SDKs, and the variables that point to SDKs."""
+"""Windows checks: GPUs, display drivers, HIP SDKs, and the variables that point to SDKs."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def hip_runtime_absent(context: CheckContext) -> Observation | None:
 
 
 def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
-    """System32, which Windows searches first, has a HIP runtime of another release than the SDK."""
+    """System32, which Windows searches first, has a HIP runtime from a different release than the SDK."""
     there = system_libraries() or {}
     for name, version, where, is_wheels in _runtimes(context):
         driver = there.get(name.lower(), "")
@@ -206,7 +206,7 @@ def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def hip_sdk_damaged(context: CheckContext) -> Observation | None:
-    """A HIP SDK lacks files, or has files of another release."""
+    """A HIP SDK lacks files, or has files from a different release."""
     for sdk in _sdks(context):
         if sdk.missing:
             found = {"folder": sdk.folder, "rocm": series(sdk.version)}

@@ -1,4 +1,4 @@
-"""Windows: checks of the C++ runtime, quarantined files, ROCENV_HOME, and libraries on PATH."""
+"""Windows checks: the C++ runtime, quarantined files, ROCENV_HOME, and libraries on PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of WSL 2: its GPU device, Windows' driver, and the library through which ROCm uses the GPU."""
+"""WSL 2 checks: the GPU device, Windows' driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 

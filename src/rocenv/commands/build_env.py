@@ -70,7 +70,7 @@ def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock
 
 
 def _not_rebuildable(name: str, lock: Lock, error: FetchError, context: Context) -> FetchError:
-    """Explain that the mirror no longer has a file of a lock, and name the closest set that it has."""
+    """Explain that the mirror no longer has a file of a lock, and show the closest set that it has."""
     from rocenv.plan import make_plan
     from rocenv.resolve.request import create_command
 

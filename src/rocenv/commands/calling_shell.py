@@ -35,7 +35,7 @@ _UNSET = {
 
 
 def calling_shell(platform: str) -> str:
-    """Name the calling shell as in `SHELLS`; if it is unknown, the platform's usual one."""
+    """Return the calling shell's name in `SHELLS`; if it is unknown, the platform's usual one."""
     names = [name for name, shell in SHELLS.items() if platform in shell.platforms]
     return _detect(names) or ("cmd" if platform == "windows" else "sh")
 
@@ -50,7 +50,7 @@ def hook_advice(command: str) -> str:
 
 
 def _detect(names: Collection[str]) -> str:
-    """Name the calling shell as in `names`, "" if it is none of them."""
+    """Return the calling shell's name in `names`, "" if it is none of them."""
     called = parent_name().lstrip("-")  # a login shell's name may start with a dash
     return next((name for name in (called, _ALIASES.get(called, "")) if name and name in names), "")
 

@@ -102,7 +102,7 @@ def contexts(_context: click.Context, _parameter: click.Parameter, incomplete: s
 
 
 def limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete an amount of memory, or a share of what is free."""
+    """Complete an amount of memory, or a fraction of what is free."""
     return [*_matching(("50%", "80%", "90%"), incomplete), *sizes(context, parameter, incomplete)]
 
 
@@ -131,6 +131,16 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
     keys = ["home.shared", *(f"defaults.{name}" for name in DEFAULTS)]
     keys += ["mirrors", *(f"mirrors.{prefix}" for prefix, _ in Context().config.mirrors)]
     return _matching(keys, incomplete)
+
+
+def origins(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a place that downloads come from."""
+    return _matching((row.name for row in Context().matrix.origin), incomplete)
+
+
+def mirrors(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a known mirror."""
+    return _matching((row.name for row in Context().matrix.mirror), incomplete)
 
 
 def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from rocenv.commands import candidates
+from rocenv.commands import candidates, mirrors
 from rocenv.commands.output import json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
@@ -72,3 +72,6 @@ def unset(key: str) -> None:
 def path() -> None:
     """Print the path of the settings file, which may not exist yet."""
     click.echo(Context().home.config_file)
+
+
+command.add_command(mirrors.command, "mirrors")

@@ -156,7 +156,7 @@ def _plan(complete: CompleteRequest, context: Context, *, fallback: bool, asks: 
 
 
 def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
-    """Refuse a place where no env can be, and warn of one that OneDrive uploads."""
+    """Reject a location where no env can work, and warn about one that OneDrive uploads."""
     from rocenv.install.build import require_free, require_place
 
     if not changes:

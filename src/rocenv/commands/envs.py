@@ -128,7 +128,7 @@ def _origin(part: Component) -> str:
 
 
 def _app_title(key: str, context: Context) -> str:
-    """Name an app; a lock may contain an app that is not in the data."""
+    """Return an app's title; a lock may contain an app that is not in the data."""
     title = next((row.title for row in context.matrix.launcher if row.key == key), "")
     return f"{title} ({key})" if title and title != key else key
 

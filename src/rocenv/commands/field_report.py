@@ -1,4 +1,4 @@
-"""The field report of `verify --report`: a machine, a set, and how far it gets; without names of people."""
+"""The field report of `verify --report`: a machine, a set, and how far it gets; without personal names."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 SCHEMA = 1
-_HINTS = ("name a new file in your home: `--report ~/rocenv-report.json`",)
+_HINTS = ("specify a new file in your home directory: `--report ~/rocenv-report.json`",)
 _RATE = re.compile(r"[^,;]*GFLOP/s[^,;]*")
 _PRETTY_NAME = re.compile(r'^PRETTY_NAME="?([^"\n]*)', re.MULTILINE)
 
 
 def require_place(file: Path) -> None:
-    """Raise WrongUsage unless a report of this machine can be written to `file`."""
+    """Raise WrongUsage unless a report about this machine can be written to `file`."""
     if examined_elsewhere() or "ROCENV_TARGET" in os.environ:
         raise WrongUsage(
             "`--report` describes this machine, but ROCENV_SYSROOT or ROCENV_TARGET replaces it",
@@ -63,7 +63,7 @@ def write_report(file: Path, prefix: Prefix, verification: Verification, host: H
 
 
 def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict[str, Any]:
-    """A field report: only the fields that are listed here, and their texts redacted."""
+    """A field report: only the fields that are listed here, with their text redacted."""
     lock = prefix.record().lock
     plain = verification_to_plain(verification)
     redact = _redactor(prefix).text

@@ -81,7 +81,7 @@ def label(name: str, language: Language) -> str:
 
 
 def sentences(steps: Iterable[Step], language: Language) -> str:
-    """Join the texts of steps."""
+    """Join the text of steps."""
     return ("" if language == "zh" else " ").join(step.text for step in steps)
 
 
@@ -93,7 +93,7 @@ def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
 
 
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts under a heading, wrapped to the terminal."""
+    """Yield paragraphs under a heading, wrapped to the terminal."""
     colon = "：" if not heading.isascii() else ":" if heading else ""
     first = " " * _INDENT + heading + colon
     then = " " * max(_INDENT + 7, columns_of(first) + 1)

@@ -76,7 +76,7 @@ def _app_here(context: Context) -> tuple[str, str] | None:
 
 
 def _best_set(request: Request, context: Context) -> str:
-    """Name the components of the best set, without asking a server whether it can be downloaded."""
+    """List the components of the best set, without asking a server whether it can be downloaded."""
     from rocenv.resolve import resolve
 
     best = next(resolve(request, context.matrix))

@@ -9,6 +9,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.output import json_option, short_enough
+from rocenv.core.errors import WrongUsage
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ _OLD_OPTIONS = {
 
 
 class _Mem(click.Group):
-    """A group with the default command `show`: a first word that is not a command names an env."""
+    """A group with the default command `show`: a first word that is not a command is the name of an env."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and ctx.resilient_parsing:  # completion of the first word
             return super().parse_args(ctx, args)
         if args[:1] not in (["-h"], ["--help"]) and not set(args[:1]) & set(self.commands):
-            _refuse_old_options(ctx, args)
+            _refuse_old_options(args)
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -45,8 +46,8 @@ class _Mem(click.Group):
         return [*super().shell_complete(ctx, incomplete), *name, *show.shell_complete(ctx, incomplete)]
 
 
-def _refuse_old_options(ctx: click.Context, args: list[str]) -> None:
-    """For an option that became a command, raise UsageError with the equivalent command line."""
+def _refuse_old_options(args: list[str]) -> None:
+    """For an option that became a command, raise WrongUsage with the equivalent command line."""
     for place, word in enumerate(args):
         option, equals, value = word.partition("=")
         if word == "--":
@@ -58,7 +59,7 @@ def _refuse_old_options(ctx: click.Context, args: list[str]) -> None:
         if takes_value and not equals:
             value, rest = (rest or [""])[0], rest[1:]
         words = ["rocenv", "mem", name, *([value] if value else []), *args[:place], *rest]
-        raise click.UsageError(f"`{option}` is now a command. Run `{shell_join(*words)}`.", ctx)
+        raise WrongUsage(f"`{option}` is now a command", hints=(shell_join(*words),))
 
 
 _env_argument = click.argument("name", required=False, default="", shell_complete=candidates.env_names)

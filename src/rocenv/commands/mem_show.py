@@ -156,7 +156,7 @@ def _draw(reports: Iterator[_Report]) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    past: dict[int, deque[float | None]] = {}  # shares in use, by GPU index
+    past: dict[int, deque[float | None]] = {}  # fractions in use, by GPU index
     console = Console()
     levels = _ASCII_LEVELS if console.options.ascii_only else _LEVELS
     with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:

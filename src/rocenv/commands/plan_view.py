@@ -23,7 +23,7 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
     Args:
         lock: The plan.
         missing: What the user must provide or decide.
-        review: What in a lock of `--from` does not come from rocenv's data.
+        review: The parts of a `--from` lock that do not come from rocenv's data.
     """
     from rocenv.activate.changes import apply
     from rocenv.core.codec import to_plain
@@ -118,7 +118,7 @@ def _size_line(lock: Lock, download: int, unpacked: int) -> str:
 
 
 def _item(text: str, start: str) -> list[str]:
-    """Wrap a text without breaking commands, so that people can paste them."""
+    """Wrap text without breaking commands, so that people can paste them."""
     unbroken = re.sub("`rocenv [^`]*`", lambda found: found[0].replace(" ", _NO_BREAK), text)
     return [line.replace(_NO_BREAK, " ") for line in wrapped(unbroken, reading_width(), start, "    ")]
 

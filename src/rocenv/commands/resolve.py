@@ -48,7 +48,7 @@ _OPTIONS = (
         is_flag=False,
         flag_value="*",
         shell_complete=candidates.torch_versions,
-        help="Also install PyTorch. Without SPEC: the newest release that fits.",
+        help="Also install PyTorch. Without SPEC: the newest compatible release.",
     ),
     _option("--no-torch", is_flag=True, help="Do not install PyTorch (default, except with --zluda)."),
     _option(
@@ -77,7 +77,7 @@ _OPTIONS = (
     _option(
         "--driver",
         metavar="VER",
-        help="Driver of the machine that the set is for: the kernel driver, or Windows' display driver.",
+        help="Driver on the machine that the set is for: the kernel driver, or Windows' display driver.",
     ),
     _option("--dev", is_flag=True, help="Also install compilers and headers if they are separate packages."),
     _option("--no-guard", is_flag=True, help="Allow pip and uv to replace the env's builds for ROCm."),

@@ -192,7 +192,7 @@ def folder_of(key: str) -> str:
 
 
 def _printable(path: str) -> str:
-    """Make a path safe to print in one line."""
+    """Make a path safe to print on one line."""
     return "".join(char if char.isprintable() else "?" for char in path)
 
 
@@ -254,7 +254,7 @@ def _name(folder: str, content: bytes) -> str:
 
 def _malformed(folder: str, why: str) -> RocenvError:
     return RocenvError(
-        f"`{_printable(os.path.join(folder, FILE))}` does not name an env: {why}",
+        f"`{_printable(os.path.join(folder, FILE))}` does not contain the name of an env: {why}",
         hints=("the file must contain one line with the name of an env, and nothing else",),
         code="folder-file",
     )

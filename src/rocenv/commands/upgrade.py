@@ -41,7 +41,7 @@ _SHOWN = 8
 def command(
     name: str, rollback: bool, dry_run: bool, offline: bool, no_verify: bool, yes: bool, as_json: bool
 ) -> int:
-    """Bring the env NAME to the newest set that fits the request it was created with.
+    """Upgrade the env NAME to the newest set that meets the request it was created with.
 
     The new set is built beside the env and verified; only then does it take the env's place. The replaced set
     is kept as `NAME~old` until the next upgrade, and --rollback returns to it.
@@ -86,7 +86,7 @@ def command(
 
 
 def _swap(context: Context, name: str, lock: Lock, *, verifies: bool) -> Verification | None:
-    """Build the new set, verify it, and put it in the place of the old one.
+    """Build the new set, verify it, and let it replace the old one.
 
     Raises:
         RocenvError: The new set does not work here; the env keeps its own.
@@ -168,7 +168,7 @@ def _by_name(lock: Lock) -> dict[str, Component]:
 def _is_same(was: Component, now: Component) -> bool:
     """Whether a planned part is the installed one.
 
-    A plan may lack hashes that the first download records, and names AMD's installer where the installed part
+    A plan may lack hashes that the first download records, and lists AMD's installer where the installed part
     is a copy of an SDK. Then the version decides.
     """
     if (was.version, was.channel, was.python) != (now.version, now.channel, now.python):
@@ -189,7 +189,7 @@ def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) ->
 
 
 def _about_added(name: str, added: list[str]) -> str:
-    """Say which packages of the user the new set will lack, and how to list them."""
+    """Report which of the user's packages the new set will lack, and how to list them."""
     from rocenv.core.versions import joined
 
     old = shell_join(f"{name}~old")

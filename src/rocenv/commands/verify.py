@@ -37,7 +37,7 @@ def print_rung(result: RungResult, *, err: bool = False) -> None:
     click.echo(f"  {result.rung:8} {coloured} {result.elapsed_s:7.2f} s  {sanitized(detail)}", err=err)
     if result.status in ("failed", "crashed", "timeout"):
         for line in result.stderr_tail.splitlines():
-            if not line.startswith(CALLING):  # the detail names the call that did not return
+            if not line.startswith(CALLING):  # the detail shows the call that did not return
                 click.echo(f"    | {sanitized(line)}", err=err)
         for code in result.findings:
             click.echo(f"    known cause: `rocenv explain {code}`", err=err)

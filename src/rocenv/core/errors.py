@@ -1,7 +1,7 @@
 """Errors that users can act on.
 
-Each error names the file, env or value at fault. `hints` are the next steps, preferably commands to paste. A
-GPU that fails is reported as a `RungResult`, not as an error.
+Each error identifies the file, env or value at fault. `hints` are the next steps, preferably commands to
+paste. A GPU that fails is reported as a `RungResult`, not as an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class RocenvError(Exception):
     """An expected failure, printed without a traceback; the exit code is 1 unless a subclass changes it.
 
     Attributes:
-        message: One sentence without a final period; passwords in addresses are masked.
+        message: One sentence without a final period; passwords in URLs are masked.
         hints: Next steps, one line each; passwords are masked, too.
         code: A stable identifier for `--json`.
     """
@@ -42,7 +42,7 @@ class WrongUsage(RocenvError):
 
 
 class DataError(RocenvError):
-    """An invalid data file (profile, record, lock, configuration); the message names the file and the key."""
+    """An invalid data file (profile, record, lock, configuration); the message shows the file and the key."""
 
     code = "data-invalid"
 

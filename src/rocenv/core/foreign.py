@@ -56,7 +56,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
     """Parse JSON.
 
     Raises:
-        DataError: The text is not valid JSON or is nested more than 64 deep; the message names `where`.
+        DataError: The text is not valid JSON or is nested more than 64 deep; the message includes `where`.
     """
     try:
         if isinstance(text, bytes):

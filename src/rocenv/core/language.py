@@ -10,7 +10,7 @@ from typing import Literal
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
-# Traditional Chinese (Taiwan, Hong Kong, Macau) gets English because there are no texts for it.
+# Traditional Chinese (Taiwan, Hong Kong, Macau) gets English because there are no messages for it.
 _CHINESE = re.compile(r"zh(?!.*(TW|HK|MO|Hant))", re.IGNORECASE)
 _CHINESE_LANGIDS = (0x0804, 0x1004)  # LANGIDs for mainland China and Singapore
 # In order of precedence (POSIX). gettext's LANGUAGE overrides them if any locale is set.

@@ -67,7 +67,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """Serialize a lock for any machine, without passwords in addresses; equal locks give identical text."""
+    """Serialize a lock for any machine, without passwords in URLs; equal locks give identical text."""
     plain = to_plain(replace(lock, local_notes=()))
     for part in plain["components"]:
         for artifact in part.get("artifacts", ()):
@@ -165,7 +165,7 @@ def _faults_of_package(artifact: Artifact) -> Iterator[Fault]:
     if artifact.name.lower() == "pip":
         yield (
             f"`{artifact.name}`",
-            "cannot be a wheel of a set: envs use the pip that comes with their Python",
+            "cannot be one of a set's wheels: envs use the pip that comes with their Python",
         )
 
 

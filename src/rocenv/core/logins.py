@@ -1,4 +1,4 @@
-"""Hide user names and passwords in addresses."""
+"""Hide user names and passwords in URLs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _LOGIN = re.compile(r"(?<=://)[^/?#\s\"'`<>]*@")
 
 
 def mask_logins(text: str) -> str:
-    """Replace user names and passwords in addresses with `***`."""
+    """Replace user names and passwords in URLs with `***`."""
     return _LOGIN.sub("***@", text)
 
 
 def shown(url: str) -> str:
-    """Remove the name and password from an address."""
+    """Remove the name and password from a URL."""
     try:
         parts = urlsplit(url)
     except ValueError:  # such as `http://[::1/`

@@ -32,7 +32,7 @@ class Artifact(Value, frozen=True, kw_only=True):
     size_bytes: int
     installed_bytes: int = 0  # size once unpacked; 0 = unknown
     repo: str = ""  # name of its repository in the matrix, for finding it on another mirror
-    path: str = ""  # path below the repository's base address
+    path: str = ""  # path below the repository's base URL
 
 
 class Program(Value, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Program(Value, frozen=True, kw_only=True):
     In values and arguments, `{tree}` is the component's folder and `{bin}` the folder with the starters.
     """
 
-    path: str  # the last part may be a pattern: "usr/bin/llama-*"
+    path: str  # the last component may be a pattern: "usr/bin/llama-*"
     environment: dict[str, str] = {}  # variables that locate its files
     arguments: tuple[str, ...] = ()  # arguments for the same purpose, inserted before the user's
     not_before: str = ""  # omit `arguments` if the user's start with this: the program is calling itself
@@ -157,7 +157,7 @@ class Component(Value, frozen=True, kw_only=True):
     why: str
     artifacts: tuple[Artifact, ...] = ()
     glibc: str = ""  # oldest C library that its programs run with; "" = any
-    loader: str = ""  # its own program loader, if it brings a C library; "" = use the system loader
+    loader: str = ""  # its own dynamic loader, if it brings a C library; "" = use the system loader
     layout: Layout | None = None
     python: str = ""  # for wheels: Python version of the venv, "3.11"
     into: str = ""  # its folder in the prefix, "rocm/5.7"; "" = none
@@ -174,7 +174,7 @@ class Component(Value, frozen=True, kw_only=True):
 
 
 class Rejection(Value, frozen=True, kw_only=True):
-    """A reason why no set fits: the requirement on a component, and its actual value."""
+    """A reason why no set meets a request: the requirement on a component, and its actual value."""
 
     component: str
     requirement: str
@@ -283,7 +283,7 @@ class Record(Value, frozen=True, kw_only=True):
     rocenv_version: str
     lock: Lock
     files_sha256: str = ""  # hash of the file list next to it; set when that list is written
-    loader: str = ""  # path of the prefix's own program loader; "" = use the system loader
+    loader: str = ""  # path of the prefix's own dynamic loader; "" = use the system loader
     shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
 
 

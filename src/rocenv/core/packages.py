@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def wheel_file_name(url: str) -> str:
-    """Return the file name in an address; a percent-encoded slash also separates folders."""
+    """Return the file name in a URL; a percent-encoded slash also separates folders."""
     return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
 
 
 def is_named_right(artifact: Artifact) -> bool:
-    """Whether the file name in the address of a wheel or sdist matches its project and version."""
+    """Whether the file name in the URL of a wheel or sdist matches its project and version."""
     parse = parse_wheel_filename if artifact.kind == "wheel" else parse_sdist_filename
     try:
         name, version = parse(wheel_file_name(artifact.url))[:2]

@@ -41,7 +41,7 @@ def size_text(size_bytes: float) -> str:
 
 
 def sanitized(text: str) -> str:
-    """Replace characters that a terminal would interpret, and mask passwords in addresses.
+    """Replace characters that a terminal would interpret, and mask passwords in URLs.
 
     The text may quote a log or a server's response.
     """

@@ -41,7 +41,7 @@ def fill_script(text: str, values: Mapping[str, str]) -> str:
 
 
 def places(text: str) -> dict[str, bool]:
-    """Map each placeholder name in a text to whether all its occurrences have a fallback."""
+    """Map each placeholder name in a string to whether all its occurrences have a fallback."""
     found: dict[str, bool] = {}
     for place in _PLACE.finditer(text):
         found[place[1]] = found.get(place[1], True) and place[2] is not None

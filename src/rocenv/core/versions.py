@@ -156,6 +156,6 @@ def _stage(version: Version) -> tuple[int, int]:
 
 
 def joined(texts: Sequence[str], most: int = 6) -> str:
-    """Join texts with commas, at most `most` of them: `a, b and 3 more`."""
+    """Join strings with commas, at most `most` of them: `a, b and 3 more`."""
     shown = ", ".join(texts[:most])
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"

@@ -18,7 +18,7 @@ _NOT_LAST = "\uff08\u300a\u300c\u300e\u3010\u201c\u2018([{"
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Wrap one paragraph to `width` columns; `first` precedes the first line, `then` the others.
 
-    Anything that a user might paste, such as an address or a version, is never broken; long words overflow.
+    Anything that a user might paste, such as a URL or a version, is never broken; long words overflow.
     """
     if not text.isascii():
         return list(_wrapped(text, width, first, then))
@@ -35,7 +35,7 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
 
 
 def columns_of(text: str) -> int:
-    """Count the terminal columns of a text; Chinese characters take two."""
+    """Count the terminal columns of a string; Chinese characters take two."""
     return sum(2 if _is_wide(char) else 1 for char in text)
 
 
@@ -62,7 +62,7 @@ def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Split a text where a line may break: after a word and its space, or after a Chinese character."""
+    """Split text where a line may break: after a word and its space, or after a Chinese character."""
     piece = ""
     text = " ".join(text.split())
     for char, following in zip(text, [*text[1:], " "], strict=True):

@@ -205,7 +205,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     logs: tuple[str, ...] = ()  # its own log files
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report unknown rules, texts that cannot be searched for, and impossible arguments."""
+        """Report unknown rules, strings that cannot be searched for, and impossible arguments."""
         yield from self._code_faults(matrix)
         yield from self._text_faults()
         yield from self._argument_faults()
@@ -233,7 +233,7 @@ class Launcher(Known, frozen=True, kw_only=True):
         yield from literal_faults("gpu_work_shown", self.gpu_work_shown)
         for name in ("programs", "gpu_work", "cpu", "not_hip", "secret_options"):
             if not all(text.strip() for text in getattr(self, name)):
-                yield f"`{name}` contains an empty text"
+                yield f"`{name}` contains an empty string"
 
     def _argument_faults(self) -> Iterator[str]:
         for flag in self.flags:

@@ -73,7 +73,7 @@ def _conditions(components: Sequence[Component]) -> Iterator[str]:
 
 
 def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
-    """Map placeholders in values to paths relative to the prefix, () if the set has none.
+    """Map placeholders in values to paths relative to the prefix, () if the set has no such path.
 
     A set with its own C library gets no library search path: system programs would load that C library and
     crash. Libraries in wheels need no search path to find each other.

@@ -266,7 +266,7 @@ class Variable(Known, frozen=True, kw_only=True):
     by: Literal["rocm", "zluda"]
     value: str = ""  # its default, or the value that envs set
     set_by: str = ""
-    fragile: bool = False  # its files do not work in a network or read-only home
+    fragile: bool = False  # its files fail if the home directory is read-only or on a network
     folder: str = ""  # folder for its files in an env, relative to the prefix
 
 

@@ -99,7 +99,7 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 
     Raises:
         DataError: A file is damaged or too new for this rocenv, or a row has an unknown key, no source or a
-            broken reference, or contradicts another row. The message names the file and the row.
+            broken reference, or contradicts another row. The message shows the file and the row.
     """
     try:
         return _load(folder or profiles_folder(), own)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Repo(Known, frozen=True, kw_only=True):
     """An apt repository.
 
-    `base` is an address, or `debian:` or `host:` for the machine's own apt sources; `{apt_dir}` and `suite`
+    `base` is a URL, or `debian:` or `host:` for this machine's own apt sources; `{apt_dir}` and `suite`
     may be filled in by the set that uses it.
     """
 
@@ -25,7 +25,7 @@ class Repo(Known, frozen=True, kw_only=True):
 
     name: str
     base: str
-    suite: str = ""  # "" = specified by the set, or the machine's own release for `host:`
+    suite: str = ""  # "" = specified by the set, or the system's own release for `host:`
     components: tuple[str, ...] = ("main",)
     keyrings: tuple[str, ...] = ()  # paths on the machine; missing ones are ignored
     key_url: str = ""  # where to get the key if no keyring exists; requires `fingerprints`
@@ -53,7 +53,7 @@ class Channel(Known, frozen=True, kw_only=True):
     title: str
     by: Literal["maker", "distribution"]
     repos: tuple[str, ...] = ()  # package repositories, best first; () = wheels, whose rows have an index
-    only_named: bool = False  # opt-in: used only if the user names the channel
+    only_named: bool = False  # opt-in: used only if the user requests the channel
 
 
 class KeepOut(Known, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class KeepOut(Known, frozen=True, kw_only=True):
 
 
 class CLibrary(Known, frozen=True, kw_only=True):
-    """The package of a C library, and its program loader."""
+    """The package of a C library, and its dynamic loader."""
 
     package: str
     loader: str
@@ -239,7 +239,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     floating: bool = False  # rolling channel; the index determines the exact version
     driver: str = ""  # required display drivers
     glibc: str = ""  # oldest C library that it runs with
-    loader: str = ""  # name of the program loader, if it brings its own C library
+    loader: str = ""  # name of the dynamic loader, if it brings its own C library
     note: str = ""
 
     @property
@@ -401,7 +401,7 @@ class PackPlace(Known, frozen=True, kw_only=True):
 
 
 class Index(Known, frozen=True, kw_only=True):
-    """An address that provides packages or wheels."""
+    """A URL that provides packages or wheels."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -409,7 +409,7 @@ class Index(Known, frozen=True, kw_only=True):
     name: str
     url: str
     platforms: tuple[Platform, ...]
-    published_at: tuple[str, ...] = ()  # other addresses of its files: "https://host/path/", "*.domain/path/"
+    published_at: tuple[str, ...] = ()  # other URLs of its files: "https://host/path/", "*.domain/path/"
     targets: tuple[str, ...] = ()
     note: str = ""
 

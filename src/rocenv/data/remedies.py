@@ -1,4 +1,4 @@
-"""Choose the applicable remedies of a row, and fill in its texts."""
+"""Choose the applicable remedies of a row, and fill in its messages."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Step:
 
 
 def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
-    """Fill a text; None if a value is unknown and has no fallback."""
+    """Fill in a message; None if a value is unknown and has no fallback."""
     return fill_all(getattr(text, language), values)
 
 
 def unfilled(text: Text, language: Language) -> str:
-    """Render a text without values, using its fallbacks or an ellipsis."""
+    """Render text without values, using its fallbacks or an ellipsis."""
     gpu, gap = ("这块 GPU", "……") if language == "zh" else ("this GPU", "...")
     return without_values(getattr(text, language), lambda name: gpu if name == "gfx" else gap)
 
@@ -62,8 +62,8 @@ def steps(
     Args:
         rows: The remedies.
         facts: Facts that their conditions refer to.
-        values: Values of placeholders in texts and commands.
-        language: Language of the texts.
+        values: Values of placeholders in text and commands.
+        language: Language of the text.
         commands: Complete commands from rocenv, inserted without quoting.
         quote: Quotes a value for a command; returns "" for a value that is not allowed there.
     """

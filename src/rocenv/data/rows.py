@@ -25,6 +25,7 @@ from rocenv.data.knowledge import (
     Watched,
     WslNeeds,
 )
+from rocenv.data.mirrors import Mirror, Origin
 from rocenv.data.recipes import CodeObjects, KernelRecipe, KernelSource
 from rocenv.data.releases import (
     Channel,
@@ -82,6 +83,8 @@ class Matrix:
     shim_map: tuple[ShimMap, ...] = ()
     torch_switch: tuple[TorchSwitch, ...] = ()
     index: tuple[Index, ...] = ()
+    origin: tuple[Origin, ...] = ()
+    mirror: tuple[Mirror, ...] = ()
     target: tuple[Target, ...] = ()
     generic_target: tuple[GenericTarget, ...] = ()
     pci: tuple[PciId, ...] = ()

@@ -1,7 +1,8 @@
 """Rows about failures: symptoms in logs, causes and remedies.
 
-Regular expressions use Python's syntax and ignore case; literals must match exactly. Texts are in English and
-Chinese; `{gfx}` is replaced by the value of a fact, `{gfx|your GPU}` by the fallback if the fact is unknown.
+Regular expressions use Python's syntax and ignore case; literals must match exactly. Messages are in English
+and Chinese; `{gfx}` is replaced by the value of a fact, `{gfx|your GPU}` by the fallback if the fact is
+unknown.
 
 A condition (`when`) maps facts to required values: "" = unknown, "*" = known, a version range, or a regular
 expression that must match one whole value.
@@ -29,13 +30,13 @@ _ONLY_SOMETIMES = "env"
 
 
 class Text(Value, frozen=True, kw_only=True):
-    """A text in each language."""
+    """A message in each language."""
 
     en: str
     zh: str
 
     def faults(self) -> Iterator[str]:
-        """Report empty texts, and placeholders that only one language has."""
+        """Report empty messages, and placeholders that only one language has."""
         if not self.en or not self.zh:
             yield f"a language has no text: `{self.en or self.zh}`"
         if places(self.en).keys() != places(self.zh).keys():
@@ -99,7 +100,7 @@ class Rule(Known, frozen=True, kw_only=True):
     more: Text | None = None  # background
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report unknown codes, invalid patterns, and texts with unknown placeholders."""
+        """Report unknown codes, invalid patterns, and messages with unknown placeholders."""
         for code in self.explains:
             if code not in matrix.names("rule", "code"):
                 yield f"`explains`: unknown rule `{code}`"
@@ -133,7 +134,7 @@ class Rule(Known, frozen=True, kw_only=True):
             yield from each.faults()
 
     def _texts(self) -> Iterator[tuple[str, bool]]:
-        """Yield each text, and whether it is shown even if all facts are unknown."""
+        """Yield each message, and whether it is shown even if all facts are unknown."""
         pairs = [(self.title, True), *((why.text, why is self.why[-1]) for why in self.why)]
         pairs += [(remedy.text, False) for remedy in self.remedy]
         pairs += [(self.more, True)] if self.more else []
@@ -159,7 +160,7 @@ class Extractor(Known, frozen=True, kw_only=True):
 
 
 class Advice(Known, frozen=True, kw_only=True):
-    """The texts of a check's finding."""
+    """The messages of a check's finding."""
 
     IDENTITY = ("name",)
 
@@ -187,7 +188,7 @@ class Advice(Known, frozen=True, kw_only=True):
 
 
 class Messages(Known, frozen=True, kw_only=True):
-    """Texts that a command prints besides findings."""
+    """Messages that a command prints besides findings."""
 
     IDENTITY = ("topic",)
 

@@ -64,7 +64,7 @@ class NeverTogether(Known, frozen=True, kw_only=True):
 
     variables: tuple[str, ...]  # aliases of one variable
     words: tuple[str, ...]
-    off: tuple[str, ...] = ()  # texts that disable one of the words
+    off: tuple[str, ...] = ()  # strings that disable one of the words
     text: str  # consequence of combining them
 
     def violations(self, names: tuple[str, ...], value: str) -> Iterator[str]:

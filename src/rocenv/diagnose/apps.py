@@ -1,4 +1,4 @@
-"""Patterns of failures and steps to fix them from the profiles of apps. Pure."""
+"""Failure patterns and steps to fix them, from app profiles. Pure."""
 
 from __future__ import annotations
 

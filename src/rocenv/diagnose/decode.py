@@ -49,7 +49,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _plausible(data: bytes, page: str) -> float:
-    """Rate a code page by its share of non-ASCII characters in its script or common in its language."""
+    """Rate a code page by the fraction of non-ASCII characters that its script or language uses."""
     text = data.decode(page, errors="replace")
     beyond = [char for char in text if ord(char) > 127]
     if not beyond:

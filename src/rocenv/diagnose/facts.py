@@ -61,7 +61,7 @@ def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def settled(facts: Facts, matrix: Matrix) -> Facts:
-    """Keep one platform, and add the targets of GPUs that the log names by product."""
+    """Keep one platform, and add the targets of GPUs that the log mentions by product name."""
     if "wsl" in facts:
         facts = {**facts, "platform": ("linux",)}
     elif len(facts.get("platform", ())) > 1:

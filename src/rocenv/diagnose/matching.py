@@ -20,7 +20,7 @@ _LEAST = 0.3  # confidence that the best finding needs
 _SECOND = 0.6  # confidence that each other finding needs
 _CAUSE = 0.5  # confidence that a cause needs to hide its consequences
 _STRONG = 0.6  # weight of a pattern that suffices on its own
-_MORE = 0.3  # share of the remaining doubt that each match in another line removes
+_MORE = 0.3  # fraction of the remaining doubt that each match in another line removes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     Args:
         finding: What was found.
         matrix: The known sets.
-        language: Of the texts.
+        language: Language of the text.
         machine: Facts about the machine that the log lacks.
     """
     rule = finding.rule
@@ -88,7 +88,7 @@ def _with_target(command: str, target: str, matrix: Matrix) -> str:
 def facts_of(host: Host, of_log: Facts) -> Facts:
     """Collect the facts about this machine that a log lacks.
 
-    Returns nothing if the log comes from another system, and no GPU or driver if the log names a GPU.
+    Returns nothing if the log comes from another system, and no GPU or driver if the log mentions a GPU.
     """
     if of_log.get("platform", (host.platform,))[0] != host.platform:
         return {}

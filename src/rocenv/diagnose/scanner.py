@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.diagnose.reading import Block
 
 _KINDS = 200  # kinds of lines per literal
-_SPREAD = 3  # first lines of a kind that are kept; then the 4th, 8th, 16th … and the last
+_SPREAD = 3  # number of leading lines of a kind to keep; then the 4th, 8th, 16th, … and the last are kept
 _CODES = 40  # kept lines that differ in short numbers, which may be error codes
 _KEPT_BYTES = 12 << 20  # limit for all kept lines with their surroundings
 _FEW = 3  # kinds per literal whose first line is kept even if that limit is reached
@@ -68,7 +68,7 @@ class Sightings:
     is_empty: bool  # nothing could be read
 
     def of(self, literals: Iterable[str]) -> Iterator[Sighting]:
-        """Yield the sightings of some literals, in the order of the literals and of the log."""
+        """Yield the sightings of some literals, ordered by literal, then as in the log."""
         for literal in literals:
             yield from self.by_literal.get(literal, ())
 
@@ -215,7 +215,7 @@ class _Cut:
         return found.start() if found else len(self.text)
 
     def bounds(self, at: int) -> tuple[int, int]:
-        """Find the part of a line around a place."""
+        """Find the part of a line around a position."""
         first = max(0, at - HALF_LINE_BYTES)
         begin = max(self.text.rfind(b"\n", first, at) + 1, first)
         begin = max(begin, self.text.rfind(b"\r", begin, at) + 1)
@@ -223,7 +223,7 @@ class _Cut:
         return begin, found.start() if found else min(len(self.text), at + HALF_LINE_BYTES)
 
     def line(self, at: int) -> bytes:
-        """Cut the part of a line around a place."""
+        """Cut out the part of a line around a position."""
         begin, end = self.bounds(at)
         return self.text[begin:end]
 

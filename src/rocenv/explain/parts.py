@@ -95,7 +95,7 @@ def explain_release(name: str, matrix: Matrix) -> Explanation:
 
 
 def _release_answer(matrix: Matrix, release: str, platform: Platform) -> Line:
-    """Summarize how a release is available on a platform, and with which PyTorch."""
+    """Summarize a release's availability on a platform, and the PyTorch versions that go with it."""
     wheels = _wheels(matrix, release, platform)
     packages = [row for row in matrix.rocm if platform == "linux" and series(row.version) == release]
     sdks = [row for row in matrix.hip_sdk if platform == "windows" and series(row.version) == release]

@@ -95,11 +95,11 @@ def target_key(name: str) -> tuple[int, str]:
 
 
 def listed(texts: Iterable[str], nothing: str = "none") -> str:
-    """Join texts with commas."""
+    """Join strings with commas."""
     return ", ".join(texts) or nothing
 
 
 def either(texts: Iterable[str]) -> str:
-    """Join texts as alternatives: `a, b or c`."""
+    """Join strings as alternatives: `a, b or c`."""
     *most, last = texts
     return f"{', '.join(most)} or {last}" if most else last

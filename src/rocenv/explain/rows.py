@@ -1,6 +1,6 @@
 """Rendering of data rows as lines, for `explain` pages and `rocenv matrix`.
 
-A row becomes a subject, a version and a text. Rows with the same subject and text share a line that lists
+A row becomes a subject, a version and text. Rows with the same subject and text share a line that lists
 their versions.
 """
 
@@ -87,7 +87,7 @@ def wheel_promise(row: RocmWheels, target: str) -> str:
 def combination(row: Verdict, *, about: str = "") -> str:
     """Render a verdict as a sentence: the combination, the result, and the remedy.
 
-    `about` names the part that the page is about and that the sentence omits: "target", "rocm", "zluda" or
+    `about` is the part that the page is about and that the sentence omits: "target", "rocm", "zluda" or
     "torch". A verdict with a code then refers to its own page instead of giving the remedy.
     """
     parts = combined(row, about)
@@ -102,7 +102,7 @@ def combination(row: Verdict, *, about: str = "") -> str:
 
 
 def combined(row: Verdict, about: str = "") -> str:
-    """Name the parts of a combination: `gfx1031 with HIP SDK 6.1, ZLUDA 3.8.3 (rocm6)`."""
+    """List the parts of a combination: `gfx1031 with HIP SDK 6.1, ZLUDA 3.8.3 (rocm6)`."""
     sdk = "HIP SDK" if row.platform == "windows" and not row.on_wheels else "ROCm"
     parts = []
     if row.targets and about != "target":

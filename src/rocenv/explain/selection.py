@@ -32,7 +32,7 @@ TABLES = (
     "good_set",
     "driver_pair",
 )
-# Tables that name a part by version range, by version, and by series.
+# Tables that refer to a part by version range, by version, and by series.
 _RANGES = {
     "rocm": ("override", "verdict", "good_set"),
     "zluda": ("torch", "verdict", "good_set"),
@@ -65,8 +65,8 @@ class Filters(Value, frozen=True, kw_only=True):
 def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
     """Select the rows that match at least one filter and contradict none, by table.
 
-    A row that does not name a part neither matches nor contradicts a filter on it. The order is independent
-    of the files' order.
+    A row that does not mention a part neither matches nor contradicts a filter on it. The order is
+    independent of the files' order.
 
     Raises:
         RocenvError: A SPEC is invalid; exit code 2.
@@ -133,7 +133,7 @@ def _matches(table: str, row: Any, filters: Filters, asked: Mapping[str, set[str
 
 
 def _on_platform(table: str, row: Any, platform: str) -> bool | None:
-    """Whether a row is about a platform; None if it does not name one."""
+    """Whether a row is about a platform; None if it mentions none."""
     if not platform:
         return None
     if table in ("hip_sdk", "zluda", "pack"):

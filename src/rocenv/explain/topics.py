@@ -313,7 +313,7 @@ def _values(row: Variable) -> Iterator[Line]:
     texts = {
         "value": row.value,
         "set by": row.set_by,
-        "note": "its files break on network shares and in read-only home folders" if row.fragile else "",
+        "note": "its files break on network shares and in read-only home directories" if row.fragile else "",
     }
     yield from (Line(label=label, text=text, rows=(row,)) for label, text in texts.items() if text)
 

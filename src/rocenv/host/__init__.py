@@ -1,4 +1,4 @@
-"""Detect the GPUs of a machine, their targets, and the one to use, without loading a GPU library.
+"""Detect the GPUs on a machine, their targets, and the one to use, without loading a GPU library.
 
 `ROCENV_TARGET` replaces detection. The sources are KFD and the PCI bus on Linux, HIP and the display drivers
 on Windows, and Windows itself on WSL. Every GPU is listed, even if it is unusable or rocenv does not know its
@@ -70,7 +70,7 @@ class Host:
 
 
 def detect(matrix: Matrix) -> Host:
-    """Detect the GPUs of this machine, or of the one below `ROCENV_SYSROOT`.
+    """Detect the GPUs on this machine, or on the one below `ROCENV_SYSROOT`.
 
     Unreadable or invalid files are treated as unknown and never cause an error.
 

@@ -97,17 +97,17 @@ def target_age(target: str) -> tuple[int, int, int]:
 
 
 def is_target(text: str) -> bool:
-    """Whether a text has the form of a target without features."""
+    """Whether a string has the form of a target without features."""
     return re.fullmatch(r"gfx[0-9a-f]{3,8}", text) is not None
 
 
 def printable(text: str) -> str:
-    """Shorten a text from the machine to one line without control characters."""
+    """Shorten text from the machine to one line without control characters."""
     return "".join(char if char.isprintable() else "?" for char in " ".join(text[:_LONGEST].split()))
 
 
 def require_target(target: str) -> None:
-    """Raise RocenvError unless a text is the name of a target, without features such as `:xnack-`."""
+    """Raise RocenvError unless a string is the name of a target, without features such as `:xnack-`."""
     if is_target(target):
         return
     name, features = split_target(target)

@@ -1,4 +1,4 @@
-"""Detect the GPUs of a Linux machine: KFD nodes, then PCI cards that KFD skipped.
+"""Detect the GPUs on a Linux machine: KFD nodes, then PCI cards that KFD skipped.
 
 The target of a node comes from the kernel if possible, else from the PCI ID. Detection loads no library and
 wakes no GPU.

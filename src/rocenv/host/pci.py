@@ -68,7 +68,7 @@ def devices() -> tuple[Device, ...]:
 
 
 class Ids:
-    """Look up AMD's PCI IDs in the matrix and in the machine's own table of names."""
+    """Look up AMD's PCI IDs in the matrix and in the system's own table of names."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix

@@ -135,7 +135,7 @@ def choose(
 
 
 def called(gpu: Gpu) -> str:
-    """Name a GPU in a sentence."""
+    """Format a GPU for a sentence."""
     return f"GPU {gpu.index} ({gpu.target or gpu.name or gpu.pci_id or 'target unknown'})"
 
 

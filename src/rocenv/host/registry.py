@@ -62,7 +62,7 @@ if sys.platform == "win32":
     import winreg
 
     def registered(key: str) -> dict[str, Any] | None:
-        """Return the values of a key of this machine; None if it cannot be read."""
+        """Return the values of a key on this machine; None if it cannot be read."""
         try:
             access = winreg.KEY_READ | winreg.KEY_WOW64_64KEY
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key, 0, access) as opened:

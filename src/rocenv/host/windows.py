@@ -1,4 +1,4 @@
-"""Detect the GPUs of a Windows machine: HIP's devices in order, with details from display drivers.
+"""Detect the GPUs on a Windows machine: HIP's devices in order, with details from display drivers.
 
 HIP provides order, targets and memory; the display drivers provide PCI IDs, versions, and GPUs that HIP does
 not see. Their orders differ. The input is text: the output of `hipInfo`, or the same from HIP itself, and

@@ -22,7 +22,7 @@ from rocenv.system.programs import program_on_path
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
-ANSWER = "/wsl/video_controllers.json"  # in a copy of a machine: Windows' answer
+ANSWER = "/wsl/video_controllers.json"  # in a snapshot of a machine: Windows' answer
 _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
 _MARK = "\ufeff"  # byte order mark that PowerShell writes
@@ -41,7 +41,7 @@ def wsl_gpus(matrix: Matrix) -> Found:
     """List the GPUs that Windows reports."""
     answer = (program_output(ANSWER, _ask) or "").removeprefix(_MARK)
     if not parse_controllers(answer):
-        why = printable(answer) or "the copy of that machine contains no answer from Windows"
+        why = printable(answer) or "the snapshot of that machine contains no answer from Windows"
         return Found(unknown=f"this is WSL, and Windows did not list its GPUs: {why}; {_HINT}")
     found = found_on_windows(answer, "", matrix)
     gpus = tuple(replace(gpu, source=f"Windows, {gpu.source}") for gpu in found.gpus)

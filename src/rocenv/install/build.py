@@ -89,7 +89,7 @@ def require_place(prefix: Prefix, context: Context) -> None:
     found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
     if found:
         does = "splits paths at" if found[0] == ";" else "replaces"
-        raise unusable(str(prefix.path), f"the program loader {does} `{found[0]}`")
+        raise unusable(str(prefix.path), f"the dynamic loader {does} `{found[0]}`")
     context.require_home()
     require_free(prefix)
     require_short_home(context.home.path)

@@ -1,4 +1,4 @@
-"""Copy a folder of this machine, such as an installed HIP SDK, into the store."""
+"""Copy a folder on this machine, such as an installed HIP SDK, into the store."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _size_of(path: Path, root: Path) -> int:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield a file's bytes; read errors name the file, unlike errors of the store's disk."""
+    """Yield a file's bytes; read errors show the file, unlike errors of the store's disk."""
     chunks = file_chunks(path)
     while True:
         try:

@@ -43,12 +43,12 @@ _MEANINGS = {
     1618: "another installation is running; wait until it ends",
     1619: "cannot open the package",
     1620: "this is not a valid Windows Installer package",
-    1625: "a policy of this machine, such as `DisableMSI`, forbids it",
+    1625: "blocked by a system policy such as `DisableMSI`",
     1626: "this system does not support administrative installs",
     1633: "it is for another processor architecture",
     1640: "Windows Installer cannot run in a remote session",
-    1643: "a policy of this machine forbids this package",
-    1644: "a policy of this machine forbids its customization",
+    1643: "a system policy blocks this package",
+    1644: "a system policy blocks its customization",
 }
 
 

@@ -1,4 +1,4 @@
-"""Map the files of unpacked artifacts to their places in a prefix.
+"""Map the files of unpacked artifacts to their locations in a prefix.
 
 Used to install a set and to restore single files. A component goes to its own folder (`Component.into`);
 unrelated files in its archives are omitted. A library pack replaces files of its SDK if the pack's contents
@@ -63,7 +63,7 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
 
 
 def _places(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files that a component takes from an artifact, and their places in its folder."""
+    """Yield the files that a component takes from an artifact, and their locations in its folder."""
     if component.places:
         yield from _picked(component, artifact, names)
         return
@@ -197,7 +197,7 @@ def _require_release(
         if not (found and expected):
             notes.append(
                 f"`{name}` in the library pack contains no release number; only the pack's name indicates "
-                f"that it fits HIP SDK {sdk.version}"
+                f"that it works with HIP SDK {sdk.version}"
             )
     return notes
 

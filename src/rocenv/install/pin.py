@@ -61,7 +61,7 @@ def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> Non
             f"download had {pin['sha256']}",
             hints=(
                 "the file was replaced, perhaps maliciously: wait, or ask its publisher",
-                f"if you trust the new file, remove its address from `{home.pins}`",
+                f"if you trust the new file, remove its entry from `{home.pins}`",
             ),
             code="hash-mismatch",
         )
@@ -155,7 +155,7 @@ def why_pinned(artifact: Artifact, home: Home) -> str:
         return ""
     return (
         f"it was first downloaded on {str(pin.get('when', ''))[:10]}; if its publisher has replaced it, "
-        f"and you trust the new file, remove its address from `{home.pins}`"
+        f"and you trust the new file, remove its entry from `{home.pins}`"
     )
 
 

@@ -69,7 +69,7 @@ def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> in
 
 
 def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
-    """Find the set's own program loader, relative to the prefix; "" if there is none."""
+    """Return the dynamic loader that the set includes, relative to the prefix; "" if it includes none."""
     for component in lock.components:
         if component.loader and component.layout is not None:
             for folder in component.layout.library_dirs:

@@ -48,7 +48,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # for every member; the earliest date that zip su
 
 
 def require_package(artifact: Artifact, path: Path) -> None:
-    """Raise ArchiveError unless a file is the wheel or sdist that an artifact names.
+    """Raise ArchiveError unless a file is the wheel or sdist that an artifact specifies.
 
     If the hash is unknown, this distinguishes a package from a proxy's web page.
     """
@@ -63,7 +63,7 @@ def require_package(artifact: Artifact, path: Path) -> None:
     except _DAMAGED as error:
         raise ArchiveError(
             f"`{artifact.url}` did not serve a Python package: {error}",
-            hints=("open the address in a browser: a proxy or provider may show its own page instead",),
+            hints=("open the URL in a browser: a proxy or provider may show its own page instead",),
         ) from error
     if not is_right:
         raise ArchiveError(

@@ -209,7 +209,7 @@ class _Window(io.RawIOBase):
         return self._stream.readinto(buffer)
 
 
-# ---------------------------------------------------------------- by a program of the machine
+# ---------------------------------------------------------------- by a system program
 
 
 def _unpack_by_program(

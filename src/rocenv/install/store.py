@@ -102,7 +102,7 @@ def add(
         expected: See `holds`.
 
     Raises:
-        ArchiveError: The package is damaged or unsafe; the message names it.
+        ArchiveError: The package is damaged or unsafe; the message identifies it.
         DamagedPackage: The file does not match its hash; it has been removed so that it can be downloaded
           again.
         InstallerClosed: The package is an installer that can only be run.

@@ -158,7 +158,7 @@ def install_wheels(
 
 
 def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[str] = ()) -> None:
-    """Let uv install only these wheels; if it finds one damaged, name and discard that file."""
+    """Let uv install only these wheels; if it finds one damaged, report and discard that file."""
     pins = [
         f"{name}=={each.artifact.version} --hash=sha256:{each.link.parent.name}"
         for name, each in wheels.items()

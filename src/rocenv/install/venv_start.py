@@ -5,8 +5,8 @@ the env's variables if the env is not active, and waits for `import torch`. Befo
 loads the libraries listed in the `.json` file in order and by full path, so that torch, which loads CUDA's
 libraries by name, gets ZLUDA's. Afterwards, it applies torch's settings.
 
-Standard library only. If ROCENV_TRACE names a file, each step is logged there: in a crashed process, the last
-line names the library that was being loaded.
+Standard library only. If ROCENV_TRACE is set to a file, each step is logged there: in a crashed process, the
+last line shows the library that was being loaded.
 """
 
 from __future__ import annotations

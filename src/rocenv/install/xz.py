@@ -2,7 +2,7 @@
 
 A stream written by several threads consists of blocks whose headers contain their sizes, so each block can be
 decoded while the next one is read. Other streams are decoded sequentially. In both cases, the decoder
-verifies the blocks' checksums, and the index, which proves that no block is missing.
+verifies the block checksums and the index, so a missing block is detected.
 
 Source: https://tukaani.org/xz/xz-file-format.txt, sections 2 to 4
 """

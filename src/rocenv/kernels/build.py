@@ -49,7 +49,7 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult:
-    """A built kernel and its place."""
+    """A built kernel and its location."""
 
     job: Job
     kernel: CompiledKernel
@@ -138,7 +138,7 @@ def _chosen_env(name: str, context: Context, environ: Mapping[str, str]) -> Pref
 
 
 def _program_of(env: Prefix | None, row: KernelSource) -> str:
-    """Find the app's start script in an env; "" if it has none."""
+    """Find the app's start script in an env; "" if there is none."""
     if env is None:
         return ""
     names = sorted({Path(each).name for each in row.programs})
@@ -146,7 +146,7 @@ def _program_of(env: Prefix | None, row: KernelSource) -> str:
 
 
 def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable[[str], None]) -> str:
-    """Choose the target that the GPU runs as in the env of the app."""
+    """Choose the target that the GPU runs as in the app's env."""
     locks = [(env.name, env.record().lock) for env in envs if env.state == "complete"]
     if named:
         for name, lock in locks[:1]:
@@ -204,7 +204,7 @@ def _toolchain(
     if row is None:
         known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
-            f"rocenv knows no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
+            f"rocenv knows of no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
             hints=("use an env that has one: `--env NAME`",),
             code="kernels-no-compiler",
         )

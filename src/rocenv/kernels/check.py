@@ -24,7 +24,7 @@ _DESCRIPTOR = ".kd"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The contents of a file of kernels."""
+    """The contents of a kernel file."""
 
     kernels: int
     flags: int  # `e_flags` of the code object

@@ -69,7 +69,7 @@ def compile_kernel(toolchain: Toolchain, job: Job, folder: Path, log: Path, prog
         progress: Shows the elapsed time.
 
     Raises:
-        RocenvError: The compiler failed; the error names the log and repeats its last lines.
+        RocenvError: The compiler failed; the error shows the path of the log and repeats its last lines.
     """
     output = folder / "kernel"
     argv = command(toolchain, job, output)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
 _VERSION_TIMEOUT_S = 30.0
 _CHUNK = 8  # bytes of text in one x86-64 instruction
-_CHUNKS_WITHIN = 96  # bytes of code that contain all chunks of a text
+_CHUNKS_WITHIN = 96  # bytes of code that contain all chunks of a string
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +88,17 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
         ) from error
     searched = ", ".join(f"`{each}`" for each in row.folders[:3])
     raise RocenvError(
-        f"`{start}` has no source of {row.title} kernels: no folder `{row.code}` in {searched}",
+        f"`{start}` has no {row.title} kernel sources: no folder `{row.code}` in {searched}",
         hints=(
             f"specify the program or the installation folder: `--{row.app} PATH`",
-            "some distributions leave the source out; official builds include it",
+            "some distributions leave the sources out; official builds include them",
         ),
         code="kernels-no-source",
     )
 
 
 def with_source_of(installation: Installation, version: str) -> Installation | None:
-    """Select the source folder of one version; None if the installation has none for it."""
+    """Select the source folder of one version; None if the installation has no such folder."""
     folders = (installation.folder, *_source_folders(installation.root, installation.row))
     for each in (replace(installation, folder=folder) for folder in folders):
         # The folder of 5.2.1 is called 5.2; a folder without a version may be for any.

@@ -1,9 +1,9 @@
 """Put a kernel where the app finds it, and remove it again.
 
-The default place is an overlay: a copy of the app's resources that consists of links, except for the folder
-with the kernels, and a script that starts the program with that copy. An overlay works whether or not the
-app ships with kernels, and never changes the app. With `--place in-place`, the kernel replaces a file of the
-installation, and rocenv backs up the original.
+The default location is an overlay: a copy of the app's resources that consists of links, except for the
+folder with the kernels, and a script that starts the program with that copy. An overlay works whether or not
+the app ships with kernels, and never changes the app. With `--place in-place`, the kernel replaces a file of
+the installation, and rocenv backs up the original.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
     start = overlay / _START / program.name
     placed = replace(placed, file=str(file), start=str(start), resources=str(copy))
     overlay.parent.mkdir(parents=True, exist_ok=True)
-    # Removing a TemporaryDirectory may change the mode of the targets of its links.
+    # Not a TemporaryDirectory: its cleanup may chmod the targets of symlinks.
     room = Path(tempfile.mkdtemp(dir=overlay.parent, prefix="."))
     try:
         fresh = room / "new"
@@ -331,7 +331,8 @@ def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
 def _start_script(installation: Installation, copy: Path) -> str:
     """Write the script that starts the program with the copy of its resources.
 
-    An env's own start script sets that variable too, so its other lines are copied instead.
+    If an env wrote the program's start script, that script already sets the variable, so copy its other lines
+    instead of calling it.
     """
     variable, prefix, program = installation.row.resources_variable, installation.prefix, installation.program
     lines = [f'exec {" ".join(map(quote, start_command(installation)))} "$@"']

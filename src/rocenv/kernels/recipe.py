@@ -138,7 +138,7 @@ def _recipe(row: KernelSource, version: str, kind: str, recipes: Sequence[Kernel
     covered = " or ".join(f"`{each.versions}`" for each in of_kind)
     raise RocenvError(
         f"rocenv has no recipe for {kind} kernels of {row.app} {version}, only for {covered}",
-        hints=(f"use another version of {row.app}, or another kind of kernel",),
+        hints=(f"use a different version of {row.app}, or a different kind of kernel",),
         code="kernels-no-recipe",
     )
 
@@ -159,7 +159,7 @@ def _headers(recipe: KernelRecipe, source: Path, include: Path | None) -> Path:
 
 
 def content_hash(source: Path) -> str:
-    """Hash the names and contents of all files of a source, but not the path of its folder."""
+    """Hash the names and contents of a source's files, but not the path of its folder."""
     digest = hashlib.sha256()
     for name, path in _files(source):
         content = _content(path)

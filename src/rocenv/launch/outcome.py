@@ -144,7 +144,7 @@ def explain(outcome: Outcome) -> Explanation | None:
 
 
 def _causes_of(outcome: Outcome) -> tuple[Cause, ...]:
-    """Diagnose an app's log, or its last lines if it has none."""
+    """Diagnose an app's log, or its last lines without one."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
     from rocenv.diagnose.report import facts_of, report
@@ -219,7 +219,7 @@ def _where(outcome: Outcome) -> Iterator[str]:
 def _why(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
     """Yield the causes of printed failures, then the set's known problem, then other causes.
 
-    Causes from `diagnose`, which reads the whole output, take precedence over rules for a single text.
+    Causes from `diagnose`, which reads the whole output, take precedence over rules for a single string.
     """
     context, message = outcome.context, outcome.context.message
     named: set[str] = set()

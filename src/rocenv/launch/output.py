@@ -17,7 +17,7 @@ TRACE_VARIABLE = "ROCENV_TRACE"  # the path of the trace that the env's Python w
 _TRACE_BYTES = 1 << 20
 _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TAIL_BYTES = 16 << 10
-_OVERLAP_BYTES = 1 << 10  # for texts that are split across chunks
+_OVERLAP_BYTES = 1 << 10  # for strings that are split across chunks
 _SILENCE_S = 60.0  # of silence before a note explains it
 
 # Source: faulthandler of Python 3.8 to 3.14
@@ -30,7 +30,7 @@ _MOST_AFTER_STACK = 5  # for lines of a batch file, such as "Press any key to co
 
 
 class Watch:
-    """Searches an app's output for known texts, ignoring colours and line breaks."""
+    """Searches an app's output for known strings, ignoring colours and line breaks."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Watch:
             self._last = self._clock()
 
     def tick(self) -> None:
-        """After a long silence during kernel compilation, explain it once."""
+        """If the app stays silent for long while compiling kernels, print an explanation, once."""
         if self._explain_silence is not None and self._compiles and self.silent_s >= _SILENCE_S:
             self._explain_silence()
             self._explain_silence = None

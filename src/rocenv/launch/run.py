@@ -107,7 +107,7 @@ def _launchers(context: LaunchContext) -> tuple[Launcher, ...]:
 
 
 def _trace_path(log: Log | None, start: Start) -> Path | None:
-    """The path for the trace of the env's Python; None without a log or ZLUDA."""
+    """Return the file to which the env's Python writes its trace; None without a log or ZLUDA."""
     return log.path.with_suffix(".trace") if log is not None and start.zluda is not None else None
 
 

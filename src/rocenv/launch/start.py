@@ -30,7 +30,7 @@ def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Star
     Args:
         context: Provides the envs and the data.
         name: The env.
-        app: The app that the user named; "" = recognise it.
+        app: The app that the user specified; "" = recognise it.
         words: The command, arguments for the app's usual command, or nothing.
 
     Raises:

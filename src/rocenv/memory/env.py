@@ -91,7 +91,7 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
             code="no-env",
         )
     raise RocenvError(
-        f"{len(envs)} envs have a HIP runtime, and none of them is active; name one",
+        f"{len(envs)} envs have a HIP runtime, and none of them is active; specify one",
         hints=tuple(f"`rocenv mem probe {shell_join(each.name)}`" for each in envs[:_MAX_NAMED]),
         code="env-not-named",
     )
@@ -104,7 +104,7 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
     Args:
         prefix: A complete env.
         record: The env's record.
-        matrix: Names the system's own libraries.
+        matrix: Lists the system's own libraries.
         timeout_s: Applies to each request.
 
     Raises:
@@ -164,7 +164,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
             name = f"{printable(each.name) or 'a GPU'} ({printable(each.target)})"
             notes.append(
                 f"ignoring {name}{place} with {amount(each.total_bytes)}: HIP in `{prefix.name}` lists it,"
-                " but it matches no GPU of this machine"
+                " but it matches no GPU on this machine"
             )
         else:
             found[gpu.index] = HipFigure(free_bytes=each.free_bytes, total_bytes=each.total_bytes)

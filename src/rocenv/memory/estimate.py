@@ -29,7 +29,7 @@ MARGIN_BYTES = 1024 * MIB  # what llama.cpp's own `--fit` leaves free
 MIN_GRAPH_BYTES = 600 * MIB
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _BLOCKS = {name.lower(): (elements, n_bytes) for name, elements, n_bytes in TENSOR_TYPES.values()}
-_DEFAULT_CONTEXT = 4096  # if neither the user nor the model names one
+_DEFAULT_CONTEXT = 4096  # if neither the user nor the model specifies one
 _PADDING = 256  # of a cache, in tokens
 _MIN_CONTEXT = 2 * _PADDING  # the shortest context to suggest
 _SMALL_BATCH = 128
@@ -114,7 +114,7 @@ def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTE
     """Compute how many of a model's layers fit into free memory.
 
     Raises:
-        RocenvError: The model's metadata is incomplete, or `use` names an unknown cache type.
+        RocenvError: The model's metadata is incomplete, or `use` specifies an unknown cache type.
     """
     estimate = estimate_of(layout_of(model), use)
     if estimate.layout.unknown:
@@ -145,7 +145,7 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
     """Estimate a model's memory needs.
 
     Raises:
-        WrongUsage: `use` names an unknown cache type.
+        WrongUsage: `use` specifies an unknown cache type.
     """
     # llama.cpp needs flash attention for a quantised cache.
     is_quantised = use.cache_v.lower() not in ("f32", "f16", "bf16")

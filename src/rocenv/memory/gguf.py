@@ -39,8 +39,8 @@ _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY = 8, 9
 _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
 _HINTS = {
-    "gguf-missing": "name a model: `rocenv mem model FILE.gguf`",
-    "gguf-not": "name a model: `rocenv mem model FILE.gguf`",
+    "gguf-missing": "specify a model: `rocenv mem model FILE.gguf`",
+    "gguf-not": "specify a model: `rocenv mem model FILE.gguf`",
     "gguf-damaged": "download it again, and compare its sha256 with the published one",
     "gguf-version": "download a newer version of the model, or upgrade rocenv",
     "gguf-part-missing": "put all parts into one folder, under the names that they were downloaded with",
@@ -118,7 +118,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The model's own name; "" if it has none."""
+        """The model's own name; "" if it does not specify one."""
         return self._text("general.name")
 
     @property

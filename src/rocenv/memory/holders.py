@@ -45,7 +45,7 @@ class Holder:
     vram_bytes: int = 0
     shared_bytes: int = 0  # in main memory
     command: tuple[str, ...] = ()  # may contain paths relative to `folder`
-    folder: str = ""  # the working folder; "" = unknown
+    folder: str = ""  # the working directory; "" = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders
     """Find the processes that hold memory on these GPUs.
 
     Args:
-        gpus: All GPUs of the machine.
+        gpus: All GPUs on the machine.
         partitioned: Addresses of boards with several partitions, which only KFD distinguishes.
     """
     pids = process_ids()
@@ -97,7 +97,7 @@ def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders
 
 
 def process_ids() -> list[int]:
-    """List the machine's process IDs."""
+    """List the process IDs on the machine."""
     return sorted(int(name) for name in list_folder("/proc") if re.fullmatch("[0-9]{1,10}", name))
 
 

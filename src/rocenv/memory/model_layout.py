@@ -189,7 +189,7 @@ def _unknown(model: Model, layers: tuple[Layer, ...], lengths: tuple[int, int]) 
     if kind != "model":
         yield f"it is not a complete model: its type is {shorten(kind)}"
     if not model.architecture:
-        yield "it does not name its architecture"
+        yield "it does not specify its architecture"
     if not layers:
         yield f"{name} has no layers named blk.N"
     elif not _kv_heads(model) and any(".attn_" in tensor.name for tensor in model.tensors):

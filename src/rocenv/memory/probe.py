@@ -37,7 +37,7 @@ UNIT_BYTES = MIB  # every amount is a multiple of it
 _MAX_HANGS = 2  # each takes a full timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # the search's resolution is this fraction of the bound
-_KEPT = 0.9  # the share of the largest block that must be available again in pieces
+_KEPT = 0.9  # the fraction of the largest block that must be available again in pieces
 _MIN_RESERVE = 512 * MIB
 _RESERVE_SHARE = 0.05  # of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
@@ -52,7 +52,7 @@ Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The user's limit: an amount, or a share of the free memory."""
+    """The user's limit: an amount, or a fraction of the free memory."""
 
     size_bytes: int = 0  # 0 = no amount
     share: float = 0.0  # 0 = none
@@ -316,8 +316,8 @@ def resolution_of(bound: int) -> int:
 def largest_working(bound: int, works: Callable[[int], bool]) -> int:
     """Find the largest amount up to `bound` that works, to a precision of `resolution_of`; 0 if none does.
 
-    The bound comes first, because it usually works. If nothing above the resolution works, the search
-    continues below it with a finer resolution.
+    The bound comes first, because it usually works. If no amount down to the resolution works, smaller
+    ones are searched with a finer resolution.
 
     Args:
         bound: A multiple of UNIT_BYTES.

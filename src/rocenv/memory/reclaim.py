@@ -74,7 +74,7 @@ def _matches(holder: Holder, row: Reclaim, *, windows: bool) -> bool:
         if word.startswith("-") or paths.basename(word) not in row.scripts:
             continue
         script = paths.join(holder.folder, word)
-        if not paths.isabs(script):  # the process's working folder is unknown
+        if not paths.isabs(script):  # the process's working directory is unknown
             continue
         folder = paths.dirname(script)
         if all(is_there(f"{folder}/{name}") for name in row.beside) and not any(

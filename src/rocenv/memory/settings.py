@@ -45,7 +45,7 @@ class Advised:
 
     row: Setting
     state: State
-    condition: str = ""  # the unknown condition of an `if`
+    condition: str = ""  # the `if` condition, when rocenv cannot evaluate it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def _open_condition(row: Setting, card: Card) -> str | None:
 
 def _has_torch(version: str, wanted: str) -> bool | None:
     try:
-        # A local part such as "+rocm6.4" names the build, not the release.
+        # A local part such as "+rocm6.4" identifies the build, not the release.
         return Version(Version(version).public) in SpecifierSet(wanted, prereleases=True)
     except InvalidVersion:
         return None

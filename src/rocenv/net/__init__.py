@@ -1,6 +1,6 @@
 """All network connections: mirrors, proxies, retries and clear errors.
 
-The mirrors of an address are tried first, longest prefix first, then the address itself. Transient failures
+The mirrors of a URL are tried first, longest prefix first, then the URL itself. Transient failures
 (a broken connection, 429, 5xx) are retried after increasing pauses, without limit while each attempt receives
 new bytes; permanent ones (403, 404, a certificate) are not. A server that is too slow is treated as
 unreachable. In offline mode, no connection is opened. Callers verify hashes and signatures.
@@ -22,7 +22,14 @@ from rocenv import __version__
 from rocenv.core.errors import FetchError
 from rocenv.core.logins import shown
 from rocenv.net.body import Body, body_chunks
-from rocenv.net.errors import TransientError, all_failed, connection_error, mirror_hint, status_error
+from rocenv.net.errors import (
+    TransientError,
+    all_failed,
+    connection_error,
+    is_below,
+    mirror_hint,
+    status_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,12 +51,12 @@ _TIMES_SHORTER = 25  # for pauses after progress: 1 GB in pieces of 100 KB means
 class Response:
     """The complete body of a small file, and its origin."""
 
-    url: str  # the address that served it
+    url: str  # the URL that served it
     body: bytes
-    final_url: str  # the address after redirects
+    final_url: str  # the URL after redirects
     etag: str = ""  # for conditional requests with the same mirrors
     unchanged: bool = False  # the file still has the given ETag, so there is no body
-    passed_over: tuple[str, ...] = ()  # why earlier addresses failed
+    passed_over: tuple[str, ...] = ()  # why earlier URLs failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +67,12 @@ class Network:
     """
 
     mirrors: Mirrors = ()
-    logins: tuple[str, ...] = ()  # addresses whose credentials apply to the whole server
+    logins: tuple[str, ...] = ()  # URLs whose credentials apply to the whole server
     offline: bool = False  # ROCENV_OFFLINE has the same effect
     proxy: str = ""  # used for http:// if the environment specifies none
+    known_mirrors: Callable[[], Mapping[str, str]] = field(default=dict, compare=False)  # see `mirror_hint`
     pause_s: float = 0.5  # pause before the second attempt; doubles each time
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = 30.0
     least_bytes_per_s: float = 1024  # minimum per connection, averaged over slow_after_s
     slow_after_s: float = 30.0
@@ -75,12 +84,12 @@ class Network:
         return self.offline or _offline_by_environment()
 
     def candidates(self, url: str) -> tuple[str, ...]:
-        """List the addresses to try for `url`, in order.
+        """List the URLs to try for `url`, in order.
 
         A prefix ends at a `/` or at its own last `/` or `:`, so `…/whl` does not match `…/whl-old`. Symbolic
-        addresses (`debian:pool/x.deb`) require a mirror.
+        URLs (`debian:pool/x.deb`) require a mirror.
         """
-        matching = [(prefix, bases) for prefix, bases in self.mirrors if _is_below(url, prefix)]
+        matching = [(prefix, bases) for prefix, bases in self.mirrors if is_below(url, prefix)]
         matching.sort(key=lambda mirror: -len(mirror[0]))
         found = [_rebased(url, prefix, base) for prefix, bases in matching for base in bases]
         if url.startswith(("http://", "https://")):
@@ -100,11 +109,11 @@ class Network:
         return url
 
     def original(self, url: str) -> str:
-        """Map a mirror's address to the original, so that locks work on any machine."""
+        """Map a mirror's URL to the original, so that locks work on any machine."""
         plain = shown(url)
         for prefix, bases in self.mirrors:
             for base in map(shown, bases):
-                if _is_below(plain, base):
+                if is_below(plain, base):
                     return _rebased(plain, base, prefix)
         return plain
 
@@ -112,13 +121,14 @@ class Network:
         """Return `candidates(url)`, or raise FetchError if there are none."""
         found = self.candidates(url)
         if not found:
-            scheme = url.partition(":")[0]
             raise FetchError(
-                f"no address is configured for `{url}`",
-                hints=(f"rocenv config set mirrors.{scheme}: https://HOST/PATH/",),
-                code="no-mirror",
+                f"no URL is configured for `{url}`", hints=(self.mirror_hint(url),), code="no-mirror"
             )
         return found
+
+    def mirror_hint(self, url: str) -> str:
+        """Return a hint for setting a mirror for a URL that failed, or for the original behind a mirror."""
+        return mirror_hint(self.original(url), self.known_mirrors())
 
     def get(
         self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False
@@ -129,7 +139,7 @@ class Network:
         guarantee that the file is unchanged.
 
         Raises:
-            FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
+            FetchError: No URL served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
         """
         failures: list[FetchError] = []
 
@@ -162,7 +172,7 @@ class Network:
         """Query a file's size in bytes without downloading it.
 
         Raises:
-            FetchError: No address answered, or none stated the size.
+            FetchError: No server answered, or none stated the size.
         """
 
         def stated_size(candidate: str) -> int:
@@ -182,16 +192,16 @@ class Network:
         *,
         name: str = "",
     ) -> T:
-        """Try the addresses for `url` in order until an attempt succeeds.
+        """Try the URLs for `url` in order until an attempt succeeds.
 
         Args:
-            url: The original address.
-            attempt: Called with one address; raises FetchError.
+            url: The original URL.
+            attempt: Called with one URL; raises FetchError.
             on_failure: Called with each failure.
             name: Name of the file in errors, instead of `url`.
 
         Raises:
-            FetchError: All addresses failed.
+            FetchError: All URLs failed.
         """
         failures: list[FetchError] = []
         for candidate in self.require_candidates(url):
@@ -208,7 +218,7 @@ class Network:
     def open(
         self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET"
     ) -> Iterator[requests.Response]:
-        """Send one request to one address and yield the open response (status 200, 206 or 304).
+        """Send one request to one URL and yield the open response (status 200, 206 or 304).
 
         Network failures inside the block also become FetchErrors. Read the body with `body.body_chunks`.
 
@@ -223,17 +233,17 @@ class Network:
         from rocenv.net.pace import TooSlow
 
         asked = dict(headers or {})
-        timeout = (CONNECT_TIMEOUT_S, self.read_timeout_s)
+        timeout = (self.connect_timeout_s, self.read_timeout_s)
         try:
             with self._session().request(
                 method, url, headers=asked, stream=True, timeout=timeout, proxies=self._own_proxy(url)
             ) as response:
-                _require_encrypted_hops(url, response)
+                self._require_encrypted_hops(url, response)
                 if response.status_code not in ((200, 304) if "If-None-Match" in asked else (200, 206)):
-                    raise status_error(url, response)
+                    raise status_error(url, response, self.mirror_hint(url))
                 yield response
         except (requests.RequestException, urllib3.exceptions.HTTPError, TooSlow) as error:
-            raise connection_error(url, error, *timeout) from error
+            raise connection_error(url, error, *timeout, self.mirror_hint(url)) from error
 
     def pause_before(self, attempt: int, error: TransientError, *, advanced: bool = False) -> float:
         """Return the pause in seconds before attempt number `attempt` (2 is the first retry).
@@ -316,6 +326,16 @@ class Network:
             self._local.session = session
         return session
 
+    def _require_encrypted_hops(self, url: str, response: requests.Response) -> None:
+        """Refuse a redirect from an encrypted URL to an unencrypted one."""
+        plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
+        if is_protected(url) and plain:
+            raise FetchError(
+                f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted",
+                hints=(self.mirror_hint(url),),
+                code="unencrypted",
+            )
+
     def _own_proxy(self, url: str) -> dict[str, str]:
         if not self.proxy:
             return {}
@@ -336,23 +356,6 @@ def is_protected(url: str) -> bool:
     with contextlib.suppress(ValueError):  # such as `http://[::1/`
         return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
     return False
-
-
-def _require_encrypted_hops(url: str, response: requests.Response) -> None:
-    """Refuse a redirect from an encrypted address to an unencrypted one."""
-    plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
-    if is_protected(url) and plain:
-        raise FetchError(
-            f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted",
-            hints=(mirror_hint(url),),
-            code="unencrypted",
-        )
-
-
-def _is_below(url: str, prefix: str) -> bool:
-    if not url.startswith(prefix):
-        return False
-    return prefix.endswith(("/", ":")) or url[len(prefix) :][:1] in ("", "/", "?", "#")
 
 
 def _rebased(url: str, prefix: str, base: str) -> str:

@@ -24,7 +24,7 @@ from rocenv.core.errors import DataError, FetchError
 from rocenv.core.foreign import load_json
 from rocenv.core.logins import shown
 from rocenv.net.body import CHUNK_BYTES, body_chunks, require_range, strong_etag
-from rocenv.net.errors import TransientError, mirror_hint
+from rocenv.net.errors import TransientError
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.private import open_own
@@ -51,7 +51,7 @@ def fetch_all(
     closing the generator, stops the downloads and keeps the partial files.
 
     Raises:
-        FetchError: An artifact failed; the message names it and every address tried. The code is `gone` if
+        FetchError: An artifact failed; the message shows it and every URL tried. The code is `gone` if
             all of them returned 404, `hash-mismatch` if one served different bytes, `truncated` if one served
             too few, `offline` ...
         PrefixError: The folder is not writable, or the disk is full.
@@ -163,13 +163,13 @@ class _Download:
     network: Network
     stage: Stage
     stop: threading.Event
-    failure: FetchError | None = None  # from the previous address
+    failure: FetchError | None = None  # from the previous URL
 
     def report(self, failure: FetchError) -> None:
         self.failure = failure
 
     def from_address(self, url: str) -> None:
-        """Complete the file from one address and verify it.
+        """Complete the file from one URL and verify it.
 
         If bytes from several connections have the wrong hash, the file may have changed in between, or the
         first bytes came from a bad mirror. So the file is downloaded once more over one connection.
@@ -225,7 +225,9 @@ class _Download:
             stated = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
             is_short = self.part.size_bytes < self.artifact.size_bytes
             if is_short and (response.status_code == 206 or not stated) and not self.part.is_web_page:
-                raise TransientError(self._truncated(url), code="truncated", hints=(mirror_hint(url),))
+                raise TransientError(
+                    self._truncated(url), code="truncated", hints=(self.network.mirror_hint(url),)
+                )
 
     def _truncated(self, url: str) -> str:
         got, whole = self.part.size_bytes, self.artifact.size_bytes
@@ -238,7 +240,7 @@ class _Download:
         else:
             what = f"this is not the expected `{artifact.name} {artifact.version}`"
         if part.size_bytes < artifact.size_bytes and not part.is_web_page:
-            return FetchError(self._truncated(url), hints=(mirror_hint(url),), code="truncated")
+            return FetchError(self._truncated(url), hints=(self.network.mirror_hint(url),), code="truncated")
         if part.size_bytes > artifact.size_bytes:
             got = f"more than {artifact.size_bytes} bytes"
         else:
@@ -246,7 +248,7 @@ class _Download:
         hashed = f" with sha256 {artifact.sha256}" if artifact.sha256 else ""
         return FetchError(
             f"`{shown(url)}`: {what}: expected {artifact.size_bytes} bytes{hashed}, got {got}",
-            hints=(mirror_hint(url),),
+            hints=(self.network.mirror_hint(url),),
             code="hash-mismatch",
         )
 

@@ -1,4 +1,4 @@
-"""Network errors that name the server and the cause."""
+"""Network errors that show the server and the cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rocenv.core.errors import FetchError
 from rocenv.core.logins import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import requests
 
@@ -31,9 +31,9 @@ class TransientError(FetchError):
 
 
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
-    """Combine the failures of all addresses of the file `name`.
+    """Combine the failures of all URLs of the file `name`.
 
-    The code is `gone` only if every address returned it: an unreachable mirror may have the file.
+    The code is `gone` only if every URL returned it: an unreachable mirror may have the file.
     """
     if len(failures) == 1 and f"`{name}`" in failures[0].message:
         return failures[0]
@@ -45,21 +45,42 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     return FetchError(f"cannot download `{name}`: {reasons}", hints=hints, code=code)
 
 
-def mirror_hint(url: str) -> str:
-    """Return the command that adds a mirror for the failed address."""
+def is_below(url: str, prefix: str) -> bool:
+    """Whether a URL starts with a prefix that ends before or with a separator."""
+    if not url.startswith(prefix):
+        return False
+    return prefix.endswith(("/", ":")) or url[len(prefix) :][:1] in ("", "/", "?", "#")
+
+
+def mirror_hint(url: str, known: Mapping[str, str]) -> str:
+    """Return a hint that shows how to set a mirror for a URL.
+
+    Args:
+        url: The original URL, or a symbolic one: `debian:pool/x.deb`.
+        known: Prefix with known mirrors -> the mirror to suggest; "" = all.
+    """
+    prefix = next((prefix for prefix in known if is_below(url, prefix)), "")
+    if prefix and known[prefix]:
+        return (
+            f"`rocenv config set mirrors.{prefix} {known[prefix]}` sets a mirror; any works, because rocenv "
+            "checks signatures (others: `rocenv config mirrors`)"
+        )
+    if prefix:
+        return "`rocenv config mirrors` lists known mirrors of this server, tests their speed, and sets one"
+    if not url.startswith(("http://", "https://")):
+        scheme = url.partition(":")[0]
+        return f"`rocenv config set mirrors.{scheme}: https://HOST/PATH/` sets a mirror"
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
-    return (
-        f"`rocenv config set mirrors.{parts.scheme}://{host}/ https://MIRROR/` sets an address to try first"
-    )
+    return f"`rocenv config set mirrors.{parts.scheme}://{host}/ https://MIRROR/` sets a URL to try first"
 
 
-def status_error(url: str, response: requests.Response) -> FetchError:
-    """Return the error for an unsuccessful HTTP status."""
+def status_error(url: str, response: requests.Response, hint: str) -> FetchError:
+    """Return the error for an unsuccessful HTTP status; `hint` says how to set a mirror."""
     status = response.status_code
     phrase = f" ({response.reason})" if response.reason else ""
     message = f"`{shown(url)}` answers {status}{phrase}"
-    hints = (mirror_hint(url),)
+    hints = (hint,)
     if status in (404, 410):
         return FetchError(message, code="gone")
     if status in (401, 403):
@@ -75,15 +96,18 @@ def status_error(url: str, response: requests.Response) -> FetchError:
             message,
             code="server-error",
             retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
-            hints=("run the command again later; it continues where it stopped", *hints),
+            hints=("run the command again later; it resumes where it left off", *hints),
         )
     return FetchError(message, hints=hints)
 
 
 def connection_error(
-    url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
+    url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float, hint: str
 ) -> FetchError:
-    """Convert an exception of requests or urllib3 to an error that names the server and the cause."""
+    """Convert an exception of requests or urllib3 to an error that names the server and the cause.
+
+    `hint` says how to set a mirror.
+    """
     import socket
     import ssl
 
@@ -94,7 +118,7 @@ def connection_error(
 
     causes = tuple(_causes(error))
     host = _split(url).hostname or shown(url)
-    hints: tuple[str, ...] = (mirror_hint(url),)
+    hints: tuple[str, ...] = (hint,)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return FetchError(
             f"the certificate of `{host}` is not trusted, so `{shown(url)}` was not downloaded",
@@ -102,7 +126,7 @@ def connection_error(
             code="certificate",
         )
     if isinstance(error, (exceptions.InvalidURL, exceptions.InvalidSchema, exceptions.TooManyRedirects)):
-        return FetchError(f"`{shown(url)}` is not a usable address: {error}")
+        return FetchError(f"`{shown(url)}` is not a usable URL: {error}")
     if isinstance(error, exceptions.ProxyError):
         return TransientError(
             f"the proxy for `{host}` does not work, so `{shown(url)}` was not downloaded",

@@ -190,7 +190,7 @@ def open_device(session: Session) -> str:
 
     Raises:
         NoDevice: There is no device.
-        Failure: The device is not ZLUDA's or has another target, or HIP sees a GPU that ZLUDA does not.
+        Failure: The device is not ZLUDA's or has a different target, or HIP sees a GPU that ZLUDA does not.
     """
     driver = session.library("nvcuda")
     zluda = "hip" in session.task.libraries

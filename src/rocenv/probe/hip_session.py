@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _MAX_LINE = 1 << 20
 _POLL_S = 0.5
-_WITH_TASK = ("open", "list")  # requests that need no open GPU
+_WITH_TASK = ("open", "list")  # requests that may come first, before a GPU is opened
 End = Literal["crashed", "timeout", "failed", "no-device"]
 
 

@@ -164,7 +164,7 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
 
 
 def _fault_library(exit_code: int, stderr: str) -> str:
-    """Name the library in which a child crashed on Windows, "" if unknown."""
+    """Return the library in which a child crashed on Windows, "" if unknown."""
     start = f"{FAULT}0x{exit_code & 0xFFFFFFFF:08X} in "
     places = [line.removeprefix(start).strip() for line in stderr.splitlines() if line.startswith(start)]
     return f", in the code of {_printable(places[-1])}" if places else ""

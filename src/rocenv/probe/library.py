@@ -22,8 +22,8 @@ SUCCESS = 0
 # LOAD_WITH_ALTERED_SEARCH_PATH, as the env's start-up code loads them before torch: dependencies are searched
 # among loaded libraries, in the library's own folder, in System32, and in PATH, which begins with the env's
 # folders. ctypes' default excludes PATH, so nvcuda.dll failed to load if HIP was only in PATH; `winmode=0`,
-# the usual workaround, excludes the library's own folder. Libraries from wrong places are detected afterwards
-# in the list of loaded modules. Source: vladmandic/sdnext#4259; patientx/ComfyUI-Zluda#401;
+# the usual workaround, excludes the library's own folder. Libraries from the wrong place are detected
+# afterwards in the list of loaded modules. Source: vladmandic/sdnext#4259; patientx/ComfyUI-Zluda#401;
 # https://learn.microsoft.com/en-us/windows/win32/api/libloaderapi/nf-libloaderapi-loadlibraryexw
 _WINMODE = 0x00000008
 _ACCESS_VIOLATION = 0xC0000005
@@ -47,7 +47,7 @@ class Library:
     """A loaded vendor library.
 
     `prototypes` maps functions to argument types; all return a status, 0 = success. `namer` returns the
-    library's name for a status, "" if it has none.
+    library's name for a status, "" if there is none.
 
     Attributes:
         standin: Whether it is one of the fakes in `shims/fakes`.
@@ -103,7 +103,7 @@ class Library:
             raise CallError(name, status, self.status_name(status))
 
     def status_name(self, status: int) -> str:
-        """Return the library's name for a status, "" if it has none."""
+        """Return the library's name for a status, "" if there is none."""
         return self._namer(self, status) if self._namer else ""
 
 

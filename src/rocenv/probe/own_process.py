@@ -83,7 +83,7 @@ def parse_maps(text: str) -> frozenset[str]:
 
 
 def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpreter: str = "") -> list[str]:
-    """List mapped libraries in wrong places, sorted.
+    """List libraries that are mapped from the wrong place, sorted.
 
     Libraries loaded since `before` must be in the prefix or be allowed outside it; earlier ones (the
     interpreter, a preloaded library) may be anywhere. On Windows, virus scanners and overlays load libraries

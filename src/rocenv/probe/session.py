@@ -98,7 +98,7 @@ class Session:
             self._preloaded.append(self._load(path))
 
     def leaks(self) -> list[str]:
-        """Describe loaded libraries from wrong places."""
+        """Describe libraries that were loaded from the wrong place."""
         found = []
         if self.interposers:
             names = ", ".join(f"`{name}`" for name in self.interposers[:_SHOWN])

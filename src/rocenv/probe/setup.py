@@ -71,7 +71,7 @@ def first_run_s(lock: Lock) -> int:
 
 
 def _own_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command line of rocenv's Python with the env's program loader, as `rocenv run` uses it."""
+    """Return the command line of rocenv's Python with the env's dynamic loader, as `rocenv run` uses it."""
     if not record.loader:
         return (sys.executable,)
     folders = library_folders(prefix, record.lock)

@@ -58,7 +58,7 @@ if sys.platform == "win32":
     _LONGEST = 1 << 15  # maximum length of a path, in characters
 
     def loaded_modules() -> list[str]:
-        """List the paths of the modules of this process, the program first."""
+        """List the paths of this process's modules, the program first."""
         process = _kernel.GetCurrentProcess()
         needed, room = wintypes.DWORD(), 0
         while True:
@@ -71,7 +71,7 @@ if sys.platform == "win32":
             room = needed.value // ctypes.sizeof(wintypes.HMODULE)
 
     def module_name(module: int | None) -> str:
-        """Return the path of a loaded module, "" if it has none."""
+        """Return the path of a loaded module, "" if it has no path."""
         name = ctypes.create_unicode_buffer(_LONGEST)
         return name.value if _name_of(module, name, _LONGEST) else ""
 
@@ -96,7 +96,7 @@ if sys.platform == "win32":
                 raise Failure(f"cannot search the set's folder `{folder}`: {error}") from error
 
     def explain(error: OSError, path: str, task: Task) -> str:
-        """Explain why a library does not load, naming missing dependencies if possible."""
+        """Explain why a library does not load, listing missing dependencies if possible."""
         if not os.path.exists(path):
             return f"file `{path}` does not exist"
         # ctypes words error 126 differently, without the number.
@@ -129,7 +129,7 @@ else:
         """Do nothing: the loader knows where to search."""
 
     def explain(error: OSError, path: str, task: Task) -> str:
-        """Return the loader's message, which names what is missing."""
+        """Return the loader's message, which says what is missing."""
         return str(error)
 
     def watch_faults() -> None:

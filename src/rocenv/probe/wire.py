@@ -12,10 +12,10 @@ Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
-# A child writes this before each call into a vendor library, so the last line names a call that never
+# A child writes this before each call into a vendor library, so the last line shows a call that never
 # returned.
 CALLING = "rocenv: calling "
-# On Windows, a child writes this when a fault happens: the code, and the library that contains it.
+# On Windows, a crashing child writes this with the exception code and the library in which it faulted.
 FAULT = "rocenv: fault "
 
 
@@ -67,8 +67,8 @@ class Answer:
     no_device: bool = False
 
 
-# Result of testing a block. `had`: it works. `refused`: the runtime reported a lack of memory. `wrong`: it
-# lost its content. `failed`: any other error.
+# Result of testing a block. `had`: it works. `refused`: the runtime reported a lack of memory. `wrong`: the
+# data read back differs from what was written. `failed`: any other error.
 Outcome = Literal["had", "refused", "wrong", "failed"]
 Kind = Literal["progress", "done", "failed", "no-device"]
 SMALLEST_BYTES = 1 << 20  # size of the smallest test block

@@ -1,4 +1,4 @@
-"""Find the sets in the matrix that fit a request, best first, or explain why none does.
+"""Find the sets in the matrix that meet a request, best first, or explain why none does.
 
 The resolver does no I/O and does not read the clock. There are three kinds of sets: `linux`, `zluda` (Windows
 with ZLUDA) and `windows` (ROCm itself). Each module enumerates its combinations, documents its order of
@@ -41,12 +41,13 @@ __all__ = ["Candidate", "Choice", "resolve"]
 
 
 def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) -> Iterator[Candidate]:
-    """Find the sets that fit, best first; one per ROCm release and way to support the target.
+    """Find the sets that meet a request, best first; one per ROCm release and way to support the target.
 
     Raises:
         RocenvError: A SPEC or the driver is not a valid version, or ZLUDA is requested for several targets;
             exit code 2.
-        ResolutionImpossible: No set fits. The error has a minimal explanation, and commands that would work.
+        ResolutionImpossible: No set meets the request. The error has a minimal explanation, and commands that
+            would work.
     """
     # A typo is an error even if nothing depends on it.
     for name in ("rocm", "zluda", "torch", "python"):

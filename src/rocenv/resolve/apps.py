@@ -78,7 +78,7 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
 
 
 def _elsewhere(channels: set[str], case: Case, again: str) -> str:
-    """Name a channel that has the app and fits the request; opt-in channels come last."""
+    """Return a channel that has the app and meets the request; opt-in channels come last."""
     if not channels or case.request.platform != "linux":
         return ""
     known = case.matrix.channels

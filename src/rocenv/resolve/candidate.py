@@ -1,4 +1,4 @@
-"""A set that fits a request."""
+"""A set that meets a request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A set that fits, with its components in installation order."""
+    """A set that meets a request, with its components in installation order."""
 
     parts: tuple[Choice, ...]
     runs_as: str  # target that the set's code is built for
@@ -57,7 +57,7 @@ class Candidate:
         return next(each for each in self.parts if each.kind == "rocm")
 
     def part(self, kind: ComponentKind) -> Choice | None:
-        """Return the choice of this kind, or None if the set has none."""
+        """Return the choice of this kind, or None if there is none."""
         return next((each for each in self.parts if each.kind == kind), None)
 
     def row(self, table: type[R]) -> R | None:

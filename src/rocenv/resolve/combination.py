@@ -1,8 +1,8 @@
 """Search: enumerate combinations, filter them with reasons, and sort the remaining ones.
 
 A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations, which have one choice per component.
-Each combination lists its violated constraints and its rank; it fits if it violates none. There are at most a
-few thousand, so nothing is pruned.
+Each combination lists its violated constraints and its rank; it works if it violates none. There are at most
+a few thousand, so nothing is pruned.
 
 Some constraints are the user's requirements (`REQUIREMENTS`), which can be dropped; the others are facts.
 """
@@ -42,7 +42,7 @@ class Case:
     request: Request
     matrix: Matrix
     machine: Machine = field(default_factory=Machine)
-    only_fitting: bool = False  # skip combinations that do not fit: no explanation is needed
+    only_fitting: bool = False  # skip combinations that do not work: no explanation is needed
 
     @property
     def driver(self) -> str:
@@ -56,7 +56,7 @@ class Case:
 
     @property
     def unknown_targets(self) -> list[str]:
-        """The requested targets that the matrix does not know."""
+        """The requested targets that are not in the matrix."""
         known = self.matrix.targets
         return [each for each in self.request.targets if known and each not in known]
 
@@ -91,7 +91,7 @@ class Kind(Protocol):
         ...
 
     def candidate(self, parts: Any, case: Case) -> Candidate:
-        """Describe a fitting set with reasons and notes for users."""
+        """Describe a working set with reasons and notes for users."""
         ...
 
     def rejection(self, constraint: str, parts: Any, case: Case) -> Rejection:
@@ -115,7 +115,7 @@ def kind_of(request: Request) -> Kind:
 
 
 def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
-    """Find the best fitting combination for each root, best first."""
+    """Return the best working combination for each root, best first."""
     best: dict[int, Combination] = {}
     for each in combinations:
         key = id(each.root)
@@ -125,7 +125,7 @@ def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
 
 
 def fitting(case: Case) -> list[Combination]:
-    """Find the fitting combinations, best first; none if no kind of set handles the request."""
+    """Find the working combinations, best first; none if no kind of set handles the request."""
     request = case.request
     if (request.platform, bool(request.zluda)) not in KINDS:
         return []
@@ -137,7 +137,7 @@ def choices(
 ) -> Iterator[tuple[Option, Constraints]]:
     """Yield the relevant options with the constraints that they violate here.
 
-    An option that does not fit is relevant only if it meets a requirement that no fitting option meets:
+    An incompatible option is relevant only if it meets a requirement that no compatible option meets:
     nobody wants an archive for another release if one for this release meets the same requirements.
 
     Args:

@@ -79,7 +79,7 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
 
 
 def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
-    """Return a release's requirements for GPU access from WSL, or None if no row has any."""
+    """Return a release's requirements for GPU access from WSL, or None if no row lists any."""
     return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
 
 

@@ -4,7 +4,7 @@ A release comes as packages or as wheels (`RocmWheels`); both are ranked togethe
 
 The first difference decides:
 
-1. How the target is supported: by its own kernels; by an override that works; by one that needs care; by
+1. Support for the target: by its own kernels; by an override that works; by one that needs care; by
 wheels that are built for it but possibly never tested on it; or by a compiler that supports the target
 although rocBLAS has no kernels for it.
 2. A release tested with the machine's kernel driver, or on an equally old kernel, if known.
@@ -19,7 +19,7 @@ inferred.
 
 So PyTorch gets ROCm 10.0 wheels rather than 7.2 packages for a GPU that AMD supports in both, and 6.3
 packages rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this. Opt-in
-channels (`only_named`) are used only if the request names them.
+channels (`only_named`) are used only if the request specifies them.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:
         )
 
 
-# ---------------------------------------------------------------- why nothing fits
+# ---------------------------------------------------------------- why nothing works
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
@@ -329,7 +329,7 @@ def _not_this_rocm(way: Way, case: Case) -> Rejection:
     text = ""
     if not any(_is_requested(each, case) for each in rows):
         versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
-        text = f"rocenv knows no ROCm release that matches {spec}, only {', '.join(versions)}"
+        text = f"rocenv knows of no ROCm release that matches {spec}, only {', '.join(versions)}"
         near = [each for each in rows if meets(spec, each.version, "--rocm", floating=True)]
         text += "".join(f"; channel {row.channel} mixes releases of {row.version}" for row in near)
     return rejected(way.row, way.title, f"ROCm {spec}", way.row.version, text)

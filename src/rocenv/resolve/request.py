@@ -54,13 +54,13 @@ def resolve_command(request: Request, here: str = "linux") -> str:
 
 
 def no_set(request: Request) -> str:
-    """Return the message that no set fits: `No ROCm and PyTorch combination works on gfx1033`.
+    """Return the message that no set meets a request: `No ROCm and PyTorch combination works on gfx1033`.
 
-    If the request includes versions, there may be sets that rocenv does not know: `rocenv knows no set with
-    ROCm 6.4.9 for …`.
+    If the request includes versions, there may be sets that rocenv does not know: `rocenv knows of no set
+    with ROCm 6.4.9 for …`.
     """
     if any(spec not in ("", "*") for spec in (request.rocm, request.zluda, request.torch)):
-        return f"rocenv knows no set with {_components(request)} for {_place(request)}"
+        return f"rocenv knows of no set with {_components(request)} for {_place(request)}"
     noun = "combination" if request.zluda or request.torch else "release"
     return f"No {_components(request)} {noun} works on {_place(request)}"
 
@@ -73,7 +73,7 @@ def _components(request: Request) -> str:
 
 
 def _place(request: Request) -> str:
-    """Name the target and the other constraints on the set."""
+    """List the target and the other constraints on the set."""
     given = ["Windows"] if request.platform == "windows" else []
     for name in ("Python", "driver", "channel", "app"):
         if value := getattr(request, name.lower()):

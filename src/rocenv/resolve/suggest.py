@@ -1,4 +1,4 @@
-"""Suggest commands that would work, for an impossible request or instead of a failing set."""
+"""Suggest commands that work if a request is impossible or a set is known to fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.resolve.candidate import Candidate
     from rocenv.resolve.combination import Constraints
 
-# ---------------------------------------------------------------- a request that no set fits
+# ---------------------------------------------------------------- a request that no set meets
 
 
 def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, ...]:
@@ -116,7 +116,7 @@ def _best(request: Request, case: Case) -> Candidate | None:
 def resolved_command(
     name: str, request: Request, matrix: Matrix, machine: Machine, unlike: tuple[tuple[str, str], ...] = ()
 ) -> str:
-    """Return the command that creates an env for a request; "" if no set fits.
+    """Return the command that creates an env for a request; "" if no set meets it.
 
     The app's requirements influence the set but are not in the command. A set with the kinds and versions of
     `unlike` is skipped.
@@ -128,7 +128,7 @@ def resolved_command(
 
 
 def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | None:
-    """Find the best set for a request and its app; None if none fits or the app is unknown."""
+    """Find the best set for a request and its app; None if there is none or the app is unknown."""
     try:
         request = narrowed(request, matrix)[0]
         return _best(request, Case(request=request, matrix=matrix, machine=machine))

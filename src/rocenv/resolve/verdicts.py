@@ -53,7 +53,7 @@ def applies(row: Verdict, facts: Facts) -> bool:
 
 
 def applies_to_any(row: Verdict, facts: Facts, targets: Iterable[str]) -> bool:
-    """Whether a verdict applies to one of the targets of a set."""
+    """Whether a verdict applies to one of a set's targets."""
     return any(applies(row, facts._replace(target=each)) for each in targets)
 
 
@@ -148,8 +148,8 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
     """Find the verdicts against an existing set, most specific first.
 
     `resolve` never returns such a set. But an env may be older than a verdict or come from an untrusted lock,
-    and the display driver may have changed. Verdicts on drivers are ignored if the driver is unknown. A ZLUDA
-    build that is incompatible with the driver is reported as a verdict.
+    and the display driver may have changed. Verdicts on drivers are ignored if the driver is unknown. An
+    incompatibility of the ZLUDA build with the driver is returned as a verdict, too.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)

@@ -26,7 +26,7 @@ SUPPORTED, READY, BUILT = range(3)
 
 
 def rows(case: Case) -> list[RocmWheels]:
-    """List the releases for the platform; opt-in channels are included only if the request names them."""
+    """List the releases for the platform; opt-in channels are included only if the request specifies them."""
     return [
         row
         for row in case.matrix.rocm_wheels
@@ -121,14 +121,14 @@ def rejection(constraint: str, row: RocmWheels, name: str, case: Case) -> Reject
 
 
 def too_old(row: Known, name: str, glibc: str, case: Case) -> Rejection:
-    """Explain that the machine's C library is too old for a component."""
+    """Explain that the system's C library is too old for a component."""
     found = case.machine.glibc
     text = f"{name} needs glibc {glibc}, but this machine has {found}"
     return rejected(row, name, f"the machine's C library, {found}", f"needs {glibc}", text)
 
 
 def title(torch: TorchSet) -> str:
-    """Name a PyTorch release and its ROCm version."""
+    """Format a PyTorch release and its ROCm version."""
     return f"torch {torch.version} for ROCm {torch.rocm}"
 
 

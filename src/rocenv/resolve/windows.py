@@ -146,7 +146,7 @@ def _notes(row: Row, case: Case) -> Iterator[str]:
         yield row.note
 
 
-# ---------------------------------------------------------------- why nothing fits
+# ---------------------------------------------------------------- why nothing works
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:

@@ -353,7 +353,7 @@ def _known(parts: Parts, case: Case) -> Iterator[str]:
         if row.verdict == "works" and row.driver and not case.driver:
             continue  # the machine may have another driver
         if (row.targets or row.zluda) and verdicts.applies(row, facts):
-            # The build's own note already names the drivers.
+            # The build's own note already lists the drivers.
             if not (verdicts.is_certain(row) and row.driver and parts.archive.build.driver):
                 yield verdicts.note(row)
         elif _is_avoided(row, parts):
@@ -383,7 +383,7 @@ def _python(parts: Parts, torch: TorchSet, case: Case) -> str:
     return min(wanted, key=lambda python: (python not in named, newest_first(python)), default="")
 
 
-# ---------------------------------------------------------------- why nothing fits
+# ---------------------------------------------------------------- why nothing works
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
@@ -407,7 +407,7 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
 
 
 def _components_in(constraint: str, parts: Parts, case: Case) -> str:
-    """Name the components that a verdict has conditions on."""
+    """List the components that a verdict has conditions on."""
     row = verdicts.verdict_behind(constraint, case)
     torch = f"torch {parts.torch.version}" if parts.torch else "no torch"
     names = {
@@ -431,7 +431,7 @@ def _no_pack(parts: Parts, case: Case) -> Rejection:
     sdk, target = parts.sdk, case.request.target
     shown_by: HipSdk | Pack = sdk
     packs = packs_of(case)
-    found = f"rocenv knows no pack for {target}"
+    found = f"rocenv knows of no pack for {target}"
     if packs:
         releases = sorted({series(version) for row in packs for version in row.rocm})
         found = f"packs for {target} are for HIP SDK {joined(releases)} only"

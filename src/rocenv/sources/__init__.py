@@ -1,7 +1,7 @@
 """Sources of a set's files: one module per kind of source, all of which implement `Source`.
 
-A data row names its source (`provided_by`). A source turns a chosen row into a component with all its files;
-downloading works the same for all sources.
+A data row specifies its source (`provided_by`). A source turns a chosen row into a component with all its
+files; downloading works the same for all sources.
 """
 
 from __future__ import annotations

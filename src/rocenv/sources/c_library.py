@@ -1,4 +1,4 @@
-"""Decide whether a set must include a C library because the machine's is too old."""
+"""Decide whether a set must include a C library because the system's is too old."""
 
 from __future__ import annotations
 

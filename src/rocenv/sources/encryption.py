@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str) -> None:
-    """Raise FetchError if nothing protects a response; `what` names the requested content."""
+    """Raise FetchError if nothing protects a response; `what` describes the requested content."""
     for url in urls:
         if url and not is_protected(url) and not is_trusted(url, environ):
             host = _host(url)[0] or "HOST"
@@ -27,7 +27,7 @@ def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str
                 f"refusing to read {what} from `{shown(url)}`: the connection is not encrypted, and its "
                 "content is not signed",
                 hints=(
-                    "use an address or mirror that starts with https://",
+                    "use a URL or mirror that starts with https://",
                     f"if you trust the network to that server: `PIP_TRUSTED_HOST={host}`, or "
                     f"`trusted-host = {host}` in pip's configuration",
                 ),

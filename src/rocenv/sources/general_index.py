@@ -1,4 +1,4 @@
-"""The machine's general package index, for packages such as numpy; several indices are tried in order.
+"""The system's general package index, for packages such as numpy; several indices are tried in order.
 
 If the user has configured an index for uv or pip, it is used, because some firewalls block all others.
 
@@ -51,7 +51,7 @@ def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
 
     Raises:
         ResolutionImpossible: No index has the packages.
-        RocenvError: From `ask` for the last address.
+        RocenvError: From `ask` for the last URL.
     """
     errors: list[RocenvError] = []
     for url in urls:

@@ -103,7 +103,7 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
 
 def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
-    """Find wheels in this machine's index: wheel in the lock -> the same wheel with the index's URL."""
+    """Look up wheels in the configured package index; map each to the same wheel with that index's URL."""
     pins = sorted({f"{each.name}=={each.version}" for each in wheels})
     if not pins or len(pins) > _MOST_LOOKUPS:
         return {}
@@ -198,7 +198,7 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
 
 
 def _place(url: str) -> Iterator[Place]:
-    """Yield a URL's server and folder; nothing if it names no server."""
+    """Yield a URL's server and folder; nothing if it has no server."""
     origin, path = _split(url)
     if origin:
         yield origin, path.rstrip("/") + "/"
@@ -220,7 +220,7 @@ def _split(url: str) -> Place:
 
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
-    """Return the server of a URL outside all known places; "" if it is inside one."""
+    """Return the server of a URL outside all known locations; "" if it is inside one."""
     origin, path = _split(url)
     if origin and "@" not in urlsplit(url).netloc and _is_plain(path):
         for known, folder in places:
@@ -295,7 +295,7 @@ def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
 
 
 def _is_below(value: str, place: str, platform: str) -> bool:
-    """Whether a value is a single path at or below a place."""
+    """Whether a value is a single path at or below a location."""
     path = value.replace("\\", "/") if platform == "windows" else value
     below = path.startswith(f"{place}/") or path == place
     return below and ".." not in path.split("/") and _SEPARATORS[platform] not in path

@@ -126,7 +126,7 @@ def _index(row: RocmWheels, python: Interpreter, context: Context) -> SimpleInde
 
 def _tracked(row: RocmWheels, context: Context) -> AbstractContextManager[None]:
     host = urlsplit(row.index).netloc
-    hint = f"try again in ten minutes, or set a mirror: `rocenv config set mirrors.https://{host}/ MIRROR`"
+    hint = f"try again in ten minutes; {context.network.mirror_hint(row.index)}"
     return unreachable.tracked(host, context, hint=hint)
 
 
@@ -173,14 +173,14 @@ def _release(
 def _no_build(
     fitting: Mapping[str, set[str]], row: RocmWheels, request: Request, context: Context
 ) -> NotAvailable:
-    """Explain which part lacks a build, or that no build has all parts."""
+    """Explain which packages have no build, or that no single build has all of them."""
     exact = [each.version for each in specifier(request.rocm, "--rocm") if "*" not in each.version]
     nightly = next((each for each in exact if version_of(each).is_prerelease), "")
     wanted = f"ROCm {nightly or row.version}"
     missing = [f"`{name}`" for name, versions in fitting.items() if not versions]
     lack = f"no {joined(missing)} for {wanted}"
     if not missing:
-        lack = f"no build of {wanted} with all parts of the set"
+        lack = f"no single build of {wanted} with all packages of the set"
     elif len(missing) == len(fitting):
         lack = f"no build of {wanted}"
     elsewhere = [

@@ -84,7 +84,7 @@ class SimpleIndex:
         return {file.version for file in self._files(project) if self._fit(file) is not None}
 
     def newest(self, project: str, allowed: Callable[[str], bool]) -> Artifact:
-        """Choose the newest allowed version of a project, and its best-fitting file.
+        """Choose the newest allowed version of a project, and its most suitable file.
 
         Raises:
             NotAvailable: There is none.
@@ -135,7 +135,7 @@ class SimpleIndex:
         if not files:
             raise NotAvailable(
                 f"the page {shown(url)} has no link to a file of `{project}`",
-                hints=("open that address in a browser: a proxy or provider may show its own page instead",),
+                hints=("open that URL in a browser: a proxy or provider may show its own page instead",),
             )
         yield from (file for file in files if file.project == project)
 

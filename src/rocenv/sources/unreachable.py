@@ -29,11 +29,11 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
     Args:
         place: What is contacted.
         context: Failures recorded with different mirrors are ignored.
-        named: The user named the place, so contact it even if it failed a few minutes ago.
+        named: The user specified it, so contact it even if it failed a few minutes ago.
         hint: A suggested alternative to waiting.
 
     Raises:
-        FetchError: The place failed a few minutes ago, or the body raised it.
+        FetchError: The channel or host was unreachable a few minutes ago, or a request in the body fails.
     """
     mirrors = context.network.mirrors
     file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"

@@ -136,7 +136,7 @@ class Uv:
             requirements: PEP 508. Unknown extras have no effect.
             index_url: The only index to use; "" = uv's default.
             python: The interpreter that the wheels are for.
-            page: The address of a page with links to further files.
+            page: The URL of a page with links to further files.
             excluded: Projects to ignore as dependencies.
 
         Raises:
@@ -161,7 +161,7 @@ class Uv:
         return {name.partition("[")[0]: version for name, _, version in pins}
 
     def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> dict[tuple[str, str, str], str]:
-        """List the addresses of all wheels of `project==version` in an index, for any machine.
+        """List the URLs of all wheels of `project==version` in an index, for any machine.
 
         The keys are normalized name, version and sha256; wheels without a hash are left out.
 
@@ -195,14 +195,14 @@ class Uv:
         """Run uv on an index or a page of links; see `run`.
 
         Raises:
-            FetchError: The index, or an address that it links to, is not protected.
+            FetchError: The index, or a URL that it links to, is not protected.
         """
         if not self.offline:
             require_encrypted((index_url, page), self.environ, "the index")
         plain_http = any(address.startswith("http:") for address in (index_url, page))
         outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http)
         if not plain_http and outcome.unencrypted and self._has_exceptions():
-            # uv caches pages under the address of the index, and would use this one without asking again.
+            # uv caches pages under the URL of the index, and would use this one without asking again.
             self.run("cache", "clean", offline=True).require_installed()
         outcome.require_protected(page or index_url, self.environ, plain_http=plain_http)
         return outcome
@@ -232,7 +232,7 @@ class Uv:
 
         Raises:
             ArchiveError: A wheel is damaged.
-            PrefixError: The wheels do not fit the interpreter, or the venv is not writable.
+            PrefixError: The wheels are not compatible with the interpreter, or the venv is not writable.
         """
         if anew:
             self.run("cache", "clean", *anew, offline=True).require_installed()
@@ -264,8 +264,8 @@ class Uv:
             arguments: The uv command.
             offline: Open no connection.
             index_url: The only index to use; "" = uv's default. It may contain a password, so it is not on
-                the command line, which all users of the machine can read.
-            page: The address of a page with links to more files, also absent from the command line.
+                the command line, which all users on the machine can read.
+            page: The URL of a page with links to more files, also absent from the command line.
             plain_http: Also allow unencrypted connections.
         """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
@@ -303,7 +303,7 @@ class Uv:
 
 
 def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
-    """Configure an environment so that uv cannot follow a link or redirect to an unencrypted address.
+    """Configure an environment so that uv cannot follow a link or redirect to an unencrypted URL.
 
     Behind an https proxy, uv still reaches the hosts of `NO_PROXY`; `_ask` then reads uv's log.
     """
@@ -317,7 +317,7 @@ def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
 def ranking(python: Interpreter) -> Callable[[str], int | None]:
     """Return a sort key for wheel file names, most specific to this interpreter first.
 
-    The key is None for wheels that do not fit the interpreter.
+    The key is None for wheels that are not compatible with the interpreter.
     """
     from packaging.tags import compatible_tags, cpython_tags
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -339,12 +339,12 @@ def ranking(python: Interpreter) -> Callable[[str], int | None]:
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Artifact:
-    """Choose the best wheel of a package from uv's lock, which lists all that fit."""
+    """Choose the best wheel of a package from uv's lock, which lists all compatible ones."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:
         raise FetchError(f"the index has no wheel of {name} {version}")
-    # uv also lists fitting wheels whose tags packaging does not know.
+    # uv also lists compatible wheels whose tags packaging does not know.
     ranks = [rank(wheel_file_name(wheel["url"])) for wheel in wheels]
     wheel = wheels[min(range(len(wheels)), key=lambda at: (ranks[at] is None, ranks[at]))]
     sha256 = wheel.get("hashes", {}).get("sha256", "")

@@ -33,7 +33,7 @@ _PLAIN_HTTP = re.compile(
 
 
 def index_name(index_url: str) -> str:
-    """Name an index in a message, without the password in its address."""
+    """Return an index's name for a message, without the password in its URL."""
     return shown(index_url) if index_url else "the default package index"
 
 
@@ -87,12 +87,12 @@ class Outcome:
 
     @property
     def unencrypted(self) -> str:
-        """The first unencrypted address that uv requested; "" = none."""
+        """The first unencrypted URL that uv requested; "" = none."""
         found = _PLAIN_HTTP.search(self.stderr)
         return found[1] if found else ""
 
     def require_protected(self, index_url: str, environ: Mapping[str, str], *, plain_http: bool) -> None:
-        """Raise FetchError if a certificate is not trusted, or an address is unencrypted but must not be."""
+        """Raise FetchError if a certificate is not trusted, or a URL is unencrypted but must not be."""
         name = index_name(index_url)
         if self.code and "invalid peer certificate" in self.stderr:
             unused = [each for each in ("UV_INSECURE_HOST", "PIP_TRUSTED_HOST") if environ.get(each)]
@@ -107,7 +107,7 @@ class Outcome:
         if self.unencrypted and not plain_http:
             raise FetchError(
                 f"{name} links to `{shown(self.unencrypted)}`, which is not encrypted, so it was not used",
-                hints=("use an index or mirror whose files have https:// addresses",),
+                hints=("use an index or mirror whose files have https:// URLs",),
                 code="unencrypted",
             )
 

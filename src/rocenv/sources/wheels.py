@@ -2,7 +2,7 @@
 
 torch, its companions built for the GPU, and all dependencies come only from the matrix row's index, so that
 no CPU build or build for another GPU can be selected. Other packages that the row pins (numpy) come from the
-machine's general index and replace those of the row's index.
+system's general index and replace those of the row's index.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def component(
     with unreachable.tracked(
         urlsplit(row.index).netloc,
         context,
-        hint=f"try again in ten minutes, or set a mirror: `rocenv config set mirrors.{row.index} MIRROR`",
+        hint=f"try again in ten minutes; {context.network.mirror_hint(row.index)}",
     ):
         found = resolve_wheels(
             list(_requirements(row, request)),

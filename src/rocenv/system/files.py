@@ -116,7 +116,7 @@ def move_unused(folder: Path, destination: Path) -> None:
 
 
 def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
-    """Return the error for a folder with open files, naming the programs if known."""
+    """Return the error for a folder with open files, listing the programs if known."""
     programs = (str(path) for path in files if path.suffix.lower() in (".dll", ".exe", ".pyd"))
     users = next((found for path in programs if (found := users_of(path))), ())
     return PrefixError(

@@ -100,7 +100,7 @@ def _record_holder(descriptor: int) -> None:
 
 
 def _holder(path: Path, descriptor: int) -> str:
-    """Name the exclusive holder recorded in the lock file, or the processes that share the lock."""
+    """Return the exclusive holder recorded in the lock file, or the processes that share the lock."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)
         found = _HOLDER.fullmatch(os.read(descriptor, 64))

@@ -141,7 +141,7 @@ def machine_path(path: str) -> Path:
 
 
 def examined_elsewhere() -> bool:
-    """Whether another machine than this one is examined."""
+    """Whether a machine other than this one is examined."""
     return _given is not None or bool(os.environ.get("ROCENV_SYSROOT"))
 
 

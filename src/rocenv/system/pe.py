@@ -125,7 +125,8 @@ def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[st
         if library.machine == root.machine:
             queue.extend((needed, chain) for needed in library.imports)
         else:
-            found.append(f"{_needs(chain)}: `{file}` is {library.machine}, and {root.machine} is needed")
+            fault = f"`{file}` is {library.machine}, but a {root.machine} file is needed"
+            found.append(f"{_needs(chain)}: {fault}")
     return found
 
 

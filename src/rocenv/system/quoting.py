@@ -89,7 +89,7 @@ def _for_cmd(word: str, always: bool = False) -> str:
 
 
 def shell_join(*words: str) -> str:
-    """Quote a command, or one word of it, for the shell of this machine.
+    """Quote a command, or one word of it, for this machine's shell.
 
     On Windows, the quotes work for programs and for cmd; characters that cannot be quoted for cmd, such as
     `%`, are unchanged.

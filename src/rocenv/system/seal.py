@@ -79,7 +79,7 @@ def _new_key(path: Path) -> bytes:
         key = os.urandom(_KEY_BYTES)
         write_atomic(path, key, 0o600)
         if not WINDOWS and path.parent.stat().st_mode & stat.S_IWGRP:
-            path.chmod(0o640)  # a home that a group shares on purpose
+            path.chmod(0o640)  # a home that is deliberately shared with a group
         return key
 
 

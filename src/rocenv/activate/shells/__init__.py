@@ -8,14 +8,16 @@ tool uses that name; functions of other tools are never replaced.
 A hook adds a function `rocenv`, completion, and activation on entering a folder with a `.rocenv` file:
 
 - `rocenv activate NAME` sources the env's script, if the folder of envs has one for this shell. Otherwise, or
-  with other arguments, it calls the program, whose message explains why. - `rocenv deactivate` deactivates
-  this shell's newest env, or calls the program if none is active. - `rocenv trust ...` calls the program and
-  makes the shell look for a `.rocenv` again. - Everything else calls the program with unchanged arguments and
-  exit code. - At each prompt it finds the nearest `.rocenv`, a regular file in this folder or a parent, and
-  compares path and first line with the previous ones. If they differ, it asks `rocenv trust --check` for the
-  env's name. On leaving that folder, it deactivates the env that it activated, if that is still the newest.
-  The exit code of the user's last command is preserved. - Completion calls `rocenv complete WORD...`
-  (`commands/complete.py` documents the answers).
+  with other arguments, it calls the program, whose message explains why.
+- `rocenv deactivate` deactivates this shell's most recently activated env, or calls the program if none is
+  active.
+- `rocenv trust ...` calls the program and makes the shell look for a `.rocenv` again.
+- Everything else calls the program with unchanged arguments and exit code.
+- At each prompt it finds the nearest `.rocenv`, a regular file in this folder or a parent, and compares its
+  path and first line with the previous ones. If they differ, it asks `rocenv trust --check` for the env's
+  name. On leaving that folder, it deactivates the env that it activated, unless another one was activated
+  since. The exit code of the user's last command is preserved.
+- Completion calls `rocenv complete WORD...` (`commands/complete.py` documents the answers).
 
 Loading a hook prints nothing, exports nothing and changes no option; loading it twice has no further effect.
 """

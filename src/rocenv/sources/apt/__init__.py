@@ -1,8 +1,8 @@
 """Install from apt repositories: a ROCm release and an app's packages.
 
-`index` downloads and verifies a repository's index, `mirrors` finds the mirrors of this machine's apt, and
-`closure` chooses packages. Closures are cached under a hash of all inputs; files that this home did not write
-are ignored.
+`index` downloads and verifies a repository's index, `mirrors` finds the mirrors that this machine's apt uses,
+and `closure` chooses packages. Closures are cached under a hash of all inputs; files that this home did not
+write are ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Found(Value, frozen=True, kw_only=True):
     version: str  # version of the first requested package
     artifacts: tuple[Artifact, ...]
     glibc: str  # oldest C library that the set runs with: "2.38"
-    own_glibc: bool  # the set includes its own C library because the machine's is older
+    own_glibc: bool  # the set includes its own C library because the system's is older
     notes: tuple[str, ...] = ()
 
 
@@ -172,7 +172,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
     roots = tuple((Relation(name),) for name in row.packages)
     patterns = matrix.keep_out_patterns
     library = matrix.c_library[0].package
-    # Keep packages that a row names explicitly: Blender embeds Python.
+    # Keep packages that a row lists explicitly: Blender embeds Python.
     packages = closure(roots, lists, (*patterns, library), row.packages)
     demands = (*demands_on(packages, library), row.glibc or "0")
     glibc = upstream(max(demands, key=version_key))

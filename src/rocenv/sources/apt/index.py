@@ -67,8 +67,8 @@ class Place:
     fingerprints: tuple[str, ...]
     remedy: str  # hint in case of a missing key
     mirrors: tuple[str, ...] = ()  # its current mirrors, as real URLs
-    dateless: tuple[str, ...] = ()  # bases whose expired indices the machine's apt accepts
-    undated: tuple[str, ...] = ()  # bases whose future-dated indices the machine's apt accepts
+    dateless: tuple[str, ...] = ()  # bases whose expired indices the system's apt accepts
+    undated: tuple[str, ...] = ()  # bases whose future-dated indices the system's apt accepts
     max_age_s: float = 0  # older indices have expired regardless of their own date; 0 = no limit
 
     @property
@@ -95,7 +95,7 @@ class State(Value, frozen=True, kw_only=True):
     valid_until_s: float = 0  # seconds since 1970; 0 = never
     passed_over: tuple[str, ...] = ()  # errors of URLs tried before `base`
     date_s: float = 0  # the newest creation date accepted so far, in seconds since 1970
-    mirrors: tuple[str, ...] = ()  # the place's mirrors at the last check
+    mirrors: tuple[str, ...] = ()  # the suite's mirrors at the last check
     by_hash: bool = False  # the mirror also serves each list under its hash
     older: str = ""  # what the mirror offered instead at the last check, as a clause of a sentence
 
@@ -131,14 +131,14 @@ def open_index(
     if not suite:
         raise FetchError(
             f"the packages of `{row.channel}` need a Debian or Ubuntu release, but "
-            "`/etc/os-release` of this machine names neither",
+            "`/etc/os-release` on this machine specifies neither",
             code="no-mirror",
         )
     bases = network.candidates(join(base, "dists/"))
     if not bases:
         raise FetchError(
             f"apt on this machine has no mirror for `{repo.name}`",
-            hints=(f"configure one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
+            hints=(network.mirror_hint(base),),
             code="no-mirror",
         )
     # Exclude the mirrors, so that changing them does not make an older index acceptable.
@@ -185,7 +185,7 @@ def refresh(
     """Ensure that an index is at most `max_age_s` old, asking the mirror if necessary.
 
     If rocenv is offline or the mirror offers an older index, the stored index is used regardless of its age.
-    `folder` contains only verified files of this place. The state is sealed with `key_file`.
+    `folder` contains only verified files of this suite. The state is sealed with `key_file`.
 
     Raises:
         FetchError: The index cannot be downloaded, has an invalid signature, belongs to another suite, has
@@ -200,7 +200,7 @@ def refresh(
     if network.is_offline and last is None and state_file.exists():
         raise FetchError(
             f"{place.title} was cached by an older rocenv or in another home, so it is ignored",
-            hints=("run the command once without `--offline` and ROCENV_OFFLINE",),
+            hints=("run the command once without `--offline` and with ROCENV_OFFLINE unset",),
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.releases import Repo
     from rocenv.net import Network
 
-# Symbolic bases for mirrors that apt knows: Debian's, and the machine's own release.
+# Symbolic bases for mirrors that apt knows: Debian's, and the system's own release.
 DEBIAN = "debian:"
 HOST = "host:"
 ARCHITECTURE = "amd64"
@@ -43,7 +43,7 @@ _ONE_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One suite of one mirror in the machine's apt sources."""
+    """One suite of one mirror in the system's apt sources."""
 
     uri: str  # without a trailing slash
     suite: str
@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The machine's apt settings for verifying and contacting mirrors."""
+    """The system's apt settings for verifying and contacting mirrors."""
 
     check_valid_until: bool = True
     check_date: bool = True
@@ -66,7 +66,7 @@ class Settings:
 
 
 def relocated(lock: Lock, context: Context) -> Lock:
-    """Point the Debian packages of a lock to the mirrors of this machine's apt."""
+    """Point the Debian packages of a lock to the mirrors that this machine's apt uses."""
 
     def moved(artifact: Artifact) -> Artifact:
         repo = context.matrix.repos.get(artifact.repo)
@@ -100,15 +100,15 @@ def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Netw
 
 
 def is_symbolic(repo: Repo) -> bool:
-    """Whether a repository's location comes from the machine's apt."""
+    """Whether a repository's location comes from the system's apt."""
     return repo.base in (DEBIAN, HOST)
 
 
 def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
     """Find apt entries that are mirrors of a distribution.
 
-    Other archives use the same suite names with different keys, so an entry that names a key is used only if
-    it is one of the distribution's.
+    Other archives use the same suite names with different keys, so an entry that specifies a key is used only
+    if it is one of the distribution's.
     """
     if not is_symbolic(repo):
         return ()
@@ -134,7 +134,7 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
 
 
 def own_release() -> str:
-    """Return the codename of the machine's release, if any."""
+    """Return the codename of the system's release, if any."""
     match = re.search(r"^VERSION_CODENAME=(.*)$", read_text("/etc/os-release") or "", re.MULTILINE)
     return match[1].strip().strip('"') if match else ""
 
@@ -156,7 +156,7 @@ def keyring_bytes(path: str) -> bytes | None:
 
 
 def entries_with(suites: frozenset[str]) -> tuple[Entry, ...]:
-    """Find one entry per mirror that carries one of `suites`, in the machine's order."""
+    """Find one entry per mirror that carries one of `suites`, in the system's order."""
     by_uri: dict[str, Entry] = {}
     for entry in all_entries():
         if entry.suite in suites and "main" in entry.components:
@@ -182,7 +182,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """List the URLs behind a URI: Debian's cloud images name a file that lists mirrors."""
+    """List the URLs behind a URI: Debian's cloud images specify a file that lists mirrors."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]

@@ -51,7 +51,7 @@ def _split(version: str) -> tuple[str, str, str]:
 
 
 def _part_key(part: str) -> list[tuple[list[int], int]]:
-    """Split into texts and numbers. Shorter versions are compared as if padded with empty parts."""
+    """Split into strings and numbers. Shorter versions are compared as if padded with empty parts."""
     pieces = _PIECES.findall(part)[:-1] or [("", "")]
     return [*((_order(text), int(digits or 0)) for text, digits in pieces), ([0], 0)]
 

@@ -4,7 +4,7 @@
 @rem ## environment, and a cmd started from this one inherits the active env. An active env's variables:
 @rem ##
 @rem ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
-@rem ##   _ROCENV_TOP             path of the script that undoes the newest env's changes
+@rem ##   _ROCENV_TOP             path of the script that undoes the changes of the most recently activated env
 @rem ##   _ROCENV_LOW_IDENT       its previous value; absent for the oldest
 @rem ##   _ROCENV_OLD_IDENT_NAME  previous value of NAME; absent if it was unset
 @rem ##   _ROCENV_NEW_IDENT_NAME  its value in the env

@@ -85,7 +85,7 @@ if ($_rocenv_w[1]:q != $_rocenv_e:q) set _rocenv_l=$_rocenv_l:q$_rocenv_w[1]:q
 ''shift _rocenv_w
 
 : TEXT POP
-## Deactivates the newest env.
+## Deactivates the most recently activated env.
 set _rocenv_id=$_ROCENV_STACK[1] _rocenv_kept=
 ''shift _ROCENV_STACK
 ''eval 'set _rocenv_list=($_ROCENV_NAMES_'$_rocenv_id') _rocenv_new=($_ROCENV_NEW_'$_rocenv_id':q)'

@@ -4,7 +4,7 @@
 ##
 ##   deactivate                aliases that run _ROCENV_LEAVE
 ##   rocenv_deactivate
-##   _ROCENV_...               the texts of csh-texts.csh, which also explains the rules for this code
+##   _ROCENV_...               the snippets in csh-texts.csh, which also explains the rules for this code
 ##   _ROCENV_STACK             idents of the active envs, the newest first
 ##   _ROCENV_OURS              set if `deactivate` is ours; another tool's stays
 ##   _ROCENV_NAMES_IDENT       names changed by the env

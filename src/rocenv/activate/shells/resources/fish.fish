@@ -69,13 +69,13 @@ function _rocenv_enter
         test $_rocenv_unset/$status != __ALL_UNSET__/__ALL_WATCHED_UNSET__
         and _rocenv_lib _rocenv_report __IDENT__ $_rocenv_names
     end
-    function rocenv_deactivate --description 'Leave the newest env of rocenv'
+    function rocenv_deactivate --description 'Leave the most recently activated rocenv env'
         _rocenv_lib _rocenv_end
     end
     if builtin functions -q deactivate
         _rocenv_lib _rocenv_taken
     else
-        function deactivate --description 'Leave the newest env of rocenv'
+        function deactivate --description 'Leave the most recently activated rocenv env'
             _rocenv_lib _rocenv_end
         end
     end

@@ -85,7 +85,7 @@ export def --env --wrapped rocenv [...words] {
   if $words.0? == trust { $env._ROCENV_FOLDER.seen = null }
   if $input == null { ^$program ...$words } else { $input | ^$program ...$words }
 }
-# Deactivates the newest rocenv env.
+# Deactivates the most recently activated rocenv env.
 export def --env deactivate [] { rocenv deactivate }
 export-env {
   if $env._ROCENV_FOLDER? == null {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# rocenv-wrapper: runs a program through the env's own program loader, so that it finds the env's libraries
+# rocenv-wrapper: runs a program through the env's own dynamic loader, so that it finds the env's libraries
 set -f
 tab='	'
 loader=__LOADER__

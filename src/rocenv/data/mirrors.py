@@ -1,0 +1,72 @@
+"""Rows about where downloads come from, and about public mirrors."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rocenv.data.known import NEWS_DAYS, Known
+
+if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
+
+
+class Origin(Known, frozen=True, kw_only=True):
+    """A place that downloads come from, under its names in `[mirrors]`."""
+
+    IDENTITY = ("name",)
+    FRESH_DAYS = NEWS_DAYS
+    NOT_EMPTY = ("prefixes",)
+
+    name: str
+    title: str
+    prefixes: tuple[str, ...]  # keys of `[mirrors]`; a longer one of another origin comes first
+    sample: str = ""  # a file to measure the speed with, relative to the first prefix
+    usual: str = ""  # the mirror that errors suggest
+    note: str = ""
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Report a suggestion that is not a mirror of this origin."""
+        if self.usual and self.usual not in {row.name for row in mirrors_of(self, matrix)}:
+            yield f"`usual`: no mirror of `{self.name}` is named `{self.usual}`"
+
+
+class Mirror(Known, frozen=True, kw_only=True):
+    """A public copy of an origin, which rocenv uses only if the user sets it."""
+
+    IDENTITY = ("name",)
+    FRESH_DAYS = NEWS_DAYS
+    REFERS = (("of", "origin"),)
+
+    name: str
+    of: str
+    address: str
+    operator: str
+    region: str
+    note: str = ""
+    also: dict[str, str] = msgspec.field(default_factory=dict)  # other prefixes that it replaces -> address
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Report an address that cannot be a value in `[mirrors]`."""
+        if not self.address.startswith(("https://", "http://")):
+            yield f"`address`: `{self.address}` does not begin with `https://` or `http://`"
+
+    def settings(self, origin: Origin) -> dict[str, str]:
+        """Return its entries in `[mirrors]`: prefix -> address."""
+        return {**dict.fromkeys(origin.prefixes, self.address), **self.also}
+
+
+def mirrors_of(origin: Origin, matrix: "Matrix") -> list[Mirror]:
+    """List the known mirrors of an origin."""
+    return [row for row in matrix.mirror if row.of == origin.name]
+
+
+def known_mirrors(matrix: "Matrix") -> Mapping[str, str]:
+    """Map each prefix with a known mirror to the address that errors suggest; "" = none in particular."""
+    usual = {origin.usual for origin in matrix.origin}
+    known: dict[str, str] = {}
+    for origin in matrix.origin:
+        for row in mirrors_of(origin, matrix):
+            for prefix, address in row.settings(origin).items():
+                known[prefix] = address if row.name in usual else known.get(prefix, "")
+    return known
