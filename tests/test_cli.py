@@ -125,15 +125,17 @@ class TestUsage:
             (("craete", "x"), "did you mean `rocenv create`?"),
             (("install",), "did you mean `rocenv create`?"),
             (("updaet", "x"), "did you mean `rocenv upgrade`?"),
-            (("show",), "error: missing argument 'NAME'"),
-            (("list", "--frob"), "--frob"),
+            (("show",), "error: missing argument `NAME`"),
+            (("list", "--frob"), "error: there is no option `--frob`"),
+            (("gc", "--yess"), "hint: did you mean `--yes`?"),
+            (("create", "--target"), "hint: see `rocenv create --help`"),
             (("create", "x", "--torch", "2", "--no-torch"), "use either --torch or --no-torch"),
             (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for `--rocm`"),
             (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from specifies the whole set"),
             (("create", "x", "--rocm", ">=" + "9" * 5000), "it is longer than 200 characters"),
             (("matrix", "--torch", "9" * 5000), "it is longer than 200 characters"),
             (("create", "x", "--platform", "amiga"), "--platform"),
-            (("verify", "x", "--upto", "moon"), "'moon' is not one of 'files'"),
+            (("verify", "x", "--upto", "moon"), "`moon` is not one of `files`"),
             (("verify", "x", "--timeout", "0"), "--timeout"),
             (("verify", "x", "--timeout", "inf"), "--timeout"),
             (("run", "x"), "missing argument"),
@@ -562,6 +564,16 @@ class TestRun:
 
         assert lines_of(run.stdout) == lines_of(shell.stdout)
         assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in lines_of(run.stdout)
+
+    def test_a_missing_tool_of_rocm_is_one_command_away(self, demo: Mini) -> None:
+        data = demo.env.pop("ROCENV_PROFILES")
+        done = demo.run("run", "demo", "--", "hipcc", "--version")
+        demo.env["ROCENV_PROFILES"] = data
+        assert done.returncode == 127
+        command = re.search(r"hint: `--dev` adds .*: `rocenv create (demo2 .*--dev.*)`", done.stderr)
+        assert command, done.stderr
+        other = demo.run("run", "demo", "--", "nosuch", "--version").stderr
+        assert "--dev" not in other
 
     def test_program_that_cannot_start_returns_126_or_127(self, demo: Mini) -> None:
         (demo.root / "plain").write_text("echo hello")

@@ -81,6 +81,9 @@ class TestRows:
             r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
         )
 
+    def test_a_target_may_be_a_product(self, home: Path) -> None:
+        assert tables(home, "--target", "RX 6750 XT") == tables(home, "--target", "gfx1031")
+
     def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
         (incident,) = (row for row in found["verdict"] if row.get("code") == "sdnext-3414")
@@ -182,6 +185,14 @@ class TestExplain:
         document = json.loads(run(home, "explain", "gfx1031", "--json").stdout)
         whole = "rocenv create demo --platform linux --torch --target gfx1031"
         assert document["commands"][0]["command"] == whole
+
+    def test_commands_use_a_name_that_is_not_in_use(self, home: Path, tmp_path: Path) -> None:
+        assert "rocenv create demo --" in run(home, "explain", "gfx1031").stdout
+        used = tmp_path / "used"
+        (used / "envs/demo").mkdir(parents=True)
+        text = run(used, "explain", "gfx1031").stdout
+        assert "rocenv create demo2 --" in text
+        assert "rocenv create demo --" not in text
 
     @pytest.mark.parametrize("thing", ["3221225477", "-1073741819"])
     def test_exit_code_in_decimal(self, home: Path, thing: str) -> None:

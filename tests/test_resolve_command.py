@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,43 @@ def test_zluda_requires_windows(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "ZLUDA is for Windows" in done.stderr
     assert "hint: rocenv resolve --torch --target gfx1100" in done.stderr
+
+
+def test_a_card_without_pytorch_gets_commands_that_work(tmp_path: Path) -> None:
+    wish = ("--platform", "linux", "--torch", "--target", "RX 580")
+    done = shipped(tmp_path, *wish)
+    assert done.returncode == 1
+    hints = re.findall(r"hint: (.*): `rocenv resolve (.*)`", done.stderr)
+    assert [label for label, _ in hints] == ["without PyTorch", "on Windows, with ZLUDA"]
+    assert [shipped(tmp_path, *options.split()).returncode for _, options in hints] == [0, 0]
+    suggested = json.loads(shipped(tmp_path, *wish, "--json").stdout)["suggestions"]
+    assert [each["command"] for each in suggested] == [f"rocenv resolve {options}" for _, options in hints]
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        (0x6818, ("ROCm never supported GCN 1", "Vulkan programs can use it", "for another machine")),
+        (0x67DF, ("no driver is bound to it; load `amdgpu`", "`rocenv doctor`", "`--target gfx803`")),
+        (
+            None,
+            ("this machine has no AMD GPU, only NVIDIA", "`--target gfx1100`", "verified up to `compile`"),
+        ),
+    ],
+)
+def test_a_machine_without_a_usable_gpu_gets_a_next_step(
+    mini: Mini, device: int | None, expected: tuple[str, ...]
+) -> None:
+    del mini.env["ROCENV_PROFILES"], mini.env["ROCENV_TARGET"]
+    root = Root(mini.sysroot).kernel()
+    if device is None:
+        root.card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
+    else:
+        root.card("0000:09:00.0", device, driver="radeon" if device == 0x6818 else "")
+    done = mini.run("resolve", "--torch")
+    assert done.returncode == 1
+    for text in expected:
+        assert text in done.stderr
 
 
 @pytest.mark.parametrize("driver", ["new", "25.5.1; rm", ""])

@@ -9,6 +9,7 @@ import codecs
 import errno
 import importlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -217,7 +218,7 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        _show(_wrong_usage(error), wants_json=wants_json)
+        _show(_wrong_usage(error, argv), wants_json=wants_json)
         return error.exit_code
     except RocenvError as error:
         _show(error, wants_json=wants_json)
@@ -243,12 +244,18 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _wrong_usage(error: click.ClickException) -> RocenvError:
+def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
     """Turn an error of click into one that reads like rocenv's own."""
-    message = error.format_message().rstrip(".")
+    message = error.format_message()
+    hints = []
+    if isinstance(error, click.NoSuchOption):
+        message = f"there is no option '{error.option_name}'"
+        hints = [f"did you mean `{name}`?" for name in error.possibilities or ()]
+    message = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"`\1`", message.rstrip("."))
     context = getattr(error, "ctx", None)
-    path = context.command_path if context else "rocenv"
-    return WrongUsage(message[:1].lower() + message[1:], hints=(f"see `{path} --help`",))
+    named = [each for each in argv[:1] if each in COMMANDS]
+    path = context.command_path if context else " ".join(["rocenv", *named])
+    return WrongUsage(message[:1].lower() + message[1:], hints=(*hints, f"see `{path} --help`"))
 
 
 def _write_bug_report(error: BaseException, argv: list[str]) -> str:

@@ -124,6 +124,13 @@ class Home:
 
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
+    def unused_name(self, name: str) -> str:
+        """Return a name that no env has: `name`, else `name2` and so on."""
+        unused, number = name, 2
+        while os.path.lexists(self.envs / unused):
+            unused, number = f"{name}{number}", number + 1
+        return unused
+
     def require_own(
         self,
         *,

@@ -108,11 +108,18 @@ def make_plan(
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set lacks something that the preferred one has; the channel does not matter."""
+    """Whether a set has other series than the preferred one or serves the GPU worse, whatever its channel."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )
-    return versions != better or (bool(candidate.warnings) and not preferred.warnings)
+    return versions != better or _lack(candidate) > _lack(preferred)
+
+
+def _lack(candidate: Candidate) -> int:
+    """Rate what the GPU lacks: 0 = nothing, 1 or 2 = it runs as another target, 3 = BLAS kernels."""
+    if candidate.override is not None:
+        return 2 if candidate.override.verdict == "caution" else 1
+    return 3 if candidate.warnings else 0
 
 
 def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback:
@@ -120,8 +127,14 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
         " with ".join(f"{'ROCm' if kind == 'rocm' else kind} {version}" for kind, version in each.versions)
         for each in (candidate, miss.candidate)
     )
+    lacks = candidate.warnings if _lack(candidate) > _lack(miss.candidate) else ()
+    if lacks:
+        found, preferred = (
+            f"{text} from {each.rocm.channel}"
+            for text, each in ((found, candidate), (preferred, miss.candidate))
+        )
     return OnlyFallback(
-        f"{preferred} fits best, but cannot be downloaded now; only {found} can",
+        "; ".join((f"{preferred} fits best, but cannot be downloaded now", f"only {found} can", *lacks)),
         lock=lock,
         hints=(_short(miss.error), *miss.error.hints, "to take it: add `--accept-fallback`"),
     )

@@ -13,7 +13,7 @@ from rocenv.core.model import EnvChange, Machine, Request
 from rocenv.core.variables import VISIBLE
 from rocenv.host import detect
 from rocenv.host.gpu import require_target
-from rocenv.host.products import target_meant
+from rocenv.host.products import target_meant, unsupported
 from rocenv.resolve.apps import narrowed
 from rocenv.resolve.request import NO_TORCH
 from rocenv.system.machine import examined_elsewhere, glibc_version
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rocenv.context import Context
+    from rocenv.data.rows import Matrix
     from rocenv.host import Host
 
 
@@ -55,7 +56,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
         first, *more = dict.fromkeys(target_meant(name, context.matrix) for name in names)
         request = replace(request, target=first, more_targets=tuple(more))
     elif request.platform == host.platform:
-        request = replace(request, target=_target_of(host, report))
+        request = replace(request, target=_target_of(host, context.matrix, report))
     else:
         raise RocenvError(
             f"this machine does not run {request.platform.capitalize()}, so rocenv cannot detect the target",
@@ -80,19 +81,32 @@ def _with_defaults(request: Request, context: Context, report: Callable[[str], N
     return request
 
 
-def _target_of(host: Host, report: Callable[[str], None]) -> str:
+def _target_of(host: Host, matrix: Matrix, report: Callable[[str], None]) -> str:
     if host.gpu is None or not host.gpu.target:
         raise RocenvError(
             f"found no GPU to create an env for: {host.why}",
-            hints=(
-                "specify the target of the GPU that the env is for: `--target gfx1100`",
-                "list the GPUs on this machine: `rocenv gpus`",
-            ),
+            hints=_without_gpu(host, matrix),
             code="no-gpu",
         )
     require_target(host.gpu.target)
     report(f"target {host.gpu.target}: {f'{host.gpu.short_name}, ' if host.gpu.name else ''}{host.why}")
     return host.gpu.target
+
+
+def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
+    """List what the user of a machine without a usable GPU can do."""
+    rows = [row for gpu in host.gpus if (row := unsupported(gpu.pci_id, matrix))]
+    here = [gpu.target for gpu in host.gpus if gpu.target]
+    hints = [row.instead for row in rows]
+    if here:
+        hints.append("see how to repair it: `rocenv doctor`")
+        hints.append(f"to create the env anyway: `--target {here[0]}`")
+    else:
+        hints.append(
+            "to create an env for another machine's GPU, name its target or product: `--target gfx1100`; "
+            "without a GPU, it can be verified up to `compile`"
+        )
+    return (*hints, "list the GPUs on this machine: `rocenv gpus`")
 
 
 def _machine_for(

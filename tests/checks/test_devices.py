@@ -223,6 +223,18 @@ def test_a_kernel_that_is_too_old_for_a_card_is_found(scenery: Scenery) -> None:
     assert finding is not None and finding.commands == ("sudo dnf upgrade --refresh",)
 
 
+@pytest.mark.parametrize("driver", ["radeon", "amdgpu", ""])
+def test_a_card_that_rocm_never_supported_is_not_a_driver_problem(scenery: Scenery, driver: str) -> None:
+    scenery.root.kernel().cpu().card("0000:03:00.0", 0x6818, driver=driver)
+    finding = scenery.sees("gpu_never_supported")
+    assert finding is not None and "GCN 1" in finding.title and "Vulkan" in " ".join(finding.instructions)
+    assert finding.commands == ("rocenv explain 1002:6818",)
+    for other in ("gpu_without_driver", "gpu_left_out", "kfd_missing"):
+        assert scenery.sees(other) is None
+    scenery.healthy()
+    assert scenery.sees("gpu_never_supported") is None
+
+
 def test_a_card_without_a_driver_is_found(scenery: Scenery) -> None:
     scenery.root.kernel("6.14.0").cpu().card("0000:03:00.0", RX_9070, driver="")
     finding = scenery.sees("gpu_without_driver")

@@ -150,7 +150,7 @@ def test_unknown_and_inapplicable_checks_are_refused(scenery: Scenery, name: str
     with pytest.raises(RocenvError, match=says) as error:
         run.checks_for(scenery.healthy().context(), (name,))
     assert error.value.code == "check-unknown" and error.value.hints and error.value.exit_code == 2
-    assert name != "kfd_close" or error.value.hints[0] == "kfd_closed"
+    assert name != "kfd_close" or error.value.hints[0] == "did you mean `kfd_closed`?"
 
 
 def test_named_checks_run_in_table_order(scenery: Scenery) -> None:

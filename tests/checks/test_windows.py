@@ -299,6 +299,7 @@ def test_an_incomplete_sdk_is_found(
     assert "6.1" in rendered(windows.hip_sdk_damaged(context), context, "hip_sdk_damaged")
     (folder / "bin" / "hiprtc0507.dll").touch()
     text = rendered(windows.hip_sdk_damaged(context), context, "hip_sdk_mixed")
+    assert "rocenv create demo --rocm 5.7 --zluda" in text
     assert "hiprtc0507.dll\nhiprtc0601.dll" in text, "the evidence lists files, not a sentence"
     assert "at once" not in text
 

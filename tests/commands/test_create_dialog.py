@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.mini import add_row
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -50,6 +52,16 @@ def without_64(mini: Mini) -> Mini:
     path = mini.root / "profiles/mini.toml"
     path.write_text(path.read_text().replace('"mini6-hip"', '"gone-hip"'))
     return mini
+
+
+def other_channel(mini: Mini, blas: str = '["gfx1100"]') -> None:
+    """Add a channel that offers the packages of 5.7.1 as 6.4.0."""
+    add_row(mini.root / "profiles", "mini5", "6.4.0")
+    path = mini.root / "profiles/mini5-6.4.0.toml"
+    text = path.read_text().replace('channel = "mini"', 'channel = "other"')
+    text = text.replace('blas = ["gfx1100"]', f"blas = {blas}").replace(".so.6", ".so.5")
+    channel = 'name = "other"\ntitle = "Another archive"\nby = "distribution"\nrepos = ["mini"]\n'
+    path.write_text(f"{text}\n[[channel]]\n{channel}{ROW}")
 
 
 ROW = 'status = "tested"\nsource = "rocenv:tests/commands/test_create_dialog.py"\nchecked = "2026-11-23"\n'
@@ -112,6 +124,21 @@ class TestAnswers:
         assert "Continue? [y/N]: " in shown
         assert ask(mini, *argv, answers="y\n")[0] == 0
 
+    def test_no_to_gc_frees_nothing(self, mini: Mini) -> None:
+        assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
+        assert mini.run("remove", "-y", "demo").returncode == 0
+        code, shown = ask(mini, "gc", answers="n\n")
+        assert (code, shown.endswith("Nothing was changed.\n")) == (1, True), shown
+        assert json.loads(mini.run("gc", "--json").stdout)["packages"], "nothing was freed"
+
+    def test_no_to_all_fixes_of_doctor_fixes_nothing(self, mini: Mini) -> None:
+        assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
+        (mini.prefix("demo") / ".rocenv/record.json").unlink()
+        del mini.env["ROCENV_SYSROOT"], mini.env["ROCENV_PROFILES"]
+        code, shown = ask(mini, "doctor", "demo", "--fix", "--check", "env_unusable", answers="n\n")
+        assert (code, shown.endswith("Nothing was changed.\n")) == (1, True), shown
+        assert mini.prefix("demo").exists()
+
     def test_remove_asks_once_for_several_envs(self, mini: Mini) -> None:
         for name in ("one", "two"):
             assert mini.run("create", name, "--rocm", "5.7", "--no-verify").returncode == 0
@@ -153,6 +180,20 @@ class TestFallback:
         code, shown = ask(without_64, "create", "demo", "--no-verify", answers="y\n")
         assert (code, shown.count("[y/N]")) == (0, 1), shown
         assert without_64.run("create", "two", "-y", "--no-verify", "--accept-fallback").returncode == 0
+
+    def test_the_same_series_from_another_channel_is_taken(self, without_64: Mini) -> None:
+        other_channel(without_64)
+        done = without_64.run("create", "demo", "-y", "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("would fit better") == 1
+        assert "rocm 6.4.0 from other" in done.stderr
+
+    def test_the_same_series_without_blas_kernels_is_worse(self, without_64: Mini) -> None:
+        other_channel(without_64, blas="[]")
+        done = without_64.run("create", "demo", "--rocm", "6.4", "-y", "--no-verify")
+        assert done.returncode == 1
+        assert "ROCm 6.4.3 from mini fits best" in done.stderr
+        assert "only ROCm 6.4.0 from other can; its rocBLAS has no kernels for" in done.stderr
 
     def test_resolve_shows_it(self, without_64: Mini) -> None:
         done = without_64.run("resolve")

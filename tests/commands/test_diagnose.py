@@ -433,6 +433,16 @@ class TestCost:
         assert peak < 400 << 20
 
 
+def test_a_suggested_env_has_a_name_that_is_not_in_use(tmp_path: Path) -> None:
+    log = "tests/cases/diagnose/hip-no-binary-for-gpu/"
+    path = next((Path(__file__).parents[2] / log).glob("known-*.log"))
+    assert "rocenv create demo " in diagnose(tmp_path, str(path)).stdout.decode()
+    (tmp_path / "envs/demo/.rocenv").mkdir(parents=True)
+    text = diagnose(tmp_path, str(path)).stdout.decode()
+    assert "rocenv create demo2 " in text
+    assert "rocenv create demo " not in text
+
+
 class TestFoundingCases:
     """The reports that the project started with, and an expert's answers."""
 
@@ -443,7 +453,13 @@ class TestFoundingCases:
             (
                 "sdnext-zluda",
                 ["zluda-hipsdk-version-mismatch"],
-                ["6.1", "gfx1031", "rocblas.dll", "rocenv create sd --rocm 5.7 --zluda", ".zluda"],
+                [
+                    "6.1",
+                    "gfx1031",
+                    "rocblas.dll",
+                    "rocenv create demo --rocm 5.7 --zluda --target gfx1031",
+                    ".zluda",
+                ],
             ),
             (
                 "conv2d-nfs",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.report import report, suggest_env
+
+if TYPE_CHECKING:
+    from rocenv.diagnose.facts import Facts
 
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 MATRIX = load()
@@ -36,13 +40,32 @@ def test_no_command_appears_twice() -> None:
 
 def test_suggested_env_without_a_target_detects_the_gpu() -> None:
     assert suggest_env({}, MATRIX) == "rocenv create demo --torch"
-    facts: dict[str, tuple[str, ...]] = {"platform": ("windows",), "zluda": ("yes",)}
+    facts: Facts = {"platform": ("windows",), "zluda": ("yes",)}
     assert suggest_env(facts, MATRIX) == "rocenv create demo --zluda"
     assert suggest_env({"gfx": ("gfx9999",)}, MATRIX) == ""
 
 
 def test_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
-    facts: dict[str, tuple[str, ...]] = {"gfx": ("gfx1100",), "platform": ("linux",)}
+    facts: Facts = {"gfx": ("gfx1100",), "platform": ("linux",)}
     assert "--torch" in suggest_env(facts, MATRIX)
     assert "--torch" in suggest_env({**facts, "app": ("comfyui", "pytorch")}, MATRIX)
     assert suggest_env({**facts, "app": ("blender",)}, MATRIX) == "rocenv create demo --target gfx1100"
+
+
+def test_commands_use_one_name_that_is_not_in_use() -> None:
+    for path in sorted(CASES.glob("*/known-*.log")):
+        for finding in diagnose_bytes(path.read_bytes(), MATRIX).findings:
+            facts: Facts = {"another": ("spare",)}
+            commands = report(finding, MATRIX, "en", facts).commands
+            created = {name for each in commands for name in re.findall(r"rocenv create (\S+)", each)}
+            assert created <= {"spare"}, path
+
+
+def test_commands_name_the_logs_gpu_so_that_they_work_without_one() -> None:
+    for path in sorted(CASES.glob("*/known-*.log")):
+        diagnosis = diagnose_bytes(path.read_bytes(), MATRIX)
+        known = set(diagnosis.facts.get("gfx", ())) & set(MATRIX.targets)
+        for finding in diagnosis.findings:
+            commands = report(finding, MATRIX, "en").commands
+            creating = [each for each in commands if each.startswith("rocenv create ")]
+            assert not known or all("--target" in each for each in creating), path

@@ -260,11 +260,20 @@ class TestNames:
             ("rx 6750 gre 10gb", ["gfx1031"]),
             ("1002:73df", ["gfx1031"]),
             ("mi210", ["gfx90a"]),
+            ("ryzen ai max+ 395", ["gfx1151"]),
+            ("6750xt", ["gfx1031"]),
             ("geforce rtx 4090", []),
         ],
     )
     def test_product(self, matrix: Matrix, thing: str, targets: list[str]) -> None:
         assert meant(thing, matrix) == targets
+
+    @pytest.mark.parametrize("thing", ["HD 7870", "GCN 1", "1002:6818"])
+    def test_an_unsupported_card(self, matrix: Matrix, thing: str) -> None:
+        found = explain(thing, matrix)
+        assert (found.thing, found.kind) == (thing, "unsupported")
+        assert [line.text.partition(" ")[0] for line in found.answer] == ["no:", "Vulkan"]
+        assert all(line.rows for line in found.answer)
 
     def test_features_of_a_target_are_ignored(self, matrix: Matrix) -> None:
         assert explain("gfx90a:sramecc+:xnack-", matrix) == explain("gfx90a", matrix)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.core.model import Layout
-from rocenv.data.knowledge import DisplayDriver, GpuName, Override, PciId, Target
+from rocenv.data.knowledge import DisplayDriver, GpuName, Override, PciId, Target, UnsupportedGpu
 from rocenv.data.releases import RocmWheels, Support
 from rocenv.data.rows import Matrix
 from rocenv.host import Host, detect
@@ -78,6 +78,17 @@ MATRIX = Matrix(
     gpu_name=(
         GpuName(title="6800", pattern=r"\bRX 6800\b", target="gfx1030", status=MAKER, **KNOWN),
         GpuName(title="780M", pattern=r"\b780M\b", target="gfx1103", status=MAKER, **KNOWN),
+    ),
+    unsupported_gpu=(
+        UnsupportedGpu(
+            title="GCN 1 (old)",
+            pattern=r"\bHD 7870\b",
+            device="68[01].",
+            why="ROCm never supported GCN 1",
+            instead="Vulkan",
+            status=MAKER,
+            **KNOWN,
+        ),
     ),
     support=(
         support("6.4", "official", "gfx1030", "gfx1100", "gfx1103", platform="windows"),

@@ -461,3 +461,13 @@ def test_strings_from_the_machine_cannot_control_a_terminal(root: Root, look: Lo
 def test_the_only_amd_gpu_is_described_as_the_only_one(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
     assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD (also present: NVIDIA)"
+
+
+@pytest.mark.parametrize("driver", ["radeon", "amdgpu", ""])
+def test_a_card_that_rocm_never_supported_is_not_a_driver_problem(
+    root: Root, look: Look, driver: str
+) -> None:
+    root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x6818, driver=driver)
+    host = look()
+    assert host.gpu is not None and host.gpu.target == "gfx1100"
+    assert [gpu.why_not for gpu in host.gpus if not gpu.usable] == ["ROCm never supported GCN 1"]

@@ -6,7 +6,7 @@ import pytest
 
 from rocenv.core.errors import RocenvError
 from rocenv.data.load import load
-from rocenv.host.products import target_meant
+from rocenv.host.products import target_meant, unsupported
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,15 @@ from rocenv.host.products import target_meant
         ("6700S", "gfx1032"),
         ("MI8", "gfx803"),
         ("rx 9070", "gfx1201"),
+        ("Ryzen AI Max+ 395", "gfx1151"),
+        ("AMD RYZEN AI MAX+ PRO 395 w/ Radeon 8060S", "gfx1151"),
+        ("HX 370", "gfx1150"),
+        ("Ryzen AI 7 350", "gfx1152"),
+        ("Ryzen 7 8845HS", "gfx1103"),
+        ("7840u", "gfx1103"),
+        ("Ryzen 7 5700G", "gfx90c"),
+        ("Ryzen 9 7945HX", "gfx1036"),
+        ("Ryzen 7 7800X3D", "gfx1036"),
     ],
 )
 def test_each_name_refers_to_one_target(text: str, target: str) -> None:
@@ -38,6 +47,8 @@ def test_each_name_refers_to_one_target(text: str, target: str) -> None:
     ("text", "hint"),
     [
         ("strix", "`--target gfx1151`: "),
+        ("Ryzen AI 5 330", "`--target gfx1153`: "),
+        ("Ryzen 7 5700X", "name a target"),
         ("gfx90a:xnack-", "leave out `:xnack-`"),
         ("RX 9700 XT", "did you mean `"),
         ("GeForce RTX 4090", "name a target"),
@@ -51,3 +62,27 @@ def test_other_names_are_refused_with_a_hint(text: str, hint: str) -> None:
         target_meant(text, load())
     assert caught.value.code == "target-unknown"
     assert any(each.startswith(hint) for each in caught.value.hints), caught.value.hints
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("HD 7870", "ROCm never supported GCN 1"),
+        ("AMD Radeon (TM) R9 280X", "ROCm never supported GCN 1"),
+        ("1002:6818", "ROCm never supported GCN 1"),
+        ("R9 390X", "ROCm supports no GCN 2 GPU"),
+        ("hd 7790", "ROCm supports no GCN 2 GPU"),
+    ],
+)
+def test_the_owner_of_an_unsupported_card_learns_what_works(text: str, why: str) -> None:
+    with pytest.raises(RocenvError, match=why) as caught:
+        target_meant(text, load())
+    assert caught.value.code == "gpu-unsupported"
+    assert caught.value.hints[0].startswith("Vulkan programs can use it")
+
+
+def test_no_supported_product_counts_as_unsupported() -> None:
+    matrix = load()
+    for row in matrix.pci:
+        for name in (row.device, *row.products):
+            assert unsupported(name, matrix) is None, name

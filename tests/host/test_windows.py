@@ -109,6 +109,17 @@ def test_without_hip_display_drivers_identify_targets(root: Root, look: Look) ->
     assert [gpu.target for gpu in look().gpus] == ["gfx1030", ""]
 
 
+@pytest.mark.parametrize("device", ["6818", ""])
+@pytest.mark.parametrize("said", ["", NO_DEVICE])
+def test_a_card_that_rocm_never_supported_is_not_usable(
+    root: Root, look: Look, said: str, device: str
+) -> None:
+    root.windows(said=said, controllers=[adapter("AMD Radeon HD 7870", device)])
+    host = look()
+    assert host.gpu is None
+    assert host.gpus[0].why_not == "ROCm never supported GCN 1"
+
+
 def test_without_hip_no_gpu_number_is_guessed(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon 780M Graphics"), adapter("AMD Radeon RX 6800")])
     host = look()

@@ -63,6 +63,19 @@ def test_a_dry_run_shows_the_change_and_creates_nothing(mini: Mini) -> None:
     assert version_of(mini) == "5.7.1"
 
 
+def test_a_dry_run_fails_like_the_real_run(mini: Mini) -> None:
+    mini.create()
+    publish_newer(mini)
+    library = file(f"./{LIBRARIES}/librocblas.so.5", "x")
+    huge = {"Installed-Size": str(10**12)}
+    mini.repo.add("mini57-blas", "5.7.2-9", [library], fields=huge, depends="mini57-hip")
+    mini.repo.publish()
+    assert mini.run("cache", "clear", "indices").returncode == 0
+    for option in ("--dry-run", "-y"):
+        done = mini.run("upgrade", "demo", option)
+        assert (done.returncode, "of disk space in" in done.stderr) == (1, True), done.stderr
+
+
 def test_the_newer_set_replaces_the_old_one_and_is_rolled_back(mini: Mini) -> None:
     mini.create()
     cache = mini.prefix("demo") / "cache"

@@ -15,6 +15,7 @@ from rocenv.checks.wsl import is_wsl
 from rocenv.core.variables import VISIBLE
 from rocenv.findings import Observation
 from rocenv.host import kfd, pci
+from rocenv.host.products import unsupported
 from rocenv.host.ranking import called
 from rocenv.resolve.drivers import kernel_is_older
 from rocenv.system.machine import (
@@ -130,11 +131,24 @@ def _lacks_render_node(gpu: Gpu) -> bool:
     return access_errno(f"/dev/dri/renderD{gpu.render_minor}") == errno.ENOENT
 
 
+def gpu_never_supported(context: CheckContext) -> Observation | None:
+    """ROCm does not support this generation of GPUs."""
+    gpus = context.host.gpus
+    found = [(gpu, row) for gpu in gpus if (row := unsupported(gpu.pci_id, context.matrix))]
+    if not found or any(gpu.state != "unable" for gpu in gpus):
+        return None
+    gpu, row = found[0]
+    values = {"gpu": short_name(gpu), "generation": row.title.partition(" (")[0], "device": gpu.pci_id}
+    return Observation("gpu_never_supported", values, (f"{called(gpu)}: {row.why}",))
+
+
 def gpu_without_driver(context: CheckContext) -> Observation | None:
     """A GPU has no driver, or one that cannot compute."""
     works = any(gpu.state != "unable" for gpu in context.host.gpus)
     for device in pci.devices():
         if device.vendor != pci.AMD or device.driver == "amdgpu" or (works and device.driver):
+            continue
+        if unsupported(device.device, context.matrix):
             continue
         gpu = next((each for each in context.host.gpus if each.address == device.address), None)
         values = _named(gpu, context) | {"driver": device.driver}
@@ -151,7 +165,7 @@ def kfd_missing(context: CheckContext) -> Observation | None:
     """The GPU has a driver, but the kernel has no compute driver (KFD)."""
     gpus = [gpu for gpu in context.host.gpus if gpu.state == "unable" and gpu.node is None]
     bound = {device.address for device in pci.devices() if device.driver == "amdgpu"}
-    without = [gpu for gpu in gpus if gpu.address in bound]
+    without = [gpu for gpu in gpus if gpu.address in bound and not unsupported(gpu.pci_id, context.matrix)]
     if not without or kfd.present():
         return None
     if in_container(context.environ):

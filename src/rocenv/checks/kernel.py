@@ -10,6 +10,7 @@ from rocenv.checks.kernel_log import kernel_log, matching
 from rocenv.core.versions import series
 from rocenv.findings import Observation
 from rocenv.host import kfd, pci
+from rocenv.host.products import unsupported
 from rocenv.host.ranking import called
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
 from rocenv.system.machine import list_folder, read_attribute
@@ -118,7 +119,10 @@ def gpu_left_out(context: CheckContext) -> Observation | None:
     gpus = [
         gpu
         for gpu in context.host.gpus
-        if gpu.node is None and gpu.address in bound and not (works and gpu.integrated)
+        if gpu.node is None
+        and gpu.address in bound
+        and not (works and gpu.integrated)
+        and not unsupported(gpu.pci_id, context.matrix)
     ]
     if not gpus:
         return None

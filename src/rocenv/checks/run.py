@@ -113,8 +113,9 @@ def _require(name: str, applying: Sequence[Check], context: CheckContext) -> Non
         return
     known = next((check for check in CHECKS if check.name == name), None)
     if known is None:
-        near = difflib.get_close_matches(name, [check.name for check in applying])
-        raise NoSuchCheck(f"there is no check `{name}`", *near, "rocenv doctor --list")
+        close = difflib.get_close_matches(name, [check.name for check in applying])
+        near = [f"did you mean `{each}`?" for each in close]
+        raise NoSuchCheck(f"there is no check `{name}`", *near, "list the checks: `rocenv doctor --list`")
     if known.needs_env and context.broken is not None:
         command = shell_join("rocenv", "doctor", context.broken.name)
         raise NoSuchCheck(f"the check `{name}` needs a complete env, and this one is not", command)

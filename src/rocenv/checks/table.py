@@ -55,6 +55,7 @@ CHECKS: tuple[Check, ...] = (
     Check("render_node_closed", devices.render_node_closed, "linux"),
     Check("kfd_refuses", devices.kfd_refuses, "linux"),
     Check("container_without_devices", devices.container_without_devices, "linux"),
+    Check("gpu_never_supported", devices.gpu_never_supported, "linux"),
     Check("gpu_without_driver", devices.gpu_without_driver, "linux"),
     Check("kfd_missing", devices.kfd_missing, "linux"),
     Check("gpu_not_set_up", devices.gpu_not_set_up, "linux"),

@@ -214,7 +214,8 @@ def hip_sdk_damaged(context: CheckContext) -> Observation | None:
                 "hip_sdk_damaged", found, tuple(f"{name}: ENOENT" for name in sdk.missing[:_SHOWN])
             )
         if sdk.mixed:
-            return Observation("hip_sdk_mixed", {"folder": sdk.folder}, sdk.mixed)
+            values = {"folder": sdk.folder, "name": context.home.unused_name("demo")}
+            return Observation("hip_sdk_mixed", values, sdk.mixed)
     return None
 
 

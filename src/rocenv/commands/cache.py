@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.output import can_ask, columns, confirm, json_option, note, print_json
+from rocenv.commands.output import can_ask, columns, json_option, note, print_json, require_yes
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import size_text
@@ -29,10 +29,10 @@ def _folders(home: Home) -> dict[str, Path]:
 
 
 @contextlib.contextmanager
-def _exclusive(what: str, *, changes: bool = True) -> Iterator[Home]:
+def _exclusive(what: str) -> Iterator[Home]:
     """Lock the home against other processes that use the cache or the store."""
     context = Context()
-    context.require_own_home(changes=changes)
+    context.require_own_home(changes=True)
     home, waiting = context.home, f"waiting for another rocenv that uses the {what}"
     with storage_errors(home.path), locked(home.in_use, waiting=waiting):
         yield home
@@ -84,7 +84,7 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show unpacked packages that no env needs, and free them. For downloads, see `rocenv cache`."""
     from rocenv.install.store import sweep
 
-    with _exclusive("store", changes=not dry_run) as home:
+    with _exclusive("store") as home:
         needed = frozenset(_needed(home))
         found = sweep(home, needed, dry_run=True)
         total = sum(size for _, size in found)
@@ -92,8 +92,9 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
             click.echo(
                 columns([(title, size_text(size)) for title, size in found]) if found else "nothing to free"
             )
-        free = bool(found) and not dry_run
-        free = free and (yes or (can_ask() and confirm(f"Free {size_text(total)}?")))
+        free = bool(found) and not dry_run and (yes or can_ask())
+        if free and not yes:
+            require_yes(f"Free {size_text(total)}?")
         if free:
             sweep(home, needed, dry_run=False)
     if as_json:

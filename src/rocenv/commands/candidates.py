@@ -120,7 +120,7 @@ def things(context: click.Context, _parameter: click.Parameter, incomplete: str)
     if context.params.get("thing"):
         return []
     matrix = Context().matrix
-    kinds = [kind for name, kind in KINDS.items() if incomplete or name != "product"]
+    kinds = [kind for name, kind in KINDS.items() if incomplete or name not in ("product", "unsupported")]
     return _matching((name for kind in kinds for name in kind.names(matrix)), incomplete)
 
 

@@ -111,13 +111,17 @@ def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
     if not diagnosis.findings:
         return {}
     from rocenv.core.errors import RocenvError
+    from rocenv.data.remedies import plain_word
     from rocenv.diagnose.report import facts_of
     from rocenv.host import detect
 
+    env = next(filter(None, map(plain_word, diagnosis.facts.get("env", ()))), "")
+    name = context.home.unused_name(env or "demo")
+    free: Facts = {"another": (f"{env}2" if name == env else name,)}
     try:
-        return facts_of(detect(context.matrix), diagnosis.facts)
+        return {**facts_of(detect(context.matrix), diagnosis.facts), **free}
     except RocenvError:  # an invalid ROCENV_TARGET does not matter here
-        return {}
+        return free
 
 
 def _no_finding(log: str, diagnosis: Diagnosis, language: Language) -> str:

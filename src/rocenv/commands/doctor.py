@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +18,13 @@ from rocenv.commands.findings_text import (
     step_lines,
 )
 from rocenv.commands.output import (
+    can_ask,
     colour,
     columns,
+    confirm,
     json_option,
     note,
+    nothing_changed,
     print_json,
     print_text,
 )
@@ -47,7 +49,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
 _MESSAGES: Mapping[str, tuple[str, str]] = {
     "evidence": ("seen", "依据"),
     "none": ("{count} checks found no problems", "{count} 项检查均未发现问题"),
-    "count": ("{count} checks: {found}", "{count} 项检查：{found}"),
+    "count": ("{count} checks, {found}", "{count} 项检查：{found}"),
     "fix": (
         "`rocenv doctor --fix` can do this for you; it asks first",
         "`rocenv doctor --fix` 可以代劳，执行前会先询问",
@@ -224,9 +226,12 @@ def _fix(
 ) -> bool:
     from rocenv.checks.fixes import Dialog, apply
 
-    ask = (lambda text: click.confirm(sanitized(text), err=True)) if sys.stdin.isatty() else None
+    ask = (lambda text: confirm(sanitized(text))) if can_ask() else None
     dialog = Dialog(ask=(lambda _text: True) if yes else ask, report=note, language=language)
-    return apply(findings, checked, context, dialog).done > 0
+    outcome = apply(findings, checked, context, dialog)
+    if outcome.left and not outcome.done and not outcome.failed and dialog.ask is not None:
+        nothing_changed()
+    return outcome.done > 0
 
 
 def _print_checks(context: Context, name: str | None, language: Language, *, as_json: bool) -> None:

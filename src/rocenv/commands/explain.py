@@ -16,7 +16,6 @@ from rocenv.host import detect
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from rocenv.data.rows import Matrix
     from rocenv.explain.page import Explanation, Line
 
 _WIDTH = 100  # if stdout is not a terminal
@@ -53,12 +52,12 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
     from rocenv.explain import explain
     from rocenv.explain.page import SCREEN, rendered, shortened
 
-    matrix, language = Context().matrix, output_language(lang)
-    explanation = explain(" ".join(thing), matrix, language)
+    context, language = Context(), output_language(lang)
+    explanation = explain(" ".join(thing), context.matrix, language)
     if as_json:
         print_json(explanation_json(explanation))
         return
-    explanation = _for_this_machine(explanation, matrix)
+    explanation = _for_this_machine(explanation, context)
     width = text_width(60, 120)
     lines = rendered(explanation, width=width)
     if not full and len(lines) > SCREEN:
@@ -68,22 +67,25 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
     click.echo("\n".join((colour(lines[0], "green"), *lines[1:])))
 
 
-def _for_this_machine(explanation: Explanation, matrix: Matrix) -> Explanation:
-    """Omit the options of commands that match this machine: its platform, and its GPU's target."""
-    if not any("--platform" in step.command for step in explanation.steps):
-        return explanation
-    host = detect(matrix)
-    here = f" --platform {host.platform}"
-    target = host.gpu.target.partition(":")[0] if host.gpu else ""
-
-    def shorter(text: str) -> str:
-        if here not in text:
-            return text
-        text = text.replace(here, "")
-        return re.sub(rf" --target {target}(?![^ ])", "", text) if target else text
-
-    steps = (replace(step, command=shorter(step.command)) for step in explanation.steps)
+def _for_this_machine(explanation: Explanation, context: Context) -> Explanation:
+    """Adapt commands: a name that is not in use, and no options that match this platform and GPU."""
+    name = context.home.unused_name("demo")
+    steps = [
+        replace(step, command=re.sub(" demo(?= |$)", f" {name}", step.command)) for step in explanation.steps
+    ]
+    if any("--platform" in step.command for step in steps):
+        host = detect(context.matrix)
+        here = f" --platform {host.platform}"
+        target = host.gpu.target.partition(":")[0] if host.gpu else ""
+        steps = [replace(step, command=_shorter(step.command, here, target)) for step in steps]
     return replace(explanation, steps=tuple(steps))
+
+
+def _shorter(command: str, here: str, target: str) -> str:
+    if here not in command:
+        return command
+    command = command.replace(here, "")
+    return re.sub(rf" --target {target}(?![^ ])", "", command) if target else command
 
 
 def text_width(least: int, most: int) -> int:

@@ -8,7 +8,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.explain import FULL_OPTION, text_width
-from rocenv.commands.output import columns, hint, json_option, print_json, short_enough
+from rocenv.commands.output import columns, hint, json_option, named_target, print_json, short_enough
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.system.quoting import shell_join
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--target",
-    metavar="GFX",
+    metavar="GFX|PRODUCT",
     default="",
-    callback=short_enough,
+    callback=named_target,
     shell_complete=candidates.targets,
     help="Only rows about this GPU target.",
 )
@@ -67,7 +67,6 @@ def command(
     from rocenv.explain.selection import Filters, select
 
     matrix = Context().matrix
-    target = target.partition(":")[0]
     filters = Filters(rocm=rocm, target=target, zluda=zluda, torch=torch, platform=platform or "")
     found = select(matrix, filters)
     if not found:

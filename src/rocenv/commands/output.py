@@ -16,7 +16,7 @@ from rocenv.core.wrap import columns_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
 _MAX_OPTION_LENGTH = 200
 _LEAST_ROOM = 24  # columns for the last column of a table
@@ -35,9 +35,9 @@ def short_enough(_context: click.Context, _parameter: click.Parameter, value: st
     return value
 
 
-def named_target(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+def named_target(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Turn the value of `--target`, which may be a product, into a target."""
-    if not value:
+    if not short_enough(context, parameter, value):
         return value
     from rocenv.context import Context
     from rocenv.host.products import target_meant
@@ -128,8 +128,13 @@ def can_ask() -> bool:
 def require_yes(question: str, *, default: bool = False) -> None:
     """Ask a question, and end the command with exit code 1 if the answer is no."""
     if not confirm(question, default=default):
-        note("Nothing was changed.")
-        raise click.exceptions.Exit(1)
+        nothing_changed()
+
+
+def nothing_changed() -> NoReturn:
+    """End the command after the user answered no."""
+    note("Nothing was changed.")
+    raise click.exceptions.Exit(1)
 
 
 def confirm(question: str, *, default: bool = False) -> bool:

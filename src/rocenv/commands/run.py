@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import click
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.loader import CommandNotExecutable, find_program, loader_argv
+from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
 from rocenv.commands import candidates
 from rocenv.context import Context
 from rocenv.prefix import library_folders, prefix_of
@@ -16,6 +17,11 @@ from rocenv.system.process import replace_process
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from rocenv.core.model import Record
+    from rocenv.prefix import Prefix
+
+_TOOL = re.compile(r"(hip|roc|amd)[a-z0-9_+-]+")  # ROCm's own: hipcc, rocminfo, amdclang++
 
 
 class _Run(click.Command):
@@ -34,15 +40,32 @@ def command(name: str, argv: tuple[str, ...]) -> None:
         argv = argv[1:]
     if not argv:
         raise click.UsageError("no command to run: `rocenv run NAME -- CMD…`")
-    prefix = prefix_of(Context().home, name)
+    context = Context()
+    prefix = prefix_of(context.home, name)
     record = prefix.record()
     environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)
-    if record.loader:
-        folders = library_folders(prefix, record.lock)
-        command_line = loader_argv(argv, environ, loader=prefix.path / record.loader, library_dirs=folders)
-    else:
-        command_line = [find_program(argv[0], environ), *argv[1:]]
+    try:
+        if record.loader:
+            folders = library_folders(prefix, record.lock)
+            command_line = loader_argv(
+                argv, environ, loader=prefix.path / record.loader, library_dirs=folders
+            )
+        else:
+            command_line = [find_program(argv[0], environ), *argv[1:]]
+    except CommandNotFound as error:
+        error.hints = (*_how_to_get(argv[0], prefix, record, context), *error.hints)
+        raise
     try:
         replace_process(command_line, environ)
     except OSError as error:
         raise CommandNotExecutable(f"cannot start `{argv[0]}`: {error.strerror}") from error
+
+
+def _how_to_get(program: str, prefix: Prefix, record: Record, context: Context) -> tuple[str, ...]:
+    """Name the command that creates an env with one of ROCm's tools."""
+    from rocenv.resolve.suggest import env_with_tools
+
+    if not _TOOL.fullmatch(program):
+        return ()
+    command = env_with_tools(record.lock, context.matrix, prefix.free_name())
+    return (f"`--dev` adds ROCm's compilers and tools: `{command}`",) if command else ()

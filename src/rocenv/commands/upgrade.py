@@ -16,6 +16,7 @@ from rocenv.commands.resolve import plan_for
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import RocenvError
+from rocenv.install.fetch import require_room
 from rocenv.prefix import prefix_of
 from rocenv.system.files import storage_errors
 from rocenv.system.quoting import shell_join
@@ -69,8 +70,10 @@ def command(
             note(_about_added(name, added))
     else:
         note(f"env `{name}` already has the newest set for its request")
-    if changes and not dry_run:
+    if changes:
         require_installable(lock)
+        require_room(lock, context.home)
+    if changes and not dry_run:
         if not yes and can_ask():
             require_yes("Continue?", default=True)
         verdict = _swap(context, name, lock, verifies=not no_verify)

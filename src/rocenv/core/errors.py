@@ -65,7 +65,9 @@ class ResolutionImpossible(RocenvError):
         suggestions: tuple[Suggestion, ...] = (),
         hints: tuple[str, ...] = (),
     ) -> None:
-        commands = tuple(suggestion.command for suggestion in suggestions)
+        commands = tuple(
+            f"{each.label}: `{each.command}`" if each.label else each.command for each in suggestions
+        )
         super().__init__(message, hints=hints or commands)
         self.rejections = rejections
         self.suggestions = suggestions

@@ -186,6 +186,7 @@ class Rejection(Value, frozen=True, kw_only=True):
 class Suggestion(Value, frozen=True, kw_only=True):
     """A command that works, and the set that it would choose."""
 
+    label: str = ""  # what differs from the request: "without PyTorch"
     command: str
     components: tuple[tuple[ComponentKind, str], ...]  # kind and version
 

@@ -22,8 +22,8 @@ _NO_BREAK = "\0"  # stands for a space at which a line must not end
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Wrap one paragraph to `width` columns; `first` precedes the first line, `then` the others.
 
-    Anything that a user might paste, such as a URL or a command in backticks, is never broken; it may overflow.
-    Colours take no width.
+    Anything that a user might paste, such as a URL or a command in backticks, is never broken. It may
+    overflow. Colours take no width.
     """
     text = _QUOTED.sub(lambda quoted: quoted[0].replace(" ", _NO_BREAK), text)
     if not (first + text).isascii() or "\x1b" in first + text:

@@ -66,6 +66,19 @@ class GpuName(Known, frozen=True, kw_only=True):
     target: str
 
 
+class UnsupportedGpu(Known, frozen=True, kw_only=True):
+    """A generation of GPUs on which no ROCm release runs, and what its owners can use."""
+
+    IDENTITY = ("pattern",)
+    PATTERNS = ("pattern", "device")
+
+    title: str
+    pattern: str  # regular expression, searched in a name without (TM) and (R), case-insensitive
+    device: str  # regular expression of a whole PCI device ID
+    why: str
+    instead: str
+
+
 class Override(Known, frozen=True, kw_only=True):
     """The effect of HSA_OVERRIDE_GFX_VERSION on a target.
 

@@ -19,6 +19,7 @@ from rocenv.data.knowledge import (
     Override,
     PciId,
     Target,
+    UnsupportedGpu,
     Variable,
     Verdict,
     Watched,
@@ -88,6 +89,7 @@ class Matrix:
     generic_target: tuple[GenericTarget, ...] = ()
     pci: tuple[PciId, ...] = ()
     gpu_name: tuple[GpuName, ...] = ()
+    unsupported_gpu: tuple[UnsupportedGpu, ...] = ()
     override: tuple[Override, ...] = ()
     verdict: tuple[Verdict, ...] = ()
     good_set: tuple[GoodSet, ...] = ()

@@ -49,8 +49,7 @@ def app_steps(
     profiles = (row for app in facts.get("app", ()) for row in matrix.launcher if row.key == app)
     fallbacks = ([row for row in profile.fallbacks if row.code == code] for profile in profiles)
     env, target = plain_word(values.get("env", "")), plain_word(values.get("gfx", ""))
-    # Only the machine that runs the command knows which names are free.
-    known = {"name": env or "demo", "another": f"{env}2" if env else "demo"}
+    known = {"name": env or "demo", "another": plain_word(values["another"])}
     known |= {"target": target, "code_target": target} if target else {}
 
     def command(template: str) -> str | None:

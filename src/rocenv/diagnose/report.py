@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.diagnose.facts import Facts
     from rocenv.host import Host
 
-_ENV = "demo"  # the suggested name
+_ENV = "demo"  # the suggested name, unless this machine has such an env
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,8 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     facts = {**(machine or {}), **finding.facts}
     if target := target_of(finding.own, facts, matrix):
         facts["gfx"] = tuple(dict.fromkeys((target, *facts["gfx"])))
+    env = facts.get("env", ("",))[0]
+    facts.setdefault("another", (f"{env}2" if env else _ENV,))
     values = {name: printable(known[0]) for name, known in facts.items()}
     if rocm := values.get("rocm"):
         values["rocm_minor"] = series(rocm)
@@ -62,7 +64,10 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     first = app_steps(matrix, facts, rule.code, values, language)
     shown = {command for step in first for command in step.commands}
     then = (
-        Step(text=step.text, commands=tuple(each for each in step.commands if each not in shown))
+        Step(
+            text=step.text,
+            commands=tuple(_with_target(each, target, matrix) for each in step.commands if each not in shown),
+        )
         for step in steps(rule.remedy, facts, values, language, commands=commands)
     )
     return Report(
@@ -71,6 +76,13 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
         steps=(*first, *islice(then, max(0, MOST_STEPS - len(first)))),
         links=rule.links,
     )
+
+
+def _with_target(command: str, target: str, matrix: Matrix) -> str:
+    """Add the log's target to a command that would otherwise need a GPU on this machine."""
+    if not command.startswith("rocenv create ") or "--target" in command or target not in matrix.targets:
+        return command
+    return f"{command} --target {target}"
 
 
 def facts_of(host: Host, of_log: Facts) -> Facts:
@@ -105,8 +117,9 @@ def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
 def suggest_env(facts: Facts, matrix: Matrix) -> str:
     """Build the command for the best set for the first target in the facts; "" if there is none.
 
-    Without a target, the command detects the GPU of the machine that runs it.
+    Without a target, the command detects the GPU of the machine that runs it. `another` is the env's name.
     """
+    name = facts.get("another", (_ENV,))[0]
     target = facts.get("gfx", ("",))[0]
     if target and target not in matrix.targets:
         return ""
@@ -116,9 +129,9 @@ def suggest_env(facts: Facts, matrix: Matrix) -> str:
     torch = "*" if zluda or _may_need_torch(facts, matrix) else ""
     request = Request(platform=platform, target=target, torch=torch, zluda=zluda)
     if not target:
-        return create_command(_ENV, request, platform)
+        return create_command(name, request, platform)
     driver = facts.get("driver", ("",))[0] if platform == "windows" else ""
-    return resolved_command(_ENV, request, matrix, Machine(platform=platform, driver=driver))
+    return resolved_command(name, request, matrix, Machine(platform=platform, driver=driver))
 
 
 def _may_need_torch(facts: Facts, matrix: Matrix) -> bool:

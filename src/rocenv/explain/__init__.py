@@ -50,7 +50,8 @@ _VERSIONS: Mapping[str, Kind] = {
     "torch": Kind(parts.torch_names, parts.torch_meant, parts.explain_torch),
 }
 _PRODUCT = Kind(target.product_names, target.product_meant, target.explain)
-KINDS: Mapping[str, Kind] = {**_EXACT, **_VERSIONS, "product": _PRODUCT}
+_UNSUPPORTED = Kind(target.unsupported_names, target.unsupported_meant, target.explain_unsupported)
+KINDS: Mapping[str, Kind] = {**_EXACT, **_VERSIONS, "product": _PRODUCT, "unsupported": _UNSUPPORTED}
 
 
 def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanation:
@@ -69,7 +70,7 @@ def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanatio
         if kind == "cause":
             return topics.explain_cause(name, matrix, language)
         explanation = KINDS[kind].explain(name, matrix)
-        return replace(explanation, thing=thing) if kind == "product" else explanation
+        return replace(explanation, thing=thing) if kind in ("product", "unsupported") else explanation
     steps = [
         Step(command=f"rocenv explain {name}", gives=KINDS[kind].explain(name, matrix).title)
         for kind, name in found
@@ -86,7 +87,9 @@ def find(word: str, matrix: Matrix) -> list[tuple[str, str]]:
     found = [(kind, name) for kind, each in _VERSIONS.items() for name in each.meant(word, matrix)]
     if found or word.startswith(_NO_PRODUCT):
         return found
-    return [("product", name) for name in _PRODUCT.meant(word, matrix)]
+    if products := _PRODUCT.meant(word, matrix):
+        return [("product", name) for name in products]
+    return [("unsupported", name) for name in _UNSUPPORTED.meant(word, matrix)]
 
 
 def _unknown(thing: str, word: str, matrix: Matrix) -> RocenvError:

@@ -30,6 +30,7 @@ from rocenv.explain.sets import (
     sets_for,
     step,
 )
+from rocenv.host.products import targets_of_product, unsupported
 from rocenv.resolve.wheels import BUILT, promise, promised
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate
 
 
-_SHORTEST = 3  # letters of a word to search product names for
-_MAKER = ("amd", "radeon")  # words to ignore in product names
 _NO_SET = "no set"
 _NOTHING = {
     "linux": "no release, PyTorch wheel or override supports it",
@@ -69,27 +68,33 @@ def meant(thing: str, matrix: Matrix) -> list[str]:
 
 
 def product_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the targets of a product or PCI ID: exact matches, else products that contain its words."""
-    device = thing.removeprefix("1002:")
-    found = {row.target for row in matrix.pci if row.device == device}
-    words = _words(thing)
-    if found or not words:
-        return in_order(found)
-    known = [(_words(product), row.target) for row in matrix.pci for product in row.products]
-    found = {name for product, name in known if product == words}
-    if max(map(len, words)) < _SHORTEST:
-        return in_order(found)
-    found = found or {name for product, name in known if set(words) <= set(product)}
-    joined = " ".join(words)
-    found = found or {row.target for row in matrix.gpu_name if re.search(row.pattern, joined, re.IGNORECASE)}
-    texts = [(_words(row.products), row.name) for row in matrix.targets.values()]
-    return in_order(found or {name for text, name in texts if set(words) <= set(text)})
+    """Find the targets of a product, processor, code name or PCI ID."""
+    return in_order(targets_of_product(thing, matrix))
 
 
-def _words(text: str) -> list[str]:
-    """Split a product name into its distinctive words: `AMD Radeon(TM) 780M` is `780m`."""
-    plain = re.sub(r"\((?:tm|r)\)", " ", text.casefold())
-    return [word for word in re.split(r"[\s,/()-]+", plain) if word and word not in _MAKER]
+def unsupported_names(matrix: Matrix) -> list[str]:
+    """List the generations of GPUs that ROCm does not support."""
+    return [row.title.partition(" (")[0] for row in matrix.unsupported_gpu]
+
+
+def unsupported_meant(thing: str, matrix: Matrix) -> list[str]:
+    """Find the generation of a product or PCI ID that ROCm does not support."""
+    row = unsupported(thing, matrix)
+    return [row.title.partition(" (")[0]] if row else []
+
+
+def explain_unsupported(name: str, matrix: Matrix) -> Explanation:
+    """Explain what owners of a GPU that ROCm does not support can do."""
+    row = next(row for row in matrix.unsupported_gpu if row.title.startswith(f"{name} ("))
+    return Explanation(
+        thing=name,
+        kind="unsupported",
+        title=row.title,
+        answer=(
+            Line(label="ROCm", text=f"no: {row.why}", rows=(row,)),
+            Line(label="Instead", text=row.instead, rows=(row,)),
+        ),
+    )
 
 
 def explain(name: str, matrix: Matrix) -> Explanation:

@@ -116,7 +116,7 @@ def _left_out(device: pci.Device, ids: pci.Ids) -> Gpu:
         vram_bytes=device.vram_bytes,
         gtt_bytes=device.gtt_bytes,
         state="unable",
-        why_not=_why_left_out(device.driver),
+        why_not=ids.unsupported(device.device) or _why_left_out(device.driver),
     )
 
 

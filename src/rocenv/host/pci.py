@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rocenv.host.products import unsupported
 from rocenv.system.machine import list_folder, read_attribute
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class Ids:
             return ""
         more = " / …" if len(row.products) > _SHOWN else ""
         return " / ".join(row.products[:_SHOWN]) + more or row.codename
+
+    def unsupported(self, device: str) -> str:
+        """Return why ROCm does not support an ID at all; "" if it may."""
+        row = unsupported(device, self._matrix)
+        return row.why if row else ""
 
     def integrated(self, target: str, device: str = "", revision: str = "") -> bool | None:
         """Whether a GPU is part of a CPU; None if neither its ID nor its target is known."""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
 from rocenv.host.gpu import is_target, split_target
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
+    from rocenv.data.knowledge import UnsupportedGpu
     from rocenv.data.rows import Matrix
 
 _MAKER = ("amd", "radeon")  # words that all products share
@@ -43,6 +45,12 @@ def target_meant(text: str, matrix: Matrix) -> str:
             hints=tuple(f"`--target {row.name}`: {row.products}" for row in rows),
             code="target-unknown",
         )
+    if row := unsupported(text, matrix):
+        raise RocenvError(
+            f"no set works on `{text}`: {row.why}",
+            hints=(row.instead, f"more about it: `rocenv explain {shell_join(text)}`"),
+            code="gpu-unsupported",
+        )
     raise RocenvError(
         f"`{text}` is not a target or product that rocenv knows",
         hints=(
@@ -75,6 +83,16 @@ def targets_of_product(text: str, matrix: Matrix) -> list[str]:
     found = found or {row.target for row in matrix.gpu_name if re.search(row.pattern, text, re.IGNORECASE)}
     texts = [(_words(row.products), row.name) for row in matrix.targets.values()]
     return sorted(found or {name for product, name in texts if set(words) <= set(product)})
+
+
+def unsupported(text: str, matrix: Matrix) -> UnsupportedGpu | None:
+    """Find the row of a product or PCI ID that ROCm does not support."""
+    device = text.strip().casefold().removeprefix("1002:")
+    name = " ".join(_words(text))
+    for row in matrix.unsupported_gpu:
+        if re.fullmatch(row.device, device) or re.search(row.pattern, name, re.IGNORECASE):
+            return row
+    return None
 
 
 def _words(text: str) -> list[str]:

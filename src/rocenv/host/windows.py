@@ -23,6 +23,7 @@ from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json
 from rocenv.host.gpu import Found, Gpu, split_target
 from rocenv.host.pci import AMD, MAKERS, Ids
+from rocenv.host.products import unsupported
 from rocenv.system.machine import program_output
 from rocenv.system.programs import program_on_path
 
@@ -94,7 +95,9 @@ def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
         gpus.append(_joined(gpu, twin, matrix))
     remedies: tuple[str, ...] = ()
     if text.strip() and spare:
-        spare = [replace(gpu, state="barred", why_not=_unlisted(text)) for gpu in spare]
+        spare = [
+            gpu if gpu.why_not else replace(gpu, state="barred", why_not=_unlisted(text)) for gpu in spare
+        ]
         remedies = (_REMEDY,)
     found = Found(
         gpus=(*gpus, *spare),
@@ -187,6 +190,7 @@ def _controller(row: dict[str, Any]) -> Controller:
 
 def _of_controller(each: Controller, ids: Ids, matrix: Matrix) -> Gpu:
     target = ids.target(each.device, each.revision) or target_by_name(each.name, matrix)
+    old = unsupported(each.device or each.name, matrix)
     return Gpu(
         source="display driver, target by PCI id" if each.device else "display driver, target by name",
         target=target,
@@ -194,6 +198,8 @@ def _of_controller(each: Controller, ids: Ids, matrix: Matrix) -> Gpu:
         pci_id=f"{AMD:04x}:{each.device}" if each.device else "",
         integrated=ids.integrated(target, each.device, each.revision),
         vram_bytes=each.memory_bytes,
+        state="unable" if old else "usable",
+        why_not=old.why if old else "",
     )
 
 

@@ -75,6 +75,7 @@ def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) ->
 
 def _impossible(kind: Kind, found: dict[Constraints, Combination], case: Case) -> ResolutionImpossible:
     lines = explanation(found)
+    unknown = UNKNOWN_TARGET in lines
     return ResolutionImpossible(
         no_set(case.request),
         rejections=tuple(
@@ -84,6 +85,7 @@ def _impossible(kind: Kind, found: dict[Constraints, Combination], case: Case) -
             for line in lines
         ),
         suggestions=suggestions(found, case),
+        hints=("list the known targets: `rocenv matrix`",) if unknown else (),
     )
 
 

@@ -10,17 +10,18 @@ from msgspec import structs
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import Machine, Request, Suggestion
 from rocenv.core.versions import allows, newest_first, series
+from rocenv.data.releases import RocmWheels
 from rocenv.resolve import verdicts
 from rocenv.resolve.apps import narrowed
 from rocenv.resolve.combination import REQUIREMENTS, Case, fitting, kind_of, requirement_behind
-from rocenv.resolve.request import create_command, resolve_command
+from rocenv.resolve.request import NO_TORCH, create_command, resolve_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rocenv.core.model import Lock
     from rocenv.data.knowledge import Verdict
-    from rocenv.data.releases import RocmWheels, ZludaBuild
+    from rocenv.data.releases import ZludaBuild
     from rocenv.data.rows import Matrix
     from rocenv.resolve.candidate import Candidate
     from rocenv.resolve.combination import Constraints
@@ -39,6 +40,8 @@ def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, .
     commands = [each for names in droppable for each in _without(names, case)]
     if case.request.zluda:
         commands += without_zluda(case)
+    elif case.request.torch and not commands:
+        commands = [*_without_torch(case), *_with_zluda(case)]
     return tuple(dict.fromkeys(commands))
 
 
@@ -47,6 +50,21 @@ def without_zluda(case: Case) -> tuple[Suggestion, ...]:
     request = structs.replace(case.request, zluda="", rocm="", torch="*" if case.request.torch else "")
     best = _best(request, case)
     return () if best is None else (_suggestion(request, best, case),)
+
+
+def _without_torch(case: Case) -> Iterator[Suggestion]:
+    best = _best(structs.replace(case.request, torch=""), case)
+    if best is not None:
+        command = structs.replace(case.request, torch=NO_TORCH)
+        yield _suggestion(command, best, case, label="without PyTorch")
+
+
+def _with_zluda(case: Case) -> Iterator[Suggestion]:
+    """Yield the best set with ZLUDA, which is for Windows."""
+    request = Request(platform="windows", target=case.request.target, zluda="*", torch="*")
+    best = _best(request, case)
+    if best is not None and not case.request.more_targets:
+        yield _suggestion(request, best, case, label="on Windows, with ZLUDA")
 
 
 def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
@@ -81,8 +99,9 @@ def _other_drivers(case: Case) -> list[str]:
     return found
 
 
-def _suggestion(request: Request, found: Candidate, case: Case) -> Suggestion:
-    return Suggestion(command=resolve_command(request, case.machine.platform), components=found.versions)
+def _suggestion(request: Request, found: Candidate, case: Case, label: str = "") -> Suggestion:
+    command = resolve_command(request, case.machine.platform)
+    return Suggestion(label=label, command=command, components=found.versions)
 
 
 def _best(request: Request, case: Case) -> Candidate | None:
@@ -115,6 +134,18 @@ def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | 
         return _best(request, Case(request=request, matrix=matrix, machine=machine))
     except RocenvError:  # also for an invalid version in an untrusted lock
         return None
+
+
+def env_with_tools(lock: Lock, matrix: Matrix, name: str) -> str:
+    """Return the command that creates a similar env with ROCm's compilers and tools; "" if there is none."""
+    wish = structs.replace(lock.request, dev=True)
+    plain = structs.replace(wish, rocm="", channel="")
+    for request in () if lock.request.dev else (wish, plain):
+        best = best_for(request, matrix, Machine(platform=lock.platform))
+        wheels = best.row(RocmWheels) if best else None
+        if wheels is not None and wheels.devel:
+            return create_command(name, request, lock.platform)
+    return ""
 
 
 def suggest_env(
