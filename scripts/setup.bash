@@ -98,7 +98,7 @@ need_for_windows() {
 
 wine_root=build/windows-lane/root
 
-# Make Wine 10 available to `scripts/wine`: this machine's, otherwise from a Debian 13 in $wine_root.
+# Make Wine 10 available to `scripts/wine`: the installed one, otherwise from a Debian 13 in $wine_root.
 get_wine() {
     if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
     can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'
@@ -125,7 +125,7 @@ make_wine_root() {
     mkdir -p "$made"
     debootstrap --variant=minbase trixie "$made" "$mirror" >"$made.log" 2>&1 ||
         fail 'debootstrap failed; its last lines:' "$(tail -n 3 "$made.log")"
-    cp /etc/apt/apt.conf.d/* "$made/etc/apt/apt.conf.d/" # proxies and other settings for this machine's mirror
+    cp /etc/apt/apt.conf.d/* "$made/etc/apt/apt.conf.d/" # proxies and other settings for the mirror
     rm -f "$made"/etc/apt/apt.conf.d/docker-gzip-indexes
     unshare --mount --propagation private bash -euc '
         mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev"
@@ -171,7 +171,7 @@ install_tools() {
     pip_install "$1" --editable . --group test
 }
 
-# Install the fuzzer into the venv $1 if it is missing. Some Pythons have no package of it, and rocenv does not need it.
+# Install the fuzzer into the venv $1 if it is missing. It has no package for some Pythons, and rocenv does not need it.
 no_atheris='atheris cannot be installed for this Python, so fuzzing is skipped'
 install_atheris() {
     if "$1/bin/python" -c 'import atheris' 2>/dev/null; then return; fi

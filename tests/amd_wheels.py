@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("gfx1100", "gfx1151", "gfx1201")
 EPOCH_S = 1_704_067_200
-_LARGE = bytes((1 << 20) + 1)  # large enough that envs share it with uv's cache, read-only
+_LARGE = bytes((1 << 20) + 1)  # large enough for envs to share it, read-only, with uv's cache
 
 
 @dataclass(frozen=True, kw_only=True)

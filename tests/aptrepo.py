@@ -137,7 +137,7 @@ class Repo:
         Args:
             by_hash: Also offer the lists under their hashes, and keep older ones.
             forms: Suffixes of the lists; "" = not compressed.
-            fields: Fields of the release file, which override the correct values (`Valid-Until`, `Date` ...).
+            fields: Fields in the release file, which override the correct values (`Valid-Until`, `Date` ...).
             key: The key to sign with, instead of the repository's own.
         """
         packages = "\n".join(package.stanza for package in self.packages).encode()

@@ -30,7 +30,7 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please 
 class Fault:
     """A deviation from a correct answer; by default there is none."""
 
-    status: int = 0  # answer with this status and a short text
+    status: int = 0  # answer with this status and a short message
     headers: Mapping[str, str] = field(
         default_factory=dict
     )  # added to the answer, e.g. Retry-After or Location

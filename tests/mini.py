@@ -1,7 +1,7 @@
 """A small simulated world for the real `rocenv`: a machine, its mirror, and data with tiny sets.
 
 One channel has two sets. ROCm 5.7 runs with any C library. ROCm 6.4 claims to need a newer C library than any
-machine has, and includes a copy of this machine's.
+machine has, and includes a copy of the local one.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def write_profiles(folder: Path) -> None:
 
 
 def add_row(folder: Path, suffix: str, version: str) -> None:
-    """Add the row of another set."""
+    """Add another set's row."""
     row = _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
     (folder / f"{suffix}-{version}.toml").write_text(f"schema = 1\n{row}")
 

@@ -57,7 +57,7 @@ def index() -> Iterator[AmdIndex]:
 
 
 def get(url: str) -> tuple[int, str, str]:
-    """Return status, final address and content."""
+    """Return the status, the final URL and the content."""
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return answer.status, answer.url, answer.read().decode()

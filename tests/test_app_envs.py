@@ -387,7 +387,7 @@ def test_an_apps_requirements_narrow_open_choices(world: Mini) -> None:
     assert not any("Modern needs ROCm" in text for text in own["notes"])
 
 
-def test_an_unmet_requirement_of_an_app_is_named(world: Mini) -> None:
+def test_an_apps_unmet_requirement_is_reported(world: Mini) -> None:
     profile = world.root / "profiles" / "zz.toml"
     profile.write_text(PROFILE.replace('rocm = ">=6"', 'rocm = ">=9"'))
     done = world.run("resolve", "--app", "modern")
@@ -499,7 +499,7 @@ def test_a_lock_with_invalid_links_is_rejected(world: Mini, links: dict[str, str
     assert said in told(done)
 
 
-def test_values_of_a_lock_are_never_run_as_code(world: Mini) -> None:
+def test_values_from_a_lock_are_never_run_as_code(world: Mini) -> None:
     world.create("art", "--app", "painter")
     plain = json.loads(world.run("lock", "art").stdout)
     evil = "'; touch evil; echo $(touch evil) `touch evil`"

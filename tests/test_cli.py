@@ -49,7 +49,7 @@ def pool_path(mini: Mini, name: str) -> str:
 
 
 def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
-    """Replace a package on the mirror with another version."""
+    """Replace a package on the mirror with a different version."""
     mini.repo.remove(name)
     mini.repo.add(name, version, [file(f"./{LIBRARIES}/librocblas.so.5", f"of {version}")], **more)
     mini.repo.publish()
@@ -169,6 +169,12 @@ class TestUsage:
         for argv in (("list",), ("show", "demo"), ("verify", "demo", "--upto", "files"), ("gc",), ("nope",)):
             done = mini.run(*argv, FORCE_COLOR="")
             assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_streams_keep_their_order_in_one_pipe(mini: Mini) -> None:
+    command = mini.command("create", "demo", "--rocm", "5.7", "--no-verify", "--json")
+    done = subprocess.run(command, env=mini.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert 0 < done.stdout.index('"prefix"') < done.stdout.index("activate it")
 
 
 def document(mini: Mini, *argv: str, code: int = 0) -> dict[str, Any]:
@@ -375,7 +381,7 @@ class TestCreate:
         mini.server.always(path, Fault())
         mini.create()
 
-    def test_hostile_package_is_refused_by_name(self, mini: Mini) -> None:
+    def test_hostile_package_is_refused_and_reported(self, mini: Mini) -> None:
         mini.repo.remove("mini5-blas")
         mini.repo.add("mini5-blas", "5.7.1-1", [file("./../../evil", "x")])
         mini.repo.publish()

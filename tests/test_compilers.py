@@ -145,7 +145,7 @@ def test_a_compilers_env_is_managed_like_any_other(context: Context, mini: Mini)
     assert mini.run("remove", "-y", "copied").returncode == 0
 
 
-def test_another_env_with_that_name_is_not_used(context: Context, mini: Mini) -> None:
+def test_an_unrelated_env_with_that_name_is_not_used(context: Context, mini: Mini) -> None:
     mini.create("clang-21")
     with pytest.raises(RocenvError, match="does not contain that compiler") as caught:
         install(context)

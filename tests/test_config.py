@@ -90,7 +90,7 @@ def test_byte_order_marks_and_windows_line_endings_are_accepted(tmp_path: Path) 
         ("\n\nx = = 1", "line 3"),
     ],
 )
-def test_errors_name_the_file_and_key(tmp_path: Path, text: str, told: str) -> None:
+def test_errors_show_the_file_and_key(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(DataError) as caught:

@@ -83,7 +83,7 @@ class TestNoise:
         assert not MATTERS & set(found.facts)
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_telling_noise_names_the_system_and_programs_with_versions(self, system: str) -> None:
+    def test_telling_noise_mentions_the_system_and_programs_with_versions(self, system: str) -> None:
         facts = found_in("\n".join(noise.lines(30_000, 1, telling=True, system=system)).encode()).facts
         assert facts["platform"] == (system,)
         apps = {"sdnext", "webui", "forge", "comfyui", "blender", "ollama", "llama.cpp", "pytorch", "pip"}
@@ -106,7 +106,7 @@ class TestNoise:
         assert missing == []
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_noise_contains_literals_of_extractors(self, system: str) -> None:
+    def test_noise_contains_strings_that_extractors_search_for(self, system: str) -> None:
         lines = noise.lines(10_000, 1, telling=True, system=system)
         literals = {text for row in matrix().extractor for text in row.text}
         assert sum(any(text in line for text in literals) for line in lines) > len(lines) / 8
@@ -180,7 +180,7 @@ class TestCounting:
         assert figures["precision"] == (1, 2)
         assert figures["first"] == (0, 0)
 
-    def test_only_the_labelled_cause_is_wrong_in_an_alike_log(self) -> None:
+    def test_only_the_labelled_cause_is_wrong_in_a_similar_log(self) -> None:
         rows = [answered("", "b", wrong="a"), answered("", "b", "a", wrong="a")]
         assert str(scoring.shares(rows)["silent, accepted"]) == "1/2 50.0 % !"
         assert scoring.confusion(rows) == []
@@ -261,7 +261,7 @@ class TestCommand:
             assert row["figures"]["first"] == {"part": 1, "of": 1, "goal": 0.95, "met": True}
             assert row["missed"] == []
 
-    def test_file_with_the_wrong_format_is_named(
+    def test_file_with_the_wrong_format_is_reported(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         other = tmp_path / "other.jsonl"

@@ -122,7 +122,7 @@ def test_a_repeated_artifact_is_fetched_once(server: Loopback, cache: Path) -> N
     assert server.sent_bytes("/demo.deb") == len(DATA)
 
 
-def test_offline_mode_names_the_missing_artifacts(server: Loopback, cache: Path) -> None:
+def test_offline_mode_lists_the_missing_artifacts(server: Loopback, cache: Path) -> None:
     error = failure(artifact(f"{server.url}/demo.deb"), cache, Network(offline=True))
     assert error.code == "offline"
     assert "demo 1.0" in error.message
@@ -219,7 +219,7 @@ def test_a_server_that_ignores_ranges_is_read_from_the_start(server: Loopback, c
     assert server.sent_bytes("/demo.deb") == 400_000 + len(DATA)
 
 
-def test_a_server_that_sends_another_range_is_read_from_the_start(server: Loopback, cache: Path) -> None:
+def test_a_server_that_sends_a_different_range_is_read_from_the_start(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000), Fault(shifts_range=1000))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.status for request in server.requests] == [200, 206, 200]
@@ -571,7 +571,7 @@ def test_a_read_only_disk_is_reported(server: Loopback, small_disk: Path) -> Non
     assert server.requests == []
 
 
-def test_a_validator_is_stored_with_its_address(server: Loopback, cache: Path) -> None:
+def test_a_validator_is_stored_with_its_url(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     server.fail("/demo.deb", Fault(cut_after=400_000), *itertools.repeat(Fault(status=500), TRIES - 1))
     failure(wanted, cache)

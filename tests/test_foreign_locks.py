@@ -218,7 +218,7 @@ def test_a_similar_host_is_foreign(url: str, host: str) -> None:
     st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=12),
     st.sampled_from(["", "/", "x/../"]),
 )
-def test_no_host_with_another_name_is_known(place: tuple[str, str], more: str, between: str) -> None:
+def test_no_host_with_a_different_name_is_known(place: tuple[str, str], more: str, between: str) -> None:
     """Either `requests` would contact a server from the data, or the URL is foreign."""
     import requests
 
@@ -295,13 +295,13 @@ def test_on_windows_variable_names_are_case_insensitive(name: str) -> None:
     ],
     ids=lambda each: each.name if isinstance(each, EnvChange) else "",
 )
-def test_another_value_of_a_listed_variable_is_shown(each: EnvChange, said: str) -> None:
+def test_a_different_value_of_a_listed_variable_is_shown(each: EnvChange, said: str) -> None:
     found = compared(lock_of(changes=(each,)), MATRIX, PLACES)
     assert (found.variables, found.is_foreign) == ((each,), True)
     assert said in found.lines[0]
 
 
-def test_another_folder_in_the_env_needs_no_confirmation() -> None:
+def test_a_different_folder_in_the_env_needs_no_confirmation() -> None:
     changes = (
         change("TORCH_HOME", "{prefix}/somewhere/else"),
         change("PATH", "{prefix}/rocm/opt/rocm-5.7.1/bin", "prepend"),
@@ -326,7 +326,7 @@ def test_commands_not_in_the_data_are_shown() -> None:
 
 
 def write(mini: Mini, *, host: str = "", changes: tuple[dict[str, str], ...] = ()) -> Path:
-    """Write an env's lock with another host for one file, and further changes."""
+    """Write an env's lock with a different host for one file, and further changes."""
     mini.create("one")
     plain = json.loads(mini.run("lock", "one").stdout)
     plain["environment"] += changes
@@ -456,7 +456,7 @@ def test_endless_files_are_not_read(mini: Mini, kind: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_address_with_control_characters_is_refused(mini: Mini) -> None:
+def test_a_url_with_control_characters_is_refused(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid/\x1b[2J")
     with pytest.raises(DataError, match="unprintable character"):
         read_lock(lock)

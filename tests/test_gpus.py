@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.host import Gpu
 from tests import forked
 from tests.host.roots import GIB, Root
 
@@ -76,7 +77,7 @@ def test_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
     done = gpus(card_and_igpu(root))
     header, igpu, card, why = done.stdout.splitlines()
     assert done.returncode == 0
-    assert header.split() == ["GPU", "TARGET", "NAME", "PCI", "ID", "KIND", "MEMORY", "UNITS", "STATE"]
+    assert header.split() == ["GPU", "TARGET", "KIND", "MEMORY", "STATE", "UNITS", "PCI", "ID", "NAME"]
     assert "iGPU" in igpu
     assert card.startswith("*  1    gfx1030")
     assert "16.0 GiB" in card
@@ -106,8 +107,34 @@ def test_no_gpu_is_not_an_error(root: Root) -> None:
     assert done.stdout == "no GPU is used: ROCENV_TARGET is empty, which means no GPU\n"
 
 
-def test_a_long_name_is_truncated_only_in_the_table(root: Root) -> None:
+def test_identical_gpus_share_a_row(root: Root) -> None:
+    root.kernel()
+    for number in (1, 2, 3):
+        root.gpu(number, 0x73BF, 100300)
+    root.gpu(4, 0x744C, 110000)
+    _, *rows, why = gpus(root).stdout.splitlines()
+    assert [row.split()[:2] for row in rows] == [["0-2", "gfx1030"], ["*", "3"]]
+    assert why.startswith("used: GPU 3")
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("Radeon RX 7900 XTX / Radeon RX 7900 XT / Radeon RX 7900 GRE / …", "RX 7900 XTX/XT/GRE/…"),
+        ("Instinct MI60 / MI50 / Radeon Pro VII", "Instinct MI60/MI50/Radeon Pro VII"),
+        ("Radeon 8060S / Radeon 8050S", "Radeon 8060S/8050S"),
+        ("AMD Radeon(TM) RX 6600", "RX 6600"),
+        ("Radeon RX 6600 / Radeon RX 6600", "RX 6600"),
+        ("", ""),
+    ],
+)
+def test_short_name(name: str, short: str) -> None:
+    assert Gpu(source="test", name=name).short_name == short
+
+
+def test_a_long_name_is_complete(root: Root) -> None:
     root.kernel().gpu(1, 0x73BF, 100300)
     root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "Radeon Name " * 12)
-    assert document(root)["gpus"][0]["name"] == ("Radeon Name " * 12).strip()
-    assert max(map(len, gpus(root).stdout.splitlines())) < 140
+    name = ("Radeon Name " * 12).strip()
+    assert document(root)["gpus"][0]["name"] == name
+    assert name in gpus(root).stdout

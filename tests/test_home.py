@@ -1,4 +1,4 @@
-"""A home on a shared machine: write permissions, and files planted by others."""
+"""A home on a shared machine: write permissions and files planted by others."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class TestHomeWritableByOthers:
         assert mode_of(mini.home / "envs") == 0o755
         assert (mini.home / "key").read_bytes() != key
 
-    def test_another_users_file_is_named_until_it_is_removed(self, mini: Mini) -> None:
+    def test_another_users_file_is_reported_until_it_is_removed(self, mini: Mini) -> None:
         if sys.platform == "win32" or os.geteuid() != 0:
             missing("only root can create another user's file")
         mini.create()
@@ -273,7 +273,7 @@ def theirs(mini: Mini) -> Mini:
     return mini
 
 
-class TestHomeOfAnotherUser:
+class TestAnotherUsersHome:
     def refused(self, home: Home, monkeypatch: pytest.MonkeyPatch, user: int) -> PrefixError:
         monkeypatch.setattr(os, "geteuid", lambda: user)
         with pytest.raises(PrefixError) as caught:
@@ -375,7 +375,7 @@ class TestHomeOfAnotherUser:
         with pytest.raises(PrefixError, match="cannot read"):
             all_prefixes(Home(theirs.home))
 
-    def test_an_unknown_owner_is_named_by_user_id(
+    def test_an_unknown_owner_is_shown_by_user_id(
         self, theirs: Mini, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         os.chown(theirs.home, 54321, 54321)

@@ -132,7 +132,7 @@ def test_a_dead_mirror_is_reported_and_the_next_one_is_used(server: Loopback, ne
     assert "refused the connection" in response.passed_over[0]
 
 
-def test_a_symbolic_address_without_a_mirror_has_a_hint(network: Network) -> None:
+def test_a_symbolic_url_without_a_mirror_has_a_hint(network: Network) -> None:
     with pytest.raises(FetchError) as caught:
         network.get("debian:dists/InRelease")
     assert caught.value.code == "no-mirror"
@@ -354,7 +354,7 @@ def test_permanent_failures_are_not_retried(
     assert len(server.seen("/index")) == 1
 
 
-def test_gone_requires_a_404_from_every_address(server: Loopback) -> None:
+def test_gone_requires_a_404_from_every_url(server: Loopback) -> None:
     dead = f"http://127.0.0.1:{unused_port()}/"
     for original, mirror, code in (
         (f"{server.url}/lost/", f"{server.url}/other/", "gone"),
@@ -420,7 +420,7 @@ def test_silent_server(server: Loopback) -> None:
         network.get(f"{server.url}/index")
 
 
-def test_an_unknown_certificate_is_not_retried(tmp_path: Path, network: Network) -> None:
+def test_an_untrusted_certificate_is_not_retried(tmp_path: Path, network: Network) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     extra = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
@@ -441,7 +441,7 @@ def test_an_unknown_certificate_is_not_retried(tmp_path: Path, network: Network)
 
 
 @pytest.mark.parametrize("url", ["http://", "http://a b/", "http://[::1/x", "https://127.0.0.1:99999/"])
-def test_the_error_for_an_invalid_address_names_it(network: Network, url: str) -> None:
+def test_the_error_for_an_invalid_url_shows_it(network: Network, url: str) -> None:
     with pytest.raises(FetchError) as caught:
         network.get(url)
     assert url in caught.value.message
@@ -453,7 +453,7 @@ def test_a_redirect_loop_is_an_error(server: Loopback, network: Network) -> None
         network.get(f"{server.url}/loop")
 
 
-def test_passwords_in_addresses_are_not_shown() -> None:
+def test_passwords_in_urls_are_not_shown() -> None:
     with pytest.raises(FetchError) as caught:
         Network(pause_s=0.001).get(f"http://me:secret@127.0.0.1:{unused_port()}/x")
     assert "secret" not in caught.value.message + " ".join(caught.value.hints)
@@ -499,7 +499,7 @@ def test_proxy_variables_override_the_given_proxy_and_no_proxy_applies(
     assert [request.proxied for request in server.requests] == [True, False]
 
 
-def test_a_dead_proxy_is_named_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_proxy_is_reported_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port()}")
     with pytest.raises(FetchError) as caught:
         Network(pause_s=0.001).get("http://name.invalid/index")

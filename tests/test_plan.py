@@ -113,7 +113,7 @@ def channels(lock: Lock) -> list[str]:
 # ---------------------------------------------------------------- a plan
 
 
-def test_a_plan_names_every_file(planner: Planner) -> None:
+def test_a_plan_lists_every_file(planner: Planner) -> None:
     lock = planner.plan()
     (rocm,) = lock.components
     assert (rocm.kind, rocm.version, rocm.channel) == ("rocm", "5.7.1", "mini")
@@ -243,7 +243,7 @@ def test_offline_the_cache_is_used(planner: Planner) -> None:
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
 def test_an_unreachable_channel_is_retried_in_some_cases(planner: Planner, way: str) -> None:
-    """If the user names the channel, requests fresh data or has configured a mirror, or after ten minutes."""
+    """If the user requests the channel or fresh data, or has configured a mirror, or after ten minutes."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -601,7 +601,7 @@ def test_a_lock_cannot_hide_an_artifact_behind_another_with_its_hash(
         read_lock(path)
 
 
-def test_a_lock_made_elsewhere_uses_this_machines_mirror(planner: Planner) -> None:
+def test_a_lock_made_elsewhere_uses_the_local_mirror(planner: Planner) -> None:
     here = planner.plan()
     elsewhere = _with_urls(here, "http://mirror.example.org/debian")
     assert relocated(elsewhere, planner.work()) == here

@@ -95,7 +95,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
 
 
 def commands(text: str) -> Iterator[str]:
-    """Yield the commands of rocenv in the code of a document."""
+    """Yield the rocenv commands in a document's code blocks."""
     for code in CODE.findall(text):
         for line in code.strip("`").splitlines():
             plain = line.partition(" #")[0]
@@ -105,7 +105,7 @@ def commands(text: str) -> Iterator[str]:
 
 
 def problem(command: str) -> str:
-    """Say which word of a command does not exist; "" if all do."""
+    """Return the unknown word of a command; "" if there is none."""
     words = command.split()[1:]
     if words[0] == "help" or words[0].startswith("-"):
         words = words[1:] or ["list"]

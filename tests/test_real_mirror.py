@@ -1,4 +1,4 @@
-"""The distribution's real indices, from the mirror of this machine's apt."""
+"""The distribution's real indices, from the mirror that apt on this machine uses."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_the_igpu_beside_the_card_is_hidden_in_the_env(mini: Mini) -> None:
     assert "HIP_VISIBLE_DEVICES" not in other["environment"], "the env is not for this machine's card"
 
 
-def test_the_igpu_is_also_hidden_for_another_card(mini: Mini) -> None:
+def test_the_igpu_is_also_hidden_for_a_different_card(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     root = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6)
     root.gpu(2, 0x744C, 110000, units=96).gpu(3, 0x73BF, 100300, memory=8 << 30)
@@ -335,7 +335,7 @@ def test_an_old_windows_driver_is_reported_on_wsl(mini: Mini) -> None:
     assert "AMD's display driver 26.1 or newer; Windows has 32.0.31000.4" in " ".join(shown.split())
 
 
-def test_a_specified_target_suffices_if_windows_does_not_answer(mini: Mini) -> None:
+def test_an_explicit_target_is_enough_if_windows_lists_no_gpus(mini: Mini) -> None:
     on_wsl(mini)
     silent = mini.run("resolve", "--rocm", "6.4")
     assert (silent.returncode, "--target" in silent.stderr) == (1, True)

@@ -64,7 +64,7 @@ def make_venv(venv: Path, **changes: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestMakeVenv:
-    def test_an_unsuitable_python_is_named_in_the_error(self, tmp_path: Path) -> None:
+    def test_the_error_mentions_an_unsuitable_python(self, tmp_path: Path) -> None:
         done = make_venv(tmp_path / "venv", PYTHON="/bin/false")
         assert done.returncode == 1
         assert "`/bin/false` is not Python 3.10 or newer" in done.stderr

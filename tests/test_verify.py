@@ -11,7 +11,7 @@ import pytest
 
 from tests.loopback import Loopback
 from tests.mini import Mini
-from tests.probe.conftest import SOURCES, compile_library
+from tests.probe.conftest import compile_library, standin_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,34 +20,13 @@ if TYPE_CHECKING:
 LADDER = ["files", "load", "version", "compile", "device", "memory", "kernel", "gemm", "blas"]
 
 
-@pytest.fixture(scope="session")
-def standin_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The fakes as HIP 6.4, with hipRTC as a separate library."""
-    folder = tmp_path_factory.mktemp("standin")
-    built = {
-        "hip": folder / "libamdhip64.so.6",
-        "hiprtc": folder / "libhiprtc.so.6",
-        "rocblas": folder / "librocblas.so.6",
-    }
-    # Optional, like the profiler that HSA loads.
-    optional = folder / "optional.c"
-    optional.write_text(
-        "#include <dlfcn.h>\n"
-        '__attribute__((constructor)) static void ask(void) { dlopen("liboptional.so", RTLD_NOW); }\n'
-    )
-    compile_library(built["hip"], "-DSTANDIN_HIP_VERSION=60443484", SOURCES / "hip.c", optional)
-    compile_library(built["hiprtc"], SOURCES / "hiprtc.c")
-    compile_library(built["rocblas"], SOURCES / "rocblas.c", built["hip"])
-    return {role: path.read_bytes() for role, path in built.items()}
-
-
 @pytest.fixture
-def world(tmp_path: Path, standin_libraries: dict[str, bytes]) -> Iterator[Mini]:
+def world(tmp_path: Path) -> Iterator[Mini]:
     """The miniature world with a 6.4 set of fakes, including a C library."""
     root = tmp_path / "a home with spaces"
     root.mkdir()
     with Loopback(folder=root / "www") as server:
-        mini = Mini.build(root, server, standin_libraries)
+        mini = Mini.build(root, server, standin_libraries())
         profile = root / "profiles" / "mini.toml"
         profile.write_text(profile.read_text().replace('hip = "6.4.3"', 'hip = "6.4"'))
         yield mini
@@ -133,7 +112,7 @@ def test_an_invalid_target_is_refused_before_anything_runs(world: Mini, target: 
     assert ("leave out `:xnack-`: `--target gfx90a`" in done.stderr) == (target == "gfx90a:xnack-")
 
 
-def test_results_for_another_target_are_not_saved(world: Mini) -> None:
+def test_results_for_a_different_target_are_not_saved(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     assert world.run("verify", "demo", "--upto", "load").returncode == 0
     done = world.run("verify", "demo", "--upto", "compile", "--target", "gfx1030")
@@ -164,13 +143,11 @@ def test_a_full_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Path) -> 
     assert "TMPDIR" in full.stderr
 
 
-def test_system_libraries_do_not_leak_in(
-    world: Mini, tmp_path: Path, standin_libraries: dict[str, bytes]
-) -> None:
+def test_system_libraries_do_not_leak_in(world: Mini, tmp_path: Path) -> None:
     foreign = tmp_path / "opt" / "rocm" / "lib"  # LD_PRELOAD splits at spaces
     foreign.mkdir(parents=True)
     for name in ("libamdhip64.so.6", "librocblas.so.6"):
-        (foreign / name).write_bytes(standin_libraries["hip" if "hip" in name else "rocblas"])
+        (foreign / name).write_bytes(standin_libraries()["hip" if "hip" in name else "rocblas"])
     world.create("demo", "--rocm", "6.4")
     listed = world.run("verify", "demo", "--upto", "load", "--json", LD_LIBRARY_PATH=str(foreign))
     assert rungs(listed)["load"]["status"] == "passed", "the env's libraries come first"
@@ -179,7 +156,7 @@ def test_system_libraries_do_not_leak_in(
     )
     load = rungs(preloaded)["load"]
     assert load["status"] == "failed"
-    assert str(foreign) in load["detail"], "the leak must be named"
+    assert str(foreign) in load["detail"], "the leak must be reported"
 
 
 @pytest.mark.parametrize("set_", ["5.7", "6.4"])
@@ -247,7 +224,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
 
 
 def test_the_report_of_a_failure_contains_no_names_either(world: Mini, tmp_path: Path) -> None:
-    """A rung's output comes from any loaded library; it may contain names of people, machines and folders."""
+    """A rung's output comes from any loaded library; it may contain user names, host names and paths."""
     foreign = tmp_path / "Anna Schmidt" / "lib"
     foreign.mkdir(parents=True)
     says = 'fputs("marie on maries-pc: /srv/Customers of Anna/x.log, /usr/lib/libm.so.6\\n", stderr);'

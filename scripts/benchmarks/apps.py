@@ -32,7 +32,7 @@ CASES = 200  # of each
 
 
 def figures(bench: Bench, place: Path) -> list[Figure]:
-    """Measure compiling, and count the steps of the memory search."""
+    """Measure compilation, and count the steps of the memory search."""
     environ = {**bench.environ, "ROCENV_HOME": str(place)}
     output = bench.folder / "by rocenv"
     target = ("--target", TARGET, "--output", str(output))
@@ -59,7 +59,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
 
 
 def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
-    """Build the compiler's command for the same kernel."""
+    """Build the compiler command for the same kernel."""
     matrix, home = load(), Home(place)
     row = next(row for row in matrix.kernel_source if row.app == APP)
     app = find(str(prefix_of(home, ENV).bin / APP), row, home)
@@ -77,7 +77,7 @@ def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
 
 
 def steps() -> tuple[int, float]:
-    """Return the largest number of allocations of a search, and the minimum for bisection (log2)."""
+    """Return the largest number of allocations that a search makes, and the minimum for bisection (log2)."""
     chance = random.Random(0)
     most = 0
     for size in CARDS:

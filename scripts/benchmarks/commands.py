@@ -1,4 +1,4 @@
-"""The duration of short commands, compared with the start of a minimal click program."""
+"""The duration of short commands, compared with starting a minimal click program."""
 
 from __future__ import annotations
 

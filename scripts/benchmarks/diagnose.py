@@ -1,6 +1,7 @@
 """The cost of the command `rocenv diagnose`: on a large log, on a small one, and with more rules.
 
-The noise comes from `diagnose_score` and contains literals of many extractors; one line matches a rule.
+The noise comes from `diagnose_score` and contains strings that many extractors search for; only one
+line matches a rule.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def figures(bench: Bench) -> list[Figure]:
     seconds = {name: each.seconds for name, each in at_large.items()}
     ms = {name: 1000 * each.seconds for name, each in at_small.items()}
     in_large = f"diagnose, a log of {SIZE / MB:.0f} MB"
-    in_small = f"diagnose, a log of {SMALL_LINES + 1:,} lines"
+    in_small = f"diagnose, a log with {SMALL_LINES + 1:,} lines"
     few, many = f"with {rules} rules", f"with {rules * TIMES} rules"
     return [
         at_most(in_large, seconds["diagnose"], "s", 4),

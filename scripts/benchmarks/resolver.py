@@ -41,7 +41,7 @@ IMPOSSIBLE = (
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Measure the slowest request with a matching set, and the slowest without one."""
+    """Measure the slowest request that has a matching set, and the slowest that has none."""
     data = load(PROFILES)
     home = Home(bench.home)
 

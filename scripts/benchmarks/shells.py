@@ -97,7 +97,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
 
 
 def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
-    """Return the time of a bare shell, and the time added by our script, a venv's script, or setting PATH."""
+    """Return a bare shell's startup time, and the time added by our script, a venv's, or setting PATH."""
     scripts = {
         "bare": here / "empty",
         "ours": prefix / SHELLS[shell].file_name,

@@ -1,7 +1,7 @@
 """Ways to bury a log in noise, like real logs: long, from several threads, from a terminal, re-encoded.
 
-Telling noise is output of other programs that names versions and the system. Quiet noise adds no facts, so it
-shows whether facts or only the length of the log changed an answer.
+Telling noise is output of other programs that mentions versions and the system. Quiet noise adds no facts, so
+it shows whether facts or only the length of the log changed an answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Noise:
         self.seed = seed
 
     def around(self, log: str) -> list[str]:
-        """Return noise for the system of a log."""
+        """Return noise for a log's system."""
         return self.telling["windows" if _WINDOWS.search(log) else "linux"]
 
     def block(self, log: str) -> bytes:
@@ -54,7 +54,7 @@ class Noise:
         return "\n".join([*mixed, *(next(rest, "") for _ in range(200)), ""]).encode()
 
     def coloured(self, log: str) -> bytes:
-        """Format a log as for a terminal, with colours and progress bars in the same lines."""
+        """Format a log as for a terminal, with colours and progress bars on the same lines."""
         chance = random.Random(self.seed)
         shown = [_in_colours(line, chance) for line in _lines(log)]
         return _joined(self.around(log)[:400], shown).encode()
@@ -80,8 +80,8 @@ class Noise:
 
 # Title in the table -> function. Without --all, only the first USUAL ways are used.
 WAYS: dict[str, Callable[[Noise, str], bytes]] = {
-    "a block in noise that names the system": Noise.block,
-    "scattered in noise that names the system": Noise.scattered,
+    "a block in noise that mentions the system": Noise.block,
+    "scattered through noise that mentions the system": Noise.scattered,
     "with colours and bars": Noise.coloured,
     f"{TIMES:,} times, or {_MOST_BYTES // 1_000_000} MB": Noise.repeated,
     "in UTF-16": Noise.powershell,

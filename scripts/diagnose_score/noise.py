@@ -1,9 +1,9 @@
 """Output of healthy programs, reproducible by seed.
 
 The lines are invented, in the formats of these programs. None shows a failure, so any finding in them is
-wrong. Plain lines say nothing about the machine, so they change no answer. Telling lines name the system
-and the programs with versions and paths, as in real logs. They never name a GPU or a ROCm version, and never
-say that a GPU works, because such facts would contradict the log.
+wrong. Plain lines say nothing about the machine, so they change no answer. Telling lines mention the system
+and the programs with versions and paths, as in real logs. They never mention a GPU or a ROCm version, and
+never say that a GPU works, because such facts would contradict the log.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         "",
     ),
 }
-# Lines that name the programs and the system.
+# Lines that mention the programs and the system.
 LINUX: dict[str, tuple[str, ...]] = {
     "images": (
         "Python 3.11.9 (main, Apr  6 2024, 17:59:24) [GCC 11.4.0]",
@@ -250,7 +250,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
     Args:
         count: Number of lines.
         seed: The same seed gives the same lines.
-        telling: Include lines that name the system and its programs.
+        telling: Include lines that mention the system and its programs.
         system: The system of those lines; "" = both.
     """
     chance = random.Random(seed)
@@ -287,7 +287,7 @@ def _line(template: str, chance: random.Random) -> str:
 
 
 def blocks(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of noise that names the system, never the same block twice."""
+    """Yield about `size` bytes of noise that mentions the system, never the same block twice."""
     while size > 0:
         data = "\n".join([*lines(10_000, seed, telling=True), ""]).encode()
         yield data

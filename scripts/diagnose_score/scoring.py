@@ -87,7 +87,7 @@ class Share:
 
 
 def shares(answers: Sequence[Answer]) -> dict[str, Share]:
-    """Compute the figures of a table: name -> share."""
+    """Compute the figures of a table: name -> fraction."""
     with_cause = [each for each in answers if each.case.cause not in (NONE, "")]
     known = [each for each in answers if each.case.cause]
     still = [each for each in answers if each.case.cause == NONE or each.case.wrong]

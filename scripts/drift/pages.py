@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A file or folder on a page."""
+    """An entry of an index page: a file or a folder."""
 
     name: str  # the name of a folder ends with /
     sha256: str = ""

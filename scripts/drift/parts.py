@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rocenv.net import Network
 
-AT_ONCE = 4  # pages of one place that are fetched at the same time
+AT_ONCE = 4  # pages of one site that are fetched at the same time
 
 # The name of a thing -> its hash or version; "" = none, or unknown.
 Things = Mapping[str, str]
@@ -30,7 +30,7 @@ class Lacking(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A page, listing or index of a place.
+    """A page, listing or index of a site.
 
     `look` returns what the page contains now, without things that the rows omit on purpose. It raises
     Lacking, and FetchError if it cannot fetch the page or the page has an unexpected form.
@@ -71,7 +71,7 @@ def survey(
 ) -> list[Outcome]:
     """Check all parts, and return their results in the same order within `timeout_s`.
 
-    All places are checked at the same time. The thread of a page that does not answer in time ends with the
+    All sites are checked at the same time. The thread of a page that does not answer in time ends with the
     process.
     """
     outcomes: dict[int, Outcome] = {}

@@ -1,4 +1,4 @@
-"""The places that rows refer to: one function per place, which yields its parts; `PLACES` lists them."""
+"""The sites that rows refer to: one function per site, which yields its parts; `PLACES` lists them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def pytorch(matrix: Matrix, home: Home) -> Iterator[Part]:
 
 
 def _torch(version: str, python: str) -> str:
-    return f"torch {version} for Python {python}"
+    torch = f"torch {version}" if version else "any torch version"
+    return f"{torch} for Python {python}"
 
 
 def _read_torch(
@@ -160,7 +161,7 @@ def _rocm(version: str) -> str:
 
 
 def _examined_version(row: RocmSet, package: str) -> str:
-    """Return the version of a package that the row's source names; "" if it names none."""
+    """Return the package version in the row's source, or "" if it contains none."""
     match = re.search(rf"(?<!\S){re.escape(package)} (\d\S*[^\s;,])", row.source)
     return match[1] if match else ""
 
@@ -205,7 +206,7 @@ def _wheels(place: str, rows: Sequence[RocmWheels], matrix: Matrix) -> Part:
     torches = [row for row in matrix.torch if (row.rocm, row.channel) in releases and row.released]
     known |= names(_torch(row.version, python) for row in torches for python in row.python)
     if not torches:
-        known |= names(_torch("of any version", python) for row in rows for python in row.python)
+        known |= names(_torch("", python) for row in rows for python in row.python)
     look = partial(_read_wheels, rows[0].index, rows, known)
     return Part(place=place, address=rows[0].index, known=known, look=look)
 
@@ -219,7 +220,7 @@ def _read_wheels(address: str, rows: Sequence[RocmWheels], known: Things, networ
     present: dict[str, str] = {}
     for wheel in pages.wheels(found):
         if wheel.project == "torch":
-            versions = (wheel.version.public, series(wheel.version.public), "of any version")
+            versions = (wheel.version.public, series(wheel.version.public), "")
             present |= names(_torch(version, python) for version in versions for python in wheel.pythons)
     have = [row.version for row in rows if not row.floating]
     matches = (re.fullmatch(r"rocm-(\d[\w.]*)\.tar\.gz", link.name) for link in found)

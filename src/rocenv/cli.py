@@ -95,7 +95,7 @@ _ELSEWHERE = {
 }
 _EXAMPLES = """\
 Examples:
-  $ rocenv create --torch                # ROCm and PyTorch for your GPU, in the env `default`
+  $ rocenv create --torch                # ROCm and PyTorch for your GPU
   $ rocenv run default -- python3 app.py
   $ rocenv diagnose app.log              # why did it crash?
 
@@ -299,22 +299,21 @@ def _discard_output() -> None:
 
 
 def _show(error: RocenvError, *, wants_json: bool) -> None:
-    from rocenv.commands.output import note, print_json
+    from rocenv.commands.output import hint, note, print_json
 
-    lines = [f"error: {error.message}"]
-    if isinstance(error, ResolutionImpossible):
-        lines += _reasons(error.rejections)
+    note(f"error: {error.message}")
+    if isinstance(error, ResolutionImpossible) and error.rejections:
+        note("\n".join(_reasons(error.rejections)))
     if error.hints:
-        lines += ["", *(f"hint: {hint}" for hint in error.hints)]
-    note("\n".join(lines))
+        note("")
+    for text in error.hints:
+        hint(text)
     if wants_json:
         print_json(error_json(error))
 
 
 def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
     """List the reasons why no set meets a request, each with its source."""
-    if not rejections:
-        return []
     width = reading_width()
     lines = [
         "",

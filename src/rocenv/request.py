@@ -89,7 +89,7 @@ def _target_of(host: Host, matrix: Matrix, report: Callable[[str], None]) -> str
             code="no-gpu",
         )
     require_target(host.gpu.target)
-    report(f"target {host.gpu.target}: {f'{host.gpu.name}, ' if host.gpu.name else ''}{host.why}")
+    report(f"target {host.gpu.target}: {f'{host.gpu.short_name}, ' if host.gpu.name else ''}{host.why}")
     return host.gpu.target
 
 
@@ -135,9 +135,9 @@ def visible_gpus(host: Host, targets: Sequence[str], report: Callable[[str], Non
         return ()
     used = host.devices_for(*targets)
     hidden = [gpu for gpu in host.gpus if gpu.hip_index is not None and gpu not in used]
-    effect = f"puts {used[0].name or used[0].target} first"
+    effect = f"puts {used[0].short_name or used[0].target} first"
     if hidden:
         igpu = "the iGPU: " if all(gpu.integrated for gpu in hidden) else ""
-        effect = f"hides {igpu}{', '.join(gpu.name or gpu.target for gpu in hidden)}"
+        effect = f"hides {igpu}{', '.join(gpu.short_name or gpu.target for gpu in hidden)}"
     report(f"{VISIBLE}={indices} in the env {effect}")
     return (EnvChange(action="set", name=VISIBLE, value=indices),)

@@ -72,7 +72,7 @@ def python(file: Path) -> str:
 
 
 def complaints(file: Path, shell: str) -> str:
-    """Return the problems that a shell's linter finds in a file."""
+    """Return the problems that the shell's linter finds in a file."""
     if shell in ("sh", "dash", "ksh", "zsh", "bash", "tcsh"):
         flags = {"zsh": "-fn", "tcsh": "-fn"}.get(shell, "-n")
         said = run("dash" if shell == "sh" else shell, flags, str(file))

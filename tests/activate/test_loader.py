@@ -105,7 +105,7 @@ def test_a_scripts_interpreter_may_be_a_script(tree: Path, tmp_path: Path) -> No
     assert output(arguments(tree, str(outer), "x")).splitlines()[1:] == [f"['-z', '{outer}', 'x']"]
 
 
-def test_a_loop_of_scripts_ends(tree: Path, tmp_path: Path) -> None:
+def test_a_script_loop_terminates(tree: Path, tmp_path: Path) -> None:
     script(tmp_path / "a", f"#!{tmp_path / 'a'}\n")
     with pytest.raises(CommandNotExecutable, match="scripts"):
         arguments(tree, str(tmp_path / "a"))
@@ -228,7 +228,7 @@ def test_a_shim_that_calls_the_wrapper_does_not_loop(
     assert output(["/usr/bin/env", "python3", "-c", ASK], environ) == f"ours {tree / 've nv'}"
 
 
-def test_a_wrapper_names_missing_files(wrapped: dict[str, str], tmp_path: Path) -> None:
+def test_a_wrapper_reports_missing_files(wrapped: dict[str, str], tmp_path: Path) -> None:
     folder = wrapped["PATH"].partition(":")[0]
     (tmp_path / "plain").write_text("x")
     for argv, status, word in (

@@ -98,7 +98,7 @@ def test_previous_values_are_reported(posix: Work, before: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("value", ["C:", "", "a:x{prefix}/rocm", "{prefix}/rocm/"])
-def test_a_variable_changed_while_active_is_kept_and_named(posix: Work, value: str) -> None:
+def test_a_variable_changed_while_active_is_kept_and_reported(posix: Work, value: str) -> None:
     prefix = posix.env()
     value = value.replace("{prefix}", str(prefix))
     outcome = posix.run(

@@ -1,4 +1,4 @@
-"""Started programs: names of exit codes, and delivery of interrupts."""
+"""Started programs: exit code names, and delivery of interrupts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_shell_exit_codes_for_signals(code: int, told: int) -> None:
     assert through_shell(code) == told
 
 
-def test_meanings_of_exit_codes() -> None:
+def test_exit_code_meanings() -> None:
     same = "it accessed memory that is not its own"
     assert [meaning_of_exit(code) for code in (0xC0000005, -1073741819, -11)] == [same] * 3
     assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5

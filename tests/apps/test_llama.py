@@ -88,7 +88,7 @@ def test_is_not_started_if_it_would_use_the_cpu(
     )
 
 
-def test_gpu_options_are_added_behind_wrapper_programs(rocenv: Rocenv, llama_env: str, model: Path) -> None:
+def test_gpu_options_are_added_after_wrapper_programs(rocenv: Rocenv, llama_env: str, model: Path) -> None:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert (

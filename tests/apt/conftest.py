@@ -78,7 +78,7 @@ class Inside:
         return find(row, context)
 
     def write_sources(self, text: str) -> None:
-        """Replace the machine's apt sources."""
+        """Replace the simulated machine's apt sources."""
         folder = self.mini.sysroot / "etc/apt/sources.list.d"
         for path in folder.iterdir():
             path.unlink()

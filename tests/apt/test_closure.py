@@ -137,7 +137,7 @@ def choices(universe: Sequence[Package]) -> Iterable[list[Package]]:
 
 @settings(max_examples=300, deadline=None)
 @given(universe=universes, roots=wishes, keep_out=patterns, keep_in=exceptions)
-def test_the_search_finds_a_set_exactly_if_one_exists(
+def test_the_search_finds_a_set_if_and_only_if_one_exists(
     universe: list[Package], roots: tuple[Clause, ...], keep_out: tuple[str, ...], keep_in: tuple[str, ...]
 ) -> None:
     possible = any(is_valid(choice, roots, keep_out, keep_in) for choice in choices(universe))
@@ -256,7 +256,7 @@ def test_an_excluded_package_is_not_installed_under_another_name() -> None:
         ("nothing", "`nothing`, needed by the set itself, is not available: the index has none"),
     ],
 )
-def test_the_error_names_the_dependency_and_its_package(roots: str, said: str) -> None:
+def test_the_error_shows_the_dependency_and_its_package(roots: str, said: str) -> None:
     shelf = (
         package("a", depends="c"),
         package("c", depends="missing (>= 2)"),

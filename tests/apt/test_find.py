@@ -43,7 +43,7 @@ def own_glibc() -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def test_a_set_uses_this_machines_c_library_if_possible(inside: Inside) -> None:
+def test_a_set_uses_the_systems_c_library_if_possible(inside: Inside) -> None:
     found = inside.find()
     assert [artifact.name for artifact in found.artifacts] == ["mini5-blas", "mini5-hip"]
     assert (found.version, found.glibc, found.own_glibc) == ("5.7.1", "2.17", False)
@@ -111,7 +111,7 @@ def test_a_package_without_a_hash_is_refused(inside: Inside, fields: dict[str, s
         inside.find()
 
 
-def test_a_package_missing_from_the_index_is_named(inside: Inside) -> None:
+def test_a_package_missing_from_the_index_is_reported(inside: Inside) -> None:
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.publish()
     with pytest.raises(NotAvailable, match="`mini5-hip`, needed by the set itself, is not available"):
@@ -154,7 +154,7 @@ def test_the_second_mirror_is_used_if_the_first_fails(inside: Inside) -> None:
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
-def test_another_archive_with_the_same_suite_is_not_a_mirror(inside: Inside, form: str) -> None:
+def test_a_different_archive_with_the_same_suite_is_not_a_mirror(inside: Inside, form: str) -> None:
     """Many vendors use the distribution's suite names; their keys must not authenticate its packages."""
     vendor, url = Key.new("vendor"), inside.mini.server.url
     (inside.mini.sysroot / "usr/share/keyrings/vendor.gpg").write_bytes(vendor.keyring)
@@ -190,7 +190,7 @@ def test_a_mirror_may_specify_the_distributions_key_in_any_form(inside: Inside, 
     assert inside.find().artifacts
 
 
-def test_a_missing_distribution_keyring_is_named(inside: Inside) -> None:
+def test_a_missing_distribution_keyring_is_reported(inside: Inside) -> None:
     (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
     error = refused(inside)
     assert error.code == "signature"
@@ -223,7 +223,7 @@ def test_an_expired_index_is_used_with_a_note_if_apt_allows_it(
 # ---------------------------------------------------------------- an archive of AMD's kind
 
 
-def test_amds_packages_depend_on_those_of_the_machines_release(amd: Amd) -> None:
+def test_amds_packages_use_the_systems_own_release_for_dependencies(amd: Amd) -> None:
     found = amd.find()
     assert [(artifact.name, artifact.repo) for artifact in found.artifacts] == [
         ("hip-runtime-amd", "amd"),
@@ -351,7 +351,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
         ({"Date": ""}, "no valid field `Date`"),
     ],
 )
-def test_a_signed_index_of_another_suite_is_refused(
+def test_a_signed_index_for_a_different_suite_is_refused(
     inside: Inside, fields: dict[str, str], said: str
 ) -> None:
     mini = inside.mini

@@ -120,7 +120,7 @@ def test_a_changed_index_replaces_the_old_one(world: World) -> None:
     assert kept == {"state.json", *(file.sha256 for file in state.files)}, "old lists are dropped"
 
 
-def test_by_hash_bridges_an_update_between_two_requests(world: World) -> None:
+def test_by_hash_survives_a_mirror_update_between_requests(world: World) -> None:
     """The mirror is updated after `InRelease` was read; the old list still exists under its hash."""
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
@@ -130,7 +130,7 @@ def test_by_hash_bridges_an_update_between_two_requests(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"]
 
 
-def test_an_update_between_two_requests_is_detected_without_by_hash(world: World) -> None:
+def test_without_by_hash_a_mirror_update_between_requests_is_detected(world: World) -> None:
     world.repo.publish(by_hash=False)
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
@@ -190,12 +190,12 @@ def test_a_tampered_index_is_refused(world: World) -> None:
     assert world.names(world.refresh(max_age_s=60)) == ["1"], "the valid one still exists"
 
 
-def test_an_index_signed_by_another_key_is_refused(world: World) -> None:
+def test_an_index_signed_by_a_different_key_is_refused(world: World) -> None:
     world.repo.publish(key=Key.new("stranger"))
     world.refused("signature")
 
 
-def test_a_list_missing_from_the_index_is_named(world: World) -> None:
+def test_a_list_missing_from_the_index_is_reported(world: World) -> None:
     world.place = replace(world.place, components=("main", "rocm"))
     error = world.refused("index-damaged")
     assert "rocm/binary-amd64/Packages" in error.message
@@ -285,7 +285,7 @@ def test_a_frozen_mirror_cannot_report_unchanged_forever(
         {"Suite": "", "Codename": "mini"},
     ],
 )
-def test_an_index_names_its_suite_by_either_name(world: World, fields: dict[str, str]) -> None:
+def test_an_index_may_use_either_name_of_its_suite(world: World, fields: dict[str, str]) -> None:
     """Debian's trixie is also `stable`; AMD's suites use one name for both."""
     world.repo.publish(fields=fields)
     assert world.names(world.refresh()) == ["1"]
@@ -300,7 +300,7 @@ def test_an_index_names_its_suite_by_either_name(world: World, fields: dict[str,
         ({"Suite": "", "Codename": ""}, "an unnamed suite"),
     ],
 )
-def test_the_index_of_another_suite_is_refused(world: World, fields: dict[str, str], said: str) -> None:
+def test_an_index_for_a_different_suite_is_refused(world: World, fields: dict[str, str], said: str) -> None:
     """One key signs them all."""
     world.refresh()
     world.repo.publish(fields=fields)
@@ -311,7 +311,7 @@ def test_the_index_of_another_suite_is_refused(world: World, fields: dict[str, s
     assert world.names(world.refresh(max_age_s=60)) == ["1"], "the cached index still exists"
 
 
-def test_a_suite_below_another_may_have_its_name(tmp_path: Path, world: World) -> None:
+def test_a_nested_suite_may_have_its_parents_name(tmp_path: Path, world: World) -> None:
     """Like Debian's `buster/updates`."""
     world.place = replace(world.place, suite="mini/updates")
     repo = Repo(tmp_path / "www/debian", suite="mini/updates")
@@ -374,7 +374,7 @@ def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
     assert (world.names(state), state.older) == (["3"], "")
 
 
-def test_an_index_of_the_same_date_is_accepted(world: World) -> None:
+def test_an_index_with_the_same_date_is_accepted(world: World) -> None:
     date = http_date(-60)
     world.repo.publish(fields={"Date": date})
     world.refresh()

@@ -82,11 +82,11 @@ def test_a_changed_signature_is_rejected() -> None:
     refused(head + b"-----BEGIN PGP SIGNATURE-----\n\n" + tail.swapcase(), archive_key().keyring)
 
 
-def test_another_key_is_rejected(other: Key) -> None:
+def test_a_different_key_is_rejected(other: Key) -> None:
     refused(other.clear_sign(TEXT), archive_key().keyring)
 
 
-def test_another_key_with_the_same_name_is_rejected() -> None:
+def test_a_different_key_with_the_same_name_is_rejected() -> None:
     refused(Key.new("archive").clear_sign(TEXT), archive_key().keyring)
 
 
@@ -248,7 +248,7 @@ def test_an_unpinned_sha1_key_is_rejected() -> None:
     ],
     ids=["changed", "signed by SHA-1", "twice", "cut off", "not signed", "empty"],
 )
-def test_gpgv_rejects_other_texts(signed: bytes) -> None:
+def test_gpgv_rejects_changed_files(signed: bytes) -> None:
     refused(signed, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
 
 
@@ -444,7 +444,7 @@ def test_a_keyrings_fingerprints_are_listed(other: Key) -> None:
 
 
 def _signed_by_both(one: Key, two: Key) -> bytes:
-    """Return a text with two signatures in one block."""
+    """Return a message with two signatures in one block."""
     first, second = one.clear_sign(TEXT), two.clear_sign(TEXT)
     packets = b"".join(_signature(signed) for signed in (first, second))
     body = base64.encodebytes(packets).decode()

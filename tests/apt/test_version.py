@@ -1,4 +1,4 @@
-"""Versions that dpkg accepts are ordered as by dpkg."""
+"""Versions that dpkg accepts are ordered as dpkg orders them."""
 
 from __future__ import annotations
 

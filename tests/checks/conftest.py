@@ -1,4 +1,4 @@
-"""The fixture of a fake machine at `ROCENV_SYSROOT`."""
+"""A fixture: a fake machine at `ROCENV_SYSROOT`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def matrix() -> Matrix:
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """A pattern that matches a text with any values for its placeholders."""
+    """Return a pattern that matches a message with any values for its placeholders."""
     return re.compile(".*".join(map(re.escape, PLACE.split(text))), re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Support bundles: they have the machine's findings but no names, and are harmless to open."""
+"""Support bundles have the machine's findings but no names, and are harmless to open."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class TestExamine:
     def test_a_bundle_includes_the_observation_of_a_check_that_needs_the_machine(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The check finds nothing in a copy, so the bundle includes its observation."""
+        """The check finds nothing in a snapshot, so the bundle includes its observation."""
 
         def tried(_context: CheckContext) -> Observation | None:
             values = {"check": "locks", "error": "ENOLCK"}
@@ -179,7 +179,7 @@ class TestExamine:
     def test_a_user_name_that_equals_a_field_name_changes_nothing(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Only unstructured texts are redacted, so `simd_count` is kept."""
+        """Only unstructured text is redacted, so `simd_count` is kept."""
         monkeypatch.setenv("USER", "count")
         monkeypatch.setenv("HOSTNAME", "simd")
         plain(root)
@@ -257,7 +257,7 @@ NAMES = st.one_of(
 
 @st.composite
 def secrets(draw: st.DrawFn) -> dict[str, str]:
-    """Private facts about a machine, each unlike anything else on it."""
+    """Private facts about a machine, each different from everything else on it."""
     names = draw(st.lists(NAMES, min_size=7, max_size=7, unique_by=str.casefold))
     folded = [name.casefold() for name in names]
     assume(all(len(name) > 3 for name in names))
@@ -403,7 +403,7 @@ def collecting(matrix: Matrix) -> Callable[[dict[str, str]], str]:
 
 @pytest.fixture(scope="module")
 def of_nobody(matrix: Matrix) -> str:
-    """The bundle of the same machine with another owner; text that is in both bundles is not secret."""
+    """The bundle of the same machine with a different owner; text that is in both bundles is not secret."""
     names = ["qqqqqa", "qqqqqb", "qqqqqc", "qqqqqd", "qqqqqe", "qqqqqf", "qqqqqg"]
     return collected(private(names, random.Random(1)), matrix)
 
@@ -660,7 +660,7 @@ class TestHostile:
         assert "not a regular file" in refused(Path("/dev/zero"))
 
     @pytest.mark.parametrize("schema", [0, 1, 3, "2", None, True, 2.0, [], {}, 10**50])
-    def test_another_schema_is_refused(self, tmp_path: Path, schema: object) -> None:
+    def test_a_different_schema_is_refused(self, tmp_path: Path, schema: object) -> None:
         assert "schema" in refused(packed(tmp_path, schema=schema))
 
     @pytest.mark.parametrize(
@@ -715,7 +715,7 @@ class TestHostile:
             assert not [command for command in commands if "evil" in command]
             assert "env_known_broken" not in [each.check for each in found]
 
-    def test_texts_from_a_bundle_are_short_lines_without_control_characters(
+    def test_strings_from_a_bundle_are_short_lines_without_control_characters(
         self, tmp_path: Path, matrix: Matrix
     ) -> None:
         evil = "\x1b[2J\x1b]0;title\x07\u202e\r\n" + "x" * 10_000

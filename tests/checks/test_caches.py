@@ -1,4 +1,4 @@
-"""Checks of the folders in which programs cache compiled kernels."""
+"""Check the folders where programs cache compiled kernels."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_file_instead_of_the_default_cache_is_found(scenery: Scenery, live: Pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_folder_without_permission_is_found(scenery: Scenery, live: Path) -> None:
+def test_an_inaccessible_folder_is_reported(scenery: Scenery, live: Path) -> None:
     (live / ".config").mkdir(mode=0)
     for parent in (live, *live.parents[:-2]):
         parent.chmod(0o755)
@@ -105,7 +105,9 @@ def test_good_caches_have_no_findings_and_leave_no_files(scenery: Scenery, live:
     assert list(live.iterdir()) == [live / ".cache"] and not any((live / ".cache").iterdir())
 
 
-def test_no_file_operations_are_tried_on_a_copy(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_operations_are_tried_on_a_snapshot(
+    scenery: Scenery, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def forbidden(_folder: Path) -> bool:
         raise AssertionError
 

@@ -111,7 +111,7 @@ def test_a_missing_sysroot_is_an_error(lab: Lab, tmp_path: Path) -> None:
     assert "typo`, which is not a folder" in words(done.stderr)
 
 
-def test_an_incomplete_env_is_an_error_only_if_named(lab: Lab, scenery: Scenery) -> None:
+def test_an_incomplete_env_is_an_error_only_if_requested(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     folder = lab.home / "envs" / "half"
     (folder / ".rocenv").mkdir(parents=True)
@@ -121,7 +121,7 @@ def test_an_incomplete_env_is_an_error_only_if_named(lab: Lab, scenery: Scenery)
     assert [(each["code"], each["severity"]) for each in found["findings"]] == [("env-incomplete", "error")]
     assert found["findings"][0]["remedy"]["commands"] == ["rocenv remove half"]
     assert found["checks_run"] > 20
-    assert lab.run("doctor").returncode == 0, "the env was not named"
+    assert lab.run("doctor").returncode == 0, "the env was not requested"
 
 
 def test_collect_runs_only_the_named_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_conflicting_options_are_refused(lab: Lab, scenery: Scenery, argv: tuple
     assert done.returncode == 2 and "cannot be used together" in words(done.stderr)
 
 
-def test_fix_refuses_a_copy_of_a_machine(lab: Lab, scenery: Scenery) -> None:
+def test_fix_refuses_a_machine_snapshot(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--fix")
-    assert done.returncode != 0 and "copy" in words(done.stderr)
+    assert done.returncode != 0 and "snapshot" in words(done.stderr)
 
 
 def test_a_bundle_has_the_findings_of_its_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:

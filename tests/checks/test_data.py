@@ -45,7 +45,7 @@ def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
 
 @pytest.fixture
 def here(scenery: Scenery) -> CheckContext:
-    """The context of this machine; another machine's data is not checked."""
+    """A CheckContext for this machine; another machine's data is not checked."""
     return replace(scenery.context(), elsewhere=False)
 
 

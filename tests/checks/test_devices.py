@@ -1,4 +1,4 @@
-"""Checks of GPUs on Linux: drivers and permissions."""
+"""GPU checks on Linux: drivers and permissions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def owned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return set_
 
 
-def test_missing_groups_are_named(
+def test_missing_groups_are_listed(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\nrender:x:993:other\n")
@@ -113,14 +113,14 @@ def test_joining_root_is_never_suggested(
     assert finding is not None and not any("usermod" in command for command in finding.commands)
 
 
-def test_a_copy_suggests_the_usual_groups(scenery: Scenery, answers: Callable[[int], None]) -> None:
+def test_a_snapshot_suggests_the_usual_groups(scenery: Scenery, answers: Callable[[int], None]) -> None:
     scenery.healthy()
     answers(errno.EACCES)
     finding = scenery.sees("kfd_closed")
     assert finding is not None and finding.commands == ("sudo usermod -aG render,video $USER",)
 
 
-def test_a_render_node_without_permission_is_found(
+def test_an_inaccessible_render_node_is_reported(
     scenery: Scenery, monkeypatch: pytest.MonkeyPatch, owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "video:x:44:\n")
@@ -143,7 +143,7 @@ def test_other_errors_of_kfd_are_not_permission_problems(
     assert scenery.sees("kfd_closed") is None
 
 
-def test_missing_device_files_are_found_inside_and_outside_of_containers(scenery: Scenery) -> None:
+def test_missing_device_files_are_found_inside_and_outside_containers(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / "dev/kfd").unlink()
     finding = scenery.sees("container_without_devices")
@@ -350,7 +350,7 @@ def test_hip_numbers_the_gpus_that_rocr_leaves_visible(scenery: Scenery) -> None
         ({"HIP_VISIBLE_DEVICES": "\u00b2"}, "HIP_VISIBLE_DEVICES"),
     ],
 )
-def test_the_variable_that_hides_every_gpu_is_named(
+def test_the_variable_that_hides_every_gpu_is_reported(
     scenery: Scenery, environ: dict[str, str], variable: str
 ) -> None:
     scenery.healthy().environ.update(environ)

@@ -1,4 +1,4 @@
-"""Checks of an env; each test breaks an intact one."""
+"""Env checks; each test breaks an intact env."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Case:
     prefix: Prefix
 
     def context(self, **more: Any) -> CheckContext:
-        """The context of a check of the env."""
+        """Return a CheckContext for the env."""
         env = Env(prefix=self.prefix, record=self.prefix.record())
         return self.machine.context(envs=(env,), env=env, **more)
 
@@ -82,7 +82,7 @@ def test_a_missing_shim_is_found(case: Case) -> None:
 
 
 def test_a_changed_shim_of_the_same_size_is_found(case: Case) -> None:
-    """Files that replace CUDA's libraries are hashed on every run."""
+    """Files that replace CUDA libraries are hashed on every run."""
     path = case.prefix.path / "zluda/cublas64_11.dll"
     path.write_bytes(b"x" * path.stat().st_size)
     context = case.context()
@@ -160,8 +160,8 @@ def test_each_broken_env_is_reported(case: Case) -> None:
         ("foreign", "env-foreign"),
     ],
 )
-def test_a_broken_env_is_an_error_if_named(case: Case, state: str, code: str) -> None:
-    """The checks of the machine still run, and the state of the env is an error."""
+def test_a_broken_env_is_an_error_if_requested(case: Case, state: str, code: str) -> None:
+    """The machine's checks still run, and the env's state is reported as an error."""
     envs = case.machine.home.envs
     case.machine.context()
     if state == "half":
@@ -240,7 +240,7 @@ def test_a_gpu_that_is_not_first_is_found(case: Case) -> None:
     assert env_checks.env_gpu_hidden(case.context()) is None
 
 
-def test_an_env_that_selects_another_gpu_is_created_again(case: Case) -> None:
+def test_an_env_that_selects_a_different_gpu_is_created_again(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     number = EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0")
     case.prefix = case.lab.make("other", GOOD, changes=(number,))

@@ -61,7 +61,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckContext:
 
 
 def incomplete(home: Home, name: str) -> Path:
-    """Create what a killed `create` leaves behind."""
+    """Create the leftovers of a killed `create`."""
     path = home.envs / name
     (path / ".rocenv").mkdir(parents=True)
     (path / "rocm").mkdir()
@@ -164,7 +164,7 @@ class TestAsking:
             assert "{item}" in message(name, "en", item="{item}")
             assert re.search("[一-龥]", message(name, "zh", item="x"))
 
-    def test_rows_name_existing_fixes(self) -> None:
+    def test_rows_refer_to_existing_fixes(self) -> None:
         named = {row.fix for row in load().advice if row.fix}
         assert named <= set(fixes.FIXES)
         assert "repair" in named

@@ -1,4 +1,4 @@
-"""Checks of the kernel, its driver and its log."""
+"""Check the kernel, its driver and its log."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_log_explains_why_a_card_was_ignored(scenery: Scenery, logged: str, 
     assert finding.evidence[0].endswith(": 0000:08:00.0"), "the id is shown once"
 
 
-def test_the_log_of_an_earlier_start_is_ignored(scenery: Scenery) -> None:
+def test_the_log_of_an_earlier_boot_is_ignored(scenery: Scenery) -> None:
     scenery.healthy()
     before = line("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=4, emitted seq=6")
     scenery.root.put(LOG, BOOT + before + BOOT + line("amdgpu 0000:03:00.0: amdgpu: SMU is initialized"))
@@ -120,7 +120,7 @@ def test_missing_firmware_is_distinguished_from_other_failures(scenery: Scenery)
         "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/isp_4_1_1.bin failed with error -2",
     ],
 )
-def test_missing_firmware_of_another_device_is_ignored(scenery: Scenery, other: str) -> None:
+def test_missing_firmware_for_another_device_is_ignored(scenery: Scenery, other: str) -> None:
     scenery.healthy()
     failed = line("amdgpu 0000:0b:00.0: probe with driver amdgpu failed with error -22")
     scenery.root.put(LOG, BOOT + line(other) + failed)
@@ -198,7 +198,7 @@ def test_translation_for_a_single_card_is_fine(scenery: Scenery) -> None:
         "kfd kfd: amdgpu: qcm fence wait loop timeout expired",
     ],
 )
-def test_hang_messages_of_different_kernels_are_found(scenery: Scenery, logged: str) -> None:
+def test_hang_messages_from_different_kernels_are_found(scenery: Scenery, logged: str) -> None:
     scenery.healthy().root.put(LOG, BOOT + line(logged))
     finding = scenery.sees("gpu_resets")
     assert finding is not None and finding.evidence == (logged,)
@@ -311,7 +311,7 @@ def test_an_unreadable_log_is_a_finding(scenery: Scenery, programs: Callable[...
     assert "firmware" in finding.detail and "hung" in finding.detail
 
 
-def test_a_copy_without_a_log_has_no_finding(scenery: Scenery) -> None:
+def test_a_snapshot_without_a_log_has_no_finding(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / LOG).unlink()
     assert scenery.all() == []

@@ -1,4 +1,4 @@
-"""Checks of an APU's memory and of disk space."""
+"""Check an APU's memory and the disk space."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_apu_with_little_memory_is_found(scenery: Scenery) -> None:
     assert "ttm.pages_limit=12582912" in finding.instructions[0] and not finding.commands
 
 
-def test_a_limit_on_the_command_line_is_named(scenery: Scenery) -> None:
+def test_a_limit_on_the_command_line_is_reported(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=4 * GIB, machine=64 * GIB)
     scenery.root.put("proc/cmdline", "ro quiet amdgpu.gttsize=4096\n")
     finding = scenery.sees("apu_memory_small")

@@ -1,4 +1,4 @@
-"""Checks of variables that affect every program."""
+"""Check variables that affect every program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_needless_override_is_found(scenery: Scenery, value: str, severity: st
     assert "unset HSA_OVERRIDE_GFX_VERSION" in finding.commands
 
 
-def test_a_useful_override_outside_of_envs_is_found(scenery: Scenery) -> None:
+def test_a_useful_override_outside_envs_is_found(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().gpu(1, RX_6750, 100301)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     finding = scenery.sees("override_wrong")
@@ -38,7 +38,7 @@ def test_a_useful_override_outside_of_envs_is_found(scenery: Scenery) -> None:
     assert scenery.sees("override_wrong") is None, "the active env sets it"
 
 
-def test_an_override_of_another_generation_is_an_error(scenery: Scenery) -> None:
+def test_an_override_for_a_different_generation_is_an_error(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().gpu(1, RX_6750, 100301)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "9.0.6"
     finding = scenery.sees("override_wrong")
@@ -88,7 +88,7 @@ def test_packages_are_looked_up_with_the_distributions_command(
     assert finding is not None and len(finding.commands) == 2 and finding.commands[1].startswith(command)
 
 
-def test_a_missing_parent_folder_proves_nothing_in_a_copy(scenery: Scenery) -> None:
+def test_a_missing_parent_folder_proves_nothing_in_a_snapshot(scenery: Scenery) -> None:
     scenery.healthy().environ["ROCM_PATH"] = "/opt/rocm-5.7.1"
     assert scenery.sees("rocm_path_stale") is None
     scenery.root.put("opt/rocm-6.4.1/.info/version", "6.4.1\n")

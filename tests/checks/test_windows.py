@@ -1,4 +1,4 @@
-"""Checks of Windows drivers, HIP SDKs and variables, on copies of machines."""
+"""Check Windows drivers, HIP SDKs and variables against machine snapshots."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Machine:
         return self.envs[-1]
 
     def context(self, **more: Any) -> CheckContext:
-        """Write the machine's files, and return the context of checks."""
+        """Write the machine's files, and return a CheckContext."""
         self.root.windows(*self.devices, controllers=self.adapters)
         for name, content in self.files.items():
             text = content if isinstance(content, str) else json.dumps(content)
@@ -108,7 +108,7 @@ def machine(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def rendered(found: CheckResult, context: CheckContext, row: str) -> str:
-    """Render an observation in both languages, and assert that it is complete and of the expected row."""
+    """Render an observation in both languages, and assert that it is complete and from the expected row."""
     [seen] = each_of(found)
     assert seen.row == row
     texts = ""
@@ -130,8 +130,8 @@ def test_a_good_machine_has_no_findings(machine: Machine, tmp_path: Path) -> Non
     assert run(machine.context(), CHECKS, "en") == []
 
 
-def test_an_empty_copy_has_no_findings(machine: Machine) -> None:
-    """Missing files of a copy are unknown, not faults."""
+def test_an_empty_snapshot_has_no_findings(machine: Machine) -> None:
+    """Files missing from a snapshot are unknown, not faults."""
     machine.files, machine.environ = {}, {}
     assert run(machine.context(), CHECKS, "en") == []
     machine.devices, machine.adapters = [], []
@@ -231,7 +231,7 @@ def test_a_runtime_in_system32_shadows_an_env_without_a_venv(machine: Machine, t
 
 
 @pytest.mark.parametrize(("version", "seen"), [("7.2.53211.0", True), ("7.15.26333.0", False)])
-def test_the_drivers_runtime_differs_from_that_of_wheels(
+def test_the_drivers_runtime_differs_from_the_wheels_runtime(
     machine: Machine, tmp_path: Path, version: str, seen: bool
 ) -> None:
     """PyTorch loads the env's runtime by path; programs that load it by name get the driver's."""
@@ -317,7 +317,7 @@ def test_an_integrated_gpu_before_the_card_is_found(machine: Machine) -> None:
 
 
 def test_a_hidden_integrated_gpu_is_fine(machine: Machine) -> None:
-    """A variable that excludes the integrated GPU is respected, also in a copy."""
+    """A variable that excludes the integrated GPU is respected, also in a snapshot."""
     machine.devices = [IGPU, CARD]
     machine.environ["HIP_VISIBLE_DEVICES"] = "1"
     assert devices.igpu_first(machine.context()) is None
@@ -384,7 +384,7 @@ def test_each_env_that_the_driver_breaks_is_reported(machine: Machine, tmp_path:
     assert ["one2" in found[0].commands[0], "two2" in found[1].commands[0]] == [True, True]
 
 
-def test_values_of_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
+def test_values_from_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
     """Values that a shell would split or expand do not reach a command, nor do foreign commands."""
     folder = r'C:\x" & calc & "'
     seen = Observation("hip_path_unset", {"folder": folder, "value": folder})

@@ -1,4 +1,4 @@
-"""Checks of files on Windows, on copies of machines."""
+"""Check files on Windows against machine snapshots."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_good_machine_has_no_findings(with_env: Machine) -> None:
     assert run(with_env.context(), checks_of(windows_files), "en") == []
 
 
-def test_an_empty_copy_has_no_findings(with_env: Machine) -> None:
+def test_an_empty_snapshot_has_no_findings(with_env: Machine) -> None:
     with_env.files, with_env.environ = {}, {}
     assert run(with_env.context(), checks_of(windows_files), "en") == []
 
@@ -65,7 +65,7 @@ def test_an_old_visual_c_runtime_is_found(machine: Machine, version: str, is_old
         assert version in rendered(seen, context, "vc_runtime_old")
 
 
-def test_a_quarantined_file_of_an_env_is_found(with_env: Machine) -> None:
+def test_a_quarantined_env_file_is_found(with_env: Machine) -> None:
     path = with_env.envs[0].prefix.path / "zluda" / "nccl.dll"
     with_env.files["defender.xml"] = taken(str(path).replace("/", "\\"))
     context = with_env.context()
@@ -74,7 +74,7 @@ def test_a_quarantined_file_of_an_env_is_found(with_env: Machine) -> None:
     assert "rocenv repair sd" in text
 
 
-def test_quarantined_files_of_each_env_are_reported(machine: Machine, tmp_path: Path) -> None:
+def test_each_envs_quarantined_files_are_reported(machine: Machine, tmp_path: Path) -> None:
     """Each env gets its own repair command."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
@@ -86,7 +86,7 @@ def test_quarantined_files_of_each_env_are_reported(machine: Machine, tmp_path: 
     assert [each.values["env"] for each in found] == ["one", "two"]
 
 
-def test_a_quarantined_zluda_of_an_app_is_found(machine: Machine) -> None:
+def test_an_apps_quarantined_zluda_is_found(machine: Machine) -> None:
     machine.files["defender.xml"] = taken(r"C:\app\.zluda\nvcuda.dll") + taken(r"C:\Users\user\setup.exe")
     context = machine.context()
     text = rendered(windows_files.defender_took(context), context, "defender_took_zluda")
@@ -95,7 +95,7 @@ def test_a_quarantined_zluda_of_an_app_is_found(machine: Machine) -> None:
 
 
 def test_restored_files_and_removed_folders_are_ignored(machine: Machine, tmp_path: Path) -> None:
-    """Only on this machine can the check see which files still exist."""
+    """The check can only see which files still exist on this machine."""
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "nvcuda.dll"
     machine.files["defender.xml"] = taken(str(file)) + taken(str(tmp_path / "gone" / "nvcuda.dll"))

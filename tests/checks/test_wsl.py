@@ -1,4 +1,4 @@
-"""Checks of WSL: its device, Windows' driver, and the library through which ROCm uses the GPU."""
+"""Check WSL: its device, the Windows driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_wsl_without_a_gpu_or_a_runtime_is_found(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
 
 
-def test_a_windows_that_does_not_answer_is_found(scenery: Scenery) -> None:
+def test_an_unresponsive_windows_is_found(scenery: Scenery) -> None:
     scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
     finding = scenery.sees("wsl_windows_silent")
     assert finding is not None and "did not end within 20 s" in finding.evidence[0]
@@ -43,7 +43,7 @@ def test_a_windows_that_does_not_answer_is_found(scenery: Scenery) -> None:
     assert any("ROCENV_TARGET" in command for command in finding.commands)
 
 
-def test_a_windows_that_answers_has_no_finding(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_responsive_windows_has_no_finding(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     scenery.root.wsl()
     monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
     assert scenery.sees("wsl_windows_silent") is None
@@ -61,7 +61,7 @@ def test_an_old_windows_driver_is_found(scenery: Scenery) -> None:
     scenery.env("new", rocm="10.1.0")
     finding = scenery.sees("wsl_driver_old")
     assert finding is not None and "10.1.0" in finding.title
-    assert told(scenery, "wsl_driver_old", env) is None, "only the named env is checked"
+    assert told(scenery, "wsl_driver_old", env) is None, "only the requested env is checked"
 
 
 def test_a_variable_that_hides_the_gpu_is_found(scenery: Scenery) -> None:

@@ -1,4 +1,4 @@
-"""A home with empty envs that count as complete, and the real program."""
+"""A home with empty envs that rocenv considers complete, and the real program."""
 
 from __future__ import annotations
 

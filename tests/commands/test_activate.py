@@ -138,7 +138,7 @@ class TestActivate:
         ]
         assert "in cmd:" in printed.err and "in PowerShell:" in printed.err
 
-    def test_shell_of_another_platform(self, mini: Mini) -> None:
+    def test_shell_for_another_platform(self, mini: Mini) -> None:
         mini.create()
         done = mini.run("activate", "demo", "--shell", "cmd")
         assert (done.returncode, done.stdout) == (2, "")
@@ -163,7 +163,7 @@ class TestCallingShell:
             (None, "sh"),
         ],
     )
-    def test_name_of_the_parent_process_decides(
+    def test_parent_process_name_determines_the_shell(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str | None, shell: str
     ) -> None:
         monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
@@ -180,7 +180,7 @@ class TestCallingShell:
         assert parent_name()
         assert "\n" not in parent_name()
 
-    def test_aliases_name_existing_shells(self) -> None:
+    def test_aliases_refer_to_existing_shells(self) -> None:
         assert set(_ALIASES.values()) <= SHELLS.keys()
         assert not _ALIASES.keys() & SHELLS.keys()
 
@@ -211,7 +211,7 @@ class TestDeactivate:
         assert "inherited" in text and "`exit`" in text
         assert "rocenv hook" in text
 
-    def test_newest_env_is_named(self, lab: Lab) -> None:
+    def test_last_activated_env_is_reported(self, lab: Lab) -> None:
         first, second = lab.env("first"), lab.env("second")
         path = f"{second}/bin:{first}/bin:/usr/bin"
         assert "env `second`" in deactivate(lab, {"PATH": path, "ROCM_PATH": f"{first}/rocm"})[1]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.commands.lab import Lab
 
 MATRIX = load()
-# Each takes the name of an env that there is.
+# Each takes the name of an existing env.
 ENV_VERBS = [
     "show",
     "run",
@@ -79,7 +79,7 @@ class TestCommands:
         assert lines(lab, "") == [f"{verb}\t{text}" for verb, (_, text) in cli.COMMANDS.items()]
         assert complete(lab, "comp") == []
 
-    def test_beginning_of_a_command(self, lab: Lab) -> None:
+    def test_command_prefix(self, lab: Lab) -> None:
         assert complete(lab, "re") == ["repair", "rename", "remove", "resolve"]
         assert complete(lab, "create") == ["create"]
         assert complete(lab, "no such") == []
@@ -104,7 +104,7 @@ class TestCommands:
         assert complete(lab, "cache", "cl") == ["clear"]
         assert complete(lab, "cache", "clear", "") == ["artifacts", "indices", "wheels", "kernels"]
 
-    def test_options_of_complete_itself_are_completed(self, lab: Lab) -> None:
+    def test_own_options_are_completed(self, lab: Lab) -> None:
         assert complete(lab, "--help") == complete(lab, "create", "--help") == ["--help"]
         assert complete(lab, "--ver") == ["--version"]
         for words in (
@@ -134,7 +134,7 @@ class TestEnvs:
         assert not list(lab.root.rglob("canary*"))
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_beginning_of_an_unusual_name(self, lab: Lab, name: str) -> None:
+    def test_unusual_name_prefix(self, lab: Lab, name: str) -> None:
         lab.env(name)
         assert name in complete(lab, "show", name[:1])
         assert complete(lab, "show", name) == [name]
@@ -163,7 +163,7 @@ class TestEnvs:
         for word in ("", "-", "--", "--a", "d"):
             assert complete(lab, *words.split(), word) == [], word
 
-    def test_options_of_launch_may_follow_the_name(self, lab: Lab) -> None:
+    def test_launch_options_may_follow_the_name(self, lab: Lab) -> None:
         lab.env("demo")
         assert complete(lab, "launch", "demo", "--a") == complete(lab, "launch", "--a") == ["--app"]
         assert complete(lab, "launch", "demo", "webui.bat", "--a") == []
@@ -246,7 +246,7 @@ class TestValues:
         assert explain(things[-1], MATRIX).title
         assert [thing for thing in things if not find(plain(thing), MATRIX)] == []
 
-    def test_keys_of_settings(self, lab: Lab) -> None:
+    def test_setting_keys(self, lab: Lab) -> None:
         lab.home.mkdir()
         lab.config.write_text("[mirrors]\n'https://a.b/' = 'https://c/'\n")
         for verb in ("get", "set", "unset"):
@@ -290,7 +290,7 @@ class TestOneWord:
         assert complete(lab, "config", "get", "mirrors.https", ":", "//a") == ["//a.b/"]
         assert complete(lab, "config", "get", "mirrors.https", ":") == ["//a.b/"]
 
-    def test_separators_in_unusual_places(self, lab: Lab) -> None:
+    def test_separators_in_unusual_positions(self, lab: Lab) -> None:
         for words in (
             ("=",),
             (":", "="),
@@ -361,7 +361,7 @@ def test_every_parameter_has_candidates_where_possible() -> None:
             assert known or parameter._custom_shell_complete is not None, path
 
 
-def test_every_function_of_candidates_is_used() -> None:
+def test_every_candidate_function_is_used() -> None:
     used = set()
     for verb in cli.COMMANDS:
         command = cli.load_command(verb)

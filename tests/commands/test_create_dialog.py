@@ -1,4 +1,4 @@
-"""What `create` and `remove` ask at a terminal, and what they do without one."""
+"""Questions of `create` and `remove` at a terminal, and their behaviour without one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TestName:
         assert (mini.prefix("default") / ".rocenv/record.json").exists()
         assert "rocenv run default -- COMMAND" in done.stderr
 
-    def test_with_an_app_it_is_called_like_the_app(self, with_apps: Mini) -> None:
+    def test_with_an_app_the_env_is_named_after_it(self, with_apps: Mini) -> None:
         done = with_apps.run("create", "--app", "paint", "--rocm", "5.7", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
@@ -115,7 +115,7 @@ class TestAnswers:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="\x04")
         assert (code, "interrupted" in shown) == (130, True)
 
-    def test_a_set_that_serves_the_card_badly_is_not_the_default(self, mini: Mini) -> None:
+    def test_a_set_with_poor_support_for_the_card_is_not_the_default(self, mini: Mini) -> None:
         argv = ("create", "demo", "--rocm", "5.7", "--target", "gfx1030", "--no-verify")
         code, shown = ask(mini, *argv, answers="\n")
         assert code == 1
@@ -174,7 +174,7 @@ class TestFallback:
         assert answer["error"] == "fallback"
         assert not without_64.prefix("demo").exists()
 
-    def test_it_is_accepted_by_option_or_answer(self, without_64: Mini) -> None:
+    def test_an_option_or_an_answer_accepts_it(self, without_64: Mini) -> None:
         code, shown = ask(without_64, "create", "demo", "--no-verify", answers="\n")
         assert (code, "Install this set instead? [y/N]: " in shown) == (1, True)
         code, shown = ask(without_64, "create", "demo", "--no-verify", answers="y\n")

@@ -133,7 +133,7 @@ def test_no_such_log(tmp_path: Path) -> None:
     assert document(done)["error"] == "log-unreadable"
 
 
-def test_a_folder_names_the_file(tmp_path: Path) -> None:
+def test_evidence_from_a_folder_includes_the_file(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "1.log").write_text("fine\n")
@@ -161,12 +161,12 @@ def test_escape_sequences_are_not_printed(tmp_path: Path) -> None:
     assert b"\x9b" not in done.stdout
 
 
-# The failing lines name none of the two, and stand far from where they are listed.
+# The failing lines mention neither GPU, and are far from the line that lists both.
 GPUS = b"INFO ROCm: agents=['gfx1036', 'gfx1031'] selected=1\n" + b"loading\n" * 70
 NO_KERNELS = b"RuntimeError: HIP error: invalid device function\n"
 
 
-class TestTheGpuThatIsMeant:
+class TestSelectedGpu:
     @pytest.mark.parametrize("language", ["en", "zh"])
     def test_card_is_preferred_to_the_igpu(self, tmp_path: Path, language: str) -> None:
         log = b"File /home/user/app/main.py\n" + GPUS + NO_KERNELS
@@ -179,7 +179,7 @@ class TestTheGpuThatIsMeant:
         assert "gfx1036" not in said + " ".join(finding["remedy"]["commands"])
         assert "gfx1031" in said
 
-    def test_machine_with_the_error_counts(self, tmp_path: Path) -> None:
+    def test_the_machine_with_the_error_provides_the_facts(self, tmp_path: Path) -> None:
         logs = tmp_path / "logs"
         logs.mkdir()
         first = b"File /home/user/a.py\nROCm 6.2 AMD Radeon RX 6750 XT gfx1031\ntorch 2.5.1+rocm6.2 is fine\n"
@@ -253,7 +253,7 @@ class TestATerminal:
 
 
 @posix
-class TestAFolderOfAnything:
+class TestMixedFolder:
     @pytest.fixture
     def logs(self, tmp_path: Path) -> Path:
         logs = tmp_path / "logs"
@@ -299,7 +299,7 @@ class TestAFolderOfAnything:
         assert "skipped 3 unreadable: `a.log`" in self.only_the_log(logs)
 
     def test_1500_nested_folders_are_cut_short_with_a_note(self, logs: Path) -> None:
-        """Deeper than paths can be long, so each is created from within the other."""
+        """The whole path would be too long, so each folder is created from within its parent."""
         here = os.open(logs, os.O_RDONLY)
         for _ in range(1500):
             os.mkdir("d-nested", dir_fd=here)
@@ -307,7 +307,7 @@ class TestAFolderOfAnything:
         try:
             assert "the folder is too large to read completely" in self.only_the_log(logs)
         finally:
-            for _ in range(1500):  # as they were made: what removes whole trees takes seconds, or recurses
+            for _ in range(1500):  # one at a time: removing the whole tree takes seconds, or recurses
                 here = within(here, "..")
                 os.rmdir("d-nested", dir_fd=here)
             os.close(here)
@@ -378,7 +378,7 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 
 
 @posix
-class TestWhatItCosts:
+class TestCost:
     """Measured in CPU seconds, so other programs do not count."""
 
     def measured(self, log: Path) -> tuple[Any, float, int]:
@@ -444,7 +444,7 @@ def test_a_suggested_env_has_a_name_that_is_not_in_use(tmp_path: Path) -> None:
 
 
 class TestFoundingCases:
-    """The reports that the project began with, and what an expert answers."""
+    """The reports that the project started with, and an expert's answers."""
 
     @pytest.mark.parametrize("language", ["en", "zh"])
     @pytest.mark.parametrize(

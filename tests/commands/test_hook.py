@@ -31,7 +31,7 @@ def test_each_shell_has_its_own_hook(lab: Lab, shell: str) -> None:
     done = lab.run("hook", shell)
     usual = lab.root / "user" / ".local/share/rocenv/envs"
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == hook_of(shell, PROGRAM, usual), "ROCENV_HOME may be another one when it is used"
+    assert done.stdout == hook_of(shell, PROGRAM, usual), "ROCENV_HOME may have changed when the hook runs"
     assert not lab.home.exists() and not usual.exists()
 
 
@@ -51,7 +51,7 @@ def test_help_has_the_line_of_each_shell(lab: Lab) -> None:
 
 
 class TestProgram:
-    def test_link_to_the_program_is_kept(self, lab: Lab) -> None:
+    def test_symlink_to_the_program_is_kept(self, lab: Lab) -> None:
         link = lab.root / "b in" / "rocenv"
         link.parent.mkdir()
         link.symlink_to(PROGRAM)
@@ -75,7 +75,7 @@ class TestProgram:
         assert done.stdout == hook_of("bash", expected, lab.root / "user/.local/share/rocenv/envs")
 
 
-class TestFolderOfEnvs:
+class TestEnvsFolder:
     @pytest.mark.parametrize(
         "environ",
         [

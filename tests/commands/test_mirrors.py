@@ -1,4 +1,4 @@
-"""`config mirrors`: what it lists and sets, and how it measures servers that misbehave."""
+"""`config mirrors`: its list, its settings, and its measurements of servers that misbehave."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_origin_and_mirror_is_listed_without_a_connection(lab: Lab) -> Non
     assert not lab.config.exists()
 
 
-def test_the_document_names_sources(lab: Lab) -> None:
+def test_the_document_lists_sources(lab: Lab) -> None:
     (found,) = document(lab, "debian")["origins"]
     assert found["prefixes"] == ["debian:"]
     assert {"name", "address", "operator", "region", "source", "status", "checked"} <= set(

@@ -1,4 +1,4 @@
-"""`.rocenv` files: what they may contain, and that only trusted content counts."""
+"""`.rocenv` files: their allowed content, which takes effect only if it is trusted."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class TestUse:
         assert_refused(lab, there, "you have not trusted it")
         assert "was not trusted" in lab.run("trust", "--forget", str(there)).stderr.decode()
 
-    def test_default_is_this_folder_or_the_nearest_above(self, lab: Lab) -> None:
+    def test_default_is_this_folder_or_the_nearest_parent(self, lab: Lab) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         deep = there / "a" / "b"
@@ -114,7 +114,7 @@ class TestUse:
         assert list(config.load(lab.config).trusted) == [str(there)]
         done = lab.run("trust", "--check", cwd=deep)
         assert (done.returncode, done.stdout) == (0, b"demo\n")
-        # A named folder is not searched upwards, or a typo would trust another file.
+        # rocenv does not search the parents of a given folder, or a typo would trust a different file.
         done = lab.run("trust", str(deep))
         assert (done.returncode, done.stdout) == (1, b"")
         assert f"there is no `.rocenv` file in `{deep}`" in done.stderr.decode()
@@ -275,7 +275,7 @@ class TestHostileFiles:
             assert lab.run("trust", cwd=there).returncode == 0
         assert list(config.load(lab.config).trusted) == [str(lab.root)]
 
-    def test_link_to_a_file_counts(self, lab: Lab) -> None:
+    def test_link_to_a_file_is_accepted(self, lab: Lab) -> None:
         lab.env("demo")
         there = lab.root / "there"
         there.mkdir()
@@ -396,7 +396,7 @@ def test_key_is_decoded_to_its_folder(folder: str) -> None:
 
 
 @given(st.text(max_size=20))
-def test_handwritten_key_is_some_folder(key: str) -> None:
+def test_any_handwritten_key_decodes_to_a_folder(key: str) -> None:
     assert isinstance(trust.folder_of(key), str)
 
 

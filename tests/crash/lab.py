@@ -123,7 +123,7 @@ def manifest(place: Path) -> dict[str, Any]:
 
 
 def spread(total: int, points: int, share: int, shares: int) -> list[int]:
-    """Return every `shares`-th, from index `share`, of `points` numbers spread evenly over 1..total."""
+    """Spread `points` numbers evenly over 1..total; return every `shares`-th, starting at index `share`."""
     points = min(points, total)
     numbers = [1 + (total - 1) * point // max(1, points - 1) for point in range(points)]
     return numbers[share::shares]

@@ -48,7 +48,7 @@ def start(mini: Mini, children: list[subprocess.Popen[str]], *argv: str) -> subp
 
 
 def packages(mini: Mini, version: str = "5.7.1-1") -> list[str]:
-    """Return the addresses of a set's packages on the server."""
+    """Return the URLs of a set's packages on the server."""
     return [f"/debian/{built.path}" for built in mini.repo.packages if built.version == version]
 
 

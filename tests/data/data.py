@@ -1,4 +1,4 @@
-"""Data files for tests: for each table, a row that loads, and the rows that it depends on."""
+"""Data files for tests: for each table, a valid row and the rows that it depends on."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a row of a table that loads with `BASE`: the required fields, and `values`."""
+    """Return a minimal row that is valid together with `BASE`: the required fields plus `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 

@@ -1,4 +1,4 @@
-"""An invalid data file does not load, and the message names the file, the row and the key."""
+"""An invalid data file does not load, and the message shows the file, the row and the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User rows add to rocenv's rows or replace them, and their errors name the user's file."""
+"""User rows add to rocenv's rows or replace them, and their errors show the user's file."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def test_user_verdicts_override_shipped_ones(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_error_names_the_users_file(own: Rows, said: str, tmp_path: Path) -> None:
+def test_an_error_shows_the_users_file(own: Rows, said: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=said) as caught:
         merged(tmp_path, [PCI], own)
     assert f"{tmp_path / 'own' / '0.toml'}: {own[-1][0]}[{len(own) - 1}]" in caught.value.message
 
 
-def test_a_reference_broken_by_a_user_row_names_the_referring_row(tmp_path: Path) -> None:
+def test_a_reference_broken_by_a_user_row_shows_the_referring_row(tmp_path: Path) -> None:
     """The user cannot rename a repository of a rocenv channel, because rows are never removed."""
     own = ("target", example("target", name="gfx1030", generic="no-such-generic"))
     with pytest.raises(DataError, match=r"own/0\.toml: target\[0\]"):

@@ -81,7 +81,7 @@ def every_row() -> list[Known]:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Yield every text in a value, recursively."""
+    """Yield every string in a value, recursively."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
@@ -112,7 +112,7 @@ class TestEveryRow:
             for word in re.split(r"[\s;,]+", row.source):
                 assert not re.match(r"/\w|~|[A-Za-z]:\\|file:", word), f"a path of a machine: {row}"
 
-    def test_names_only_allowed_hosts(self) -> None:
+    def test_uses_only_allowed_hosts(self) -> None:
         for row in every_row():
             if isinstance(row, Mirror):
                 continue
@@ -125,7 +125,7 @@ class TestEveryRow:
                 assert urlsplit(url).port is None, row
 
     def test_has_sources_that_readers_can_open(self) -> None:
-        """An address, an issue, a file at a tag or commit, a tag or commit, or a file of this repository."""
+        """A URL, an issue, a file at a tag or commit, a tag or commit, or a file of this repository."""
         for row in every_row():
             for entry in row.source.split("; "):
                 found = SOURCE.fullmatch(entry)
@@ -133,7 +133,7 @@ class TestEveryRow:
                 assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
     def test_has_no_leftover_placeholders(self) -> None:
-        """No dash, `same` or `as above` in place of a text."""
+        """No dash, `same` or `as above` in place of a value."""
         for row in every_row():
             for text in texts(row):
                 assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row
@@ -166,7 +166,7 @@ def test_distribution_mirrors_are_not_mentioned() -> None:
 
 
 def test_every_download_has_an_origin() -> None:
-    """`config mirrors` names everything that a user may want to replace."""
+    """`config mirrors` lists everything that a user may want to replace."""
     matrix = shipped()
     prefixes = [prefix for origin in matrix.origin for prefix in origin.prefixes]
     fields = {"repo": ("base", "key_url"), "rocm_wheels": ("index",), "torch": ("index",)}
@@ -313,7 +313,7 @@ def test_debian_channels_include_their_c_library() -> None:
 # ---------------------------------------------------------------- wheels
 
 
-def test_a_torch_is_in_the_index_for_its_rocm() -> None:
+def test_each_torch_is_in_the_index_for_its_rocm() -> None:
     for row in shipped().torch:
         if row.channel:
             continue
@@ -333,7 +333,7 @@ def test_torch_kernels_match_its_rocblas() -> None:
         assert inside is None or set(row.targets) <= inside, row
 
 
-def test_a_torch_for_rocm_wheels_is_in_their_index() -> None:
+def test_each_torch_for_rocm_wheels_is_in_their_index() -> None:
     """A wheel release has PyTorch on both platforms or on neither, because one row covers both."""
     indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
     for row in shipped().torch:
@@ -357,7 +357,7 @@ def test_linux_wheels_support_at_least_the_windows_targets() -> None:
             assert set(row.official) <= set(there.official), row
 
 
-def test_known_hashes_belong_to_files_in_rows() -> None:
+def test_known_hashes_belong_to_files_in_the_rows() -> None:
     releases = {row.version for row in shipped().rocm_wheels}
     for row in shipped().file_hash:
         assert re.search(r"\.(whl|tar\.gz)$", row.file), row
@@ -367,7 +367,7 @@ def test_known_hashes_belong_to_files_in_rows() -> None:
 # ---------------------------------------------------------------- Windows
 
 
-def test_each_zluda_archive_has_an_address() -> None:
+def test_each_zluda_archive_has_a_url() -> None:
     for row in shipped().zluda:
         if row.assets:
             assert row.tag, row
@@ -411,7 +411,7 @@ def test_exactly_one_build_is_preferred() -> None:
     assert [row.project for row in shipped().zluda if row.preferred] == ["lshqqytiger"]
 
 
-def test_the_address_of_a_pack_ends_in_its_name() -> None:
+def test_a_packs_url_ends_with_its_name() -> None:
     for row in shipped().pack:
         assert not (row.absent and (row.asset or row.url)), row
         assert bool(row.asset) is bool(row.url), row
@@ -441,7 +441,7 @@ def test_recommended_sets_exist() -> None:
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 
-def test_each_release_has_one_row_about_wsl() -> None:
+def test_each_release_has_one_wsl_row() -> None:
     matrix = shipped()
     versions = {row.version for row in matrix.rocm} | {row.version for row in matrix.rocm_wheels}
     rows = {version: [row.rocm for row in matrix.wsl if allows(row.rocm, version)] for version in versions}

@@ -37,7 +37,7 @@ def test_failure_is_ignored_in_logs_of_other_apps(head: str) -> None:
 
 
 def test_rule_takes_precedence() -> None:
-    """The profile's text is generic; the rule's names the cause."""
+    """The profile's text is generic; the rule's states the cause."""
     lines = ("Set vram state to: DISABLED", "RuntimeError: HIP error: invalid device function", "gfx1031")
     found = diagnose_bytes(log_of("comfyui", *lines), MATRIX).findings
     assert [each.code for each in found] == ["hip-no-binary-for-gpu"]
@@ -58,8 +58,8 @@ def test_steps_of_the_profile_come_first() -> None:
             assert step.text.startswith(getattr(row.text, language)[:10])
 
 
-def test_commands_without_known_values_use_the_defaults_of_the_machine() -> None:
-    """Not `--blender PROGRAM --target TARGET`: the log names neither."""
+def test_commands_without_known_values_rely_on_defaults() -> None:
+    """Not `--blender PROGRAM --target TARGET`: the log contains neither."""
     log = log_of("blender", "Blender 4.5.2 LTS", "AMD Radeon RX 9070 XT", "Memory access fault by GPU node-1")
     (finding, *_) = diagnose_bytes(log, MATRIX).findings
     finding = replace(finding, own={}, facts={"app": ("blender",)})

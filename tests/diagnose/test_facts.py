@@ -121,7 +121,7 @@ class TestConditions:
     def test_range_checks_both_bounds(self, version: str, expected: bool) -> None:
         assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
 
-    def test_one_matching_value_suffices(self) -> None:
+    def test_one_matching_value_is_enough(self) -> None:
         assert hold(
             {"rocm": ">=7", "gfx": "gfx1036"}, {"rocm": ("5.7", "7.1"), "gfx": ("gfx1031", "gfx1036")}
         )

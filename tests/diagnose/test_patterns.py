@@ -32,7 +32,7 @@ MATRIX = load()
 LONGEST_S = 0.25
 LINE, AROUND = 2_000, 16_000  # maximum length of the text for a pattern, and for `near`
 TRIES = 3  # because another program may delay one
-UNITS = 24  # repeated texts per pattern
+UNITS = 24  # repetitions per pattern
 _CLASSES = {
     codes.CATEGORY_DIGIT: "1",
     codes.CATEGORY_SPACE: " ",
@@ -84,7 +84,7 @@ def _inside(code: Any, value: Any) -> Iterator[Any]:
 
 
 def _sample(code: Any, value: Any) -> str:
-    """Build a text that matches a part of a pattern."""
+    """Build text that matches part of a pattern."""
     if code is codes.LITERAL:
         return chr(value)
     if code is codes.NOT_LITERAL:
@@ -138,7 +138,7 @@ def slow() -> Iterator[tuple[float, str, str]]:
 
 
 def is_quick(pattern: str, unit: str, text: str) -> bool:
-    """Measure with a quarter of the text: at worst, all of it takes 4**4 times as long."""
+    """Measure with a quarter of the text: the full text takes at most 4**4 times as long."""
     start = text[: len(text) // 4]
     return len(unit) < len(start) // 4 and seconds(pattern, start, 1) < LONGEST_S / 4**4
 

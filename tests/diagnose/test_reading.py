@@ -63,7 +63,7 @@ def test_colours_and_nul_bytes_inside_words_are_ignored() -> None:
     assert evidence(f"a\nb\n{coloured}\n".encode()) == (3, LINE)
 
 
-def test_progress_bar_in_the_same_line_is_skipped() -> None:
+def test_progress_bar_on_the_same_line_is_skipped() -> None:
     bar = "".join(f"\r{n}%|####| {n}/100 [00:01<00:00, 9.9it/s]" for n in range(100))
     assert evidence(f"start\n{bar}\r{LINE}\n".encode()) == (2, LINE)
 
@@ -108,7 +108,7 @@ def test_match_in_an_endless_line_survives_the_split(shift: int) -> None:
     assert (number, LINE in text) == (1, True)
 
 
-def test_evidence_from_a_folder_names_the_file(tmp_path: Path) -> None:
+def test_evidence_from_a_folder_includes_the_file(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "a.log").write_text("nothing here\n")
     (tmp_path / "b" / "app.log.gz").write_bytes(gzip.compress(f"x\n{LINE}\n".encode()))
@@ -200,7 +200,7 @@ PIECES = pieces_of_logs()
 
 @pytest.mark.slow
 def test_arbitrary_bytes_raise_no_exception() -> None:
-    """Neither the scan nor the texts of its findings raise an exception, in either language."""
+    """Neither scanning nor rendering the findings in either language raises an exception."""
     found: set[str] = set()
 
     @settings(max_examples=150, deadline=None)

@@ -1,4 +1,4 @@
-"""Texts of rules: some log leads to each reason, and each text is complete in both languages."""
+"""Rule messages: some log leads to each reason, and each message is complete in both languages."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_placeholder_without_a_value_is_rejected(
         loaded(tmp_path, rule_of(**values))
 
 
-def test_group_of_a_pattern_fills_placeholders(tmp_path: Path) -> None:
+def test_pattern_groups_fill_placeholders(tmp_path: Path) -> None:
     pattern = {"text": ["some text"], "regex": "some (?P<thing>text)", "weight": 0.5}
     text = {"en": "{thing|it}", "zh": "{thing|它}"}
     rules = loaded(tmp_path, rule_of(pattern=[pattern], title=text, why=[{"text": text}])).rule

@@ -1,4 +1,4 @@
-"""Texts and commands with values from logs, which are not trusted."""
+"""Untrusted values from logs in messages and commands."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class TestDoesMyCardWork:
         assert zluda.command == "rocenv resolve --platform windows --zluda --target gfx1031"
         assert zluda.gives == "HIP SDK 6.4.2, ZLUDA 3.9.5 (rocm6), a library pack, torch 2.7.1"
 
-    def test_a_set_names_drivers_that_fail(self, matrix: Matrix) -> None:
+    def test_a_sets_page_lists_drivers_that_fail(self, matrix: Matrix) -> None:
         step = next(step for step in explain("rocm-6.1", matrix).steps if "--zluda" in step.command)
         assert step.gives.endswith("torch 2.3.1, display driver before 25.5.1")
 

@@ -20,7 +20,7 @@ def read(name: str, data: bytes) -> str:
     """Run a target on an input; return why it was rejected, "" if it was accepted.
 
     Raises:
-        Exception: Anything but RocenvError; fuzzing looks for these.
+        Exception: Any other exception than RocenvError; fuzzing looks for these.
     """
     target = TARGETS[name]
     before = _peak_mb()

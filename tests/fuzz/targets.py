@@ -320,7 +320,7 @@ FILES_OF_MIRROR: dict[str, bytes] = {}
 
 
 def read_release(data: bytes, folder: Path) -> None:
-    """Parse an invalid text with a valid signature."""
+    """Parse an invalid message with a valid signature."""
     text = data.decode("utf-8", "replace")
     FILES_OF_MIRROR.update({"": b"", "InRelease": archive_key().clear_sign(text)})
     refresh(place(), folder, Answers(), Settings(), max_age_s=0, key_file=folder / "key")

@@ -119,7 +119,7 @@ class Root:
         return self
 
     def wsl(self, *adapters: dict[str, Any], answer: str = "") -> Root:
-        """Make it WSL, where Windows reports these display adapters or answers with a text."""
+        """Make it WSL, where Windows reports these display adapters, or the text `answer`."""
         self.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2 (root@x) #1 SMP\n")
         self.put("dev/dxg", "")
         if adapters or answer:

@@ -112,7 +112,7 @@ def test_an_unknown_target_is_listed_and_usable(root: Root, look: Look) -> None:
     assert (targets(host), host.selected, host.gpus[0].integrated) == (["gfx1527"], 0, None)
 
 
-def test_the_same_address_in_another_domain_is_another_gpu(root: Root, look: Look) -> None:
+def test_the_same_address_in_a_different_domain_is_a_different_gpu(root: Root, look: Look) -> None:
     for number in range(4):
         root.gpu(number + 4, MI300X, 90402, bus=2, domain=number)
     addresses = [gpu.address for gpu in look().gpus]
@@ -135,7 +135,7 @@ def test_a_slightly_smaller_first_partition_stays_first(root: Root, look: Look) 
     assert look().selected == 0
 
 
-def test_names_come_from_the_machines_own_table_if_it_has_one(root: Root, look: Look) -> None:
+def test_names_from_the_system_override_the_shipped_ones(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_6800, 100300, revision=0xC1)
     assert look().gpus[0].name == "Radeon RX 6800 XT"
     root.put(
@@ -449,7 +449,7 @@ def test_an_invalid_sysroot_is_reported(
     assert why.endswith("`, which is not a folder")
 
 
-def test_machine_texts_cannot_control_a_terminal(root: Root, look: Look) -> None:
+def test_strings_from_the_machine_cannot_control_a_terminal(root: Root, look: Look) -> None:
     root.kernel("6\x1b[2J").gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x1234, driver="x\x1b]0;y\x07")
     root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "\x1b[31m\u202eRX\n" + "7" * 5000)
     host = look()

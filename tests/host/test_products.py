@@ -39,7 +39,7 @@ from rocenv.host.products import target_meant, unsupported
         ("Ryzen 7 7800X3D", "gfx1036"),
     ],
 )
-def test_a_name_means_one_target(text: str, target: str) -> None:
+def test_each_name_refers_to_one_target(text: str, target: str) -> None:
     assert target_meant(text, load()) == target
 
 

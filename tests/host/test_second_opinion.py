@@ -19,7 +19,7 @@ if importlib.util.find_spec("rocm_bootstrap") is None:
     pytest.skip("rocm-bootstrap is not installed", allow_module_level=True)
 
 
-def test_kernel_numbers_mean_the_same_targets() -> None:
+def test_kernel_numbers_refer_to_the_same_targets() -> None:
     bootstrap: Any = importlib.import_module("rocm_bootstrap")
     # `gfx1250-strict` is a build mode for gfx1250 with the same number.
     named = {each.name: each.gfx_target_version for each in bootstrap.ALL_TARGETS if "-" not in each.name}

@@ -1,4 +1,4 @@
-"""Libraries that Windows finds by name, and the registry, in copies of machines and local folders."""
+"""Libraries that Windows finds by name, and the registry, in machine snapshots and local folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_case_and_path_spelling_are_ignored(root: Root) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[1]", "[" * 100_000, "null"])
-def test_an_invalid_copy_is_ignored(root: Root, text: str) -> None:
+def test_an_invalid_snapshot_is_ignored(root: Root, text: str) -> None:
     for name in ("system32.json", "folders.json", "registry.json"):
         root.put(f"windows/{name}", text)
     assert system32.system_libraries() is None
@@ -36,7 +36,7 @@ def test_an_invalid_copy_is_ignored(root: Root, text: str) -> None:
     assert values("SYSTEM") is None
 
 
-def test_invalid_keys_are_unknown(root: Root) -> None:
+def test_invalid_keys_have_no_values(root: Root) -> None:
     root.put("windows/registry.json", r'{"SYSTEM\\A": {"Value": 1}, "SYSTEM\\B": 3}')
     assert values(r"SYSTEM\A") == {"Value": 1}
     assert values(r"SYSTEM\B") is None

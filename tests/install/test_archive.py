@@ -407,7 +407,7 @@ class TestDamage:
         shutil.rmtree(place.into)
         place.into.mkdir()
 
-    def test_a_checksum_error_names_the_file(self, place: Place) -> None:
+    def test_a_checksum_error_shows_the_file(self, place: Place) -> None:
         data = zipped({"a.dll": b"content of a file"}, zipfile.ZIP_STORED)
         place.refused(data.replace(b"content", b"CONTENT"), "`a.dll` is damaged")
         self.only_whole_files(place)
@@ -505,7 +505,7 @@ class TestInTheStore:
         assert (tree / "zluda/nvcuda.dll").read_bytes() == FILES["zluda/nvcuda.dll"]
         assert list((cached_home.home.store / store.STAGING).iterdir()) == []
 
-    def test_a_bad_archive_is_named_and_leaves_nothing(self, cached_home: CachedHome) -> None:
+    def test_a_bad_archive_is_reported_and_leaves_nothing(self, cached_home: CachedHome) -> None:
         artifact = self.artifact(cached_home, zipped({"a": b"", "../b": b""}))
         with pytest.raises(ArchiveError, match=r"ZLUDA 3\.9\.5: .*points outside") as caught:
             store.add(
@@ -519,7 +519,7 @@ class TestInTheStore:
         assert list((cached_home.home.store / store.STAGING).iterdir()) == []
         assert not store.holds(cached_home.home, artifact)
 
-    def test_the_hint_names_a_missing_program(
+    def test_the_hint_mentions_a_missing_program(
         self, cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()

@@ -350,7 +350,7 @@ class TestSharedFiles:
         finally:
             destination.unlink()
 
-    def test_an_env_on_another_device_than_the_store_is_complete(self, mini: Mini) -> None:
+    def test_an_env_on_a_different_device_than_the_store_is_complete(self, mini: Mini) -> None:
         other = Path("/dev/shm") / f"rocenv-test-{os.getpid()}"
         if not other.parent.is_dir() or other.parent.stat().st_dev == mini.root.stat().st_dev:
             missing("this machine has no second filesystem")

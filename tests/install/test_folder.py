@@ -80,7 +80,9 @@ def test_identical_files_are_not_copied_again(cached_home: CachedHome, sdk: Path
 
 
 @pytest.mark.parametrize("change", ["content", "name", "more", "less"])
-def test_any_difference_makes_a_different_artifact(cached_home: CachedHome, sdk: Path, change: str) -> None:
+def test_any_difference_produces_a_different_artifact(
+    cached_home: CachedHome, sdk: Path, change: str
+) -> None:
     first = take(cached_home, sdk)
     path = sdk / "bin" / "amdhip64.dll"
     if change == "content":
@@ -96,7 +98,7 @@ def test_any_difference_makes_a_different_artifact(cached_home: CachedHome, sdk:
 
 
 @pytest.mark.parametrize("name", ["bin/amdhip64.dll", "bin/rocblas"])
-def test_an_unreadable_file_is_named(sdk: Path, name: str) -> None:
+def test_an_unreadable_file_is_reported(sdk: Path, name: str) -> None:
     (sdk / name).chmod(0)
     code = f"""
 from pathlib import Path
@@ -140,7 +142,7 @@ def test_the_folder_itself_may_be_a_link(cached_home: CachedHome, sdk: Path, tmp
     assert take(cached_home, tmp_path / "current").sha256 == take(cached_home, sdk).sha256
 
 
-def test_a_special_file_is_named(cached_home: CachedHome, sdk: Path) -> None:
+def test_a_special_file_is_reported(cached_home: CachedHome, sdk: Path) -> None:
     os.mkfifo(sdk / "bin" / "pipe")
     with pytest.raises(PrefixError, match="pipe` is not a file"):
         take(cached_home, sdk)

@@ -121,7 +121,7 @@ def test_packages_with_different_files_at_one_path_are_rejected(into: Path, tmp_
         ({"a/ROCm_A.msi": {"doc/readme.txt": b"x"}}, r"no `ROCm\\5\.7\\bin`"),
     ],
 )
-def test_another_kind_of_installer_is_rejected(
+def test_a_different_kind_of_installer_is_rejected(
     into: Path, tmp_path: Path, packages: dict[str, dict[str, bytes]], why: str
 ) -> None:
     with pytest.raises(ArchiveError, match=why):
@@ -159,7 +159,7 @@ def test_a_truncated_download_is_rejected(made: Path, into: Path, tmp_path: Path
         ("exit 0", r"`msiexec /a` unpacked no files from ROCm_Libs_RT\.msi"),
     ],
 )
-def test_an_error_of_windows_installer_is_explained(
+def test_a_windows_installer_error_is_explained(
     made: Path, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, why: str
 ) -> None:
     with_msiexec(tmp_path, monkeypatch, answer)
@@ -173,7 +173,7 @@ def test_an_error_of_windows_installer_is_explained(
     ("code", "cause"),
     [(1601, "disabled it"), (1618, "another installation"), (1625, "a system policy")],
 )
-def test_a_forbidding_policy_is_named(
+def test_an_exit_code_that_means_blocked_is_explained(
     made: Path, into: Path, monkeypatch: pytest.MonkeyPatch, code: int, cause: str
 ) -> None:
     monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)
@@ -183,7 +183,7 @@ def test_a_forbidding_policy_is_named(
         unpack(made, into)
 
 
-def test_on_other_systems_the_error_names_windows(
+def test_on_other_systems_the_error_mentions_windows(
     made: Path, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)

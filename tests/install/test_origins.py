@@ -1,4 +1,4 @@
-"""Map archive files to their places in a prefix, using manifests in a store."""
+"""Map archive files to their locations in a prefix, using manifests in a store."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_on_windows_file_names_are_case_insensitive(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_cannot_be_a_folder_of_another_component(tmp_path: Path) -> None:
+def test_a_path_cannot_be_a_file_and_a_folder_in_different_components(tmp_path: Path) -> None:
     """The file could be a link, and writes through a link may end up anywhere."""
     home = stored(tmp_path, zluda=("bin/amdhip64.dll/nvcuda.dll",), pack=PACK)
     lock = zluda_lock()
@@ -94,7 +94,7 @@ def test_a_file_cannot_be_a_folder_of_another_component(tmp_path: Path) -> None:
     assert caught.value.code == "package-conflict"
 
 
-def test_an_archive_of_something_else_is_rejected(tmp_path: Path) -> None:
+def test_an_unrelated_archive_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"it has no `nvcuda\.dll`"):
         tree_files(zluda_lock(), stored(tmp_path, zluda=("setup.exe",), pack=PACK))
 

@@ -193,7 +193,7 @@ class TestInstalledSdk:
         (folder / "bin/amdhip64.dll").unlink()
         assert pinned(lock, work).components == lock.components, "the SDK was uninstalled; the copy stays"
 
-    def test_another_release_or_a_broken_sdk_is_ignored(
+    def test_a_different_release_or_a_broken_sdk_is_ignored(
         self, tmp_path: Path, server: Loopback, capsys: pytest.CaptureFixture[str]
     ) -> None:
         server.files["/sdk.exe"] = made_installer(tmp_path)
@@ -211,7 +211,7 @@ class TestInstalledSdk:
         assert found.components[0].artifacts[0].kind == "installer"
         assert "`rocblas.dll` is missing" in capsys.readouterr().err
 
-    def test_an_sdk_copied_on_another_machine_comes_from_amd_here(
+    def test_an_sdk_copied_on_another_machine_is_downloaded_from_amd(
         self, tmp_path: Path, server: Loopback
     ) -> None:
         server.files["/AMD.exe"] = data = made_installer(tmp_path)

@@ -102,7 +102,7 @@ def test_a_package_missing_from_the_cache_is_an_error(cached_home: CachedHome) -
         add(cached_home, artifact)
 
 
-def test_a_hostile_package_is_named_and_leaves_nothing_behind(cached_home: CachedHome) -> None:
+def test_a_hostile_package_is_reported_and_leaves_nothing_behind(cached_home: CachedHome) -> None:
     artifact = cached_home.artifact("evil", [*ENTRIES, file("../out", "x")])
     with pytest.raises(ArchiveError, match=r"evil 1\.0: .*points outside") as caught:
         add(cached_home, artifact)
@@ -167,7 +167,7 @@ def test_concurrent_processes_unpack_an_artifact_once(cached_home: CachedHome) -
     "text",
     ["", "{", "[]", '{"files": []}', '{"files": {"a": {"sha": 1}}}', '{"schema": 1}', '{"files": {"a": 1}}'],
 )
-def test_a_damaged_manifest_is_named(cached_home: CachedHome, text: str) -> None:
+def test_a_damaged_manifest_is_reported(cached_home: CachedHome, text: str) -> None:
     artifact = cached_home.artifact("x", ENTRIES)
     add(cached_home, artifact)
     manifest = cached_home.home.store / artifact.sha256 / "manifest.json"

@@ -175,7 +175,7 @@ class TestTheManifest:
         cached_home.add(artifact)
         assert library.read_text() == "content"
 
-    def test_an_entry_moved_to_another_hash_is_invalid(self, cached_home: CachedHome) -> None:
+    def test_an_entry_moved_to_a_different_hash_is_invalid(self, cached_home: CachedHome) -> None:
         first, second = cached_home.artifact("x", ENTRIES), cached_home.artifact("y", [file("./y", "other")])
         cached_home.add(first)
         shutil.copytree(cached_home.home.store / first.sha256, cached_home.home.store / second.sha256)
@@ -183,7 +183,7 @@ class TestTheManifest:
         cached_home.add(second)
         assert set(store.manifest_of(cached_home.home, second)) == {"y"}
 
-    def test_an_entry_of_an_older_version_or_another_home_is_invalid(
+    def test_an_entry_from_an_older_version_or_a_different_home_is_invalid(
         self, cached_home: CachedHome, tmp_path: Path
     ) -> None:
         artifact = cached_home.artifact("x", ENTRIES)

@@ -168,7 +168,7 @@ class TestLinks:
     ) -> None:
         assert link_target(*given_) == expected
 
-    def test_targets_do_not_depend_on_the_working_folder(
+    def test_targets_do_not_depend_on_the_working_directory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         gone = tmp_path / "gone"

@@ -149,7 +149,7 @@ def test_without_an_upgrade_there_is_nothing_to_roll_back(mini: Mini) -> None:
     assert mini.run("upgrade", "demo", "--rollback", "--dry-run").returncode == 2
 
 
-class TestAKilledSwap:
+class TestKilledSwap:
     """After a kill at any rename, the same command continues from there, and nothing is lost."""
 
     @pytest.fixture

@@ -327,7 +327,7 @@ def test_changed_headers_and_device_libraries_cause_a_new_build(lab: Lab) -> Non
     assert (is_compiled(), is_compiled()) == (True, False)
 
 
-def test_default_target_respects_the_override_of_the_env(lab: Lab) -> None:
+def test_default_target_respects_the_envs_override(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     prefix = Prefix(lab.home.envs / "cc")
     record = prefix.record()

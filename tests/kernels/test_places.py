@@ -179,7 +179,7 @@ def test_in_place_is_undone_byte_for_byte(lab: Lab) -> None:
     assert placed["file"] == str(file)
     assert file.read_bytes() != b"AMD's own"
     lab.orders(count=70, version="another")
-    lab.build("--blender", app, *IN_PLACE)  # its original is not the kernel of the first build
+    lab.build("--blender", app, *IN_PLACE)  # must not treat the first build's kernel as the original
     assert start_with(lab, app).program is None
     undo(lab, "--blender", app)
     assert snapshot(app) == before

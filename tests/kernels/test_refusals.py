@@ -23,7 +23,7 @@ AS_WINDOWS = (
 @pytest.mark.parametrize(
     ("place", "error"), [("overlay", "kernels-no-app"), ("in-place", "kernels-unwritable")]
 )
-def test_unusable_place_fails_before_compiling(lab: Lab, place: str, error: str) -> None:
+def test_unusable_destination_fails_before_compiling(lab: Lab, place: str, error: str) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     if place == "overlay":
         (app / "blender").unlink()

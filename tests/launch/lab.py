@@ -214,7 +214,7 @@ class Terminal:
         return cls(pid, descriptor)
 
     def wait_for(self, text: bytes, timeout_s: float = 30) -> None:
-        """Read until a text appears."""
+        """Read output until `text` appears."""
         end = time.monotonic() + timeout_s
         while text not in self.shown:
             assert time.monotonic() < end, self.shown

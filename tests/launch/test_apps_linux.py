@@ -115,7 +115,7 @@ class TestWrappers:
         assert said_by(done.stdout)["ARGS"] == "['--medvram']"
         assert b"instead of" not in done.stderr
 
-    def test_a_script_of_the_same_name_elsewhere_runs(self, lab: Lab) -> None:
+    def test_a_script_with_the_same_name_elsewhere_runs(self, lab: Lab) -> None:
         on_linux(lab)
         (lab.app / "webui.sh").write_text('#!/bin/sh\necho RAN "$@"\n')
         (lab.app / "webui.sh").chmod(0o755)
@@ -136,7 +136,7 @@ class TestWrappers:
             assert b"would run `webui.sh`, which undoes the env" in done.stderr
             assert b"hint: Start SD.Next without the script: `rocenv launch sd --app sdnext`" in done.stderr
 
-    def test_the_app_of_the_named_file_wins_over_the_current_folder(self, lab: Lab) -> None:
+    def test_the_app_of_the_started_file_takes_precedence_over_the_current_folder(self, lab: Lab) -> None:
         """The current folder belongs to another app."""
         on_linux(lab)
         put(lab, "comfyui")
@@ -225,7 +225,7 @@ class TestOwnTorch:
         ],
     )
     def test_the_apps_own_python_does_not_run(self, lab: Lab, typed: tuple[str, ...]) -> None:
-        """It would silently use another torch."""
+        """It would silently use a different torch."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")
@@ -315,7 +315,7 @@ class TestRecognition:
         put(lab, "sdnext")
         assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "['--skip-torch']"
 
-    def test_an_unknown_app_of_an_env_is_ignored(self, lab: Lab) -> None:
+    def test_an_unknown_app_in_the_record_is_ignored(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
         assert (done.returncode, b"rocenv does not recognise an app" in done.stderr) == (2, True)

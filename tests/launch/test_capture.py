@@ -275,7 +275,7 @@ def log_and_output(lab: Lab, done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 class TestLog:
-    def test_the_log_header_names_the_set_without_secrets(self, lab: Lab) -> None:
+    def test_the_log_header_describes_the_set_without_secrets(self, lab: Lab) -> None:
         lab.make_zluda()
         command = (
             "launch",

@@ -35,7 +35,7 @@ def on_linux(lab: Lab) -> None:
 
 
 def launch(lab: Lab, printed: str, *more: str, code: int = 1) -> tuple[int, str]:
-    """Launch an app that prints a text; return its exit code and rocenv's output after that."""
+    """Launch an app that prints `printed`; return its exit code and rocenv's output after that."""
     script = lab.app / "app.py"
     script.write_text(f"print({printed!r})\nraise SystemExit({code})\n")
     done = lab.run("launch", "sd", *more, "--", sys.executable, str(script))
@@ -43,7 +43,7 @@ def launch(lab: Lab, printed: str, *more: str, code: int = 1) -> tuple[int, str]
 
 
 def diagnosed(lab: Lab, said: str) -> list[Any]:
-    """Run the command that an explanation names, and return its findings."""
+    """Run the command that an explanation suggests, and return its findings."""
     (command,) = re.findall(r"^do:  (rocenv diagnose .*)$", said, re.MULTILINE)
     done = lab.run(*shlex.split(command)[1:], "--json")
     found: list[Any] = json.loads(done.stdout)["findings"]
@@ -51,7 +51,7 @@ def diagnosed(lab: Lab, said: str) -> list[Any]:
 
 
 class TestTheCause:
-    def test_the_explanation_names_the_cause_and_the_next_command(self, lab: Lab) -> None:
+    def test_the_explanation_shows_the_cause_and_the_next_command(self, lab: Lab) -> None:
         on_linux(lab)
         code, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         assert code == 1

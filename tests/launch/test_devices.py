@@ -1,4 +1,4 @@
-"""The GPUs that a program lists: `launch` names one of them to the program, and reports if there is none."""
+"""The GPUs that a program lists: `launch` selects one of them, and reports it if none is suitable."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bench(tmp_path: Path) -> Bench:
     ],
     ids=["one", "the card behind an iGPU", "the iGPU", "an older answer without memory"],
 )
-def test_the_envs_gpu_is_named_by_the_programs_name_for_it(
+def test_the_envs_gpu_is_selected_by_the_programs_device_name(
     tmp_path: Path, target: str, listed: str, device: str
 ) -> None:
     bench = Bench(tmp_path / "here")
@@ -77,14 +77,14 @@ class TestWithoutTargets:
         ],
         ids=["by its name", "the fourth name of its id", "the other one has a name", "that one has none"],
     )
-    def test_the_envs_gpu_is_named(self, two: Bench, listed: str, device: str) -> None:
+    def test_the_envs_gpu_is_selected(self, two: Bench, listed: str, device: str) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=listed)
         assert arguments(two.launch("./llama-cli")) == f"--device {device}"
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 0
         assert f"lists {device}: " in done.stdout.decode()
 
-    def test_only_another_gpu_is_an_error(self, two: Bench) -> None:
+    def test_a_list_with_only_other_gpus_is_an_error(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed="".join(UNTOLD.partition("Graphics\n")[:2]))
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
@@ -110,18 +110,18 @@ class TestWithoutTargets:
         assert "which GPU" in done.stdout.decode()
         assert "Whether llama.cpp works in it is unknown" in done.stderr.decode()
 
-    def test_the_only_visible_gpu_is_named(self, two: Bench) -> None:
+    def test_the_only_visible_gpu_is_selected(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME.partition("  ROCm1")[0])
         assert two.launch("./llama-cli").returncode == 1
         done = two.launch("./llama-cli", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "--device ROCm0"
 
-    def test_naming_a_gpu_of_another_target_is_reported(self, two: Bench) -> None:
+    def test_requesting_a_gpu_with_a_different_target_is_reported(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=UNTOLD)
         done = two.launch("./llama-cli", "--device", "ROCm0")
         assert "`ROCm0` is a gfx1103, but env `llm` is for gfx1100" in done.stderr.decode()
 
-    def test_the_only_listed_gpu_is_named_on_an_unknown_machine(self, two: Bench) -> None:
+    def test_the_only_listed_gpu_is_selected_on_an_unknown_machine(self, two: Bench) -> None:
         two.env["ROCENV_SYSROOT"] = str(two.root / "nothing")
         two.program("llama-cli", "llama.cpp-new", listed=LISTED)
         assert arguments(two.launch("./llama-cli")) == "--device ROCm0"
@@ -133,7 +133,7 @@ IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
 
 
 def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
-    """Without a named GPU, the program would use the listed one."""
+    """Without a selected GPU, the program would use the listed one."""
     bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
@@ -151,7 +151,7 @@ def test_an_env_without_a_target_uses_any_listed_gpu(bench: Bench) -> None:
     assert "the env is for ," not in done.stderr.decode()
 
 
-class TestNamedByTheUser:
+class TestRequestedByTheUser:
     @pytest.fixture
     def two(self, bench: Bench) -> Bench:
         bench.machine("gfx1100", "gfx1100", used_mib=22000)
@@ -167,7 +167,7 @@ class TestNamedByTheUser:
         ("name", "free", "margin"),
         [("ROCm0", "23.4 GiB", 1024), ("ROCm1", "2.5 GiB", 22464), ("rocm1", "2.5 GiB", 22464)],
     )
-    def test_the_named_gpus_memory_limits_the_layers(
+    def test_the_requested_gpus_memory_limits_the_layers(
         self, two: Bench, name: str, free: str, margin: int
     ) -> None:
         model = write_model(two.root / "m.gguf")
@@ -181,7 +181,7 @@ class TestNamedByTheUser:
         done = two.launch("./llama-server", "-m", "x", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "-m x --device ROCm0 --fit-target 22464"
 
-    def test_naming_an_unlisted_gpu_is_reported(self, two: Bench) -> None:
+    def test_requesting_an_unlisted_gpu_is_reported(self, two: Bench) -> None:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
@@ -194,21 +194,21 @@ class TestNamedByTheUser:
             ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so the app will not use the env\n"),
         ],
     )
-    def test_a_gpu_of_another_interface_is_passed_on_with_a_note(
+    def test_a_gpu_from_a_different_backend_is_passed_on_with_a_note(
         self, two: Bench, names: str, told: str
     ) -> None:
         done = two.launch("./llama-server", "--device", names)
         assert arguments(done) == f"--device {names}"
         assert told in done.stderr.decode()
 
-    def test_a_gpu_of_another_target_is_used_with_a_warning(self, bench: Bench) -> None:
+    def test_a_gpu_with_a_different_target_is_used_with_a_warning(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         done = bench.launch("./llama-cli", "--device", "ROCm0")
         assert arguments(done) == "--device ROCm0"
         assert "`ROCm0` is a gfx1103, but env `llm` is for gfx1100" in done.stderr.decode()
 
 
-def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
+def test_all_gpus_with_the_target_are_selected(bench: Bench) -> None:
     bench.machine("gfx1100", "gfx1100")
     told = "".join(f"  Device {number}: AMD Radeon RX 7900 XTX, gfx1100 (0x1100)\n" for number in (0, 1))
     bench.program("llama-cli", "llama.cpp-new", listed=told + SAME)
@@ -249,7 +249,7 @@ VULKAN = "Available devices:\n  Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)\n"
 class TestBuildWithoutHip:
     """The machine has the GPU, but this build cannot use it."""
 
-    def test_the_error_names_builds_with_hip(self, bench: Bench) -> None:
+    def test_the_error_lists_builds_with_hip(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
@@ -285,7 +285,7 @@ def test_asking_for_the_cpu_needs_no_gpu(bench: Bench) -> None:
         assert arguments(bench.launch("./llama-cli", *words)) == " ".join(words)
 
 
-def test_a_device_of_another_kind_is_used_if_named(bench: Bench) -> None:
+def test_a_device_of_a_different_kind_is_used_if_requested(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE.replace("(none)", "Vulkan0: AMD Radeon"))
     done = bench.launch("./llama-cli", "--device", "Vulkan0", "-m", "x")
     assert arguments(done) == "--device Vulkan0 -m x"
@@ -308,7 +308,7 @@ def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", more='[ "$1" = --list-devices ] && kill -ABRT $$')
     done = bench.launch("./llama-cli", "a b")
     said = done.stderr.decode()
-    assert (done.returncode, done.stdout) == (1, b""), "unless a GPU is named, it may use the CPU"
+    assert (done.returncode, done.stdout) == (1, b""), "unless a GPU is selected, it may use the CPU"
     assert "SIGABRT" in said
     assert "The value of `--device` is unknown" in said
     assert "rocenv verify llm --app llama.cpp" in said
@@ -336,7 +336,7 @@ class TestVerify:
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (0, "passed", False)
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
-        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "it names the program"
+        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "it shows the program"
 
     def test_the_app_rung_is_not_a_level_without_the_device_rung(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
@@ -350,7 +350,7 @@ class TestVerify:
         results.insert(1, replace(results[0], rung="device"))
         assert Verification(env="x", target="", results=tuple(results)).level == "app"
 
-    def test_a_gpu_of_another_target_fails_the_rung(self, bench: Bench) -> None:
+    def test_a_gpu_with_a_different_target_fails_the_rung(self, bench: Bench) -> None:
         bench.machine("gfx1103")
         bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
         code, rung, _ = self.verify(bench)

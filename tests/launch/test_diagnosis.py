@@ -115,7 +115,7 @@ class TestEnds:
         code, said = launch(lab, "print('fine')")
         assert (code, said.partition(".log\n")[2]) == (0, "")
 
-    def test_a_fall_back_to_the_cpu_is_reported(self, lab: Lab) -> None:
+    def test_a_fallback_to_the_cpu_is_reported(self, lab: Lab) -> None:
         lab.make_zluda(parts=(*zluda_parts("5.7.1", "3.9.5", "rocm5"), component("libraries", "5.7", "x")))
         code, said = launch(lab, "print('Failed to load ZLUDA: [WinError 126]')", "--app", "sdnext")
         assert code == 0
@@ -123,7 +123,7 @@ class TestEnds:
         assert ": a file of ZLUDA or the HIP SDK failed to load (it printed `Failed to load ZLUDA`)" in said
         assert "do:  rocenv verify sd" in said
 
-    def test_a_set_that_is_known_to_fail_is_named(self, lab: Lab) -> None:
+    def test_a_set_that_is_known_to_fail_is_reported(self, lab: Lab) -> None:
         lab.make_zluda()
         _, said = launch(lab, "print('rocBLAS error: Cannot read TensileLibrary.dat'); exit(3)")
         after = said.partition("log: ")[2]
@@ -199,8 +199,8 @@ class TestTrace:
         assert "after importing torch" in launch(lab, f"import os; {code}; os.abort()")[1]
 
     @pytest.mark.parametrize("code", [0, 1])
-    def test_a_library_that_did_not_load_is_named(self, lab: Lab, code: int) -> None:
-        """Python's trace names it; ctypes turns the crash into an exception, so the app may continue."""
+    def test_a_library_that_did_not_load_is_reported(self, lab: Lab, code: int) -> None:
+        """Python's trace shows it; ctypes turns the crash into an exception, so the app may continue."""
         lab.make_zluda()
         trace = "load C:/a/rocblas.dll\nfailed C:/a/rocblas.dll: exception: access violation reading 0x8\n"
         script = (

@@ -32,7 +32,7 @@ NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.timezone.utc)
 
 
 def event(pid: int, program: str = "python.exe", when: str = "2026-11-20T12:30:00.1234567Z") -> str:
-    """Return an event in the format of newer systems."""
+    """Return an event with named data fields, as newer Windows versions log it."""
     return NAMED.format(pid=pid, program=program, when=when)
 
 
@@ -94,19 +94,19 @@ class TestParse:
 
 
 class TestWhich:
-    def test_an_event_of_the_process_itself_takes_precedence(self, stand_in: Path) -> None:
+    def test_an_event_for_the_process_itself_takes_precedence(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "python.exe").replace("rocblas.dll", "other.dll") + event(7, "odd.exe"))
         fault = of(7)
         assert fault is not None
         assert fault.pid == 7
 
-    def test_an_event_of_a_python_started_by_a_batch_file_is_found(self, stand_in: Path) -> None:
+    def test_an_event_for_a_python_started_by_a_batch_file_is_found(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "winword.exe") + event(6, "Python.exe"))
         fault = of(99)
         assert fault is not None
         assert fault.pid == 6
 
-    def test_a_name_alone_needs_a_recent_event(self, stand_in: Path) -> None:
+    def test_a_match_by_name_alone_must_be_recent(self, stand_in: Path) -> None:
         """During hours of running, an unrelated Python may crash."""
         stand_in.write_text(event(6))
         later = NOON + datetime.timedelta(hours=3)

@@ -1,4 +1,4 @@
-"""`launch` adds only arguments that the app's help lists and the user has not ruled out."""
+"""`launch` adds only arguments that the app's help lists and the user's arguments do not rule out."""
 
 from __future__ import annotations
 
@@ -397,7 +397,7 @@ class TestLlamaCpp:
         ("name", "given_word", "instead"),
         [("llama.cpp-new", "--no-mmap", "--load-mode none"), ("llama.cpp-old", "--load-mode", "--no-mmap")],
     )
-    def test_an_argument_of_another_version_is_reported(
+    def test_an_argument_from_a_different_version_is_reported(
         self, bench: Bench, name: str, given_word: str, instead: str
     ) -> None:
         bench.machine("gfx1100")
@@ -428,7 +428,7 @@ class TestLlamaCpp:
         assert arguments(done) == "x"
         assert "it printed too much" in done.stderr.decode()
 
-    def test_the_help_of_other_programs_decides(self, bench: Bench) -> None:
+    def test_other_programs_help_determines_their_arguments(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-tts", "llama.cpp-new", listed=LISTED)
@@ -534,7 +534,7 @@ class TestRecognition:
         assert "No GPU options were added to `other`" in said
 
     def test_unknown_programs_in_the_apps_env_are_not_queried(self, bench: Bench) -> None:
-        """A script that ignores its arguments would start working when asked for help."""
+        """A script that ignores its arguments would start its work when asked for help."""
         bench.machine("gfx1100")
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         bench.program("work.sh", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
@@ -551,7 +551,7 @@ class TestRecognition:
 
     @pytest.mark.parametrize("command", ["./llama-run.sh", "sh ./llama-run.sh", "sh work.sh", "./work.sh"])
     def test_a_script_runs_only_once(self, new: Bench, command: str) -> None:
-        """It may start working whatever its arguments are."""
+        """It may start its work whatever its arguments are."""
         for name in ("llama-run.sh", "work.sh"):
             new.program(name, "llama.cpp-new", more=f"echo ran >>'{new.root}/ran'")
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")

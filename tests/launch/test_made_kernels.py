@@ -92,13 +92,13 @@ def test_overlay(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("placed", [{"target": "gfx1100"}, {"program": "/another/blender", "source": "/x"}])
-def test_kernels_for_another_gpu_or_program_are_ignored(bench: Bench, placed: dict[str, str]) -> None:
+def test_kernels_for_a_different_gpu_or_program_are_ignored(bench: Bench, placed: dict[str, str]) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")), **placed)
     said, told = bench.launched()
     assert "/never" not in said and "using" not in told
 
 
-def test_kernels_from_another_source_are_reported(bench: Bench) -> None:
+def test_kernels_from_a_different_source_are_reported(bench: Bench) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")))
     (bench.source / "kernel.cpp").write_text("newer")
     said, told = bench.launched()

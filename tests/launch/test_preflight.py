@@ -298,7 +298,7 @@ class TestErrors:
         library.unlink()
         assert b"is missing" in lab.run("launch", "sd", "--", "true").stderr
 
-    def test_an_outdated_build_names_a_newer_one(self, lab: Lab) -> None:
+    def test_an_outdated_build_leads_to_a_newer_one(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make_zluda(parts=zluda_parts("5.7.1", "3.8.4", "rocm5"))
         put(lab.prefix().path, "zluda/cudart.dll")
@@ -352,7 +352,7 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true")
         assert "Env `sd` failed its last verification. It failed at `gemm`" in done.stderr.decode()
 
-    def test_an_igpu_in_first_place_is_reported(self, lab: Lab) -> None:
+    def test_an_igpu_listed_first_is_reported(self, lab: Lab) -> None:
         good_env(lab)
         (lab.root / "machine/windows/hipinfo.txt").write_text(
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
@@ -372,7 +372,7 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert f"`rocenv create sd2 --from {prefix.lock_file}`\n" in done.stderr.decode()
 
-    def test_an_env_without_a_target_suits_any_gpu(self, lab: Lab) -> None:
+    def test_an_env_without_a_target_works_with_any_gpu(self, lab: Lab) -> None:
         """A compiler env supports many targets."""
         lab.make("cc", platform="linux", target="")
         done = lab.run("launch", "cc", "--", "true")

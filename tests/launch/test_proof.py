@@ -114,7 +114,7 @@ class TestProof:
         assert launch(render, f"Preparing the scene\n{USED}", "script") == (0, "")
         assert launch(render, "Preparing the scene", "script", "--device", "cpu") == (0, "")
 
-    def test_cpu_use_named_in_the_output_is_reported(self, render: Lab) -> None:
+    def test_cpu_use_mentioned_in_the_output_is_reported(self, render: Lab) -> None:
         code, said = launch(render, "warning: HIP is not usable, rendering on CPU", "--frame=1")
         assert code == 0
         assert "Render ended with exit code 0, but it used the CPU" in said
@@ -191,13 +191,13 @@ class TestOneCause:
         assert (finding["code"], finding["title"]) == ("vram-oom", rule.title.en)
         assert [each["text"] for each in finding["evidence"]] == ["error: no room for the scene"]
 
-    def test_each_cause_is_named_once(self, render: Lab) -> None:
+    def test_each_cause_is_shown_once(self, render: Lab) -> None:
         """The rule's own patterns match the output too."""
         text = "no room for the scene\ntorch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
         _, said = launch(render, text, "--frame", "1", code=1)
         assert sum("[vram-oom]" in line for line in why(said)) == 1
 
-    def test_an_apps_failure_texts_are_ignored_in_other_logs(self, render: Lab) -> None:
+    def test_an_apps_failure_messages_are_ignored_in_other_logs(self, render: Lab) -> None:
         """`no room for the scene` means GPU memory in one app, and a disk in another."""
         log = render.app / "other.log"
         log.write_text("amdgpu: gfx1031\nrobocopy: no room for the scene on D\n")

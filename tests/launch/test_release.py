@@ -183,7 +183,7 @@ class TestRuntime:
             ("5.2.2 LTS", "6.2.4", "6.2", "libamdhip64.so.6", ">=6.3"),
         ],
     )
-    def test_a_runtime_of_another_series_is_refused(
+    def test_a_runtime_from_a_different_series_is_refused(
         self, bench: Bench, version: str, rocm: str, hip: str, library: str, spec: str
     ) -> None:
         bench.prepare(rocm, hip, (library,), "gfx1100").blender(version)
@@ -196,13 +196,13 @@ class TestRuntime:
     @pytest.mark.parametrize(
         ("version", "rocm", "hip"), [("4.3.2", "5.7.1", "5.7"), ("5.2.2", "7.1.1", "7.1")]
     )
-    def test_a_fitting_runtime_is_accepted(self, bench: Bench, version: str, rocm: str, hip: str) -> None:
+    def test_a_compatible_runtime_is_accepted(self, bench: Bench, version: str, rocm: str, hip: str) -> None:
         bench.prepare(rocm, hip, (f"libamdhip64.so.{rocm[0]}",), "gfx1100").blender(version)
         done = bench.render()
         assert done.returncode == 0
         assert "works with the runtime" not in done.stderr and "which is not the env's" not in done.stderr
 
-    def test_an_older_runtime_of_the_same_series_is_refused(self, bench: Bench) -> None:
+    def test_an_older_runtime_from_the_same_series_is_refused(self, bench: Bench) -> None:
         # 5.2 accepts every release of ROCm 6.3, so the test adds a stricter row.
         own = bench.root / "home" / "profiles"
         own.mkdir(parents=True)
@@ -219,7 +219,7 @@ class TestRuntime:
         assert done.returncode == 1
         assert "refuses a HIP runtime older than 6.5.0" in done.stderr
 
-    def test_a_runtime_under_unknown_names_is_refused(self, bench: Bench) -> None:
+    def test_a_runtime_with_unknown_file_names_is_refused(self, bench: Bench) -> None:
         bench.prepare(files=("libamdhip64.so.8",)).blender("5.2.2")
         done = bench.render()
         assert done.returncode == 1
@@ -252,7 +252,7 @@ class TestRuntime:
         assert done.returncode == 1
         assert "does not use this GPU. The reason: HIP support for Linux came with Blender 3.2" in done.stderr
 
-    def test_no_set_is_suggested_if_none_fits(self, bench: Bench) -> None:
+    def test_no_set_is_suggested_if_none_works(self, bench: Bench) -> None:
         """ROCm before 6 does not support the RX 9070."""
         bench.prepare().blender("4.3.2")
         done = bench.render()
@@ -311,7 +311,7 @@ class TestVersion:
             (bench.app.parent / "version").write_text(version)
             assert bench.render().returncode == code
 
-    def test_a_program_with_another_name_is_queried_each_time(self, bench: Bench) -> None:
+    def test_a_program_with_a_different_name_is_queried_each_time(self, bench: Bench) -> None:
         """`/snap/bin/blender` leads to `snap`."""
         bench.prepare().native("5.2.2", "snap")
         (bench.app / "blender").symlink_to("snap")

@@ -1,4 +1,4 @@
-"""Batch files that start an app with a double-click."""
+"""Batch files that users double-click to start an app."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TestCommand:
         assert (lab.app / "other folder" / "sd.cmd").exists()
 
     def test_relative_paths_stay_valid(self, lab: Lab) -> None:
-        """The command names an app in a subfolder by a relative path."""
+        """The command refers to an app in a subfolder by a relative path."""
         lab.make_zluda()
         (lab.app / "SD.Next").mkdir()
         for name in ("launch.py", "installer.py"):

@@ -1,4 +1,4 @@
-"""The texts about an app's end, in English and Chinese."""
+"""Messages about the end of an app, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CODES = [-each for each in signal.Signals if each < 32] + [
 
 
 def texts() -> Iterator[tuple[str, Text]]:
-    """Yield every text with its location."""
+    """Yield every message with its location."""
     yield from MESSAGES.items()
     for row in load().launcher:
         named = [(each.text, each.means) for each in row.failures]
@@ -44,7 +44,7 @@ def texts() -> Iterator[tuple[str, Text]]:
             yield str(code), Text(en=meaning_of_exit(code), zh=meaning_of_exit(code, "zh"))
 
 
-def test_texts_exist_in_both_languages_with_the_same_placeholders() -> None:
+def test_messages_exist_in_both_languages_with_the_same_placeholders() -> None:
     found = dict(texts())
     assert len(found) > 80
     for name, text in found.items():
@@ -53,7 +53,7 @@ def test_texts_exist_in_both_languages_with_the_same_placeholders() -> None:
         assert re.search("[一-龥]", text.zh) or not re.search("[a-z]", re.sub(r"\{\w+\}", "", text.en)), name
 
 
-def test_chinese_texts_have_full_width_punctuation_and_spaces_around_latin() -> None:
+def test_chinese_messages_have_full_width_punctuation_and_spaces_around_latin() -> None:
     for name, text in texts():
         bare = QUOTED.sub("`x`", text.zh)
         assert not HALF_WIDTH.search(bare), (name, text.zh)

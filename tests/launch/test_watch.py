@@ -1,4 +1,4 @@
-"""Recognition of texts in an app's output."""
+"""Recognise messages in an app's output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def watch(told: list[str], clock: Clock) -> Watch:
 
 class TestFailures:
     @pytest.mark.parametrize("step", [1, 3, 7, 4096])
-    def test_texts_are_found_in_any_chunks(self, watch: Watch, step: int) -> None:
+    def test_messages_split_across_chunks_are_found(self, watch: Watch, step: int) -> None:
         text = b"x" * 5000 + FAILED + b"y" * 5000
         for start in range(0, len(text), step):
             watch.see(text[start : start + step])

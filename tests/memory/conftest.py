@@ -40,7 +40,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
-    """Reads that machine's memory, optionally with HIP's figures."""
+    """Reads the GPU memory on that machine, optionally with HIP's figures."""
 
     def found(hip: Mapping[int, HipFigure] | None = None) -> Usage:
         return read_usage(detect(matrix), hip)

@@ -1,4 +1,4 @@
-"""Matching HIP's GPUs to the machine's GPUs."""
+"""Match HIP's GPUs to the machine's GPUs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_number_is_the_last_resort() -> None:
     assert index_of(hip_gpu(ordinal=1), gpus("", "")) == 1
 
 
-def test_a_target_can_suffice_and_must_match() -> None:
+def test_a_unique_target_is_enough_and_must_match() -> None:
     other = [replace(gpu, target="gfx1036") for gpu in gpus("")]
     own = [replace(gpu, index=1, hip_index=1) for gpu in gpus("")]
     assert index_of(hip_gpu(ordinal=0), [*other, *own]) == 1

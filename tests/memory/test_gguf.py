@@ -255,7 +255,7 @@ def test_an_archive_with_a_huge_directory_is_refused(tmp_path: Path) -> None:
         (b"GGU", "does not begin with GGUF"),
     ],
 )
-def test_the_error_names_the_file_type(tmp_path: Path, data: bytes, expected: str) -> None:
+def test_the_error_shows_the_file_type(tmp_path: Path, data: bytes, expected: str) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(data)
     with pytest.raises(RocenvError) as caught:

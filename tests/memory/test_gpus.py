@@ -161,7 +161,7 @@ class TestHip:
         assert (gpu.free_bytes, gpu.used_bytes) == (20 * GIB, None)
         assert any("ignores the desktop and games" in note for note in gpu.notes)
 
-    def test_another_gpus_figure_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_a_figure_for_a_different_gpu_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
         card(machine)
         assert only(read_memory({1: HipFigure(free_bytes=1, total_bytes=2)})).hip is None
 

@@ -1,4 +1,4 @@
-"""Finding the processes that hold memory, including hidden, hostile and ended ones."""
+"""Find the processes that hold memory, including hidden, hostile and ended ones."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_other_open_files_are_not_read(machine: Machine, read_memory: ReadMemory
     assert read_memory().gpus[0].holders == ()
 
 
-def test_a_copy_of_a_machine_has_no_links(machine: Machine, read_memory: ReadMemory) -> None:
+def test_a_machine_snapshot_has_no_links(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "blender").client(70, vram=GIB)
     shutil.rmtree(machine.path / "proc/70/fd")
     assert held(read_memory().gpus[0]) == [(70, "blender", GIB)]

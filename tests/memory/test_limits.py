@@ -37,7 +37,7 @@ class TestBisection:
         assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
         assert len(tried) == len(set(tried)), "no amount is requested twice"
         assert tried[0] == bound * MIB
-        # If nothing above the resolution works, the search continues below it.
+        # If no size down to the resolution works, the search tries smaller ones.
         parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
         assert len(tried) <= parts + (11 if not size or size < resolution else 0)
 
@@ -60,13 +60,13 @@ class TestCards:
         assert (found.size_bytes, found.reasons) == (15 * GIB, ())
 
     @pytest.mark.parametrize(("total", "reserve"), [(8, 512 * MIB), (48, int(48 * GIB * 0.05))])
-    def test_a_display_reserves_a_share_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
+    def test_a_display_reserves_a_fraction_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=total * GIB, free_bytes=7 * GIB, source="the kernel")
         found = bound(memory, display=True)
         assert 7 * GIB - reserve - UNIT_BYTES < found.size_bytes <= 7 * GIB - reserve
 
     @pytest.mark.parametrize("used", [6 * GIB, None])
-    def test_programs_on_a_card_reserve_a_share(self, used: int | None) -> None:
+    def test_programs_on_a_card_reserve_a_fraction(self, used: int | None) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, used_bytes=used)
         found = bound(memory, display=False)
         assert found.size_bytes <= 10 * GIB - int(0.05 * 16 * GIB)
@@ -80,7 +80,7 @@ class TestCards:
 class TestApus:
     """An APU uses main memory."""
 
-    def test_main_memory_keeps_a_reserve(self) -> None:
+    def test_some_main_memory_stays_reserved(self) -> None:
         memory = GpuMemory(
             gpu=APU,
             total_bytes=65 * GIB,
@@ -116,7 +116,7 @@ class TestApus:
 
 
 class TestWindows:
-    def test_the_budget_is_the_bound(self) -> None:
+    def test_the_budget_limits_the_test(self) -> None:
         memory = GpuMemory(
             gpu=CARD,
             total_bytes=24 * GIB,
@@ -127,7 +127,7 @@ class TestWindows:
         )
         assert bound(memory, windows=True).size_bytes < 9 * GIB
 
-    def test_without_a_budget_the_bound_is_a_share_of_the_card(self) -> None:
+    def test_limit_defaults_to_a_fraction_of_vram_without_a_budget(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=int(15.9 * GIB), source="HIP")
         found = bound(memory, windows=True)
         assert found.size_bytes <= 0.8 * 16 * GIB

@@ -174,7 +174,7 @@ class TestReport:
         (("--for=cycles",), "rocenv mem settings cycles"),
     ],
 )
-def test_an_old_option_names_the_command_that_replaced_it(
+def test_an_old_option_suggests_its_replacement(
     environ: dict[str, str], words: tuple[str, ...], command: str
 ) -> None:
     done = run(environ, *words)

@@ -84,7 +84,7 @@ def put_setting(mini: Mini) -> None:
     (Path(mini.env["ROCENV_PROFILES"]) / "settings.toml").write_text(f"schema = 1\n{row}{values}{source}")
 
 
-def test_settings_for_an_env_name_the_env(mini: Mini, machine: Machine) -> None:
+def test_settings_for_an_env_mention_the_env(mini: Mini, machine: Machine) -> None:
     card(machine)
     put_setting(mini)
     done = mini.run("mem", "settings", "some", "demo", ROCENV_SYSROOT=str(machine.path))
@@ -93,8 +93,8 @@ def test_settings_for_an_env_name_the_env(mini: Mini, machine: Machine) -> None:
     assert "Variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
 
 
-def test_settings_for_an_env_suit_its_gpu(mini: Mini, machine: Machine) -> None:
-    """They do not suit the larger card, which programs use without the env."""
+def test_settings_for_an_env_match_its_gpu(mini: Mini, machine: Machine) -> None:
+    """They are unsuitable for the larger card, which programs use without the env."""
     put_setting(mini)
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)

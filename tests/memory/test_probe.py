@@ -120,7 +120,7 @@ class TestLargest:
         assert found["troubles"] == []
         assert bench.left == 0
 
-    def test_one_step_suffices_if_everything_works(self, bench: Bench) -> None:
+    def test_one_step_is_enough_if_everything_works(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB")
         assert [step["became"] for step in found["steps"]] == ["had"]
         assert found["largest"] == {"size_bytes": 16 * GIB, "is_bound": True, "resolution_bytes": 16 * MIB}
@@ -195,7 +195,7 @@ class TestBound:
         assert (done.returncode, json.loads(done.stdout)["error"]) == (2, "usage")
         assert "1 MiB" in done.stderr
 
-    def test_the_limit_is_named_as_the_reason(self, bench: Bench) -> None:
+    def test_the_limit_is_given_as_the_reason(self, bench: Bench) -> None:
         done = bench.run("probe", "--limit", "2GiB", ROCENV_STANDIN_MEMORY="16GiB")
         assert "`--limit` allows 2.0 GiB" in done.stdout
         assert "desktop" not in done.stdout
@@ -276,7 +276,7 @@ class TestLies:
         assert any("inconsistent" in text for text in found["notes"])
         assert bench.peak <= 15 * GIB
 
-    def test_without_plausible_figures_the_bound_is_a_share(self, bench: Bench) -> None:
+    def test_without_plausible_figures_the_bound_is_a_fraction_of_the_total(self, bench: Bench) -> None:
         bench.machine.joinpath("sys").rename(bench.machine / "gone")
         lies = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_MEMINFO": "40GiB/16GiB"}
         found = bench.json(**lies)
@@ -369,7 +369,7 @@ class TestTrouble:
         assert time.monotonic() - start < 10
 
     @pytest.mark.parametrize("fail", ["load.hip=segv", "props=error:1", "malloc=error:2", "memset=error:719"])
-    def test_a_broken_runtime_names_the_next_command(self, bench: Bench, fail: str) -> None:
+    def test_a_broken_runtime_suggests_the_next_command(self, bench: Bench, fail: str) -> None:
         done = bench.run("probe", "--json", ROCENV_STANDIN_FAIL=fail)
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "runtime-broken")
         assert "`rocenv verify demo`" in done.stderr

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def back(machine: Machine, read_memory: ReadMemory, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
-    """Finds that machine's programs that can release memory."""
+    """Finds the programs on that machine that can release memory."""
     card(machine).process(1, "init")
     return lambda: find_reclaimable(read_memory().gpus, matrix.reclaim, windows=False)
 
@@ -62,7 +62,9 @@ def test_comfyui_is_found_by_files_next_to_its_script(machine: Machine, back: Ba
 def test_other_scripts_with_the_same_name_are_ignored(machine: Machine, back: Back) -> None:
     app(machine, "/home/u/other", "main.py")
     machine.process(70, "python3", "python3", "/home/u/other/main.py").client(70, vram=GIB)
-    machine.process(71, "python3", "python3", "main.py").client(71, vram=GIB)  # its folder is unknown
+    machine.process(71, "python3", "python3", "main.py").client(
+        71, vram=GIB
+    )  # its working directory is unknown
     assert back() == ()
 
 
@@ -92,7 +94,7 @@ def test_malformed_port(machine: Machine, back: Back, said: str) -> None:
 
 
 def test_on_windows(machine: Machine, matrix: Matrix, read_memory: ReadMemory) -> None:
-    """A process's folder is unknown on Windows, so only a full path identifies a script."""
+    """A process's working directory is unknown on Windows, so only a full path identifies a script."""
     card(machine)
     gpu = read_memory().gpus[0]
     holder = Holder(pid=9, name="ollama.exe", vram_bytes=GIB, command=("C:\\x\\ollama.exe", "serve"))

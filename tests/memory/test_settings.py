@@ -206,7 +206,7 @@ class TestData:
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, ("launcher", example("launcher", environment=[change])))
 
-    def test_conflict_between_two_rows_that_are_no_alternatives(self, tmp_path: Path) -> None:
+    def test_conflict_between_two_rows_that_are_not_alternatives(self, tmp_path: Path) -> None:
         rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
         with pytest.raises(DataError, match="only one applies"):
             loaded(tmp_path, self.RULE, *rows)

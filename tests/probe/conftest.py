@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +31,28 @@ def compile_library(output: Path, *arguments: str | Path) -> None:
     """Build a shared library with the system compiler."""
     command = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{output.name}"]
     subprocess.run([*command, *map(str, arguments), "-o", str(output)], check=True, timeout=60)
+
+
+@functools.cache
+def standin_libraries() -> dict[str, bytes]:
+    """Build the fakes as HIP 6.4, with hipRTC as a separate library."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        built = {
+            "hip": folder / "libamdhip64.so.6",
+            "hiprtc": folder / "libhiprtc.so.6",
+            "rocblas": folder / "librocblas.so.6",
+        }
+        # Optional, like the profiler that HSA loads.
+        optional = folder / "optional.c"
+        optional.write_text(
+            "#include <dlfcn.h>\n"
+            '__attribute__((constructor)) static void ask(void) { dlopen("liboptional.so", RTLD_NOW); }\n'
+        )
+        compile_library(built["hip"], "-DSTANDIN_HIP_VERSION=60443484", SOURCES / "hip.c", optional)
+        compile_library(built["hiprtc"], SOURCES / "hiprtc.c")
+        compile_library(built["rocblas"], SOURCES / "rocblas.c", built["hip"])
+        return {role: path.read_bytes() for role, path in built.items()}
 
 
 _FORKS = """

@@ -1,4 +1,4 @@
-"""`python -m tests.probe.nvidia`: the rungs of ZLUDA sets on NVIDIA's own CUDA.
+"""`python -m tests.probe.nvidia`: run the ZLUDA rungs on NVIDIA's own CUDA.
 
 The API is the same, so this validates prototypes, constants, kernel and bounds on independent hardware. It
 needs a Linux machine with an NVIDIA GPU, libcuda.so.1 and libcublas.so, and only Python and this source tree.

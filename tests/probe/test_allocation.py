@@ -83,7 +83,7 @@ class TestBlocks:
         assert words in found["detail"]
 
     @pytest.mark.parametrize(("mode", "name"), [("segv", "SIGSEGV"), ("abort", "SIGABRT")])
-    def test_a_crash_report_names_the_call(self, rig: Rig, mode: str, name: str) -> None:
+    def test_a_crash_report_shows_the_call(self, rig: Rig, mode: str, name: str) -> None:
         env = {"ROCENV_STANDIN_LARGE": "2GiB", "ROCENV_STANDIN_FAIL": f"memset.large={mode}"}
         with session(rig, **env) as child, pytest.raises(NoAnswer, match=f"{name} in hipMemset") as caught:
             child.ask(dict, "try", size=3 * GIB)

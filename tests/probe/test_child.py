@@ -1,4 +1,4 @@
-"""How the parent handles misbehaving children."""
+"""The parent handles misbehaving children."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of vendor structures and calls, in which a wrong offset would silently read garbage."""
+"""Tables of vendor structures and calls; a wrong offset in them would silently read garbage."""
 
 from __future__ import annotations
 

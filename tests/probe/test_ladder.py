@@ -18,7 +18,7 @@ CHILD_RUNGS = ("load", "version", "compile", "device", "memory", "kernel", "gemm
 
 
 @pytest.mark.parametrize("name", ["hip5", "hip6"])
-def test_every_rung_passes_and_names_the_fake(
+def test_every_rung_passes_and_is_marked_as_a_fake(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     built: Set = request.getfixturevalue(name)
@@ -113,7 +113,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_how_a_child_ends_determines_its_rungs_result(
+def test_a_childs_end_determines_its_rungs_result(
     compiled: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = compiled.hurried() if "hang" in fault else compiled
@@ -155,7 +155,7 @@ def test_only_dependents_of_a_broken_rung_are_skipped(
         assert re.fullmatch(r"needs (`\w+`(, )?)+", results[rung].detail)
 
 
-def test_a_crash_after_load_still_names_the_fake(rig: Rig) -> None:
+def test_a_crash_after_load_is_still_marked_as_a_fake(rig: Rig) -> None:
     results = rig.walk(ROCENV_STANDIN_FAIL="init=segv")
     assert results["device"].detail == "STAND-IN, not a GPU runtime: crashed: SIGSEGV in hipInit"
     assert results["device"].exit_code == -11
@@ -199,7 +199,7 @@ def test_target_features_are_ignored(rig: Rig) -> None:
     assert result.status == "passed"
 
 
-def test_an_override_explains_another_target(rig: Rig) -> None:
+def test_an_override_explains_a_different_target(rig: Rig) -> None:
     changes = {"ROCENV_STANDIN_TARGET": "gfx1030", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}
     results = rig.walk(**changes)
     assert [result.status for result in results.values()] == ["passed"] * 9
@@ -207,7 +207,7 @@ def test_an_override_explains_another_target(rig: Rig) -> None:
     assert (rig.work / "sgemm_gfx1030.co").exists()
 
 
-def test_an_unrelated_override_does_not_excuse_another_target(rig: Rig) -> None:
+def test_an_unrelated_override_does_not_excuse_a_different_target(rig: Rig) -> None:
     result = rig.rung("device", HSA_OVERRIDE_GFX_VERSION="10.3.0")
     assert result.status == "failed"
     assert "the GPU is gfx1100, but the set is for gfx1030" in result.detail

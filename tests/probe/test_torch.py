@@ -27,7 +27,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(venv: Path, torch: str) -> None:
-    """Install this text as the venv's torch; "" = no torch."""
+    """Install this code as the venv's torch; "" = no torch."""
     module = next(venv.glob("lib/python*/site-packages")) / "torch.py"
     module.unlink(missing_ok=True)
     if torch:
@@ -35,7 +35,7 @@ def install(venv: Path, torch: str) -> None:
 
 
 def run(rig: Rig, venv: Path, torch: str, runtime: Runtime = "hip") -> RungResult:
-    """Run the rung with this text as the venv's torch."""
+    """Run the rung with this code as the venv's torch."""
     install(venv, torch)
     probe = rig.probe()
     task = replace(probe.task, runtime=runtime)

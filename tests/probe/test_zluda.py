@@ -68,7 +68,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_how_a_child_ends_determines_its_rungs_result(
+def test_a_childs_end_determines_its_rungs_result(
     cuda_rig: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = cuda_rig.hurried() if "hang" in fault else cuda_rig
@@ -109,7 +109,7 @@ def test_all_wrong_versions_are_reported(cuda_rig: Rig) -> None:
     )
 
 
-def test_the_target_is_not_compared_on_nvidias_own_libraries(cuda_rig: Rig) -> None:
+def test_the_target_is_not_compared_with_nvidias_own_libraries(cuda_rig: Rig) -> None:
     probe = cuda_rig.probe(ROCENV_STANDIN_FAIL="cuname=wrong", LD_LIBRARY_PATH=str(cuda_rig.built.lib))
     libraries = {role: path for role, path in probe.task.libraries.items() if role != "hip"}
     task = replace(probe.task, libraries=libraries, preload=(), expected={})

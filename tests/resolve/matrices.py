@@ -1,6 +1,6 @@
 """Small random matrices and requests for hypothesis.
 
-Tables have a few rows, with versions and targets from small pools, so that components often fit each other.
+Tables have a few rows, with versions and targets from small pools, so that components are often compatible.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def just(value: T) -> Make[T]:
 
 
 def often(most: T, pool: tuple[T, ...]) -> Make[T]:
-    """Mostly one value."""
+    """Draw mostly one value."""
     return lambda dice: most if dice.random() < 0.7 else dice.choice(pool)
 
 
 def some(pool: tuple[T, ...], least: int = 0) -> Make[tuple[T, ...]]:
-    """A subset of a pool in its order; usually large."""
+    """Draw a subset of `pool`, in order; large subsets are more likely."""
     sizes = [*range(least, len(pool) + 1), *[len(pool)] * 2]
     return pick([found for size in sizes for found in itertools.combinations(pool, size)])
 
@@ -95,7 +95,7 @@ def build(what: Callable[..., T], /, **fields: Make[Any]) -> Make[T]:
 
 
 def rows(row: Make[T], key: Callable[[T], Any], most: int = 4, least: int = 1) -> Make[tuple[T, ...]]:
-    """Rows with distinct identities."""
+    """Draw rows with distinct identities."""
     return lambda dice: tuple(
         {key(found): found for found in (row(dice) for _ in range(dice.randint(least, most)))}.values()
     )

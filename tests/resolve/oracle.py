@@ -68,7 +68,7 @@ class World:
 
 
 def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
-    """Return the best set of each root, in order; empty if nothing fits."""
+    """Return the best set of each root, in order; empty if nothing works."""
     world = World(request=request, matrix=matrix, machine=machine)
     enumerate_all, fits, rank = KINDS[request.platform, bool(request.zluda)]
     fitting = sorted(
@@ -212,7 +212,7 @@ def own_wheels(world: World) -> list[RocmWheels]:
 
 
 def runs_here(row: RocmWheels, world: World) -> bool:
-    """Whether Python, driver and C library support wheels of ROCm."""
+    """Whether Python, driver and C library support ROCm wheels."""
     glibc = world.machine.glibc
     return (
         python_is_requested(world, row)

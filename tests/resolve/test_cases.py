@@ -18,7 +18,7 @@
     notes = ["part of a note that must be there"]
     absent_notes = ["part of a note that must not be there"]
 
-    [impossible]             # or this, if no set may fit
+    [impossible]             # or this, if no set may match
     because = ["part of the text of a line"]
     sources = ["part of the source of a line"]
     lines = 2                # the exact number

@@ -1,4 +1,4 @@
-"""Filter, sort and explain random abstract combinations and those of real kinds."""
+"""Filter, sort and explain combinations: random abstract ones, and those of real sets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ combinations = st.lists(
 
 @quick
 @given(found=combinations)
-def test_the_best_fitting_combination_is_found_per_root(found: list[Combination]) -> None:
+def test_the_best_working_combination_is_found_for_each_root(found: list[Combination]) -> None:
     best = best_of_each_root(found)
     fitting = [each for each in found if not each.broken]
     assert {id(each.root) for each in best} == {id(each.root) for each in fitting}
@@ -130,7 +130,7 @@ def meant(options: list[Option], fitting: list[Option]) -> dict[str, Constraints
     return {each.row: broken for each, broken in choices(options, fitting, "misfit")}
 
 
-def test_options_for_other_releases_are_skipped_if_one_for_this_release_fits() -> None:
+def test_options_for_other_releases_are_skipped_if_one_for_this_release_works() -> None:
     mine, other = option("mine"), option("other")
     assert meant([mine, other], [mine]) == {"mine": frozenset()}
 

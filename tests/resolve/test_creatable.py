@@ -110,7 +110,7 @@ def write_machine(root: Path) -> None:
 
 
 def write_archives(www: Path, matrix: Matrix) -> None:
-    """Publish the packages in the rows, at their channels' addresses."""
+    """Publish the packages in the rows, at their channels' URLs."""
     suites: dict[tuple[str, str], Repo] = {}
     for row in matrix.rocm:
         repo = matrix.repos[matrix.channels[row.channel].repos[0]]
@@ -129,7 +129,7 @@ def write_archives(www: Path, matrix: Matrix) -> None:
 
 
 def pytorch_wheels(matrix: Matrix) -> dict[str, list[Wheel]]:
-    """The wheels of pytorch.org, by index; its address contains the build."""
+    """The wheels of pytorch.org, by index; its URL contains the build."""
     found: dict[str, list[Wheel]] = {}
     for row in matrix.torch:
         if not row.channel:
@@ -157,7 +157,7 @@ def pinned_numpys(matrix: Matrix) -> set[str]:
 
 @contextlib.contextmanager
 def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[None]:
-    """Let this machine list files as if it had another platform and every Python; `answers` caches uv's."""
+    """List files as if this machine had a different platform and every Python; `answers` caches uv's."""
     run = Uv.run
     asked = ""
 
@@ -195,9 +195,9 @@ def what_is_missing(plan: Lock, best: Candidate) -> str:
         if not pack_is_named(error, best.row(Pack)):
             return error.message
     for each in plan.artifacts:
-        # A missing hash is taken from the first download, so the address must be encrypted.
+        # A missing hash is taken from the first download, so the URL must use https.
         if not each.sha256 and not each.url.startswith("https://"):
-            return f"{each.name} has neither a hash nor a trusted address: {each.url}"
+            return f"{each.name} has neither a hash nor a trusted URL: {each.url}"
     sdk = best.row(HipSdk)
     return "" if sdk is None or installer_is_named(plan, sdk) else "the HIP SDK's installer is missing"
 
@@ -209,7 +209,7 @@ def pack_is_named(error: RocenvError, pack: Pack | None) -> bool:
 
 
 def installer_is_named(plan: Lock, sdk: HipSdk) -> bool:
-    """Whether the plan mentions the HIP SDK installer, which users may have to run, and its address."""
+    """Whether the plan mentions the HIP SDK installer, which users may have to run, and its URL."""
     [installer] = next(part for part in plan.components if part.kind == "rocm").artifacts
     named = (installer.kind, installer.name, installer.url)
     return named == ("installer", sdk.installer, sdk.url) and sdk.url in plan_text(plan)

@@ -41,7 +41,7 @@ class TestKnownBroken:
     def test_a_verdict_needs_all_its_conditions(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts, target), MATRIX)}
 
-    def test_another_project_with_the_same_version_is_another_build(self) -> None:
+    def test_a_different_project_with_the_same_version_is_a_different_build(self) -> None:
         parts = (INCIDENT[0], replace(INCIDENT[1], channel="vosen"), INCIDENT[2])
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts), MATRIX)}
 

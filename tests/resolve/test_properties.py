@@ -129,7 +129,7 @@ def check_override(candidate: Candidate, request: Request) -> None:
 
 
 def check_lines(error: Impossible) -> None:
-    """A line names the requirement, the actual value and the source."""
+    """A line shows the requirement, the actual value and the source."""
     for line in error.rejections:
         assert line.component
         assert line.requirement

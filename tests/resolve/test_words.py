@@ -1,4 +1,4 @@
-"""The order of sets, and the texts of requests, explanations and suggestions."""
+"""The order of sets, and the wording of requests, explanations and suggestions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def impossible(request: Request, of: Matrix | None = None) -> ResolutionImpossib
     ],
     ids=lambda value: options(value) if isinstance(value, Request) else "",
 )
-def test_all_fitting_sets_are_listed_best_first(request_: Request, expected: list[str]) -> None:
+def test_all_matching_sets_are_listed_best_first(request_: Request, expected: list[str]) -> None:
     assert names(request_) == expected
 
 
@@ -76,7 +76,7 @@ def test_officially_supported_sets_come_first() -> None:
 
 
 def test_releases_untested_with_the_driver_come_last() -> None:
-    """Sets tested with the machine's kernel driver come first, regardless of maker and age."""
+    """Sets tested with the installed kernel driver come first, regardless of maker and age."""
     machine = Machine(driver="5.7")
     first = next(resolve(linux(target="gfx90a"), matrix(), machine))
     assert first.rocm.version == "6.1.5"
@@ -91,7 +91,7 @@ def test_an_opt_in_channel_is_not_used_by_default() -> None:
 
 
 def test_an_opt_in_channel_is_neither_a_reason_nor_a_suggestion() -> None:
-    """If nothing fits, the channel is mentioned only to users who named it, even if it alone would fit."""
+    """If nothing matches, the channel is mentioned only to users who requested it, even if it has a match."""
     asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
     of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
     unstable_only = replace(matrix(), rocm=of_sid)
@@ -126,7 +126,7 @@ def test_each_component_has_a_reason() -> None:
     assert [kind for kind, _ in best.versions] == ["rocm", "zluda", "libraries", "torch"]
 
 
-def test_the_message_if_nothing_fits() -> None:
+def test_the_message_if_nothing_matches() -> None:
     assert no_set(linux("5.7")) == "rocenv knows of no set with ROCm 5.7 for gfx1100"
     found = no_set(linux(torch="*", python="3.11"))
     assert found == "No ROCm and PyTorch combination works on gfx1100 (Python 3.11)"
@@ -153,7 +153,7 @@ def test_options_round_trip(request_: Request) -> None:
     assert asked(f"rocenv resolve {options(request_)}") == request_
 
 
-def test_nothing_fits_in_an_empty_matrix() -> None:
+def test_nothing_matches_in_an_empty_matrix() -> None:
     """An empty matrix yields no lines and no suggestions, and does not crash."""
     for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
         error = impossible(request, Matrix())

@@ -121,7 +121,7 @@ class Driver:
         raise NotImplementedError
 
     def leave(self) -> str:
-        """Deactivate the newest env."""
+        """Deactivate the most recently activated env."""
         return "deactivate"
 
     def call(self, *words: str) -> str:

@@ -49,7 +49,7 @@ LINES: Mapping[int, str] = {
     26: "also if it equals ours",
     27: "edits of lists are kept",
     28: "empty or unset lists: no empty entry",
-    29: "a changed variable is kept and named",
+    29: "a changed variable is kept and reported",
     30: "A, then B, back to A",
     31: "with conda, venv, mise, direnv in any order",
     32: "nothing of ours remains",

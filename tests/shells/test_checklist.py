@@ -1,7 +1,7 @@
 """The activation checklist, line by line, in every applicable shell.
 
 `scripts/test-shells` prints the result as a table. `test_neighbours.py` tests the line about other tools,
-`tests/windows/test_cmd.py` those about cmd; each shell's peculiarities have their own file.
+and `tests/windows/test_cmd.py` those about cmd. Each shell's peculiarities have their own file.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_deactivating_without_an_env_is_reported(work: Work) -> None:
 @line(*HOSTILE)
 def test_a_path_is_never_code(work: Work) -> None:
     names = [text.replace("/", "") for text in HOSTILE.values()]
-    # Each one as the last part of a path, and all of them at the start of names.
+    # Each one as the last component of a path, and all of them at the start of names.
     prefixes = {str(number): work.env(folder=name) for number, name in zip(HOSTILE, names, strict=True)}
     prefixes["start"] = work.env(folder=Path(*(name.lstrip() for name in names)) / "~x" / "-n")
     steps = [
@@ -270,7 +270,7 @@ def test_lists_edited_while_active_keep_the_edits(work: Work) -> None:
 
 
 @line(29)
-def test_a_variable_changed_while_active_is_kept_and_named(work: Work) -> None:
+def test_a_variable_changed_while_active_is_kept_and_reported(work: Work) -> None:
     prefix = work.env()
     change = [
         work.driver.put("HIP_PATH", "mine"),
@@ -529,7 +529,9 @@ def test_no_process_is_started(work: Work) -> None:
     nothing = started()
     assert nothing >= 1
     assert started(enter, enter, driver.put("HIP_PATH", "x"), leave) == nothing
-    assert started(driver.call("/bin/true")) > nothing, "this test would not detect processes"
+    assert started(driver.call("/bin/true")) > nothing, (
+        "process counting is broken, so this test proves nothing"
+    )
     hook = started(work.hook())
     assert (
         started(work.hook(), driver.call("rocenv", "activate", "demo"), driver.call("rocenv", "deactivate"))
@@ -648,7 +650,7 @@ def test_only_trusted_folders_activate(work: Work) -> None:
         ],
         first=work.hook(),
     )
-    assert "rocenv trust" in shown[0], "the message names the command"
+    assert "rocenv trust" in shown[0], "the message shows the command"
     assert "rocenv trust" not in shown[1] + shown[2], "once"
     assert f"path={demo}/bin:" not in shown[1]
     for index in (4, 6, 10):

@@ -113,7 +113,7 @@ def test_the_hook_and_typed_commands_share_state(elvish: Work) -> None:
 
 
 def trusted(work: Work) -> Path:
-    """Create a trusted folder whose `.rocenv` names `demo`."""
+    """Create a trusted folder whose `.rocenv` contains `demo`."""
     work.env()
     there = work.folder / "there"
     (there / "below").mkdir(parents=True)

@@ -29,7 +29,7 @@ class _Configured(Fish):
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Work:
-    """The home folder of a fish with universal variables."""
+    """The home directory of a fish with universal variables."""
     return Work(_Configured(), tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_words_are_completed(fish: Work) -> None:
     ]  # fmt: skip
 
 
-def test_words_are_completed_with_quotes_and_prefix_commands(configured: Work) -> None:
+def test_completion_handles_quotes_and_command_prefixes(configured: Work) -> None:
     program = configured.folder / "program"
     program.write_text(f"{PYTHON}import sys\nprint(sys.argv[2:], file=open('asked', 'a'))\nsys.exit('x')\n")
     program.chmod(0o755)

@@ -1,6 +1,6 @@
 """Line 31 of the checklist: an env inside and around conda, venv, virtualenv, direnv and mise.
 
-In the name of an order, `T` and `t` activate and deactivate the tool, `R` and `r` the env.
+In an order such as `TRrt`, `T` and `t` activate and deactivate the tool, `R` and `r` the env.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ line = pytest.mark.checklist
 
 
 def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
-    """Create those of a test's tools that support its shell; there must be at least one."""
+    """Create the tools that support the test's shell; there must be at least one."""
     serving = [tool for tool in tools if work.driver.name in tool.shells]
     assert serving
     for tool in serving:
@@ -30,7 +30,7 @@ def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
 
 
 class Walk:
-    """Activates a tool and an env in one order in one shell, and dumps the environment after each step.
+    """Switches a tool and an env on and off in one order, and dumps the environment after each step.
 
     The tool runs alone first, to record its own leftovers.
     """

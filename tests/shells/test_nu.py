@@ -28,7 +28,7 @@ def nushell(tmp_path: Path) -> Work:
     return Work(DRIVERS["nu"], folder)
 
 
-def test_lists_and_texts_keep_their_types(nushell: Work) -> None:
+def test_lists_and_strings_keep_their_types(nushell: Work) -> None:
     prefix = nushell.env()
     before = [
         "$env.PATH = ($env.PATH | str join ':')",

@@ -45,7 +45,7 @@ def test_objects_in_a_list_are_restored(xonsh: Work) -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "$EXPAND_ENV_VARS = False"])
-def test_lists_of_a_prefix_that_xonsh_would_expand_can_be_edited(xonsh: Work, mode: str) -> None:
+def test_lists_can_be_edited_if_xonsh_would_expand_the_prefix(xonsh: Work, mode: str) -> None:
     prefix = xonsh.env(folder="a=$HOME")
     outcome = xonsh.run(
         mode,
@@ -160,7 +160,7 @@ def test_the_users_prompt_is_marked_only_for_display(xonsh: Work, prompt: str) -
         assert outcome.dumps["active"]["PROMPT"] == outcome.dumps["before"]["PROMPT"]
 
 
-def test_xonshs_own_prompt_names_the_env_once(xonsh: Work) -> None:
+def test_xonshs_own_prompt_shows_the_env_once(xonsh: Work) -> None:
     changes = [*CHANGES, EnvChange(action="set", name="VIRTUAL_ENV", value="{prefix}")]
     first, second = xonsh.env("first", changes), xonsh.env("second", changes)
     show = SHOW.replace("$PROMPT)", "'{env_name}#')")

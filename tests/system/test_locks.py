@@ -137,8 +137,8 @@ def test_a_link_instead_of_a_lock_is_not_followed(tmp_path: Path) -> None:
         pass
 
 
-class TestALongWait:
-    def test_names_the_holder(self, tmp_path: Path) -> None:
+class TestLongWait:
+    def test_shows_the_holder(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         words = ("create", "demo", "--secret")
         with holder(path, words=words) as pid, waiter(path, waiting="waiting for another rocenv") as said:
@@ -157,7 +157,7 @@ class TestALongWait:
                 stack.close()
                 assert said.read() == ""
 
-    def test_names_shared_holders_but_not_a_killed_one(self, tmp_path: Path) -> None:
+    def test_lists_shared_holders_but_not_a_killed_one(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with holder(path, words=("create",)):
             pass  # killed

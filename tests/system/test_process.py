@@ -31,7 +31,7 @@ def test_merged_output_is_plain_text() -> None:
     assert done.ok and done.text == "bold Na\n"
 
 
-def test_a_missing_program_is_a_problem_and_not_an_exception(tmp_path: Path) -> None:
+def test_a_missing_program_is_a_problem_not_an_exception(tmp_path: Path) -> None:
     done = process.run([str(tmp_path / "none")])
     assert (
         done.code is None

@@ -181,8 +181,8 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
     assert done.returncode == 0, done.stderr
 
 
-class TestALockThatNamesAnotherIndex:
-    """A wheel from an unknown host is taken from this machine's own index, if that lists the same file."""
+class TestALockWithADifferentIndex:
+    """A wheel from an unknown host comes from the index configured here, if that lists the same file."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:
@@ -212,9 +212,7 @@ class TestALockThatNamesAnotherIndex:
         hosts = json.loads(done.stdout)["foreign_hosts"]
         return {each["host"]: sorted(each["files"]) for each in hosts}, done.stderr
 
-    def test_the_env_is_built_from_this_machines_index(
-        self, torch_world: tuple[Mini, Index], lock: Path
-    ) -> None:
+    def test_the_env_is_built_from_the_local_index(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
         mini, index = torch_world
         assert self.review(mini, lock, index.url("simple"))[0] == {}
         mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
@@ -258,7 +256,7 @@ class TestALockThatNamesAnotherIndex:
         assert hosts == {"https://mirror.invalid": ["numpy", "other"]}
         assert "cannot look up the lock's wheels: " in said
 
-    def test_the_plan_names_the_packages(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+    def test_the_plan_lists_the_packages(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
         mini, _ = torch_world
         done = mini.run("create", "two", "--from", str(lock), "--dry-run", NO_PROXY="127.0.0.1")
         assert "installs these Python packages: filelock, numpy, other, torch" in done.stdout

@@ -77,7 +77,7 @@ def with_settings(uv: Uv, **more: str) -> Uv:
 # ---------------------------------------------------------------- an index without encryption
 
 
-def test_an_index_without_encryption_is_refused_and_the_setting_named(
+def test_an_unencrypted_index_is_refused_with_the_setting_in_a_hint(
     uv: Uv, python: Interpreter, plain: Loopback
 ) -> None:
     uv = with_settings(uv, http_proxy=plain.url)
@@ -94,7 +94,7 @@ def test_an_index_without_encryption_is_refused_and_the_setting_named(
 
 
 @pytest.mark.parametrize("way", ["pip", "uv", "file", "file for install"])
-def test_an_index_of_a_trusted_host_is_read(
+def test_an_index_on_a_trusted_host_is_read(
     uv: Uv, python: Interpreter, plain: Loopback, wheel: Wheel, tmp_path: Path, way: str
 ) -> None:
     config = tmp_path / "pip.conf"
@@ -131,7 +131,7 @@ def test_which_hosts_are_trusted(named: str, url: str, expected: bool) -> None:
     assert is_trusted(url, {**NO_PIP, "PIP_TRUSTED_HOST": named}) == expected
 
 
-def test_an_invalid_address_is_a_clear_error() -> None:
+def test_an_invalid_url_is_a_clear_error() -> None:
     with pytest.raises(FetchError, match="is not encrypted"):
         require_encrypted(("http://[::1/",), NO_PIP, "the index")
 
@@ -178,7 +178,7 @@ def test_pages_that_rocenv_reads_itself_follow_the_same_rule(
 
 
 @pytest.mark.parametrize("no_proxy", ["", "127.0.0.1", "*"])
-def test_uv_does_not_follow_an_index_to_an_unencrypted_address(
+def test_uv_does_not_follow_an_index_to_an_unencrypted_url(
     uv: Uv, python: Interpreter, secure: Loopback, plain: Loopback, certificate: Path, no_proxy: str
 ) -> None:
     place = f"{plain.url}/simple/thing/"
@@ -190,7 +190,7 @@ def test_uv_does_not_follow_an_index_to_an_unencrypted_address(
 
 
 @pytest.mark.parametrize("place", ["index", "page", "file"])
-def test_no_result_is_used_if_uv_reached_an_unencrypted_address_past_the_proxy(
+def test_no_result_is_used_if_uv_reached_an_unencrypted_url_past_the_proxy(
     uv: Uv,
     python: Interpreter,
     secure: Loopback,
@@ -199,7 +199,7 @@ def test_no_result_is_used_if_uv_reached_an_unencrypted_address_past_the_proxy(
     wheel: Wheel,
     place: str,
 ) -> None:
-    """uv cannot be kept from such an address, so its result is refused, later from uv's cache too."""
+    """uv cannot be prevented from using such a URL, so its result is refused, even from uv's cache later."""
     secure.files = {f"/{wheel.filename}": wheel.data}
     plain.files = _site(wheel, f"{secure.url}/{wheel.filename}#sha256={wheel.sha256}")
     asked = f"{secure.url}/simple"
@@ -226,7 +226,7 @@ def test_no_result_is_used_if_uv_reached_an_unencrypted_address_past_the_proxy(
             ask(later)
 
 
-def test_uv_does_not_read_files_from_unencrypted_addresses(
+def test_uv_does_not_read_files_from_unencrypted_urls(
     uv: Uv, python: Interpreter, secure: Loopback, plain: Loopback, certificate: Path, wheel: Wheel
 ) -> None:
     """Without a hash on the page, uv would download and trust the wheel."""
@@ -262,7 +262,7 @@ SWITCHES = {
 }
 
 
-def test_no_switch_turns_the_check_of_certificates_off(
+def test_no_setting_disables_certificate_checks(
     uv: Uv, python: Interpreter, secure: Loopback, wheel: Wheel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secure.files = _site(wheel, f"/{wheel.filename}#sha256={wheel.sha256}")
@@ -281,7 +281,7 @@ def test_no_switch_turns_the_check_of_certificates_off(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the fake is a script for sh")
-def test_what_uv_sees_of_the_environment(
+def test_environment_variables_passed_to_uv(
     uv: Uv, python: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import uv as package

@@ -43,7 +43,7 @@ def test_a_missing_python_is_an_error_with_a_hint(uv: Uv, said: list[str], spec:
     assert said == []
 
 
-def test_a_python_that_does_not_run_is_named(uv: Uv, tmp_path: Path) -> None:
+def test_a_python_that_does_not_run_is_reported(uv: Uv, tmp_path: Path) -> None:
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)

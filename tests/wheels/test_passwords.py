@@ -122,7 +122,7 @@ def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
     assert holders(mini.home, password) == []
 
 
-class TestPackagesOfDebian:
+class TestDebianPackages:
     def test_a_configured_mirrors_password_is_not_revealed(self, mini: Mini) -> None:
         mini.server.login = f"{NAME}:{ENCODED}"
         address = with_login(f"{mini.server.url}/debian", ENCODED)
@@ -147,7 +147,7 @@ class TestPackagesOfDebian:
         (mini.root / "user" / ".netrc").write_text(f"machine 127.0.0.1 login {NAME} password {PLAIN}\n")
         look(mini, mini.create(), PLAIN)
 
-    def test_that_is_wrong(self, mini: Mini) -> None:
+    def test_a_wrong_password_is_not_revealed(self, mini: Mini) -> None:
         mini.server.login = "anna:another"
         mirror = with_login(f"{mini.server.url}/debian", ENCODED)
         assert mini.run("config", "set", "mirrors.debian:", mirror).returncode == 0
@@ -251,7 +251,7 @@ class TestWheels:
         assert seen
         assert not any(form in word.encode() for form in forms(ENCODED) for word in seen)
 
-    def test_that_is_wrong(self, mini: Mini, torch: Index) -> None:
+    def test_a_wrong_password_is_not_revealed(self, mini: Mini, torch: Index) -> None:
         torch.login = "anna:another"
         for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple")):
             mini.run("config", "set", f"mirrors.{key}", with_login(torch.url(folder), ENCODED))

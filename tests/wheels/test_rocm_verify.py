@@ -105,7 +105,7 @@ def test_only_rocms_libraries_must_come_from_the_env(made: World, tmp_path: Path
 # ---------------------------------------------------------------- blas and torch
 
 
-def test_missing_kernels_are_named_with_the_command_that_adds_them(made: World) -> None:
+def test_missing_kernels_are_listed_with_the_command_that_adds_them(made: World) -> None:
     env = {"ROCENV_STANDIN_TARGET": "gfx1201", "ROCENV_STANDIN_FAIL": "sgemm=error:6"}
     found = rungs(made, "--target", "gfx1201", **env)
     assert found["gemm"]["status"] == "passed"
@@ -135,7 +135,7 @@ def test_a_torch_that_returns_zeros_fails(made: World) -> None:
 # ---------------------------------------------------------------- packages that pip replaced
 
 
-def test_a_torch_replaced_by_pip_is_named_and_restored(made: World, tmp_path: Path) -> None:
+def test_a_torch_replaced_by_pip_is_reported_and_restored(made: World, tmp_path: Path) -> None:
     page = tmp_path / "pypi"
     page.mkdir()
     _plain_wheel(page, "torch", "2.13.0+cu130")
@@ -152,7 +152,7 @@ def test_a_torch_replaced_by_pip_is_named_and_restored(made: World, tmp_path: Pa
     assert rungs(made, "--upto", "files")["files"]["status"] == "passed"
 
 
-def test_rocm_of_two_releases_is_named_and_restored(made: World) -> None:
+def test_mixed_rocm_releases_are_reported_and_fixed(made: World) -> None:
     python = str(made.prefix("sd") / "venv" / "bin" / "python")
     page = f"{made.index.url}/stable/rocm/whl-next/"
     install = (python, "-m", "pip", "install", "--no-deps", f"--index-url={page}", "rocm-sdk-core==10.1.0")

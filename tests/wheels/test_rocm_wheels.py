@@ -153,7 +153,7 @@ def changed(wheel: bytes) -> bytes:
 # ---------------------------------------------------------------- the plan
 
 
-def test_a_release_includes_a_c_library_if_the_machines_is_older(amd: World) -> None:
+def test_a_release_includes_a_c_library_if_the_systems_is_older(amd: World) -> None:
     for glibc, brings in (("2.17", False), ("9.9", True)):
         (amd.home / "profiles" / "real.toml").write_text(amd_real.row("7.14.0", "gfx1151", glibc))
         plan = amd.json("resolve", "--rocm", "7.14.0", "--target", "gfx1151")
@@ -189,7 +189,7 @@ def test_a_plan_resolves_device_packages_from_metadata(plans: World) -> None:
     assert not whole, "files were downloaded to plan"
 
 
-def test_the_plan_names_the_files_without_a_published_hash(plans: World) -> None:
+def test_the_plan_lists_the_files_without_a_published_hash(plans: World) -> None:
     told = plans.run("resolve", *CREATE).stdout.decode()
     assert "4 of 4 files" not in told, "published hashes need no note"
     assert "the first download records the rest: amd-torch-device-gfx1151" in told
@@ -205,7 +205,7 @@ def test_several_targets_each_get_their_packages(plans: World) -> None:
         assert f"amd-torch-device-{package} 2.13.0+rocm10.0.0" in torch
 
 
-def test_a_build_for_another_release_is_not_used(amd: World) -> None:
+def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:
     """The newest triton that an unbounded PyTorch accepts is for a newer ROCm."""
     data = amd.index.wheel(TORCH).data
     unbound = io.BytesIO()
@@ -432,7 +432,7 @@ def _sdist(folder: Path, members: dict[str, bytes]) -> Path:
 # ---------------------------------------------------------------- the env
 
 
-def test_an_env_of_wheels_passes_every_rung(made: World) -> None:
+def test_an_env_built_from_wheels_passes_every_rung(made: World) -> None:
     report = made.json("verify", "sd")
     assert {rung["rung"]: rung["status"] for rung in report["rungs"]} == dict.fromkeys(
         ("files", "load", "version", "compile", "device", "memory", "kernel", "gemm", "blas", "torch"),
@@ -494,8 +494,8 @@ def test_a_package_built_in_isolation_installs_under_the_constraints(made: World
     made.run("run", "sd", "--", "python", "-c", "import isolated")
 
 
-def test_a_package_is_not_built_with_another_torch(made: World, tmp_path: Path) -> None:
-    """pip and uv refuse another torch; without build isolation, they use the env's."""
+def test_a_package_is_not_built_with_a_different_torch(made: World, tmp_path: Path) -> None:
+    """pip and uv refuse a different torch; without build isolation, they use the env's."""
     source = isolated(tmp_path / "isolated", requires="torch")
     page = tmp_path / "pypi"
     page.mkdir()

@@ -37,7 +37,9 @@ def test_mirrors_come_first_then_uvs_index_then_pips() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are Linux's")
-def test_pips_configuration_files_are_read_as_by_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pips_configuration_files_are_read_as_pip_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     chosen, config = tmp_path / "a.conf", tmp_path / "home" / ".config" / "pip"
     chosen.write_text("[global]\nindex-url = https://a.invalid\n[install]\nindex_url = https://i.invalid\n")
@@ -58,7 +60,7 @@ def test_pips_configuration_files_are_read_as_by_pip(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder causes another error there")
-def test_a_missing_or_broken_uv_is_an_error_with_a_command(
+def test_a_missing_or_broken_uv_is_an_error_with_a_suggested_command(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import uv as package

@@ -87,7 +87,7 @@ def test_the_set_works_and_has_version_pins(bench: Bench) -> None:
     assert not [path for path in entries if path.endswith("direct_url.json")]
 
 
-def test_installing_asks_no_server(bench: Bench, index: Index) -> None:
+def test_installing_contacts_no_server(bench: Bench, index: Index) -> None:
     bench.artifacts = [
         structs.replace(each, url=f"{index.url(ROCM)}/{each.url.rpartition('/')[2]}")
         for each in bench.artifacts
@@ -312,7 +312,7 @@ def test_a_file_that_is_not_a_wheel_is_refused(bench: Bench) -> None:
             bench.install(venv, bench.fetch(promised))
 
 
-def test_a_missing_wheel_is_named(bench: Bench) -> None:
+def test_a_missing_wheel_is_reported(bench: Bench) -> None:
     bench.files.clear()
     with pytest.raises(
         FetchError, match=r"the wheel `filelock-3\.13\.1-py3-none-any\.whl` was not downloaded"
@@ -320,7 +320,7 @@ def test_a_missing_wheel_is_named(bench: Bench) -> None:
         bench.create("a")
 
 
-def test_a_lock_for_another_python_is_refused(bench: Bench) -> None:
+def test_a_lock_for_a_different_python_is_refused(bench: Bench) -> None:
     foreign = bench.fetch(build_wheel("torch", "2.5.1+rocm6.2", tag="cp37-cp37m-linux_x86_64"))
     with pytest.raises(PrefixError, match=r"the wheel of torch is for Python 3\.7, not for") as caught:
         bench.create("a", foreign)
@@ -334,12 +334,12 @@ def test_a_venv_never_replaces_another(bench: Bench) -> None:
     assert venv_files(venv) == entries
 
 
-def test_a_missing_interpreter_is_named(bench: Bench, tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_reported(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(PrefixError, match=r"python3\.99"):
         bench.uv.make_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"))
 
 
-def test_a_path_too_long_for_windows_is_named(tmp_path: Path) -> None:
+def test_a_path_too_long_for_windows_is_reported(tmp_path: Path) -> None:
     names = ["torch/__init__.py", f"torch/include/{'x' * 240}.h"]
     with pytest.raises(
         PrefixError, match=r"the path of `torch/include/x+\.h` in .* but Windows allows 259"

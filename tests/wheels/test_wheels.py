@@ -191,7 +191,9 @@ def test_a_cuda_row_is_resolved_with_its_companions(
     assert part.artifacts[1].url.startswith(f"{row.index}/torch-2.7.1%2Bcu118-")
 
 
-def test_a_companion_that_the_general_index_lacks_is_named(index: Index, python: Interpreter, uv: Uv) -> None:
+def test_a_companion_that_the_general_index_lacks_is_reported(
+    index: Index, python: Interpreter, uv: Uv
+) -> None:
     index.wheels["simple"] = [build_wheel("numpy", "1.26.4", tag="cp37-cp37m-win_amd64")]
     with pytest.raises(ResolutionImpossible, match=r"has `numpy` for Python 3\.7, not for 3\."):
         with_companions((), {"numpy": "1.26.4"}, index_urls=[index.url("simple")], python=python, uv=uv)
@@ -204,7 +206,7 @@ def test_a_cpu_torch_is_refused_even_if_it_is_the_only_one(index: Index, resolve
 
 
 @pytest.mark.parametrize("version", ["2.5.1+rocm6.2.4", "2.5.2"])
-def test_a_newer_build_for_another_rocm_is_not_used(index: Index, resolve: Resolve, version: str) -> None:
+def test_a_newer_build_for_a_different_rocm_is_not_used(index: Index, resolve: Resolve, version: str) -> None:
     index.wheels[ROCM].append(build_wheel("torch", version))
     with pytest.raises(ResolutionImpossible) as caught:
         resolve("torch==2.5.*")
@@ -253,7 +255,7 @@ def test_the_most_specific_wheel_is_used(index: Index, resolve: Resolve, python:
     assert numpy.sha256 == best.sha256
 
 
-def test_wheels_only_for_other_pythons_are_named(index: Index, resolve: Resolve) -> None:
+def test_the_error_lists_python_versions_that_have_wheels(index: Index, resolve: Resolve) -> None:
     index.wheels[ROCM] = [
         build_wheel("torch", "2.2.0+rocm6.2", tag=f"cp{series}-cp{series}-linux_x86_64")
         for series in ("37", "38")
@@ -264,7 +266,7 @@ def test_wheels_only_for_other_pythons_are_named(index: Index, resolve: Resolve)
     assert caught.value.hints == ("--python 3.8",)
 
 
-def test_a_missing_version_is_an_error_that_names_the_available_ones(resolve: Resolve) -> None:
+def test_a_missing_version_is_an_error_that_lists_the_available_ones(resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible) as caught:
         resolve("torch==2.9.*")
     reason = "only torch<=2.5.1+rocm6.2 is available and you require torch==2.9.*"
@@ -272,7 +274,7 @@ def test_a_missing_version_is_an_error_that_names_the_available_ones(resolve: Re
     assert caught.value.hints == ()
 
 
-def test_a_missing_dependency_is_named(index: Index, resolve: Resolve) -> None:
+def test_a_missing_dependency_is_reported(index: Index, resolve: Resolve) -> None:
     index.wheels[ROCM] = [w for w in index.wheels[ROCM] if w.project != "filelock"]
     with pytest.raises(ResolutionImpossible, match=r"filelock.*was not found"):
         resolve("torch==2.5.*")
@@ -339,7 +341,7 @@ def test_offline_the_cached_index_is_enough_for_uv(index: Index, resolve: Resolv
     assert index.asked == []
 
 
-def test_an_unwritable_cache_is_named(resolve: Resolve, uv: Uv, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_reported(resolve: Resolve, uv: Uv, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RocenvError, match="Failed to initialize cache at"):
         resolve("torch==2.5.*", uv=replace(uv, cache=tmp_path / "file" / "uv"))

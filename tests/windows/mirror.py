@@ -50,11 +50,11 @@ class Mirror:
     root: Path
     server: Loopback
     workshop: Workshop
-    mirrors: dict[str, str] = field(default_factory=dict)  # prefix of real addresses -> prefix on this server
+    mirrors: dict[str, str] = field(default_factory=dict)  # prefix of real URLs -> prefix on this server
     _indices: dict[str, dict[str, Wheel]] = field(default_factory=dict)  # folder -> file name -> wheel
 
     def add_installer(self, version: str, **options: Any) -> str:
-        """Add an installer of the HIP SDK; return its real address."""
+        """Add an installer of the HIP SDK; return its real URL."""
         sdk = sdk_row(version)
         place = self.place(sdk.url)
         made = standin_installer.installer(place.parent, sdk.version, self.workshop, **options)
@@ -62,7 +62,7 @@ class Mirror:
         return sdk.url
 
     def add_zluda(self, version: str, flavour: str, project: str = "lshqqytiger", **options: Any) -> str:
-        """Add an archive of a ZLUDA build; return its real address."""
+        """Add an archive of a ZLUDA build; return its real URL."""
         build = build_row(project, version)
         url = build.url.format(tag=build.tag, asset=asset_of(build, flavour).name)
         place = self.place(url)
@@ -74,7 +74,7 @@ class Mirror:
         return url
 
     def add_pack(self, sdk: str, target: str, **options: Any) -> tuple[str, ...]:
-        """Add every library pack in the data for an SDK and a target; return their real addresses."""
+        """Add every library pack in the data for an SDK and a target; return their real URLs."""
         packs = packs_for(sdk, target)
         assert packs, f"the data has no pack for {target} and HIP SDK {sdk}"
         for pack in packs:
@@ -94,7 +94,7 @@ class Mirror:
             numpy: The real numpy 1.26.4 for Windows, if available.
 
         Returns:
-            The real address of torch's index.
+            The real URL of torch's index.
         """
         plain = version.partition("+")[0]
         (row,) = (
@@ -130,7 +130,7 @@ class Mirror:
         return self.root / self._folder(url).rstrip("/")
 
     def served(self, url: str) -> str:
-        """Return the path of a real address on the server, for `Loopback.fail` and `Loopback.seen`."""
+        """Return the path of a real URL on the server, for `Loopback.fail` and `Loopback.seen`."""
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:

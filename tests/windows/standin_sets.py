@@ -89,7 +89,7 @@ def incident() -> Verdict:
 
 
 def hip_dll(sdk: HipSdk) -> Binary:
-    """Describe the HIP runtime of an SDK."""
+    """Describe an SDK's HIP runtime."""
     major, minor, patch = (*_part(sdk, "hip", series(sdk.version)).split("."), "0")[:3]
     number = str(int(major) * 10_000_000 + int(minor) * 100_000 + int(patch))
     return Binary(
@@ -101,7 +101,7 @@ def hip_dll(sdk: HipSdk) -> Binary:
 
 
 def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
-    """Describe the rocBLAS of an SDK; that of a library pack reports another version."""
+    """Describe an SDK's rocBLAS; that of a library pack reports a different version."""
     bad = incident()
     crashes = bad.zluda.removeprefix("==") if sdk.version in SpecifierSet(bad.rocm) else ""
     return Binary(
@@ -131,7 +131,7 @@ def sdk_dlls(sdk: HipSdk) -> tuple[Binary, ...]:
 
 
 def zluda_binaries(build: ZludaBuild, asset: Asset, claims: str = "") -> tuple[Binary, ...]:
-    """Return all files of one archive of a ZLUDA build.
+    """Return all files in one archive of a ZLUDA build.
 
     Args:
         claims: A wrong version that the files report; "" = the correct one.

@@ -1,6 +1,6 @@
 """Fakes of what a Windows user downloads: HIP SDK trees, ZLUDA archives, library packs.
 
-All names are those in rocenv's data, so the mirror can serve the files at the real addresses. Installers are
+All names are those in rocenv's data, so the mirror can serve the files at the real URLs. Installers are
 in `standin_installer`, wheels in `standin_wheels`.
 """
 

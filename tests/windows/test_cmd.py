@@ -549,7 +549,7 @@ def test_deactivating_without_an_active_env_is_reported(session: Session) -> Non
 
 
 @line(27, 29)
-def test_changes_made_while_active_are_kept_and_named(session: Session) -> None:
+def test_changes_made_while_active_are_kept_and_reported(session: Session) -> None:
     start = session.dump("start")
     expected = {**start, "HIP_PATH": "mine", "ROCM_PATH": "C:\\new"}
     expected["PATH"] = f"C:\\in front;{start['PATH']};C:\\behind"

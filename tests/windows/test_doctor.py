@@ -1,4 +1,4 @@
-"""`rocenv doctor` on live Windows, with the registry, System32, event log and folders of Wine."""
+"""`rocenv doctor` on live Windows, with Wine's registry, System32, event log and folders."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class TestShims:
         assert answer(again)["level"] == "load"
 
     def test_repair_restores_a_dll_removed_by_antivirus(self, sd: Lane) -> None:
-        """`verify` names the missing DLL and what Defender reports; `repair` restores it."""
+        """`verify` lists the missing DLL and what Defender reports; `repair` restores it."""
         taken = sd.prefix("sd") / "zluda/cublas64_11.dll"
         taken.unlink()
         (sd.prefix("sd") / "zluda/nccl.dll").unlink()
@@ -238,7 +238,7 @@ class TestFailures:
         assert "the server sent a web page instead of the package" in done.err
         assert sd.urls["zluda"] not in (sd.home / "pins.json").read_text()
 
-    def test_a_library_pack_for_another_release_is_refused(self, sd: Lane) -> None:
+    def test_a_library_pack_for_a_different_release_is_refused(self, sd: Lane) -> None:
         """rocenv reads the versions in its files, not its name."""
         pack = sd.mirror.place(sd.urls["pack"])
         other = library_pack(sd.folder / "packs", "6.1.2", "gfx1031", sd.mirror.workshop, name=pack.name)
@@ -248,8 +248,8 @@ class TestFailures:
         assert "is for another release: its `rocblas.dll` is" in done.err
         assert sd.rocenv(["remove", "-y", "other"])[0].code == 0
 
-    def test_a_missing_dependency_is_named(self, sd: Lane) -> None:
-        """The error names the missing DLL and the DLL that needs it."""
+    def test_a_missing_dependency_is_reported(self, sd: Lane) -> None:
+        """The error shows the missing DLL and the DLL that needs it."""
         archive = zluda_archive(
             sd.folder / "absent", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_dependency
         )
@@ -260,8 +260,8 @@ class TestFailures:
         assert "cublas64_11.dll needs" in done.err
         assert "not found" in done.err
 
-    def test_a_missing_export_is_named(self, sd: Lane) -> None:
-        """The error names the missing export and the DLL that lacks it."""
+    def test_a_missing_export_is_reported(self, sd: Lane) -> None:
+        """The error shows the missing export and the DLL that lacks it."""
         archive = zluda_archive(
             sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_export
         )
@@ -272,7 +272,7 @@ class TestFailures:
         assert "not exported by" in done.err
 
     def test_create_explains_how_to_run_a_closed_installer(self, sd: Lane) -> None:
-        """The error names the installer, its options and its effects; then rocenv copies the SDK."""
+        """The error shows the installer, its options and its effects; then rocenv copies the SDK."""
         opaque = installer(sd.folder / "opaque", "5.7.1", sd.mirror.workshop, content="opaque")
         programs = sd.lab.wine / "drive_c" / "Program Files" / "AMD" / "ROCm" / "a name of its own"
         with sd.serving(sd.urls["sdk"], opaque.read_bytes()):

@@ -90,7 +90,7 @@ def test_the_plan_lists_every_file(sd: Machine) -> None:
     assert "the first download records the rest: amd-torch-device-gfx1151" in planned.out
     alone = answer(sd.rocenv("resolve", *CREATE, "--json", ROCENV_HOME=r"C:\never used", ROCENV_OFFLINE="1"))
     assert [part["artifacts"] for part in alone["components"]] == [[], []]
-    assert any("could not download the package lists" in note for note in alone["notes"])
+    assert any("the package lists could not be downloaded" in note for note in alone["notes"])
 
 
 def test_verify_passes_with_the_envs_own_libraries(sd: Machine) -> None:
@@ -129,7 +129,7 @@ def test_activation_points_to_the_wheels(sd: Machine) -> None:
 
 
 def test_pip_cannot_replace_torch(sd: Machine) -> None:
-    """`pip install torch==2.14` fails, and pip names the env's build."""
+    """`pip install torch==2.14` fails, and pip shows the env's build."""
     done = sd.rocenv("run", "sd", "--", "python", "-m", "pip", "install", "--no-index", "torch==2.14.0")
     assert done.code == 1
     assert "2.13.0+rocm10.0.0" in done.text

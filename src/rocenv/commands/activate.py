@@ -80,7 +80,7 @@ def _print_lines(prefix: Prefix, platform: str) -> None:
         note(f"{start}{where}:")
         line = _line(prefix, each)
         click.echo(line if WINDOWS else os.fsencode(line))
-    note(hook_advice(f"activate {shell_join(prefix.name)}"))
+    note(hook_advice(f"activate {shell_join(prefix.name)}"), verbatim=True)
 
 
 def _line(prefix: Prefix, shell: str) -> str:
@@ -97,5 +97,5 @@ def deactivate() -> int:
     note(f"env `{name}` is active here, and a command cannot change the shell that calls it")
     note("- in the shell where you activated it, type `deactivate`, or `rocenv_deactivate` in a venv")
     note("- a shell that inherited its variables has no `deactivate`: type `exit` to leave that shell")
-    note(hook_advice("deactivate"))
+    note(hook_advice("deactivate"), verbatim=True)
     return 1

@@ -130,8 +130,8 @@ def command(
                 "verify": verification_to_plain(verdict) if verdict else None,
             }
         )
-    note(f"\nactivate it:  {activation_line(prefix, record.lock.platform)}")
-    note(f"or run one command:  rocenv run {shell_join(name)} -- COMMAND")
+    note(f"\nactivate it:  {activation_line(prefix, record.lock.platform)}", verbatim=True)
+    note(f"or run one command:  rocenv run {shell_join(name)} -- COMMAND", verbatim=True)
     return 1 if verdict is not None and verdict.broken else 0
 
 

@@ -10,9 +10,11 @@ import click
 
 from rocenv.commands.findings_text import (
     LANGUAGE_OPTION,
+    heading,
     label,
     output_language,
     paragraphs,
+    quoted,
     sentences,
     step_lines,
 )
@@ -60,6 +62,8 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
         print_json({"findings": [_json(*each, language) for each in findings]})
         return 0 if findings else 1
     for number, (finding, texts) in enumerate(findings, 1):
+        if number > 1:
+            click.echo()
         click.echo("\n".join(_lines(number, finding, texts, machine, language)))
     if not findings:
         note(_no_finding(log, diagnosis, language))
@@ -147,21 +151,24 @@ def _evidence_json(evidence: Evidence) -> dict[str, Any]:
     return {**shown, "file": evidence.file} if evidence.file else shown
 
 
+def _facts_text(facts: Facts, language: Language) -> str:
+    between, after = ("、", "；") if language == "zh" else (", ", "; ")
+    known = (name for name in _SHOWN_FACTS if facts.get(name))
+    return after.join(f"{name} {between.join(facts[name][:_SHOWN_VALUES])}" for name in known)
+
+
 def _lines(number: int, finding: Finding, texts: Report, machine: Facts, language: Language) -> Iterator[str]:
     sure = label("sure" if finding.confidence >= _UNSURE else "unsure", language)
-    yield f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]"
+    yield from heading(f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]")
     yield f"   {sure.format(percent=round(finding.confidence * 100))}"
     for each in finding.evidence:
         where = f"{sanitized(each.file)}:{each.line}" if each.file else str(each.line)
         times = f"  ({label('times', language).format(count=each.count)})" if each.count > 1 else ""
         colon = "：" if language == "zh" else ": "
-        yield f"   {label('line', language).format(where=where)}{colon}{each.text}{times}"
+        yield from quoted(f"{label('line', language).format(where=where)}{colon}", f"{each.text}{times}")
     yield from paragraphs(label("why", language), (texts.cause,))
     yield from step_lines(texts.steps, language)
-    for heading, facts in (("facts", finding.facts), ("machine", machine)):
-        if known := [
-            f"{name} {', '.join(facts[name][:_SHOWN_VALUES])}" for name in _SHOWN_FACTS if facts.get(name)
-        ]:
-            yield from paragraphs(label(heading, language), ("; ".join(known),))
+    for name, facts in (("facts", finding.facts), ("machine", machine)):
+        if set(facts) & set(_SHOWN_FACTS) - {"platform"}:
+            yield from paragraphs(label(name, language), (_facts_text(facts, language),))
     yield from paragraphs(label("more", language), (f"rocenv explain {finding.code}", *texts.links))
-    yield ""

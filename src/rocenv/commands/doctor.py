@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.findings_text import LANGUAGE_OPTION, label, output_language, paragraphs, step_lines
+from rocenv.commands.findings_text import (
+    LANGUAGE_OPTION,
+    heading,
+    label,
+    output_language,
+    paragraphs,
+    step_lines,
+)
 from rocenv.commands.output import (
     can_ask,
     colour,
@@ -19,6 +26,7 @@ from rocenv.commands.output import (
     note,
     nothing_changed,
     print_json,
+    print_text,
 )
 from rocenv.context import Context
 from rocenv.core.language import LANGUAGES
@@ -58,10 +66,10 @@ _MESSAGES: Mapping[str, tuple[str, str]] = {
     ),
     "variables": ("Environment variables in it: {names}", "其中的环境变量：{names}"),
     "look": (
-        "It is plain text. Read it before you send it: {command}",
-        "它是纯文本，发送之前请先查看：{command}",
+        "It is plain text. Read it before you send it: `{command}`",
+        "它是纯文本，发送之前请先查看：`{command}`",
     ),
-    "examine": ("The recipient runs: {command}", "收到的人运行：{command}"),
+    "examine": ("The recipient runs: `{command}`", "收到的人运行：`{command}`"),
     "alone": ("{one} and {other} cannot be used together", "{one} 和 {other} 不能同时使用"),
 }
 
@@ -245,18 +253,20 @@ def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
         click.echo(_message("none", language, count=str(count)))
         return
     counts = {each: sum(finding.severity == each for finding in findings) for each in _COLOURS}
-    if language == "zh":
-        found = "，".join(f"{label(each, language)} {number}" for each, number in counts.items() if number)
-    else:
-        words = ((number, label(each, language)) for each, number in counts.items() if number)
-        found = ", ".join(f"{number} {word}{'s' * (number > 1)}" for number, word in words)
-    click.echo(_message("count", language, count=str(count), found=found))
+    separator = "，" if language == "zh" else ", "
+    found = separator.join(_count(each, number, language) for each, number in counts.items() if number)
+    print_text(_message("count", language, count=str(count), found=found))
+
+
+def _count(severity: str, number: int, language: Language) -> str:
+    name = label(severity, language)
+    return f"{name} {number}" if language == "zh" else f"{number} {name}{'s' * (number != 1)}"
 
 
 def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:
     severity = colour(label(finding.severity, language), _COLOURS[finding.severity])
     colon = "：" if language == "zh" else ": "
-    yield f"{number}. {severity}{colon}{finding.title}  [{finding.code}]"
+    yield from heading(f"{number}. {severity}{colon}{finding.title}  [{finding.code}]")
     for place, line in enumerate(finding.evidence):
         yield from paragraphs(_message("evidence", language) if not place else "", (line,))
     if finding.detail:

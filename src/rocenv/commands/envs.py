@@ -54,12 +54,12 @@ def list_(as_json: bool) -> None:
     if not found:
         note("there are no envs yet; create one: `rocenv create --torch`")
         return
-    rows: list[tuple[str, ...]] = [("NAME", "TARGET", "COMPONENTS", "VERIFIED")]
+    rows: list[tuple[str, ...]] = [("NAME", "TARGET", "VERIFIED", "COMPONENTS")]
     for env in found:
         parts = ", ".join(f"{part['kind']} {part['version']}" for part in env.get("components", []))
         state = "" if env["state"] == "complete" else f"({env['state']})"
         targets = ", ".join(env.get("targets", [env.get("target", "")]))
-        rows.append((env["name"], targets, parts or state, env.get("verified", "") or "-"))
+        rows.append((env["name"], targets, env.get("verified", "") or "-", parts or state))
     click.echo(columns(rows))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import LANGUAGE_OPTION, output_language
-from rocenv.commands.output import colour, json_option, print_json
+from rocenv.commands.output import colour, json_option, print_json, terminal_width
 from rocenv.context import Context
 from rocenv.host import detect
 from rocenv.system.quoting import shell_join
@@ -92,8 +90,7 @@ def _shorter(command: str, here: str, target: str) -> str:
 
 def text_width(least: int, most: int) -> int:
     """Return the terminal's width within bounds, or 100 columns in a pipe."""
-    room = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
-    return max(least, min(most, room))
+    return max(least, min(most, terminal_width() or _WIDTH))
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:

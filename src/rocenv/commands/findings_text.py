@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands.output import terminal_width
 from rocenv.core.language import LANGUAGES, chosen
 from rocenv.core.wrap import columns_of, wrapped
 
@@ -92,13 +92,27 @@ def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
         yield from (f"            {command}" for command in step.commands)
 
 
+def heading(text: str) -> Iterator[str]:
+    """Yield the first line of a finding, wrapped to the terminal."""
+    width = terminal_width()
+    yield from wrapped(text, width, then=" " * _INDENT) if width else (text,)
+
+
+def quoted(label: str, text: str) -> Iterator[str]:
+    """Yield a line of a log, wrapped to the terminal."""
+    width = terminal_width()
+    then = " " * (_INDENT + 7)
+    start = " " * _INDENT + label
+    yield from wrapped(text, width, start, then) if width else (start + text,)
+
+
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield paragraphs under a heading, wrapped to the terminal."""
     colon = "：" if not heading.isascii() else ":" if heading else ""
     first = " " * _INDENT + heading + colon
     then = " " * max(_INDENT + 7, columns_of(first) + 1)
     first += " " * (len(then) - columns_of(first))
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
+    width = terminal_width() or _WIDTH
     for text in texts:
         yield from wrapped(text, max(40 + len(then), width), first, then)
         first = then

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import textwrap
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.commands.output import (
+    columns,
+    hint,
+    json_option,
+    note,
+    print_json,
+    print_text,
+    terminal_width,
+)
 from rocenv.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rocenv.host import Driver, Gpu, Host
 
-_NAME_WIDTH = 72  # in the table; `--json` has the whole name
-_HEADER = ("", "GPU", "TARGET", "NAME", "PCI ID", "KIND", "MEMORY", "UNITS", "STATE")
+_HEADER = ("", "GPU", "TARGET", "KIND", "MEMORY", "STATE", "UNITS", "PCI ID", "NAME")
+_WIDE_ONLY = slice(6, 8)  # the columns that a terminal shows only if it has this width
+_WIDE = 100
+_STATES = {"barred": "blocked", "unable": "unusable"}  # for people
 
 
 @click.command()
@@ -30,10 +40,12 @@ def command(as_json: bool) -> None:
         print_json(host_json(host))
         return
     if host.gpus:
-        click.echo(columns([_HEADER, *(_row(gpu, selected=gpu.index == host.selected) for gpu in host.gpus)]))
-    click.echo(f"{'used' if host.gpu else 'no GPU is used'}: {host.why}")
+        print_text(columns(_table(host)), verbatim=True)
+    print_text(f"{'used' if host.gpu else 'no GPU is used'}: {host.why}")
     for line in _notes(host):
         note(line)
+    for remedy in host.remedies:
+        hint(remedy)
 
 
 def host_json(host: Host) -> dict[str, Any]:
@@ -81,27 +93,49 @@ def gpu_json(gpu: Gpu) -> dict[str, Any]:
     }
 
 
-def _row(gpu: Gpu, *, selected: bool) -> tuple[str, ...]:
+def _table(host: Host) -> list[tuple[str, ...]]:
+    """Build the table; consecutive GPUs that differ in nothing that it shows share a row."""
+    rows: list[tuple[str, ...]] = [_HEADER]
+    for row, group in groupby(host.gpus, _row):
+        indices = [gpu.index for gpu in group]
+        rows.append(("*" if host.selected in indices else "", _ranges(indices), *row))
+    width = terminal_width()
+    if width and width + 1 < _WIDE:
+        return [row[: _WIDE_ONLY.start] + row[_WIDE_ONLY.stop :] for row in rows]
+    return rows
+
+
+def _row(gpu: Gpu) -> tuple[str, ...]:
     return (
-        "*" if selected else "",
-        str(gpu.index),
         (gpu.target or "?") + gpu.features,
-        textwrap.shorten(gpu.name, _NAME_WIDTH, placeholder=" …") or "?",
-        gpu.pci_id or "?",
         {True: "iGPU", False: "card", None: "?"}[gpu.integrated],
         f"{gpu.memory_bytes / (1 << 30):.1f} GiB" if gpu.memory_bytes else "?",
+        _STATES.get(gpu.state, gpu.state),
         str(gpu.compute_units or "?"),
-        gpu.state,
+        gpu.pci_id or "?",
+        gpu.short_name or "?",
     )
 
 
+def _ranges(indices: Iterable[int]) -> str:
+    """Shorten a list of ascending numbers: `0-3, 5, 6`."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ", ".join(f"{run[0]}-{run[-1]}" if run[2:] else ", ".join(map(str, run)) for run in runs)
+
+
 def _notes(host: Host) -> Iterator[str]:
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[int]] = {}
     for gpu in host.gpus:
         if gpu.why_not:
-            reasons.setdefault(gpu.why_not, []).append(str(gpu.index))
+            reasons.setdefault(gpu.why_not, []).append(gpu.index)
     for why, indices in reasons.items():
-        yield f"GPU {', '.join(indices)}: {why}"
+        if indices[1:] or why not in host.why:  # which names one GPU
+            yield f"GPU {_ranges(indices)}: {why}"
     if host.gpu and (indices_shown := host.visible_devices()):
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
         effect = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"
@@ -109,7 +143,6 @@ def _notes(host: Host) -> Iterator[str]:
     if driver := _driver_text(host.driver):
         yield driver
     yield from host.notes
-    yield from (f"hint: {remedy}" for remedy in host.remedies)
 
 
 def _driver_text(driver: Driver) -> str:

@@ -11,9 +11,10 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import label, output_language
-from rocenv.commands.output import colour, note
+from rocenv.commands.output import colour, note, print_text
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -134,9 +135,9 @@ def _check(launch: LaunchContext, context: Context) -> list[Finding]:
 
 def _report(finding: Finding, language: Language) -> None:
     heading = label(finding.severity, language) + _COLONS[language]
-    click.echo(colour(heading, _COLOURS[finding.severity], err=True), err=True, nl=False)
     hints = (f"{label('hint', language)}{_COLONS[language]}{hint}" for hint in _hints(finding, language))
-    note("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
+    text = sanitized("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
+    print_text(colour(heading, _COLOURS[finding.severity], err=True) + text, err=True)
 
 
 def _sentence(finding: Finding, language: Language) -> str:

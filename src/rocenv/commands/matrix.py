@@ -8,7 +8,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.explain import FULL_OPTION, text_width
-from rocenv.commands.output import columns, json_option, named_target, note, print_json, short_enough
+from rocenv.commands.output import columns, hint, json_option, named_target, print_json, short_enough
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.system.quoting import shell_join
@@ -96,7 +96,7 @@ def _show_overview(matrix: Matrix, platform: str) -> None:
     platforms = tuple(each for each in both if platform in ("", each))
     click.echo(columns(overview(matrix, platforms)))
     click.echo("\n".join(("", *LEGEND)))
-    note("hint: `rocenv explain gfx1031` explains a target, `rocenv matrix --target gfx1031` lists its rows")
+    hint("`rocenv explain gfx1031` explains a target, `rocenv matrix --target gfx1031` lists its rows")
 
 
 def _as_options(filters: Filters) -> list[str]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from rocenv.core.progress import sanitized
+from rocenv.core.wrap import columns_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
 _MAX_OPTION_LENGTH = 200
+_LEAST_ROOM = 24  # columns for the last column of a table
+# A hint, or advice of `launch`, that is a command.
+_COMMAND = re.compile(r"(?:hint: |do:  |解决：)(?:rocenv|sudo|chmod|export|setx|python3?) ")
 
 json_option: Callable[..., Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
@@ -39,9 +45,46 @@ def named_target(context: click.Context, parameter: click.Parameter, value: str)
     return target_meant(value, Context().matrix)
 
 
-def note(text: str) -> None:
-    """Print a line for people, on stderr."""
-    click.echo(sanitized(text), err=True)
+def note(text: str, *, verbatim: bool = False) -> None:
+    """Print a text for people, on stderr."""
+    print_text(sanitized(text), err=True, verbatim=verbatim)
+
+
+def hint(text: str) -> None:
+    """Print a hint, on stderr."""
+    note(f"hint: {text}")
+
+
+def print_text(text: str, *, err: bool = False, verbatim: bool = False) -> None:
+    """Print a text for people; what was printed before comes first, even if it went to the other stream.
+
+    On a terminal, long lines are wrapped, except commands and `verbatim` texts, such as tables.
+    """
+    if err:
+        with suppress(OSError):  # `main` reports it
+            sys.stdout.flush()
+    width = 0 if verbatim else terminal_width(err=err)
+    lines = text.split("\n")
+    click.echo("\n".join(part for line in lines for part in _fitted(line, width)) if width else text, err=err)
+
+
+def _fitted(line: str, width: int) -> list[str]:
+    """Wrap a line if it is too long; its indentation stays."""
+    indent = line[: len(line) - len(line.lstrip())]
+    if columns_of(line) <= width or _COMMAND.match(line):
+        return [line]
+    return wrapped(line.lstrip(), width, indent, f"{indent}  ")
+
+
+def terminal_width(*, err: bool = False) -> int:
+    """Count the columns that a line may have on the stream's terminal; 0 = it is no terminal."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        return 0
+    width = shutil.get_terminal_size((0, 0)).columns
+    with suppress(OSError, ValueError):
+        width = width or os.get_terminal_size(stream.fileno()).columns
+    return (width or 80) - 1
 
 
 def print_json(document: Any) -> None:
@@ -59,15 +102,21 @@ def colour(text: str, name: str, *, err: bool = False) -> str:
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """Align rows in columns; on a terminal the last column is truncated to its width."""
+    """Align rows in columns; on a terminal the last column is wrapped to its width."""
     if not rows:
         return ""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    room = shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 0
-    lines = []
+    widths = [max(columns_of(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    width = terminal_width()
+    indent = sum(widths) + 2 * len(widths)
+    then = " " * (indent if indent + _LEAST_ROOM <= width else 4)
+    lines: list[str] = []
     for row in rows:
-        line = "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
-        lines.append((line[: room - 1] if room else line).rstrip())
+        cells = (cell + " " * (room - columns_of(cell)) for cell, room in zip(row, widths, strict=False))
+        start = "".join(f"{cell}  " for cell in cells)
+        if width and indent + columns_of(row[-1]) > width:
+            lines += wrapped(row[-1], width, start, then)
+        else:
+            lines.append((start + row[-1]).rstrip())
     return "\n".join(lines)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.progress import sanitized, size_text
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Component, Lock
     from rocenv.sources.lock_review import Review
-
-_NO_BREAK = "\0"  # stands for a space at which a line must not end
 
 
 def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = None) -> dict[str, Any]:
@@ -118,9 +115,7 @@ def _size_line(lock: Lock, download: int, unpacked: int) -> str:
 
 
 def _item(text: str, start: str) -> list[str]:
-    """Wrap text without breaking commands, so that people can paste them."""
-    unbroken = re.sub("`rocenv [^`]*`", lambda found: found[0].replace(" ", _NO_BREAK), text)
-    return [line.replace(_NO_BREAK, " ") for line in wrapped(unbroken, reading_width(), start, "    ")]
+    return wrapped(text, reading_width(), start, "    ")
 
 
 def _part_lines(part: Component) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import json_option, note, print_json, short_enough
+from rocenv.commands.output import json_option, note, print_json, print_text, short_enough
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.context import Context
 from rocenv.core.model import Request
@@ -158,4 +158,4 @@ def command(request: Request, offline: bool, as_json: bool) -> None:
     if as_json:
         print_json(plan_json(lock, missing))
     else:
-        click.echo(plan_text(lock, missing))
+        print_text(plan_text(lock, missing))

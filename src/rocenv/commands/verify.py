@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import colour, json_option, named_target, note, print_json
+from rocenv.commands.output import (
+    colour,
+    json_option,
+    named_target,
+    note,
+    print_json,
+    print_text,
+    terminal_width,
+)
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.model import APP_RUNG
 from rocenv.core.progress import sanitized
+from rocenv.core.wrap import wrapped
 from rocenv.prefix import prefix_of
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
@@ -33,14 +41,21 @@ def print_rung(result: RungResult, *, err: bool = False) -> None:
     """Print the result of a rung."""
     status = "no GPU" if result.no_device else result.status
     coloured = colour(f"{status:8}", _COLOURS[result.status], err=err)
-    detail = textwrap.shorten(result.detail, 400, placeholder=" …")
-    click.echo(f"  {result.rung:8} {coloured} {result.elapsed_s:7.2f} s  {sanitized(detail)}", err=err)
+    start, detail = f"  {result.rung:8} {coloured} {result.elapsed_s:7.2f} s  ", sanitized(result.detail)
+    width = terminal_width(err=err)
+    lines = wrapped(detail, width, start, " " * 31) if width else []
+    print_text("\n".join(lines or [start + " ".join(detail.split())]), err=err, verbatim=True)
     if result.status in ("failed", "crashed", "timeout"):
         for line in result.stderr_tail.splitlines():
             if not line.startswith(CALLING):  # the detail shows the call that did not return
-                click.echo(f"    | {sanitized(line)}", err=err)
+                click.echo("\n".join(_quoted(sanitized(line), width)), err=err)
         for code in result.findings:
             click.echo(f"    known cause: `rocenv explain {code}`", err=err)
+
+
+def _quoted(line: str, width: int) -> list[str]:
+    start = "    | "
+    return (wrapped(line, width, start, start) if width else []) or [start + line]
 
 
 def verdict_text(verdict: Verification, app: str = "") -> str:

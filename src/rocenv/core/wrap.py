@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -13,30 +14,37 @@ _NOT_FIRST = (
     "\uff0c\u3002\uff1b\uff1a\u3001\uff1f\uff01\uff09\u300b\u300d\u300f\u3011\u2026\u201d\u2019%,.;:?!)]}"
 )
 _NOT_LAST = "\uff08\u300a\u300c\u300e\u3010\u201c\u2018([{"
+_QUOTED = re.compile("`[^`]*`")
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_NO_BREAK = "\0"  # stands for a space at which a line must not end
 
 
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Wrap one paragraph to `width` columns; `first` precedes the first line, `then` the others.
 
-    Anything that a user might paste, such as a URL or a version, is never broken; long words overflow.
+    Anything that a user might paste, such as a URL or a command in backticks, is never broken; it may overflow.
+    Colours take no width.
     """
-    if not text.isascii():
-        return list(_wrapped(text, width, first, then))
-    import textwrap
+    text = _QUOTED.sub(lambda quoted: quoted[0].replace(" ", _NO_BREAK), text)
+    if not (first + text).isascii() or "\x1b" in first + text:
+        lines = list(_wrapped(text, width, first, then))
+    else:
+        import textwrap
 
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=then,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        lines = textwrap.wrap(
+            text,
+            width,
+            initial_indent=first,
+            subsequent_indent=then,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def columns_of(text: str) -> int:
-    """Count the terminal columns of a string; Chinese characters take two."""
-    return sum(2 if _is_wide(char) else 1 for char in text)
+    """Count the terminal columns of a string; Chinese characters take two, colours none."""
+    return sum(2 if _is_wide(char) else 1 for char in _COLOUR.sub("", text))
 
 
 def reading_width() -> int:
@@ -56,7 +64,8 @@ def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:
         if line != indent and columns_of(line) + columns_of(piece.rstrip()) > width:
             yield line.rstrip()
             line = indent = then
-        line += piece
+        if line != indent or piece.strip():
+            line += piece
     if line != indent:
         yield line.rstrip()
 
@@ -64,10 +73,12 @@ def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:
 def _pieces(text: str) -> Iterator[str]:
     """Split text where a line may break: after a word and its space, or after a Chinese character."""
     piece = ""
-    text = " ".join(text.split())
+    text = re.sub(r"\s*\n\s*", " ", text.strip())
+    quoted = False
     for char, following in zip(text, [*text[1:], " "], strict=True):
         piece += char
-        between = _is_wide(char) or _is_wide(following)
+        quoted ^= char == "`"
+        between = not quoted and (_is_wide(char) or _is_wide(following))
         if char == " " or (between and char not in _NOT_LAST and following not in f"{_NOT_FIRST} "):
             yield piece
             piece = ""

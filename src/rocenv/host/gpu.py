@@ -13,6 +13,8 @@ _LONGEST = 200  # maximum length of a name or other text from the machine
 # `unable`: no program can compute on it with the current driver.
 State = Literal["usable", "barred", "unable"]
 
+_FILLER = re.compile(r"\bAMD |\bRadeon(?:\(TM\))? (?=RX )|\((?:TM|R)\)| Series\b", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
@@ -34,6 +36,18 @@ class Gpu:
     render_minor: int | None = None  # N of /dev/dri/renderDN
     index: int = 0  # position in the list of GPUs
     hip_index: int | None = None  # HIP's number for it; None = not listed, or unknown order
+
+    @property
+    def short_name(self) -> str:
+        """The product name for people: `RX 7900 XTX/XT/GRE`; "" = unknown."""
+        names: list[str] = []
+        last: list[str] = []
+        for product in dict.fromkeys(_FILLER.sub("", self.name).split(" / ")):
+            words = product.split()
+            shared = next((i for i, pair in enumerate(zip(words, last, strict=False)) if len({*pair}) > 1), 0)
+            names.append(" ".join(words[shared:]))
+            last = words
+        return "/".join(names)
 
     @property
     def usable(self) -> bool:

@@ -85,7 +85,7 @@ class Elvish(Driver):
     def list_names(self) -> str:
         """Print the names, and the lists of callback functions.
 
-        This driver declares `deactivate`, which must not contain anything of ours afterwards.
+        This driver declares `deactivate`, which must contain nothing of rocenv's afterwards.
         """
         return (
             "eval &on-end={|ns| keys $ns | each {|n| if (not-eq $n deactivate~) { echo $n } } } ''\n"
