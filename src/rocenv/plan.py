@@ -210,6 +210,8 @@ def _short(error: RocenvError) -> str:
 
 def _none_available(missed: Sequence[Miss]) -> RocenvError:
     hints = tuple(dict.fromkeys(hint for miss in missed for hint in miss.error.hints))
+    if len({_source_name(miss.choice) for miss in missed if miss.error.code == "unreachable"}) > 1:
+        hints = ("several servers are unreachable: check your network connection and proxy settings", *hints)
     reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed))
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:

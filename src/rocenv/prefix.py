@@ -210,7 +210,7 @@ class Prefix:
         return f"{self.name}{number}"
 
     def _similar(self) -> tuple[str, ...]:
-        """Suggest the env that the user may have meant."""
+        """Suggest the env that the user may have meant, or how to create it."""
         import difflib
 
         try:
@@ -220,7 +220,8 @@ class Prefix:
         close = difflib.get_close_matches(self.name, names, n=1)
         if close:
             return (f"did you mean `{close[0]}`?",)
-        return ("list the envs: `rocenv list`",) if names else ()
+        create = f"create it: `rocenv create {shell_join(self.name)} --torch`"
+        return ("list the envs: `rocenv list`", create) if names else (create,)
 
     def require_complete(self) -> None:
         """Raise PrefixError with hints unless the env is complete."""
@@ -228,7 +229,7 @@ class Prefix:
             case "absent":
                 raise PrefixError(
                     f"there is no env `{self.name}`",
-                    hints=(*self._similar(), f"create it: `rocenv create {shell_join(self.name)} --torch`"),
+                    hints=self._similar(),
                     code="env-missing",
                 )
             case "foreign":

@@ -171,7 +171,7 @@ def test_conflicting_options_are_refused(lab: Lab, scenery: Scenery, argv: tuple
 def test_fix_refuses_a_machine_snapshot(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--fix")
-    assert done.returncode != 0 and "copy" in words(done.stderr)
+    assert done.returncode != 0 and "snapshot" in words(done.stderr)
 
 
 def test_a_bundle_has_the_findings_of_its_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:

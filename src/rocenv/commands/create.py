@@ -88,14 +88,15 @@ def command(
     prefix = prefix_of(context.home, name)
     _check_place(prefix, context, changes=not dry_run)
     review: Review | None = None
-    accepted = False
+    worse: OnlyFallback | None = None
     with storage_errors(context.home.path):
         if lock_file:
             complete = CompleteRequest(request=request, machine=Machine())
             lock, review = _read_lock(lock_file, context)
         else:
             complete = complete_request(request, context, note)
-            lock, accepted = _plan(complete, context, fallback=accept_fallback, asks=not (yes or dry_run))
+            may_ask = not (yes or dry_run) and can_ask()
+            lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
     notes = (
         *(review.lines if review else ()),
         *requirements(lock, complete, context, f"rocenv create {shell_join(name)}"),
@@ -115,7 +116,10 @@ def command(
     require_installable(lock)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
-    elif not yes and can_ask() and not accepted and (lock.warnings or not guided):
+    elif worse is not None:
+        note("\n".join((f"warning: {worse.message}", *(f"  - {text}" for text in worse.hints[:-1]))))
+        require_yes("Install this set instead?")
+    elif not yes and can_ask() and (lock.warnings or not guided):
         require_yes("Continue?", default=not lock.warnings)
     with storage_errors(context.home.path):
         replan = None if lock_file else lambda: plan_for(complete, context.refreshing())
@@ -142,17 +146,16 @@ def _require_compatible(request: Request, lock_file: Path | None, *, trust_lock:
         raise click.UsageError("--trust-lock needs --from")
 
 
-def _plan(complete: CompleteRequest, context: Context, *, fallback: bool, asks: bool) -> tuple[Lock, bool]:
-    """Plan a request, and return whether the user was asked and accepted a fallback."""
+def _plan(
+    complete: CompleteRequest, context: Context, *, fallback: bool, may_ask: bool
+) -> tuple[Lock, OnlyFallback | None]:
+    """Plan a request; if only a fallback is available, also return why, so that the user can decide."""
     try:
-        return plan_for(complete, context, fallback=fallback), False
+        return plan_for(complete, context, fallback=fallback), None
     except OnlyFallback as error:
-        if not asks or not can_ask():
+        if not may_ask:
             raise
-        note("\n".join((f"warning: {error.message}", *(f"  - {hint}" for hint in error.hints[:-1]))))
-        note(plan_text(error.lock, to_come=bytes_to_come(error.lock, context.home)))
-        require_yes("Install this set instead?")
-        return error.lock, True
+        return error.lock, error
 
 
 def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:

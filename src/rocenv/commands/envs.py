@@ -110,7 +110,7 @@ def show(name: str, as_json: bool) -> None:
         ),
         ("C library", "its own, with its own loader" if record.loader else "the machine's"),
         ("created", f"{record.created} by rocenv {record.rocenv_version}"),
-        ("verified", answer["verified"] or f"not yet: `rocenv verify {shell_join(name)}`"),
+        ("verified", _verified(prefix)),
     ]
     rows += [
         ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", _backup(each.original)))))
@@ -119,6 +119,14 @@ def show(name: str, as_json: bool) -> None:
     rows += [("warning", text) for text in lock.warnings]
     rows += [("note", text) for text in (*lock.local_notes, *lock.notes)]
     click.echo(sanitized(columns(rows)))
+
+
+def _verified(prefix: Prefix) -> str:
+    last, command = prefix.verification(), f"`rocenv verify {shell_join(prefix.name)}`"
+    if last is None:
+        return f"not yet: {command}"
+    failed = f"; `{last.broken[0].rung}` failed: {command}" if last.broken else ""
+    return (f"up to `{last.level}`" if last.level else "nothing passed") + failed
 
 
 def _origin(part: Component) -> str:
