@@ -180,6 +180,14 @@ def test_a_set_without_file_lists_is_shown_with_a_note(tmp_path: Path) -> None:
     assert "`create` would fail now, because the package lists could not be downloaded" in found["notes"]
 
 
+def test_an_unknown_channel_is_refused_and_the_known_ones_are_listed(mini: Mini) -> None:
+    done = mini.run("resolve", "--channel", "minni")
+    assert done.returncode == 2
+    assert "error: unknown channel `minni`" in done.stderr
+    assert "hint: did you mean `--channel mini`?" in done.stderr
+    assert "hint: channels: mini" in done.stderr
+
+
 # ---------------------------------------------------------------- an override
 
 

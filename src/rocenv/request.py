@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rocenv.config import DEFAULTS
-from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.errors import DataError, RocenvError, WrongUsage
 from rocenv.core.model import EnvChange, Machine, Request
 from rocenv.core.variables import VISIBLE
 from rocenv.host import detect
@@ -16,6 +16,7 @@ from rocenv.host.gpu import require_target
 from rocenv.host.products import target_meant, unsupported
 from rocenv.resolve.apps import narrowed
 from rocenv.resolve.request import NO_TORCH
+from rocenv.resolve.windows import channel_of
 from rocenv.system.machine import examined_elsewhere, glibc_version
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
     request = _with_defaults(request, context, report)
     host = detect(context.matrix)
     request = replace(request, platform=request.platform or host.platform)
+    _require_channel(request.channel, context.matrix)
     request, notes = narrowed(request, context.matrix)
     if request.torch == NO_TORCH:
         request = replace(request, torch="")
@@ -65,6 +67,18 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
         )
     machine, changes = _machine_for(request, host, report)
     return CompleteRequest(request=request, machine=machine, changes=changes, notes=notes)
+
+
+def _require_channel(name: str, matrix: Matrix) -> None:
+    known = sorted({*matrix.channels, *(channel_of(row) for row in matrix.hip_sdk)})
+    if name and name not in known:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, known, n=1)
+        raise WrongUsage(
+            f"unknown channel `{name}`",
+            hints=(*(f"did you mean `--channel {each}`?" for each in close), f"channels: {', '.join(known)}"),
+        )
 
 
 def _with_defaults(request: Request, context: Context, report: Callable[[str], None]) -> Request:

@@ -116,11 +116,8 @@ def command(
     require_installable(lock)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
-    elif worse is not None:
-        note("\n".join((f"warning: {worse.message}", *(f"  - {text}" for text in worse.hints[:-1]))))
-        require_yes("Install this set instead?")
-    elif not yes and can_ask() and (lock.warnings or not guided):
-        require_yes("Continue?", default=not lock.warnings)
+    elif worse is not None or (not yes and can_ask() and (lock.warnings or not guided)):
+        _confirm(lock, worse)
     with storage_errors(context.home.path):
         replan = None if lock_file else lambda: plan_for(complete, context.refreshing())
         record = build_env(name, lock, context, replan)
@@ -169,6 +166,15 @@ def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
     if cloud := cloud_folder(context.home.path):
         note(f"`{context.home.path}` is in `{cloud}`: OneDrive would upload gigabytes")
         note(r"better: `setx ROCENV_HOME C:\rocenv`, then open a new window")
+
+
+def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
+    """Ask whether to install a set; the default is yes only if the set serves the GPU fully."""
+    if worse is None:
+        require_yes("Continue?", default=not lock.warnings)
+        return
+    note("\n".join((f"warning: {worse.message}", *(f"  - {text}" for text in worse.hints[:-1]))))
+    require_yes("Install this set instead?")
 
 
 def _read_lock(lock_file: Path, context: Context) -> tuple[Lock, Review]:
