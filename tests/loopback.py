@@ -154,7 +154,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: in tests, clients are killed or give up."""
+        """Print nothing, because test clients are often killed or disconnect early."""
 
 
 def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:

@@ -1,4 +1,4 @@
-"""The fake of AMD's indices behaves like the real ones with uv and pip."""
+"""The fake AMD indices behave like the real ones with uv and pip."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
     )
     return [
         Figure(
-            what=f"the hook at a prompt of {shell}, no change",
+            what=f"the prompt hook of {shell}, nothing changed",
             ours=look(shell, here),
             unit="ms",
             reference="direnv export" if direnv else "",

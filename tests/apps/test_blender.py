@@ -194,7 +194,7 @@ class TestKernels:
         assert "Neither precompiled kernels nor HIPCC was found" in done.told
         assert f"{BUILD}" in done.told and "--target gfx1201" in done.told
 
-    def test_kernels_for_only_a_different_target_are_explained(
+    def test_kernels_only_for_another_target_are_explained(
         self, bench: Bench, studio: Studio, tmp_path: Path
     ) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1100"))

@@ -197,7 +197,7 @@ int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
 
 @pytest.fixture(scope="session")
 def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """Like a set with ZLUDA: CUDA's libraries find HIP's, because those are already loaded."""
+    """Like a set with ZLUDA: CUDA's libraries resolve to HIP's, which are already loaded."""
     prefix = tmp_path_factory.mktemp("zluda")
     lib = prefix / "lib"
     lib.mkdir()

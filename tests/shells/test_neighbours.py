@@ -134,7 +134,7 @@ def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
 
 
 @line(31)
-def test_envs_and_direnv_or_venv_may_be_left_out_of_order(work: Work) -> None:
+def test_envs_and_direnv_or_venv_can_be_deactivated_in_any_order(work: Work) -> None:
     """If a user deactivates the env first, direnv or venv later restores a PATH that contains the env.
 
     venv stores the old PATH and prompt in shell variables, so rocenv removes the env from them. Deactivating

@@ -28,7 +28,7 @@ def activation_script(
     """Render the script that activates the env when `shell` sources it.
 
     Sourcing it has the effect of `changes.apply`, and deactivating restores a previously active env.
-    Sourcing it while the env is active first deactivates it and any env activated on top of it.
+    If the env is already active, sourcing it first deactivates the env and any env activated on top of it.
 
     Args:
         name: The env's name, shown in the prompt.

@@ -56,7 +56,7 @@ class Known(Value, frozen=True, kw_only=True):
         yield from ()
 
     def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Known | None":
-        """Return the row without the subjects that user rows claim; None if nothing remains."""
+        """Return the row without the subjects that user rows already cover; None if nothing remains."""
         return self
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:

@@ -188,7 +188,7 @@ def version_of(installation: Installation) -> str:
     last = f", last line: `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
     why = "its output contains no version" if answer.ok else answer.end
     raise RocenvError(
-        f"could not find out the version of `{installation.program or installation.root}`: {why}{last}",
+        f"could not determine the version of `{installation.program or installation.root}`: {why}{last}",
         hints=("specify it: `--app-version VERSION`",),
         code="kernels-no-version",
     )

@@ -1,4 +1,4 @@
-"""ROCm as Python wheels, on every platform: requirements on a release, and the matching PyTorch.
+"""ROCm as Python wheels, on every platform: requirements of a release, and the matching PyTorch.
 
 Everything in the env is built for one ROCm release: libraries of 7.14.1 fail with PyTorch for 7.14.0.
 """

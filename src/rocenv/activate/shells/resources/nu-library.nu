@@ -4,7 +4,7 @@
 ## definitions cannot be removed. So an env is data: a record that is either a literal in `activate.nu` or read by the
 ## hook from the companion file. The same code applies both.
 ##
-## The state is `$env._ROCENV`, a list with a record for each active env, the newest first. It is not a string, so
+## The state is `$env._ROCENV`, a list with one record per active env, newest first. It is not a string, so
 ## programs do not inherit it; it disappears with the last env. The command `deactivate` remains.
 ##
 ## The result is computed as data first (`plan`, name -> value, null = unset) and then applied at once: a command that
