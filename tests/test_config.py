@@ -231,7 +231,7 @@ def test_the_first_setting_creates_folder_and_file(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["config.toml"]
 
 
-# Names with all characters that TOML must quote; tomlkit and our parser must agree.
+# Names with every character that must be quoted in TOML; tomlkit and our parser must agree.
 NAMES = st.text(string.printable + "äß漢", min_size=1, max_size=12)
 
 

@@ -192,7 +192,7 @@ class TestHomeWritableByOthers:
         assert "has removed their write permission" in mini.run("run", "demo", "--", "true").stderr
         assert mode_of(mini.prefix("demo") / "rocm") == 0o755
 
-    def test_links_out_of_the_home_are_not_followed(self, mini: Mini) -> None:
+    def test_links_that_leave_the_home_are_not_followed(self, mini: Mini) -> None:
         mini.create()
         private = mini.root / "private"
         private.write_text("x")

@@ -69,7 +69,7 @@ def sourcing_figure(shell: str, times: dict[str, float]) -> Figure:
         what=f"sourcing the script in {shell}, in addition to {times['bare']:.2f} ms of the shell",
         ours=times["ours"],
         unit="ms",
-        reference="setting PATH alone" if "path" in times else "the script of a venv",
+        reference="setting PATH alone" if "path" in times else "a venv's script",
         reference_value=times.get("path", times["venv"]),
         goal=f"<= {limit} ms" if limit else "",
         limit=limit,

@@ -310,7 +310,7 @@ def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b""), "unless a GPU is selected, it may use the CPU"
     assert "SIGABRT" in said
-    assert "The value of `--device` is unknown" in said
+    assert "rocenv does not know which value `--device` needs" in said
     assert "rocenv verify llm --app llama.cpp" in said
     assert "`rocenv launch llm --app generic -- ./llama-cli 'a b'`" in said
     done = bench.launch("./llama-cli", "--device", "ROCm0")

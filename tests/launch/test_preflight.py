@@ -358,7 +358,7 @@ class TestWarnings:
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
         )
         done = lab.run("launch", "sd", "--", "true")
-        assert "The first GPU of programs in env `sd` is not the gfx1031" in done.stderr.decode()
+        assert "The first GPU for programs in env `sd` is not the gfx1031" in done.stderr.decode()
         assert "`set HIP_VISIBLE_DEVICES=1`" in done.stderr.decode()
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert "another GPU" not in done.stderr.decode()

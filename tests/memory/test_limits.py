@@ -23,7 +23,7 @@ APU = Gpu(source="test", target="gfx1151", integrated=True)
 
 class TestBisection:
     @given(bound=st.integers(1, 200 * 1024), end=st.integers(0, 200 * 1024 * MIB))
-    def test_the_result_is_precise_after_few_steps(self, bound: int, end: int) -> None:
+    def test_the_result_is_precise_after_a_few_steps(self, bound: int, end: int) -> None:
         tried: list[int] = []
 
         def works(size: int) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocenv.system.process import Completed
 
 HELP_S = 60.0  # a program of several GB may unpack itself first
-DEVICES_S = 90.0  # waking a sleeping GPU can take long
+DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
 _LONGEST = 4000  # characters of a line
 

@@ -1,4 +1,4 @@
-"""Ensure disk space, packages and wheels for a lock: downloaded, verified, and unpacked into the store."""
+"""Make sure that there is disk space for a lock, and that its files are downloaded, verified and unpacked."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class BuildResult:
 def build(
     request: BuildRequest, context: Context, environ: Mapping[str, str], report: Callable[[str], None]
 ) -> BuildResult:
-    """Compile a kernel of an app and put it where the app finds it.
+    """Compile a kernel for an app and put it where the app finds it.
 
     Args:
         request: What to build.

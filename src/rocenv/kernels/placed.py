@@ -59,7 +59,7 @@ class Placed(Value, frozen=True, kw_only=True):
         return Path(self.start).parents[1] if self.start else None
 
     def build_words(self) -> tuple[str, ...]:
-        """Return the command that builds it again."""
+        """Return the command that rebuilds it."""
         headers = (f"--{self.kind}-include", self.include) if self.include else ()
         return (*self._words(), *headers)
 

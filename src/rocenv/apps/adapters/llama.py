@@ -139,7 +139,7 @@ def _measure(
 
 
 def _model_path(given: Given, packed: Packed) -> Path | None:
-    """The model file that will be loaded; None if the command names no model, or one that the app downloads."""
+    """Return the model file; None if the command names no model, or one that the app downloads."""
     for name in _MODEL:
         if value := given.value(name):
             return packed.path if value.startswith(_INSIDE) else Path(value)
