@@ -1,4 +1,4 @@
-"""Operating system access: differences between Linux and Windows, and everything that rocenv asks the machine.
+"""Operating system access: differences between Linux and Windows, and all questions to the machine.
 
 If `ROCENV_SYSROOT` is set, facts about the machine are read below it, so a copy of another machine's files
 can be examined. No other package checks `sys.platform`.
