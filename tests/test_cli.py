@@ -106,6 +106,8 @@ class TestUsage:
             (("help",), ("--help",)),
             (("help", "create"), ("create", "--help")),
             (("help", "mem", "watch"), ("mem", "watch", "--help")),
+            (("help", "help"), ("--help",)),
+            (("help", "run", "demo", "--", "touch", "x"), ("run", "--help")),
             (("ls", "--json"), ("list", "--json")),
             (("rm", "none"), ("remove", "none")),
         ],

@@ -17,7 +17,7 @@ import click
 
 from rocenv import __version__
 from rocenv.context import limit_umask
-from rocenv.core.errors import ResolutionImpossible, RocenvError, WrongUsage
+from rocenv.core.errors import Declined, ResolutionImpossible, RocenvError, WrongUsage
 from rocenv.core.logins import mask_logins
 from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
@@ -211,7 +211,7 @@ def _escape_or_replace(error: UnicodeError) -> tuple[bytes, int]:
 
 def _run(argv: list[str], *, wants_json: bool) -> int:
     if argv[:1] == ["help"]:
-        argv = [*argv[1:], "--help"]
+        argv = [*_command_words(argv[1:]), "--help"]
     try:
         result = cli.main(args=argv, prog_name="rocenv", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -242,6 +242,16 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
             print_json({"error": "internal", "message": message, "hints": []})
         return 3
     return result if isinstance(result, int) else 0
+
+
+def _command_words(words: list[str]) -> list[str]:
+    """Return the leading words that name a command; an unknown one is kept for the error message."""
+    if not words or words[0] in ("help", *HIDDEN):
+        return []
+    name = ALIASES.get(words[0], words[0])
+    group = load_command(name) if name in COMMANDS else None
+    found = isinstance(group, click.Group) and words[1:] and words[1] in group.commands
+    return words[: 2 if found else 1]
 
 
 def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
@@ -301,7 +311,7 @@ def _discard_output() -> None:
 def _show(error: RocenvError, *, wants_json: bool) -> None:
     from rocenv.commands.output import hint, note, print_json
 
-    note(f"error: {error.message}")
+    note("Nothing was changed." if isinstance(error, Declined) else f"error: {error.message}")
     if isinstance(error, ResolutionImpossible) and error.rejections:
         note("\n".join(_reasons(error.rejections)))
     if error.hints:

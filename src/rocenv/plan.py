@@ -133,10 +133,13 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
             f"{text} from {each.rocm.channel}"
             for text, each in ((found, candidate), (preferred, miss.candidate))
         )
+    why = "cannot be downloaded now"
+    if miss.error.code == NotAvailable.code:
+        why = "its channel lacks a part of it"
     return OnlyFallback(
-        "; ".join((f"{preferred} fits best, but cannot be downloaded now", f"only {found} can", *lacks)),
+        "; ".join((f"{preferred} fits best, but {why}", f"only {found} can be installed", *lacks)),
         lock=lock,
-        hints=(_short(miss.error), *miss.error.hints, "to take it: add `--accept-fallback`"),
+        hints=(_short(miss.error), *miss.error.hints),
     )
 
 

@@ -111,6 +111,22 @@ class TestAnswers:
         assert shown.endswith("Nothing was changed.\n")
         assert not mini.prefix("demo").exists()
 
+    def test_no_is_an_answer_in_json_too(self, mini: Mini) -> None:
+        code, shown = ask(mini, "create", "demo", "--rocm", "5.7", "--json", answers="n\n")
+        assert code == 1
+        assert '"error": "declined"' in shown
+
+    def test_without_stdin_nobody_is_asked(self, mini: Mini) -> None:
+        argv = [
+            "sh",
+            "-c",
+            'exec "$@" <&-',
+            "sh",
+            *mini.command("create", "demo", "--rocm", "5.7", "--no-verify"),
+        ]
+        done = subprocess.run(argv, env=mini.env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
     def test_ctrl_d_interrupts(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="\x04")
         assert (code, "interrupted" in shown) == (130, True)
@@ -165,7 +181,7 @@ class TestFallback:
             done = without_64.run("create", "demo", "--no-verify", *more)
             assert done.returncode == 1
             assert (
-                "error: ROCm 6.4.3 fits best, but cannot be downloaded now; only ROCm 5.7.1 can"
+                "error: ROCm 6.4.3 fits best, but its channel lacks a part of it; only ROCm 5.7.1"
                 in done.stderr
             )
             assert "`gone-hip`" in done.stderr, "what to fix"
@@ -193,7 +209,7 @@ class TestFallback:
         done = without_64.run("create", "demo", "--rocm", "6.4", "-y", "--no-verify")
         assert done.returncode == 1
         assert "ROCm 6.4.3 from mini fits best" in done.stderr
-        assert "only ROCm 6.4.0 from other can; its rocBLAS has no kernels for" in done.stderr
+        assert "only ROCm 6.4.0 from other can be installed; its rocBLAS has no kernels for" in done.stderr
 
     def test_resolve_shows_it(self, without_64: Mini) -> None:
         done = without_64.run("resolve")
@@ -220,6 +236,11 @@ class TestGuide:
         assert shown.count("]: ") == 1, "no second question"
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
         assert "rocenv run default -- COMMAND" in shown
+
+    def test_a_second_env_gets_another_name(self, with_apps: Mini) -> None:
+        for name in ("default", "default2"):
+            ask(with_apps, "create", answers="1\n")
+            assert (with_apps.prefix(name) / ".rocenv/record.json").exists()
 
     def test_without_a_gpu_it_ends_with_the_next_step(self, with_apps: Mini) -> None:
         with_apps.env["ROCENV_TARGET"] = ""

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from rocenv.sources.encryption import is_trusted, require_encrypted
 from rocenv.sources.general_index import from_first
 from rocenv.sources.interpreter import _install
 from rocenv.sources.simple_index import SimpleIndex
+from rocenv.sources.uv import Uv
 from tests.loopback import Fault, Loopback
 from tests.wheels.index import Wheel, build_wheel
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Artifact
     from rocenv.sources.interpreter import Interpreter
-    from rocenv.sources.uv import Uv
+    from rocenv.sources.uv_outcome import Outcome
 
 PLAIN = "http://corp.invalid/simple"  # reached through a proxy, so nothing leaves this machine
 NO_PIP = {"PIP_CONFIG_FILE": os.devnull}
@@ -224,6 +225,34 @@ def test_no_result_is_used_if_uv_reached_an_unencrypted_url_past_the_proxy(
     for later in (uv, replace(uv, offline=True)):
         with pytest.raises(RocenvError):
             ask(later)
+
+
+def test_a_cache_that_an_interrupted_call_did_not_check_is_discarded(
+    uv: Uv,
+    python: Interpreter,
+    secure: Loopback,
+    plain: Loopback,
+    certificate: Path,
+    wheel: Wheel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secure.files = {f"/{wheel.filename}": wheel.data}
+    plain.files = _site(wheel, f"{secure.url}/{wheel.filename}#sha256={wheel.sha256}")
+    secure.always("/simple/thing/", Fault(status=302, headers={"Location": f"{plain.url}/simple/thing/"}))
+    exception = {"https_proxy": "http://proxy.invalid", "no_proxy": "127.0.0.1"}
+    uv = with_settings(uv, SSL_CERT_FILE=str(certificate), **exception)
+    run = Uv.run
+
+    def interrupted(self: Uv, *arguments: str, **options: Any) -> Outcome:
+        run(self, *arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Uv, "run", interrupted)
+        uv.resolve(["thing"], index_url=f"{secure.url}/simple", python=python)
+    assert plain.requests
+    with pytest.raises(FetchError, match="not fully cached"):
+        replace(uv, offline=True).resolve(["thing"], index_url=f"{secure.url}/simple", python=python)
 
 
 def test_uv_does_not_read_files_from_unencrypted_urls(

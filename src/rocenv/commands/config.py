@@ -52,6 +52,9 @@ def set_(key: str, value: str) -> None:
             f"`{key}` is not a setting",
             hints=tuple(f"rocenv config set defaults.{name} VALUE" for name in DEFAULTS),
         )
+    if first == "mirrors" and rest and "://" not in rest[0] and not rest[0].endswith(":"):
+        hint = f"rocenv config set mirrors.{rest[0]}: VALUE"
+        raise WrongUsage(f"`{rest[0]}` is not the beginning of a URL", hints=(hint,))
     path = Context().home.config_file
     assign(path, parts, parse_value(value))
     note(f"set `{key}` in {path}")

@@ -77,13 +77,11 @@ def command(
     from rocenv.commands.activate import activation_line
     from rocenv.request import CompleteRequest, complete_request
 
-    _require_compatible(request, lock_file, trust_lock=trust_lock)
+    _require_compatible(request, lock_file, trust_lock=trust_lock, accept_fallback=accept_fallback)
     context = Context(offline=offline)
     guided = name is None and request == Request(platform="") and lock_file is None and not yes and can_ask()
     if guided:
-        from rocenv.commands.guide import choose_request
-
-        request = choose_request(context)
+        name, request = _choose(context)
     name = name or request.app or "default"
     prefix = prefix_of(context.home, name)
     _check_place(prefix, context, changes=not dry_run)
@@ -119,7 +117,13 @@ def command(
     elif worse is not None or (not yes and can_ask() and (lock.warnings or not guided)):
         _confirm(lock, worse)
     with storage_errors(context.home.path):
-        replan = None if lock_file else lambda: plan_for(complete, context.refreshing())
+        replan = (
+            None
+            if lock_file
+            else lambda: plan_for(
+                complete, context.refreshing(), fallback=accept_fallback or worse is not None
+            )
+        )
         record = build_env(name, lock, context, replan)
     verdict = None if no_verify else verify_env(prefix, context)
     if as_json:
@@ -136,8 +140,17 @@ def command(
     return 1 if verdict is not None and verdict.broken else 0
 
 
-def _require_compatible(request: Request, lock_file: Path | None, *, trust_lock: bool) -> None:
-    if lock_file and request != Request(platform=""):
+def _choose(context: Context) -> tuple[str, Request]:
+    from rocenv.commands.guide import choose_request
+
+    request = choose_request(context)
+    return context.home.unused_name(request.app or "default"), request
+
+
+def _require_compatible(
+    request: Request, lock_file: Path | None, *, trust_lock: bool, accept_fallback: bool
+) -> None:
+    if lock_file and (accept_fallback or request != Request(platform="")):
         raise click.UsageError("--from specifies the whole set; drop the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
@@ -151,6 +164,7 @@ def _plan(
         return plan_for(complete, context, fallback=fallback), None
     except OnlyFallback as error:
         if not may_ask:
+            error.hints += ("to take it: add `--accept-fallback`",)
             raise
         return error.lock, error
 
@@ -173,7 +187,7 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
     if worse is None:
         require_yes("Continue?", default=not lock.warnings)
         return
-    note("\n".join((f"warning: {worse.message}", *(f"  - {text}" for text in worse.hints[:-1]))))
+    note("\n".join((f"warning: {worse.message}", *(f"  - {text}" for text in worse.hints))))
     require_yes("Install this set instead?")
 
 

@@ -24,11 +24,11 @@ from rocenv.commands.output import (
     confirm,
     json_option,
     note,
-    nothing_changed,
     print_json,
     print_text,
 )
 from rocenv.context import Context
+from rocenv.core.errors import Declined
 from rocenv.core.language import LANGUAGES
 from rocenv.core.progress import sanitized, size_text
 from rocenv.prefix import prefix_of
@@ -230,7 +230,7 @@ def _fix(
     dialog = Dialog(ask=(lambda _text: True) if yes else ask, report=note, language=language)
     outcome = apply(findings, checked, context, dialog)
     if outcome.left and not outcome.done and not outcome.failed and dialog.ask is not None:
-        nothing_changed()
+        raise Declined
     return outcome.done > 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.output import note
-from rocenv.core.errors import ResolutionImpossible, RocenvError
+from rocenv.core.errors import Declined, ResolutionImpossible, RocenvError
 from rocenv.core.model import Request
 from rocenv.core.wrap import reading_width, wrapped
 
@@ -53,16 +53,17 @@ def choose_request(context: Context) -> Request:
     numbers = [str(number) for number in range(1, len(offers) + 1)]
     answer = click.prompt("Create which", type=click.Choice([*numbers, "q"]), default="1", err=True)
     if answer == "q":
-        note("Nothing was changed.")
-        raise click.exceptions.Exit(1)
+        raise Declined
     return offers[int(answer) - 1][1]
 
 
 def _candidates(context: Context) -> list[tuple[str, Request]]:
+    from rocenv.resolve.request import NO_TORCH
+
     found = [("PyTorch", Request(torch="*", platform=""))]
     if app := _app_here(context):
         found.insert(0, (f"what {app[1]} in this folder needs", Request(app=app[0], platform="")))
-    return [*found, ("ROCm without PyTorch", Request(platform=""))]
+    return [*found, ("ROCm without PyTorch", Request(torch=NO_TORCH, platform=""))]
 
 
 def _app_here(context: Context) -> tuple[str, str] | None:

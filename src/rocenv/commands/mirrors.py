@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +12,9 @@ from rocenv.commands import candidates
 from rocenv.commands.output import colour, json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
-from rocenv.core.progress import size_text
+from rocenv.core.progress import sanitized, size_text
 from rocenv.core.wrap import reading_width, wrapped
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,11 +84,14 @@ def _use(name: str, context: Context, *, as_json: bool) -> None:
     origin = next(row for row in matrix.origin if row.name == mirror.of)
     path = context.home.config_file
     settings = mirror.settings(origin)
+    before = {prefix: list(addresses) for prefix, addresses in context.config.mirrors}
     for prefix, address in settings.items():
         assign(path, ("mirrors", prefix), address)
         note(f"set `mirrors.{prefix}` to {address} in {path}")
     for prefix in settings:
-        note(f"to undo: `rocenv config unset mirrors.{prefix}`")
+        old = before.get(prefix)
+        value = f"set mirrors.{prefix} {shell_join(json.dumps(old))}" if old else f"unset mirrors.{prefix}"
+        note(f"to undo: `rocenv config {value}`")
     if as_json:
         print_json({"set": settings, "path": str(path)})
 
@@ -151,8 +156,8 @@ def _set_addresses(origin: Origin, context: Context) -> set[str]:
 
 def _speed_text(speed: Speed) -> str:
     if speed.error:
-        return colour(speed.error, "yellow")
-    redirected = f", redirects to {speed.redirected_to}" if speed.redirected_to else ""
+        return colour(sanitized(speed.error), "yellow")
+    redirected = f", redirects to {sanitized(speed.redirected_to)}" if speed.redirected_to else ""
     return f"{size_text(speed.bytes_per_s)}/s, first byte after {speed.first_byte_s:.2f} s{redirected}"
 
 

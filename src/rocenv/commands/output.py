@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.core.errors import Declined
 from rocenv.core.progress import sanitized
 from rocenv.core.wrap import columns_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, NoReturn
+    from typing import Any
 
 _MAX_OPTION_LENGTH = 200
 _LEAST_ROOM = 24  # columns for the last column of a table
@@ -122,19 +123,13 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
 
 def can_ask() -> bool:
     """Whether a user at a terminal can answer a question."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()  # None: closed by the caller
 
 
 def require_yes(question: str, *, default: bool = False) -> None:
-    """Ask a question, and end the command with exit code 1 if the answer is no."""
+    """Ask a question; raise Declined if the answer is no."""
     if not confirm(question, default=default):
-        nothing_changed()
-
-
-def nothing_changed() -> NoReturn:
-    """End the command after the user answered no."""
-    note("Nothing was changed.")
-    raise click.exceptions.Exit(1)
+        raise Declined
 
 
 def confirm(question: str, *, default: bool = False) -> bool:

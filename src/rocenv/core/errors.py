@@ -41,6 +41,15 @@ class WrongUsage(RocenvError):
     exit_code = 2
 
 
+class Declined(RocenvError):
+    """The user answered no, so nothing was changed."""
+
+    code = "declined"
+
+    def __init__(self) -> None:
+        super().__init__("nothing was changed, because the answer was no")
+
+
 class DataError(RocenvError):
     """An invalid data file (profile, record, lock, configuration); the message shows the file and the key."""
 

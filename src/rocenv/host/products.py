@@ -107,5 +107,10 @@ def _similar(text: str, matrix: Matrix) -> list[str]:
 
     names = {name: name for name in matrix.targets}
     names |= {"".join(_words(product)): product for row in matrix.pci for product in row.products}
-    close = difflib.get_close_matches("".join(_words(text)), names, n=1, cutoff=0.75)
-    return [f"did you mean `{names[name]}`?" for name in close]
+    joined = "".join(_words(text))
+    longer = [name for name in names if joined and any(map(str.isdigit, joined)) and name.startswith(joined)]
+    close = longer or difflib.get_close_matches(joined, names, n=3, cutoff=0.75)
+    # The letters of all products are alike, so the digits decide.
+    digits = sorted(filter(str.isdigit, joined))
+    fitting = [name for name in close if sorted(filter(str.isdigit, name)) == digits]
+    return [f"did you mean `{names[name]}`?" for name in fitting[:1] if digits]

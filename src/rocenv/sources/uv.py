@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # An unreachable proxy, because uv would follow links from https to http.
 _NOWHERE = "http://127.0.0.1:0"
 _LOG = "off,uv_client=debug"  # uv logs each request and redirect; `Outcome` looks for unencrypted ones
+# Marks uv's cache while uv may store pages from unencrypted URLs; it remains if rocenv is killed meanwhile.
+_UNCHECKED = ".unchecked-"
 _OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock has about 100 kB
 # These could affect package selection, the interpreter, or certificate checks.
 _DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__|GIT_SSL_NO_VERIFY")
@@ -200,12 +202,25 @@ class Uv:
         if not self.offline:
             require_encrypted((index_url, page), self.environ, "the index")
         plain_http = any(address.startswith("http:") for address in (index_url, page))
+        if any(self.cache.glob(f"{_UNCHECKED}*")):
+            self._discard_cache()
+        mark = self.cache / f"{_UNCHECKED}{os.getpid()}"
+        if not self.offline and not plain_http and self._has_exceptions():
+            make_closed(self.cache)
+            mark.touch()
         outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http)
-        if not plain_http and outcome.unencrypted and self._has_exceptions():
-            # uv caches pages under the URL of the index, and would use this one without asking again.
-            self.run("cache", "clean", offline=True).require_installed()
+        if mark.exists() and outcome.unencrypted:
+            self._discard_cache()
         outcome.require_protected(page or index_url, self.environ, plain_http=plain_http)
+        mark.unlink(missing_ok=True)
         return outcome
+
+    def _discard_cache(self) -> None:
+        """Empty uv's cache, which may have a page from an unencrypted URL under the URL of the index.
+
+        If that fails, the marks stay, so that the next call tries again.
+        """
+        self.run("cache", "clean", offline=True)
 
     def _has_exceptions(self) -> bool:
         """Whether the user's settings let uv reach some hosts without a proxy, so also without `_NOWHERE`."""
