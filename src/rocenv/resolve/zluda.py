@@ -367,13 +367,14 @@ def _is_avoided(row: Verdict, parts: Parts) -> bool:
 
 
 def _recommending(parts: Parts, case: Case) -> list[GoodSet]:
-    """List app developers' recommendations for exactly this set on the target."""
+    """List app developers' recommendations for exactly this set on the target, in a stable order."""
     build, torch = parts.archive.build, parts.torch
-    return [
+    found = (
         good
         for good in recommended(parts.sdk, case)
         if allows(good.zluda, build.version) and (torch is None or allows(good.torch, torch.version))
-    ]
+    )
+    return sorted(found, key=lambda good: (good.by, good.driver, good.source))
 
 
 def _python(parts: Parts, torch: TorchSet, case: Case) -> str:
