@@ -206,13 +206,15 @@ class Uv:
             self._discard_cache()
         mark = self.cache / f"{_UNCHECKED}{os.getpid()}"
         if not self.offline and not plain_http and self._has_exceptions():
-            make_closed(self.cache)
-            mark.touch()
+            with contextlib.suppress(OSError):  # uv reports an unwritable cache
+                make_closed(self.cache)
+                mark.touch()
         outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http)
         if mark.exists() and outcome.unencrypted:
             self._discard_cache()
         outcome.require_protected(page or index_url, self.environ, plain_http=plain_http)
-        mark.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            mark.unlink()
         return outcome
 
     def _discard_cache(self) -> None:
