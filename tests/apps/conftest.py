@@ -31,7 +31,7 @@ class Rocenv(Protocol):
     def __call__(
         self, *args: str | os.PathLike[str], env: Mapping[str, str] | None = None, timeout_s: float = 600
     ) -> subprocess.CompletedProcess[str]:
-        """Run `rocenv ARGS`; `env` is added to the lane's variables."""
+        """Run `rocenv ARGS` with the lane's variables and those in `env`."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,7 +119,7 @@ def clang_toolchain(apps_home: Path) -> Toolchain:
 
 def _create(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:
     """Create an env for an app from the store, or from the mirror that apt uses."""
-    rocenv("remove", "-y", name)  # an earlier version of the code may have created it
+    rocenv("remove", "-y", name)  # might be left over from an earlier version of the code
     options = ["--app", app, "--rocm", "6.4", "--channel", channel, "--target", target]
     done = rocenv("create", name, *options, "-y", "--no-verify", timeout_s=1800)
     assert done.returncode == 0, done.stderr

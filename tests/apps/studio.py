@@ -1,7 +1,7 @@
 """Debian's real Blender with a fake HIP runtime, in a minimal env.
 
-Blender, its data and its libraries come from the lane's env, except for the HIP runtime. So Blender finds
-only the runtime that a test puts into its own env, if any.
+Blender, its data and its libraries come from the lane's env, except for the HIP runtime. So Blender finds a
+runtime only if a test adds one to its own env.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ scene.render.resolution_x = scene.render.resolution_y = 16
 scene.render.resolution_percentage = 100
 bpy.ops.wm.save_as_mainfile(filepath="{path}")
 """
-# Accepts all arguments, and writes a code object that is valid enough for the fake runtime.
+# Accepts all arguments, and writes a code object that the fake runtime accepts.
 HIPCC = """#!/bin/sh
 for word; do [ "$last" = -o ] && output=$word; last=$word; done
 [ -n "$output" ] || exit 0
@@ -54,7 +54,7 @@ def build(folder: Path, name: str = "libamdhip64.so.6", version: int = 60443484)
 
 @dataclass
 class Studio:
-    """A Blender without a HIP runtime, and scripts that start it."""
+    """A copy of Blender without a HIP runtime, and scripts that start it."""
 
     art: Prefix  # the lane's env
     folder: Path
@@ -77,12 +77,12 @@ class Studio:
 
     @property
     def scene(self) -> Path:
-        """A scene of 16 by 16 pixels and one sample that renders on the GPU."""
+        """A scene with 16 by 16 pixels and one sample that renders on the GPU."""
         return self.folder / "scene.blend"
 
     @property
     def resources(self) -> Path:
-        """The folder of Blender's own data."""
+        """The folder that contains Blender's own data."""
         return self.art.path / "rocm" / "usr/share/blender"
 
     def starter(self, path: Path, resources: Path | None = None) -> Path:
@@ -127,7 +127,7 @@ class Bench(Lab):
     """An env, and a machine with an RX 9070 XT."""
 
     studio: Studio
-    tools: Path  # a folder on the env's PATH
+    tools: Path  # the env's PATH contains this folder
 
     def prepare(
         self, studio: Studio, *, runtime: Mapping[str, Path], rocm: str = "6.4.3", hip: str = "6.4"
@@ -170,7 +170,7 @@ class Bench(Lab):
 
 @dataclass(frozen=True)
 class Rendered:
-    """The result of a start."""
+    """What one start of Blender returned and printed."""
 
     code: int
     printed: str  # stdout, from Blender and the fake runtime

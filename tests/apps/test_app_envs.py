@@ -1,4 +1,4 @@
-"""Programs of a distribution's app start in an env, and find their files in the prefix."""
+"""Apps from a distribution start in an env and find their files in the prefix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def test_llama_cpp_starts_and_loads_its_hip_backend(rocenv: Rocenv, llama_env: s
     done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "Available devices:" in done.stdout + done.stderr
-    # Only the HIP backend prints this. Without it, the program would list nothing and exit with 0.
+    # Only the HIP backend prints this. Without that backend, the program would list no devices and still exit
+    # with 0.
     assert "no ROCm-capable device is detected" in done.stdout + done.stderr
 
 
@@ -72,8 +73,8 @@ def test_debian_sid_is_used_only_on_request(rocenv: Rocenv) -> None:
     assert "--channel debian-sid" in found["notes"][0]
 
 
-def test_a_script_of_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
-    """With the env's C library on LD_LIBRARY_PATH, the system's shell would crash."""
+def test_a_script_from_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
+    """If LD_LIBRARY_PATH contained the env's C library, the system's shell would crash."""
     prefix = Prefix(apps_home / "envs" / llama_env)
     record = prefix.record()
     loader, folders = prefix.path / record.loader, library_folders(prefix, record.lock)

@@ -140,7 +140,7 @@ class TestRuntime:
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
 
-    def test_blender_tries_runtimes_in_the_rows_order(
+    def test_blender_tries_runtimes_in_the_order_of_its_row(
         self, tmp_path: Path, studio: Studio, hip6: Path, hip7: Path
     ) -> None:
         runtime = {"libamdhip64.so.6": hip6, "libamdhip64.so.7": hip7, "libamdhip64.so": hip7}
@@ -179,7 +179,7 @@ class TestRuntime:
         assert "needs ROCm >=6.3, but the env has 6.1.3" in done.told
         assert "rocenv create art2 --rocm '>=6.3'" in done.told
 
-    def test_a_runtime_with_an_older_version_than_its_set_is_recognised(self, bench: Bench) -> None:
+    def test_a_runtime_older_than_its_set_is_recognised(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
@@ -194,7 +194,7 @@ class TestKernels:
         assert "Neither precompiled kernels nor HIPCC was found" in done.told
         assert f"{BUILD}" in done.told and "--target gfx1201" in done.told
 
-    def test_kernels_only_for_another_target_are_explained(
+    def test_having_kernels_only_for_a_different_target_is_explained(
         self, bench: Bench, studio: Studio, tmp_path: Path
     ) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1100"))
@@ -232,7 +232,7 @@ class TestMemory:
         assert "it printed `System is out of GPU memory`" in done.told
         assert "rocenv mem settings cycles" in done.told
 
-    def test_warns_of_little_free_memory_although_rendering_works(self, bench: Bench) -> None:
+    def test_warns_about_low_free_memory_even_if_rendering_works(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_FREE": "20MiB"})
         assert (done.code, USED in done.all) == (0, True)
@@ -247,7 +247,8 @@ class TestFault:
         said = (
             "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. Reason: Page not present "
         )
-        # Print the real output up to the first sample, when the kernel runs: hundreds of lines.
+        # Print Blender's real output, hundreds of lines, up to the first sample; that is when the kernel
+        # runs.
         real = script.rename(bench.app / "real")
         script.write_text(
             f"#!/bin/sh\nreal={shlex.quote(str(real))}\n"

@@ -23,9 +23,9 @@ extern "C" __global__ void add(float *a, const float *b) {
   a[i] += sqrtf(b[i]);
 }
 """
-GFX1201 = 0x4E  # EF_AMDGPU_MACH, low byte of the flags. Source: LLVM, AMDGPUUsage
+GFX1201 = 0x4E  # EF_AMDGPU_MACH, the low byte of the flags. Source: LLVM, AMDGPUUsage
 AMDGPU = 224
-BARE = {"PATH": os.defpath}  # a machine without its own compiler, and no active env
+BARE = {"PATH": os.defpath}  # as on a machine without a compiler and without an active env
 
 
 def compiled(toolchain: Toolchain, source: Path, output: Path, *flags: str) -> None:
@@ -65,7 +65,7 @@ def test_compiles_a_kernel_to_a_code_object_for_the_target(
 def test_programs_started_by_the_compiler_find_their_loader(
     clang_toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    """For two targets and the host in one file, clang runs itself, lld and clang-offload-bundler."""
+    """To build one file for two targets and the host, clang runs itself, lld and clang-offload-bundler."""
     source, output = tmp_path / "both.hip", tmp_path / "both.o"
     source.write_text(KERNEL + "int main() { float *p = nullptr; add<<<1, 1>>>(p, p); return 0; }\n")
 
@@ -77,10 +77,10 @@ def test_programs_started_by_the_compiler_find_their_loader(
     assert b"hipv4-amdgcn-amd-amdhsa--gfx1100" in data
 
 
-def test_a_compilers_env_is_a_normal_env(
+def test_a_compiler_env_is_a_normal_env(
     rocenv: Rocenv, apps_home: Path, clang_toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    """`list`, `show`, `doctor`, `verify`, `repair`, `lock` and `run` treat it like any env."""
+    """`list`, `show`, `doctor`, `verify`, `repair`, `lock` and `run` treat it like any other env."""
     name = clang_toolchain.env
     assert name in rocenv("list").stdout
     assert "compiles GPU code" in rocenv("show", name).stdout
@@ -103,7 +103,7 @@ def test_a_compilers_env_is_a_normal_env(
     assert f"version {clang_toolchain.version}" in done.stdout
 
 
-def test_the_compiler_supports_every_target_of_its_row(clang_toolchain: Toolchain, tmp_path: Path) -> None:
+def test_the_compiler_supports_every_target_in_its_row(clang_toolchain: Toolchain, tmp_path: Path) -> None:
     from rocenv.data.load import load
 
     row = next(each for each in load().compiler if each.name == clang_toolchain.name)

@@ -27,7 +27,7 @@ def test_everything_that_needs_no_gpu_passes(rocenv: Rocenv, rocm72_env: str) ->
     assert rungs["device"]["status"] == "skipped"
 
 
-def test_compiles_for_other_targets_too(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_also_compiles_for_other_targets(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("verify", rocm72_env, "--upto", "compile", "--target", "gfx942")
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -45,7 +45,7 @@ def studio(art: Prefix, tmp_path_factory: pytest.TempPathFactory) -> Studio:
 
 @pytest.fixture(scope="module")
 def built(rocenv: Rocenv, art: Prefix) -> dict[str, dict[str, Any]]:
-    """The JSON about each target's kernel."""
+    """The JSON output of each target's build."""
     return {target: _build(rocenv, "--env", art.name, "--target", target) for target in TARGETS}
 
 
@@ -73,7 +73,7 @@ def _render(starter: Path, scene: Path, target: str, hip: Path) -> str:
 
 @pytest.fixture(scope="module")
 def hip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the fake HIP runtime."""
+    """The folder that contains the fake HIP runtime."""
     return build(tmp_path_factory.mktemp("hip")).parent
 
 

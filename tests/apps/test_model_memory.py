@@ -1,4 +1,4 @@
-"""The memory estimate of a model matches what the real llama.cpp allocates, here on a CPU."""
+"""rocenv's memory estimate for a model matches what the real llama.cpp allocates on a CPU."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
 MIB = 1 << 20
-# Threads, a prompt and a warm-up would only take time.
+# Threads, a prompt and a warm-up would only slow the tests down.
 QUIET = ["-fit", "off", "-nr", "--no-warmup", "-n", "1", "-t", "1", "-p", "", "--no-conversation", "-v"]
 
 
 def without_words(path: Path, architecture: str = "llama") -> Writer:
-    """Write a model without a vocabulary, which llama.cpp can load."""
+    """Write a model that has no vocabulary but that llama.cpp can load."""
     file = Writer(path, architecture)
     file.keys.add_tokenizer_model("none")
     file.keys.add_layer_norm_rms_eps(1e-5)
@@ -119,12 +119,12 @@ def test_llama_cpp_allocates_the_estimated_memory(
     assert said["model"] == pytest.approx(model.weights_bytes / MIB, abs=0.1)
     assert said["KV"] + said["RS"] == pytest.approx(told.cache_bytes / MIB, abs=0.01)
     assert said["compute"] - 0.1 <= told.graph_bytes / MIB
-    if use.parallel == 1:  # older releases process the tokens of all conversations at once
+    if use.parallel == 1:  # older releases process the tokens from all conversations at once
         assert told.graph_bytes / MIB <= said["compute"] * 1.1
 
 
 def load(rocenv: Rocenv, env: str, path: Path, arguments: list[str]) -> dict[str, float]:
-    """Load a model with llama.cpp; return the sizes of its buffers in MiB."""
+    """Load a model with llama.cpp; return its buffer sizes in MiB."""
     shown = json.loads(rocenv("show", env, "--json").stdout)
     backend = next(Path(shown["prefix"]).glob("rocm/usr/lib/*/ggml/backends0/libggml-cpu-x64.so"))
     done = rocenv(

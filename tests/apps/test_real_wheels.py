@@ -1,6 +1,6 @@
-"""`verify` without a GPU on real ROCm libraries in wheels with AMD's layout.
+"""Without a GPU, `verify` tests real ROCm libraries from wheels that use AMD's layout.
 
-`tests/amd_real.py` repackages Debian's libraries, because AMD's index is unreachable from many places.
+`tests/amd_real.py` repackages Debian's libraries, because AMD's index is unreachable on many networks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_the_real_libraries_load_report_their_version_and_compile(wheels: Rocenv
 
 
 def test_libraries_find_each_other_by_their_runpath(wheels: Rocenv) -> None:
-    """LLVM and the system libraries are only reachable through the RUNPATH in the files."""
+    """The loader finds LLVM and the system libraries only through the RUNPATH in the files."""
     done = wheels("run", "wheels", "--", "python", "-c", WHERE_FROM)
     assert done.returncode == 0, done.stderr
     packages = "/envs/wheels/venv/lib/python"

@@ -1,4 +1,4 @@
-"""A fixture: a fake machine at `ROCENV_SYSROOT`."""
+"""A fixture with a fake machine at `ROCENV_SYSROOT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fake machine of files, variables and envs, on which tests run checks."""
+"""A fake machine made of files, variables and envs, to run checks on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def matrix() -> Matrix:
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """Return a pattern that matches a message with any values for its placeholders."""
+    """Return a pattern that matches the message whatever values fill its placeholders."""
     return re.compile(".*".join(map(re.escape, PLACE.split(text))), re.DOTALL)
 
 
@@ -47,7 +47,7 @@ def checks_of(module: ModuleType) -> tuple[Check, ...]:
 
 @dataclass
 class Scenery:
-    """A fake machine; `root` adds devices and files to it."""
+    """A fake machine; add devices and files to it through `root`."""
 
     root: Root
     folder: Path
@@ -67,7 +67,7 @@ class Scenery:
         return self
 
     def env(self, name: str, rocm: str = "", torch: str = "") -> Env:
-        """Add a complete env of these versions, without files."""
+        """Add a complete env with these versions but without files."""
         parts = {"rocm": rocm, "torch": torch}
         components = tuple(
             Component(kind=kind, name=kind, version=version, channel="amd", why="")  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ class Scenery:
         return english[0]
 
     def _lost(self, finding: Finding) -> set[str]:
-        """Steps that lack a command, because a value could not be quoted."""
+        """Steps without a command, because a value in it could not be quoted."""
         rows = [row for row in matrix().advice if row.code == finding.code]
         remedies = [remedy for row in rows for remedy in row.remedy]
         lost: set[str] = set()

@@ -1,4 +1,4 @@
-"""Support bundles have the machine's findings but no names, and are harmless to open."""
+"""Support bundles keep the machine's findings, contain no private names, and are safe to open."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def windows(root: Root) -> None:
 
 
 class TestExamine:
-    """A bundle and its machine have the same findings."""
+    """Checks find the same problems in a bundle as on its machine."""
 
     @pytest.mark.parametrize(
         "build",
@@ -131,7 +131,7 @@ class TestExamine:
             windows,
         ],
     )
-    def test_a_bundle_and_its_machine_have_the_same_findings(
+    def test_checks_find_the_same_in_a_bundle_as_on_its_machine(
         self,
         root: Root,
         matrix: Matrix,
@@ -151,7 +151,7 @@ class TestExamine:
         assert here.checks == there.checks
         assert here.context.host == there.context.host
         assert here.context.elsewhere
-        assert not machine.examined_elsewhere(), "the bundle no longer replaces the machine"
+        assert not machine.examined_elsewhere(), "afterwards, rocenv reads this machine again"
 
     def test_a_sample_machine_has_findings(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         igpu_first(root)
@@ -196,7 +196,7 @@ class TestExamine:
 
 
 class TestFile:
-    """The file is readable and never overwrites another one."""
+    """The file is readable and never overwrites an existing one."""
 
     def test_a_bundle_is_readable_json(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         plain(root)
@@ -257,7 +257,7 @@ NAMES = st.one_of(
 
 @st.composite
 def secrets(draw: st.DrawFn) -> dict[str, str]:
-    """Private facts about a machine, each different from everything else on it."""
+    """Private facts about a machine. Each fact differs from everything else on the machine."""
     names = draw(st.lists(NAMES, min_size=7, max_size=7, unique_by=str.casefold))
     folded = [name.casefold() for name in names]
     assume(all(len(name) > 3 for name in names))
@@ -345,7 +345,7 @@ def haunted(root: Root, who: dict[str, str]) -> list[str]:
 
 
 def collected(who: dict[str, str], matrix: Matrix) -> str:
-    """The lower-case bundle of a machine full of secrets, after reading all of its files."""
+    """The bundle from a machine full of secrets, in lower case, after reading all of its files."""
     with tempfile.TemporaryDirectory() as folder, lived_in(who, Path(folder, "m")):
         root = Root(Path(folder, "m"))
         root.path.mkdir()
@@ -403,13 +403,13 @@ def collecting(matrix: Matrix) -> Callable[[dict[str, str]], str]:
 
 @pytest.fixture(scope="module")
 def of_nobody(matrix: Matrix) -> str:
-    """The bundle of the same machine with a different owner; text that is in both bundles is not secret."""
+    """The bundle from the same machine with a different owner; text in both bundles is not secret."""
     names = ["qqqqqa", "qqqqqb", "qqqqqc", "qqqqqd", "qqqqqe", "qqqqqf", "qqqqqg"]
     return collected(private(names, random.Random(1)), matrix)
 
 
 class TestPrivacy:
-    """A bundle contains nothing private."""
+    """Bundles contain no private data."""
 
     # Shrinking a failure takes minutes.
     @settings(
@@ -542,11 +542,11 @@ class TestRedact:
 
 
 class TestWindows:
-    """The registry and folders of a Windows machine contain private data."""
+    """A Windows machine's registry and folders contain private data."""
 
     @pytest.fixture
     def text(self, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        """The bundle of a Windows machine, in lower case."""
+        """The bundle from a Windows machine, in lower case."""
 
         def registered(key: str) -> dict[str, object]:
             if key.endswith("Paths"):
@@ -607,7 +607,7 @@ ENVIRONMENT = {
 
 
 def packed(tmp_path: Path, **changes: object) -> Path:
-    """Write a bundle of one file with some keys changed."""
+    """Write a bundle that contains one file, with some keys changed."""
     plain = {
         "schema": bundle.SCHEMA,
         "rocenv": "0.1.0",
@@ -624,7 +624,7 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
 
 
 def refused(file: Path) -> str:
-    """Return the reason why a file is refused, and assert that the error has a hint."""
+    """Return why a file is refused, and assert that the error has a hint."""
     with pytest.raises(RocenvError) as caught, bundle.opened(file):
         pass
     assert caught.value.hints
@@ -633,7 +633,7 @@ def refused(file: Path) -> str:
 
 
 class TestHostile:
-    """A bundle may come from an attacker."""
+    """A bundle might come from an attacker."""
 
     def test_a_valid_bundle_is_read(self, tmp_path: Path) -> None:
         with bundle.opened(packed(tmp_path)):
@@ -746,7 +746,7 @@ class TestHostile:
                 machine.read_text("/proc/version")
             assert not machine.examined_elsewhere()
 
-    def test_odd_answers_do_not_crash_checks(self, tmp_path: Path, matrix: Matrix) -> None:
+    def test_invalid_values_in_a_bundle_do_not_crash_checks(self, tmp_path: Path, matrix: Matrix) -> None:
         changes: dict[str, Any] = {
             "variables": {"HOME": "\0", "LD_LIBRARY_PATH": ":::", "HIP_PATH": "%s" * 1000},
             "opened": {"/dev/kfd": "__name__"},

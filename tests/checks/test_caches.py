@@ -24,7 +24,7 @@ LOCAL = "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
 
 @pytest.fixture
 def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """This machine with a temporary home, so that attempts are real."""
+    """This machine with a temporary home, so that checks really write and lock files."""
     monkeypatch.delenv("ROCENV_SYSROOT")
     home = tmp_path / "user"
     home.mkdir()
@@ -34,7 +34,7 @@ def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> P
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
-def test_a_home_on_a_network_filesystem_is_found(scenery: Scenery, kind: str) -> None:
+def test_a_home_on_a_network_filesystem_is_reported(scenery: Scenery, kind: str) -> None:
     mount = f"30 21 0:50 / /home rw - {kind} server:/export rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     finding = scenery.sees("cache_on_network")
@@ -53,7 +53,7 @@ def test_variables_move_caches_off_the_network(scenery: Scenery) -> None:
     assert finding is not None and finding.evidence == ("TORCH_HOME: /home/user/torch (nfs4)",)
 
 
-def test_a_read_only_cache_is_found(scenery: Scenery, live: Path) -> None:
+def test_a_read_only_cache_is_reported(scenery: Scenery, live: Path) -> None:
     scenery.environ["MIOPEN_USER_DB_PATH"] = "/proc/nowhere"
     finding = scenery.sees("cache_read_only")
     assert finding is not None and "/proc/nowhere" in finding.detail
@@ -61,7 +61,7 @@ def test_a_read_only_cache_is_found(scenery: Scenery, live: Path) -> None:
     assert scenery.sees("cache_without_locks") is None, "each problem is reported once"
 
 
-def test_a_file_instead_of_the_default_cache_is_found(scenery: Scenery, live: Path) -> None:
+def test_a_file_in_place_of_the_default_cache_is_reported(scenery: Scenery, live: Path) -> None:
     (live / ".cache").touch()
     finding = scenery.sees("cache_read_only")
     assert finding is not None and finding.evidence == (f"~/.cache: {live}/.cache",)
@@ -87,7 +87,7 @@ def test_an_inaccessible_folder_is_reported(scenery: Scenery, live: Path) -> Non
 
 
 @pytest.mark.parametrize("way", ["lockf", "flock"])
-def test_a_cache_without_locks_is_found(
+def test_a_cache_without_file_locking_is_reported(
     scenery: Scenery, live: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     def refused(*_args: object) -> None:
@@ -98,7 +98,7 @@ def test_a_cache_without_locks_is_found(
     assert finding is not None and os.strerror(errno.ENOLCK) in finding.detail
 
 
-def test_good_caches_have_no_findings_and_leave_no_files(scenery: Scenery, live: Path) -> None:
+def test_checking_good_caches_reports_nothing_and_leaves_no_files(scenery: Scenery, live: Path) -> None:
     (live / ".cache").mkdir()
     for check in ("cache_read_only", "cache_without_locks"):
         assert scenery.sees(check) is None
@@ -124,7 +124,7 @@ def test_mount_points_with_odd_names_are_parsed(scenery: Scenery, point: str) ->
     assert scenery.sees("cache_on_network") is not None
 
 
-def test_a_network_mount_with_spaces_is_recognized(scenery: Scenery) -> None:
+def test_a_network_mount_with_spaces_is_recognised(scenery: Scenery) -> None:
     mount = "30 21 0:50 / /mnt/my\\040\\347\\233\\230 rw - cifs //server/x rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     scenery.environ["XDG_CACHE_HOME"] = "/mnt/my \u76d8/cache"
@@ -133,7 +133,7 @@ def test_a_network_mount_with_spaces_is_recognized(scenery: Scenery) -> None:
 
 @pytest.fixture
 def dead(live: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A network mount that does not answer, so nothing may touch it."""
+    """A network mount that does not respond, so checks must not touch it."""
     share = live / "share"
     share.mkdir()
     listed = LOCAL + f"30 21 0:50 / {share} rw - nfs4 server:/export rw\n"

@@ -66,14 +66,14 @@ def test_a_warning_exits_with_0(lab: Lab, scenery: Scenery) -> None:
     assert done.returncode == 0 and document(done.stdout)["findings"][0]["severity"] == "warning"
 
 
-def test_option_and_locale_select_chinese(lab: Lab, scenery: Scenery) -> None:
+def test_the_option_or_the_locale_selects_chinese(lab: Lab, scenery: Scenery) -> None:
     scenery.root.wsl()
     for done in (lab.run("doctor", "--lang", "zh"), lab.run("doctor", LC_ALL="zh_CN.UTF-8")):
         assert "警告" in words(done.stdout) and "这个 WSL" in words(done.stdout)
     assert "warning" in words(lab.run("doctor", "--lang", "en", LC_ALL="zh_CN.UTF-8").stdout)
 
 
-def test_check_runs_only_the_named_checks(lab: Lab, scenery: Scenery) -> None:
+def test_check_runs_only_the_requested_checks(lab: Lab, scenery: Scenery) -> None:
     scenery.root.wsl()
     found = document(lab.run("doctor", "--json", "--check", "no_gpu", "--check", "kfd_closed").stdout)
     assert found == {"findings": [], "checks_run": 2}
@@ -124,14 +124,14 @@ def test_an_incomplete_env_is_an_error_only_if_requested(lab: Lab, scenery: Scen
     assert lab.run("doctor").returncode == 0, "the env was not requested"
 
 
-def test_collect_runs_only_the_named_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_collect_runs_only_the_requested_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--json", "--check", "no_gpu", "--collect", str(tmp_path / "one.zip"))
     assert document(done.stdout)["checks_run"] == 1
 
 
 class Titles(Progress):
-    """Records the titles of stages."""
+    """Records stage titles."""
 
     def __init__(self) -> None:
         super().__init__(stream=io.StringIO())
@@ -174,7 +174,7 @@ def test_fix_refuses_a_machine_snapshot(lab: Lab, scenery: Scenery) -> None:
     assert done.returncode != 0 and "snapshot" in words(done.stderr)
 
 
-def test_a_bundle_has_the_findings_of_its_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_a_bundle_has_its_machines_findings(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", 0x7550, driver="")
     there = lab.run("doctor", "--json", "--collect", str(tmp_path / "bundle.json"))
     assert there.returncode == 1 and "bundle.json" in words(there.stderr)

@@ -1,4 +1,4 @@
-"""The age of rocenv's own data, for users and maintainers."""
+"""rocenv tells users and maintainers when its data is old."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ C_LIBRARY = '[[c_library]]\npackage = "libc6"\nloader = "ld"\nfiles = []\nstatus
 
 
 def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
-    """Write rows of the table `fact` or `channel` that were checked some days ago."""
+    """Write rows to the table `fact` or `channel` that were last checked this many days ago."""
     folder.mkdir()
     text = "schema = 1\n"
     for number, (table, age) in enumerate((*rows, ("c_library", 3000))):
@@ -45,7 +45,7 @@ def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
 
 @pytest.fixture
 def here(scenery: Scenery) -> CheckContext:
-    """A CheckContext for this machine; another machine's data is not checked."""
+    """A CheckContext for this machine; the age of the data is not checked for any other machine."""
     return replace(scenery.context(), elsewhere=False)
 
 
@@ -82,7 +82,7 @@ def test_the_update_command_depends_on_the_installation(
     assert any("`git pull`" in each for each in found.instructions) is (installed == "from elsewhere")
 
 
-def test_the_data_is_not_checked_for_another_machine(scenery: Scenery, tmp_path: Path) -> None:
+def test_the_age_is_not_checked_for_a_different_machine(scenery: Scenery, tmp_path: Path) -> None:
     assert data_old(scenery.context()) is None
 
 

@@ -34,7 +34,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def owned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set the owner of the devices and the groups of this process."""
+    """Set the devices' owner and this process's groups."""
 
     def set_(owner: str, groups: str = "1000 27") -> None:
         known = {"owner": owner, "groups": groups}
@@ -79,7 +79,7 @@ def test_a_container_needs_group_add_instead_of_usermod(
     assert not any("usermod" in command for command in finding.commands)
 
 
-def test_a_device_that_only_root_may_open_needs_a_udev_rule(
+def test_a_device_that_only_root_can_open_needs_a_udev_rule(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")
@@ -132,7 +132,7 @@ def test_an_inaccessible_render_node_is_reported(
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOMEM, errno.ENODEV])
-def test_other_errors_of_kfd_are_not_permission_problems(
+def test_other_kfd_errors_are_not_permission_problems(
     scenery: Scenery, answers: Callable[[int], None], error: int
 ) -> None:
     scenery.healthy()
@@ -143,7 +143,7 @@ def test_other_errors_of_kfd_are_not_permission_problems(
     assert scenery.sees("kfd_closed") is None
 
 
-def test_missing_device_files_are_found_inside_and_outside_containers(scenery: Scenery) -> None:
+def test_missing_device_files_are_reported_inside_and_outside_containers(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / "dev/kfd").unlink()
     finding = scenery.sees("container_without_devices")
@@ -191,7 +191,7 @@ def test_containers_and_hosts_are_distinguished(
     assert (finding.code == "container-device-not-passed") == is_container
 
 
-def test_a_container_without_render_nodes_is_found(scenery: Scenery) -> None:
+def test_a_container_without_render_nodes_is_reported(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / "dev/dri/renderD128").unlink()
     finding = scenery.sees("container_without_devices")
@@ -204,7 +204,7 @@ def test_a_container_with_one_of_several_gpus_is_fine(scenery: Scenery) -> None:
     assert scenery.sees("container_without_devices") is None
 
 
-def test_a_machine_without_an_amd_gpu_is_found(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_an_amd_gpu_is_reported(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     scenery.root.kernel().card("0000:01:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
     finding = scenery.sees("no_gpu")
     assert finding is not None and finding.severity == "warning" and "NVIDIA" in finding.evidence[0]
@@ -212,7 +212,7 @@ def test_a_machine_without_an_amd_gpu_is_found(scenery: Scenery, monkeypatch: py
     assert scenery.sees("no_gpu") is None
 
 
-def test_a_kernel_that_is_too_old_for_a_card_is_found(scenery: Scenery) -> None:
+def test_a_kernel_that_is_too_old_for_a_card_is_reported(scenery: Scenery) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", RX_9070, driver="")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.code == "kernel-too-old"
@@ -235,14 +235,14 @@ def test_a_card_that_rocm_never_supported_is_not_a_driver_problem(scenery: Scene
     assert scenery.sees("gpu_never_supported") is None
 
 
-def test_a_card_without_a_driver_is_found(scenery: Scenery) -> None:
+def test_a_card_without_a_driver_is_reported(scenery: Scenery) -> None:
     scenery.root.kernel("6.14.0").cpu().card("0000:03:00.0", RX_9070, driver="")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.code == "driver-not-bound"
     assert not any("modprobe" in command for command in finding.commands), "it is loaded"
 
 
-def test_a_card_for_a_virtual_machine_is_fine_if_another_works(scenery: Scenery) -> None:
+def test_a_card_reserved_for_a_virtual_machine_is_fine_if_another_works(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_6800, driver="vfio-pci")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.severity == "warning" and "virtual machine" in finding.title
@@ -250,7 +250,7 @@ def test_a_card_for_a_virtual_machine_is_fine_if_another_works(scenery: Scenery)
     assert scenery.sees("gpu_without_driver") is None
 
 
-def test_a_kernel_without_kfd_is_found(scenery: Scenery) -> None:
+def test_a_kernel_without_kfd_is_reported(scenery: Scenery) -> None:
     scenery.root.kernel().card("0000:03:00.0", RX_7900)
     finding = scenery.sees("kfd_missing")
     assert finding is not None and finding.code == "kfd-missing"
@@ -259,7 +259,7 @@ def test_a_kernel_without_kfd_is_found(scenery: Scenery) -> None:
     assert finding is not None and finding.code == "container-device-not-passed"
 
 
-def test_a_failed_setup_is_found(scenery: Scenery) -> None:
+def test_a_card_that_kfd_failed_to_set_up_is_reported(scenery: Scenery) -> None:
     scenery.healthy()
     scenery.root.put(f"{NODES}/1/gpu_id", "0\n")
     finding = scenery.sees("gpu_not_set_up")
@@ -272,7 +272,7 @@ def igpu_and_card(scenery: Scenery) -> None:
     scenery.root.gpu(2, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
 
 
-def test_an_integrated_gpu_before_the_card_is_found(scenery: Scenery) -> None:
+def test_an_integrated_gpu_before_the_card_is_reported(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     finding = scenery.sees("igpu_first")
     assert finding is not None and finding.code == "igpu-selected-instead-of-dgpu"
@@ -311,7 +311,7 @@ def test_an_integrated_gpu_alone_or_after_the_card_is_fine(scenery: Scenery) -> 
 
 
 @pytest.mark.parametrize("value", ["-1", "4", "7,0"])
-def test_a_variable_that_hides_every_gpu_is_found(scenery: Scenery, value: str) -> None:
+def test_a_variable_that_hides_every_gpu_is_reported(scenery: Scenery, value: str) -> None:
     scenery.healthy()
     scenery.environ["HIP_VISIBLE_DEVICES"] = value
     finding = scenery.sees("gpus_hidden")
@@ -366,7 +366,7 @@ def test_a_list_with_an_invalid_entry_or_unique_ids_is_accepted(scenery: Scenery
     assert scenery.sees("gpus_hidden") is None
 
 
-def test_a_title_uses_one_gpu_name(scenery: Scenery) -> None:
+def test_a_title_shows_the_target_instead_of_several_names(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     context = scenery.context()
     card = context.host.gpus[1]

@@ -53,7 +53,7 @@ class Case:
         return self.machine.context(envs=(env,), env=env, **more)
 
     def verified(self, when: str = "2026-11-20T10:00:00+00:00", **last: Any) -> None:
-        """Write the result of `verify`, with a change to the last rung."""
+        """Write a `verify` result with a change to the last rung."""
         told = {"schema": 1, "when": when, "rungs": [*RUNGS[:-1], RUNGS[-1] | last]}
         (self.prefix.own / "verified.json").write_text(json.dumps(told))
 
@@ -72,7 +72,7 @@ def test_a_good_env_has_no_findings(case: Case) -> None:
     assert run(case.context(), checks_of(env_checks), "en") == []
 
 
-def test_a_missing_shim_is_found(case: Case) -> None:
+def test_a_missing_shim_is_reported(case: Case) -> None:
     (case.prefix.path / "zluda/cublas64_11.dll").unlink()
     context = case.context()
     text = rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
@@ -81,7 +81,7 @@ def test_a_missing_shim_is_found(case: Case) -> None:
     assert env_checks.env_files_missing(context) is None, "each problem is reported once"
 
 
-def test_a_changed_shim_of_the_same_size_is_found(case: Case) -> None:
+def test_a_changed_shim_of_the_same_size_is_reported(case: Case) -> None:
     """Files that replace CUDA libraries are hashed on every run."""
     path = case.prefix.path / "zluda/cublas64_11.dll"
     path.write_bytes(b"x" * path.stat().st_size)
@@ -90,7 +90,7 @@ def test_a_changed_shim_of_the_same_size_is_found(case: Case) -> None:
 
 
 @pytest.mark.parametrize("fault", ["missing", "cut short", "a folder", "a file as parent", "a link"])
-def test_a_missing_or_changed_file_is_found(case: Case, fault: str) -> None:
+def test_a_missing_or_changed_file_is_reported(case: Case, fault: str) -> None:
     path = case.prefix.path / MORE
     path.unlink()
     if fault == "cut short":
@@ -116,14 +116,14 @@ def test_only_the_slow_check_finds_changed_contents(case: Case) -> None:
     rendered(env_checks.env_files_changed(context), context, "env_files_changed")
 
 
-def test_a_moved_home_is_found(case: Case, tmp_path: Path) -> None:
+def test_a_moved_home_is_reported(case: Case, tmp_path: Path) -> None:
     os.rename(tmp_path / "home", tmp_path / "elsewhere")
     case.prefix = Prefix(tmp_path / "elsewhere" / "envs" / "sd")
     context = case.context()
     assert "repair sd" in rendered(env_checks.env_moved_home(context), context, "env_moved_home")
 
 
-def test_incomplete_renamed_and_damaged_envs_are_found(case: Case) -> None:
+def test_incomplete_renamed_and_damaged_envs_are_reported(case: Case) -> None:
     envs = case.machine.home.envs
     case.machine.context()
     (envs / "half" / ".rocenv").mkdir(parents=True)
@@ -190,14 +190,14 @@ def test_a_name_with_a_space_is_quoted(case: Case) -> None:
     assert 'rocenv remove "my env"' in text
 
 
-def test_a_damaged_list_of_files_is_found(case: Case) -> None:
+def test_a_damaged_file_list_is_reported(case: Case) -> None:
     [path] = case.prefix.own.glob("files-*.json")
     path.write_text("{}")
     found = run(case.context(), checks_of(env_checks), "en")
     assert [each.code for each in found] == ["env-record-damaged"]
 
 
-def test_a_missing_interpreter_is_found(case: Case) -> None:
+def test_a_missing_interpreter_is_reported(case: Case) -> None:
     python = case.prefix.path / case.prefix.record().lock.python
     python.unlink(missing_ok=True)
     python.parent.mkdir(parents=True, exist_ok=True)
@@ -212,8 +212,8 @@ def test_a_missing_interpreter_is_found(case: Case) -> None:
     assert "rocenv create sd2 --from" in text
 
 
-def test_a_set_with_a_known_crash_is_found(case: Case) -> None:
-    """HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031, created before the problem was known."""
+def test_a_set_with_a_known_crash_is_reported(case: Case) -> None:
+    """HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 card, created before the problem was known."""
     case.prefix = case.lab.make_zluda("old")
     context = case.context()
     text = rendered(env_checks.env_known_broken(context), context, "env_known_broken")
@@ -221,7 +221,7 @@ def test_a_set_with_a_known_crash_is_found(case: Case) -> None:
     assert "rocenv create old2" in text
 
 
-def test_an_env_for_an_absent_gpu_is_found(case: Case) -> None:
+def test_an_env_for_an_absent_gpu_is_reported(case: Case) -> None:
     case.machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     context = case.context()
     assert "gfx1100" in rendered(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
@@ -231,7 +231,7 @@ def test_an_env_for_an_absent_gpu_is_found(case: Case) -> None:
     assert "no AMD GPU" in text
 
 
-def test_a_gpu_that_is_not_first_is_found(case: Case) -> None:
+def test_a_gpu_that_is_not_first_is_reported(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     context = case.context()
     text = rendered(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
@@ -240,7 +240,7 @@ def test_a_gpu_that_is_not_first_is_found(case: Case) -> None:
     assert env_checks.env_gpu_hidden(case.context()) is None
 
 
-def test_an_env_that_selects_a_different_gpu_is_created_again(case: Case) -> None:
+def test_an_env_that_selects_a_different_gpu_is_recreated(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     number = EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0")
     case.prefix = case.lab.make("other", GOOD, changes=(number,))
@@ -258,7 +258,7 @@ _DAMAGED = (
 
 
 @pytest.mark.parametrize("text", [None, *_DAMAGED], ids=range(1 + len(_DAMAGED)))
-def test_a_missing_or_damaged_verification_is_found(case: Case, text: str | None) -> None:
+def test_a_missing_or_damaged_verification_is_reported(case: Case, text: str | None) -> None:
     path = case.prefix.own / "verified.json"
     path.unlink()
     if text is not None:
@@ -270,13 +270,13 @@ def test_a_missing_or_damaged_verification_is_found(case: Case, text: str | None
     assert env_checks.env_verify_failed(context) is None
 
 
-def test_a_failed_verification_is_found(case: Case) -> None:
+def test_a_failed_verification_is_reported(case: Case) -> None:
     case.verified(status="crashed", detail="ended with 0xC0000005", exit_code=0xC0000005)
     context = case.context()
     assert "0xC0000005" in rendered(env_checks.env_verify_failed(context), context, "env_verify_failed")
 
 
-def test_a_verification_without_a_gpu_is_found(case: Case) -> None:
+def test_a_verification_without_a_gpu_is_reported(case: Case) -> None:
     case.verified(status="skipped", no_device=True)
     context = case.context()
     rendered(env_checks.env_verified_without_gpu(context), context, "env_verified_without_gpu")
@@ -285,7 +285,7 @@ def test_a_verification_without_a_gpu_is_found(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("when", "is_old"), [("2020-01-01", True), ("2126-01-01", False)])
-def test_a_driver_newer_than_the_verification_is_found(case: Case, when: str, is_old: bool) -> None:
+def test_a_driver_newer_than_the_verification_is_reported(case: Case, when: str, is_old: bool) -> None:
     case.verified(when=f"{when}T10:00:00+00:00")
     context = case.context(elsewhere=False)
     driver = replace(context.host.driver, kernel="6.8.0-45-generic")
@@ -297,7 +297,7 @@ def test_a_driver_newer_than_the_verification_is_found(case: Case, when: str, is
         rendered(seen, context, "env_verified_before_driver")
 
 
-def test_a_damaged_store_is_found(case: Case) -> None:
+def test_a_damaged_store_is_reported(case: Case) -> None:
     """The check compares sizes, not hashes."""
     home = case.machine.home
     artifact = Artifact(kind="archive", name="x.zip", version="1", url="", sha256="a" * 64, size_bytes=1)
@@ -318,7 +318,7 @@ def test_a_damaged_store_is_found(case: Case) -> None:
 
 
 def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
-    """The real program first finds only that a real env was never verified, then the faults."""
+    """The real program first reports only that the env was never verified, and later the faults as well."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 

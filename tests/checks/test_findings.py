@@ -1,4 +1,4 @@
-"""A value in a command is quoted as one shell word, or the command is omitted."""
+"""rocenv quotes each value in a command as one shell word, or omits the command."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from rocenv.findings import quoted
     ],
 )
 @pytest.mark.parametrize("strange", [True, False])
-def test_a_value_becomes_one_word_on_windows(value: str, word: str, strange: bool) -> None:
-    """The quotes work in both cmd and PowerShell."""
+def test_a_value_is_quoted_as_one_word_on_windows(value: str, word: str, strange: bool) -> None:
+    """The quoting works in both cmd and PowerShell."""
     assert quoted(value, "windows", untrusted=strange) == word
 
 
 @pytest.mark.parametrize("value", ["my env", "it's", "$(reboot)", "a;b", "/data/a b"])
-def test_a_value_becomes_one_word_on_linux(value: str) -> None:
+def test_a_value_is_quoted_as_one_word_on_linux(value: str) -> None:
     assert shlex.split(quoted(value, "linux", untrusted=False)) == [value]
     from_others = quoted(value, "linux", untrusted=True)
     assert from_others in ("", f"'{value}'")
@@ -43,7 +43,7 @@ def test_a_tilde_is_not_quoted() -> None:
     assert quoted("~/my cache", "linux", untrusted=False) == "~/'my cache'"
 
 
-def test_both_languages_of_each_row_have_the_same_placeholders() -> None:
+def test_both_languages_in_each_row_have_the_same_placeholders() -> None:
     place = re.compile(r"\{(\w+)(?:\|[^{}]*)?\}")
     for row in load().advice:
         for text in (row.title, row.detail, *(step.text for step in row.remedy)):

@@ -1,4 +1,4 @@
-"""`doctor --fix`: asks, fixes, and reports what it did."""
+"""`doctor --fix` asks, fixes, and reports what it did."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from tests.mini import Mini
 
-WORK: Any = None  # for fixes that download nothing
+WORK: Any = None  # used by fixes that do not download anything
 
 
 @dataclass
 class Person:
-    """A user who gives the same answer to all questions."""
+    """A user who gives the same answer to every question."""
 
     answer: bool | None
     asked: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckContext:
 
 
 def incomplete(home: Home, name: str) -> Path:
-    """Create the leftovers of a killed `create`."""
+    """Create what a killed `create` leaves behind."""
     path = home.envs / name
     (path / ".rocenv").mkdir(parents=True)
     (path / "rocm").mkdir()
@@ -70,7 +70,7 @@ def incomplete(home: Home, name: str) -> Path:
 
 
 def database(path: Path, *, whole: bool) -> Path:
-    """Create a database like MIOpen's, intact or half written."""
+    """Create a database like MIOpen's, either intact or only half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     opened = sqlite3.connect(path)
     opened.execute("CREATE TABLE kern_db (id INTEGER PRIMARY KEY, kernel_blob BLOB)")
@@ -149,7 +149,7 @@ class TestAsking:
         assert "Permission denied" in told
         assert "Done: remove the incomplete env `demo`" in told
 
-    def test_findings_with_the_same_fix_cause_one_question(
+    def test_doctor_asks_once_for_findings_with_the_same_fix(
         self, context: CheckContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         done: list[str] = []
@@ -184,7 +184,7 @@ class TestIncomplete:
         assert (foreign / "thesis.txt").exists()
         assert (whole / "rocm/libamdhip64.so").exists()
 
-    def test_only_the_named_env_is_removed(self, context: CheckContext) -> None:
+    def test_only_the_requested_env_is_removed(self, context: CheckContext) -> None:
         path, other = incomplete(context.home, "demo"), incomplete(context.home, "other")
         named = examine_machine(context.home, Matrix(), name="demo")
         person = Person(answer=True)
@@ -192,7 +192,7 @@ class TestIncomplete:
         assert not path.exists()
         assert other.exists()
 
-    def test_an_env_that_was_completed_meanwhile_is_kept(self, context: CheckContext) -> None:
+    def test_an_env_that_was_completed_in_the_meantime_is_kept(self, context: CheckContext) -> None:
         """A running `create` holds the lock; its env must survive."""
         path = incomplete(context.home, "demo")
 
@@ -239,7 +239,7 @@ class TestDatabase:
         assert databases.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier file is kept"
 
     def test_a_journal_is_renamed_with_its_database(self, tmp_path: Path) -> None:
-        """SQLite would replay it into the new database."""
+        """SQLite would replay the journal into the new database."""
         path = database(tmp_path / "gfx906.ukdb", whole=False)
         path.with_name("gfx906.ukdb-journal").write_text("half")
         databases.set_aside(path)

@@ -24,7 +24,7 @@ def line(text: str) -> str:
     return f"May  1 10:00:09 desk kernel: [    9.123456] {text}\n"
 
 
-def test_a_driver_that_was_not_tested_with_an_envs_rocm_is_found(scenery: Scenery) -> None:
+def test_a_driver_that_was_not_tested_with_an_envs_rocm_is_reported(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.15.0-91-generic", dkms="6.2.4.23.20")
     scenery.env("sd", rocm="6.4.3")
     scenery.env("old", rocm="5.6.1")
@@ -47,7 +47,7 @@ def test_a_module_version_without_a_rocm_release_is_ignored(scenery: Scenery) ->
     assert scenery.sees("driver_apart") is None
 
 
-def test_a_kernel_older_than_all_tested_kernels_is_found(scenery: Scenery) -> None:
+def test_a_kernel_older_than_all_tested_kernels_is_reported(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     scenery.env("new", rocm="6.2.4")
     finding = scenery.sees("kernel_too_old_for_env")
@@ -81,7 +81,7 @@ def test_the_log_explains_why_a_card_was_ignored(scenery: Scenery, logged: str, 
     assert finding.evidence[0].endswith(": 0000:08:00.0"), "the id is shown once"
 
 
-def test_the_log_of_an_earlier_boot_is_ignored(scenery: Scenery) -> None:
+def test_the_log_from_an_earlier_boot_is_ignored(scenery: Scenery) -> None:
     scenery.healthy()
     before = line("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=4, emitted seq=6")
     scenery.root.put(LOG, BOOT + before + BOOT + line("amdgpu 0000:03:00.0: amdgpu: SMU is initialized"))
@@ -158,7 +158,7 @@ def test_missing_optional_firmware_is_ignored(scenery: Scenery) -> None:
     assert scenery.all() == []
 
 
-def test_page_faults_of_the_gpu_and_the_iommu_are_found(scenery: Scenery) -> None:
+def test_gpu_and_iommu_page_faults_are_reported(scenery: Scenery) -> None:
     scenery.healthy()
     gpu = line("amdgpu 0000:01:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)")
     bus = line(
@@ -176,7 +176,9 @@ def test_page_faults_of_the_gpu_and_the_iommu_are_found(scenery: Scenery) -> Non
 @pytest.mark.parametrize(
     ("kind", "is_told"), [("DMA-FQ", True), ("DMA", True), ("identity", False), ("", False)]
 )
-def test_an_iommu_that_translates_between_cards_is_found(scenery: Scenery, kind: str, is_told: bool) -> None:
+def test_an_iommu_that_translates_between_cards_is_reported(
+    scenery: Scenery, kind: str, is_told: bool
+) -> None:
     scenery.healthy().root.gpu(2, RX_7900, 110000, memory=24 * GIB)
     for bus in ("01", "02"):
         if kind:
@@ -198,7 +200,7 @@ def test_translation_for_a_single_card_is_fine(scenery: Scenery) -> None:
         "kfd kfd: amdgpu: qcm fence wait loop timeout expired",
     ],
 )
-def test_hang_messages_from_different_kernels_are_found(scenery: Scenery, logged: str) -> None:
+def test_hang_messages_from_different_kernels_are_reported(scenery: Scenery, logged: str) -> None:
     scenery.healthy().root.put(LOG, BOOT + line(logged))
     finding = scenery.sees("gpu_resets")
     assert finding is not None and finding.evidence == (logged,)
@@ -229,7 +231,7 @@ def test_a_recovered_hang_needs_no_restart(
     assert finding.instructions[0].startswith("Restart") == restart
 
 
-def test_faults_of_an_intel_iommu_are_found(scenery: Scenery) -> None:
+def test_intel_iommu_faults_are_reported(scenery: Scenery) -> None:
     scenery.healthy()
     text = "DMAR: [DMA Read NO_PASID] Request device [01:00.0] fault addr 0xfd00 [fault reason 0x06]"
     scenery.root.put(LOG, BOOT + line(text.replace("01:00.0", "05:00.0")))

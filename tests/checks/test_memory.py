@@ -21,7 +21,7 @@ def apu(scenery: Scenery, *, vram: int, gtt: int, machine: int, bank: int = 0) -
     scenery.root.put("proc/meminfo", f"MemTotal:       {machine // 1024} kB\nMemFree: 1 kB\n")
 
 
-def test_an_apu_with_little_memory_is_found(scenery: Scenery) -> None:
+def test_an_apu_with_little_memory_is_reported(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=3 * GIB, machine=64 * GIB)
     finding = scenery.sees("apu_memory_small")
     assert finding is not None and finding.code == "apu-memory-not-exposed"
@@ -81,13 +81,13 @@ def test_a_card_is_not_an_apu(scenery: Scenery) -> None:
     assert scenery.sees("apu_memory_small") is None
 
 
-def test_a_kernel_that_reports_only_reserved_memory_is_found(scenery: Scenery) -> None:
+def test_a_kernel_that_reports_only_reserved_memory_is_reported(scenery: Scenery) -> None:
     apu(scenery, vram=GIB, gtt=15 * GIB, machine=30 * GIB, bank=GIB)
     finding = scenery.sees("apu_carve_out_only")
     assert finding is not None and "1.0 GiB" in finding.title and "16.0 GiB" in finding.title
 
 
-def test_a_nearly_full_disk_is_found(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk_is_reported(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCENV_SYSROOT")
     free = 3 * GIB
 

@@ -1,4 +1,4 @@
-"""Running checks: selection, order and crashes."""
+"""How checks run: selection, order and crashes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_check_can_have_several_findings(scenery: Scenery) -> None:
 
 
 def test_each_env_gets_its_own_finding(scenery: Scenery) -> None:
-    """Each of several envs has its own finding and commands."""
+    """If several envs have the same problem, each gets its own finding and commands."""
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     for name in ("new", "other"):
         scenery.env(name, rocm="6.2.4")
@@ -153,6 +153,6 @@ def test_unknown_and_inapplicable_checks_are_refused(scenery: Scenery, name: str
     assert name != "kfd_close" or error.value.hints[0] == "did you mean `kfd_closed`?"
 
 
-def test_named_checks_run_in_table_order(scenery: Scenery) -> None:
+def test_requested_checks_run_in_table_order(scenery: Scenery) -> None:
     checks = run.checks_for(scenery.healthy().context(), ("gpu_resets", "no_gpu"))
     assert [check.name for check in checks] == ["no_gpu", "gpu_resets"]

@@ -20,7 +20,7 @@ def rocm(scenery: Scenery, folder: str, version: str) -> None:
     ("value", "severity"),
     [("10.3.0", "error"), ("gfx1030", "error"), ("11.0.0", "info"), ("10.3", "error"), ("9.0.0", "error")],
 )
-def test_a_needless_override_is_found(scenery: Scenery, value: str, severity: str) -> None:
+def test_an_unnecessary_override_is_reported(scenery: Scenery, value: str, severity: str) -> None:
     scenery.healthy().environ["HSA_OVERRIDE_GFX_VERSION"] = value
     finding = scenery.sees("override_wrong")
     assert finding is not None and finding.code == "hsa-override-wrong" and finding.severity == severity
@@ -28,7 +28,7 @@ def test_a_needless_override_is_found(scenery: Scenery, value: str, severity: st
     assert "unset HSA_OVERRIDE_GFX_VERSION" in finding.commands
 
 
-def test_a_useful_override_outside_envs_is_found(scenery: Scenery) -> None:
+def test_a_useful_override_outside_envs_is_reported(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().gpu(1, RX_6750, 100301)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     finding = scenery.sees("override_wrong")
@@ -45,14 +45,14 @@ def test_an_override_for_a_different_generation_is_an_error(scenery: Scenery) ->
     assert finding is not None and finding.severity == "error" and "gfx1031" in finding.title
 
 
-def test_an_override_that_harms_another_card_is_found(scenery: Scenery) -> None:
+def test_an_override_that_breaks_a_different_card_is_reported(scenery: Scenery) -> None:
     scenery.healthy().root.gpu(2, RX_6800, 100300)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     finding = scenery.sees("override_wrong")
     assert finding is not None and "gfx1100" in finding.title
 
 
-def test_a_stale_variable(scenery: Scenery) -> None:
+def test_a_stale_variable_is_reported(scenery: Scenery) -> None:
     scenery.elsewhere = False
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
     scenery.environ.update(
@@ -88,14 +88,14 @@ def test_packages_are_looked_up_with_the_distributions_command(
     assert finding is not None and len(finding.commands) == 2 and finding.commands[1].startswith(command)
 
 
-def test_a_missing_parent_folder_proves_nothing_in_a_snapshot(scenery: Scenery) -> None:
+def test_a_variable_is_not_stale_if_the_snapshot_omits_its_parent_folder(scenery: Scenery) -> None:
     scenery.healthy().environ["ROCM_PATH"] = "/opt/rocm-5.7.1"
     assert scenery.sees("rocm_path_stale") is None
     scenery.root.put("opt/rocm-6.4.1/.info/version", "6.4.1\n")
     assert scenery.sees("rocm_path_stale") is not None
 
 
-def test_variables_that_point_to_two_releases_are_found(scenery: Scenery) -> None:
+def test_variables_that_point_to_two_releases_are_reported(scenery: Scenery) -> None:
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
     rocm(scenery, "opt/rocm-5.7.1/lib", "5.7.50701")
     scenery.environ.update(ROCM_PATH="/opt/rocm-6.4.1", LD_LIBRARY_PATH="/opt/rocm-5.7.1/lib")
@@ -107,10 +107,10 @@ def test_variables_that_point_to_two_releases_are_found(scenery: Scenery) -> Non
     assert scenery.sees("rocm_paths_differ") is not None
 
 
-def test_two_runtimes_on_the_loaders_path_are_found(scenery: Scenery) -> None:
+def test_two_runtimes_on_the_loaders_path_are_reported(scenery: Scenery) -> None:
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
     rocm(scenery, "usr/lib/x86_64-linux-gnu", "5.7.31921")
-    assert scenery.sees("two_rocms") is None, "no search path contains the one in /opt"
+    assert scenery.sees("two_rocms") is None, "no search path contains /opt's runtime"
     scenery.root.put("etc/ld.so.conf.d/10-rocm-opencl.conf", "# ROCm\n/opt/rocm-6.4.1/lib\n")
     finding = scenery.sees("two_rocms")
     assert finding is not None and finding.code == "mixed-rocm-installs"
@@ -132,7 +132,7 @@ def test_the_folders_of_an_active_env_are_ignored(scenery: Scenery) -> None:
     assert scenery.sees("two_rocms") is None and scenery.sees("rocm_paths_differ") is None
 
 
-def test_an_override_for_the_integrated_gpu_is_found(scenery: Scenery) -> None:
+def test_an_override_for_the_integrated_gpu_is_reported(scenery: Scenery) -> None:
     scenery.healthy().root.gpu(2, RAPHAEL, 100306, units=2, memory=GIB // 2, bus=0x10)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     assert scenery.sees("override_wrong") is not None

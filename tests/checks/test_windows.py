@@ -131,7 +131,7 @@ def test_a_good_machine_has_no_findings(machine: Machine, tmp_path: Path) -> Non
 
 
 def test_an_empty_snapshot_has_no_findings(machine: Machine) -> None:
-    """Files missing from a snapshot are unknown, not faults."""
+    """Files missing from a snapshot are unknown, so they are not faults."""
     machine.files, machine.environ = {}, {}
     assert run(machine.context(), CHECKS, "en") == []
     machine.devices, machine.adapters = [], []
@@ -139,10 +139,10 @@ def test_an_empty_snapshot_has_no_findings(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("release", "is_broken"), [("25.5.1", True), ("26.1.1", True), ("25.4.1", False)])
-def test_a_driver_that_breaks_zluda_is_found(
+def test_a_driver_that_breaks_zluda_is_reported(
     machine: Machine, tmp_path: Path, release: str, is_broken: bool
 ) -> None:
-    """Builds before 3.9.5 find no device with driver 25.5.1 and newer."""
+    """With driver 25.5.1 and newer, builds before 3.9.5 find no device."""
     machine.env(Lab(tmp_path).make_zluda("old one", parts=zluda_parts("6.2.4", "3.9.4")))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
     context = machine.context()
@@ -162,7 +162,7 @@ def test_an_unknown_driver_has_no_finding(machine: Machine, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("release", "is_old"), [("25.12.1", True), ("26.1.1", False)])
-def test_a_driver_that_is_too_old_for_wheels_is_found(
+def test_a_driver_that_is_too_old_for_wheels_is_reported(
     machine: Machine, tmp_path: Path, release: str, is_old: bool
 ) -> None:
     parts = (component("rocm", "7.2.0", "radeon-windows"),)
@@ -175,7 +175,7 @@ def test_a_driver_that_is_too_old_for_wheels_is_found(
         assert ">=26.1.1" in rendered(seen, context, "driver_too_old")
 
 
-def test_a_driver_with_reported_problems_is_found(machine: Machine) -> None:
+def test_a_driver_with_reported_problems_is_reported(machine: Machine) -> None:
     machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "25.3.1"}]
     context = machine.context()
@@ -184,14 +184,14 @@ def test_a_driver_with_reported_problems_is_found(machine: Machine) -> None:
     assert windows.driver_reported(machine.context()) is None, "the reports are about gfx11"
 
 
-def test_the_basic_display_driver_is_found(machine: Machine) -> None:
+def test_the_basic_display_driver_is_reported(machine: Machine) -> None:
     name = "Microsoft Basic Display Adapter"
     machine.devices, machine.adapters = [], [{**ADAPTER, "Name": name, "RadeonSoftwareVersion": ""}]
     context = machine.context()
     assert name in rendered(windows.display_driver_missing(context), context, "display_driver_missing")
 
 
-def test_a_driver_without_hip_is_found(machine: Machine) -> None:
+def test_a_driver_without_hip_is_reported(machine: Machine) -> None:
     machine.files["system32.json"] = {name: "14.44" for name in SYSTEM32 if not name.startswith("amdhip")}
     context = machine.context()
     assert "24.12.1" in rendered(windows.hip_runtime_absent(context), context, "hip_runtime_absent")
@@ -234,7 +234,7 @@ def test_a_runtime_in_system32_shadows_an_env_without_a_venv(machine: Machine, t
 def test_the_drivers_runtime_differs_from_the_wheels_runtime(
     machine: Machine, tmp_path: Path, version: str, seen: bool
 ) -> None:
-    """PyTorch loads the env's runtime by path; programs that load it by name get the driver's."""
+    """PyTorch loads the env's runtime by path; programs that load it by name get the driver's runtime."""
     layout = Layout(
         root="", library_dirs=(), libraries={"hip": "amdhip64_7.dll"}, runtime={"hip": "7.15"}
     ).below("venv/Lib/site-packages")
@@ -255,20 +255,20 @@ def test_the_drivers_runtime_differs_from_the_wheels_runtime(
     assert "PyTorch is not affected" in text
 
 
-def test_a_stale_hip_path_is_found(machine: Machine) -> None:
+def test_a_stale_hip_path_is_reported(machine: Machine) -> None:
     machine.environ["HIP_PATH_57"] = r"C:\Program Files\AMD\ROCm\5.7"
     machine.files["folders.json"][r"c:\program files\amd\rocm\5.7\bin"] = []
     context = machine.context()
     assert r"ROCm\5.7" in rendered(windows.hip_path_stale(context), context, "hip_path_stale")
 
 
-def test_a_window_opened_before_the_installation_is_found(machine: Machine) -> None:
+def test_a_terminal_opened_before_the_installation_is_reported(machine: Machine) -> None:
     del machine.environ["HIP_PATH"]
     context = machine.context()
     assert SDK in rendered(windows.hip_path_unset(context), context, "hip_path_unseen")
 
 
-def test_an_unset_hip_path_is_found(machine: Machine) -> None:
+def test_an_unset_hip_path_is_reported(machine: Machine) -> None:
     machine.files["registry.json"] = {}
     machine.environ["HIP_PATH_61"] = machine.environ.pop("HIP_PATH")
     context = machine.context()
@@ -276,7 +276,7 @@ def test_an_unset_hip_path_is_found(machine: Machine) -> None:
     assert rf'setx HIP_PATH "{SDK}\\"' in text, "quoted, and the last backslash does not escape the quote"
 
 
-def test_different_releases_on_path_and_in_hip_path_are_found(machine: Machine) -> None:
+def test_different_releases_on_path_and_in_hip_path_are_reported(machine: Machine) -> None:
     other = r"C:\Program Files\AMD\ROCm\5.7\bin"
     machine.files["folders.json"][other] = ["amdhip64.dll", "hiprtc0507.dll"]
     machine.environ["Path"] = rf"{other}\;{SDK}\bin"
@@ -286,10 +286,10 @@ def test_different_releases_on_path_and_in_hip_path_are_found(machine: Machine) 
     assert windows.hip_path_differs(machine.context()) is None, "the right release comes first"
 
 
-def test_an_incomplete_sdk_is_found(
+def test_an_incomplete_sdk_is_reported(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On this machine, the check lists folders."""
+    """Unlike in a snapshot, the check lists the real folder."""
     folder = tmp_path / "sdk"
     (folder / "bin").mkdir(parents=True)
     for name in ("amdhip64_6.dll", "hiprtc0601.dll"):
@@ -304,7 +304,7 @@ def test_an_incomplete_sdk_is_found(
     assert "at once" not in text
 
 
-def test_an_integrated_gpu_before_the_card_is_found(machine: Machine) -> None:
+def test_an_integrated_gpu_before_the_card_is_reported(machine: Machine) -> None:
     machine.devices = [IGPU, CARD]
     context = machine.context()
     text = rendered(devices.igpu_first(context), context, "igpu_first")
@@ -317,7 +317,7 @@ def test_an_integrated_gpu_before_the_card_is_found(machine: Machine) -> None:
 
 
 def test_a_hidden_integrated_gpu_is_fine(machine: Machine) -> None:
-    """A variable that excludes the integrated GPU is respected, also in a snapshot."""
+    """Checks respect a variable that excludes the integrated GPU, even in a snapshot."""
     machine.devices = [IGPU, CARD]
     machine.environ["HIP_VISIBLE_DEVICES"] = "1"
     assert devices.igpu_first(machine.context()) is None
@@ -339,7 +339,7 @@ def test_a_hidden_integrated_gpu_is_fine(machine: Machine) -> None:
         ("HIP_VISIBLE_DEVICES", "GPU-1234567890abcdef", False),
     ],
 )
-def test_a_variable_that_hides_all_gpus_is_found(
+def test_a_variable_that_hides_all_gpus_is_reported(
     machine: Machine, name: str, value: str, hides: bool
 ) -> None:
     machine.environ[name] = value
@@ -354,7 +354,7 @@ def test_a_variable_that_hides_all_gpus_is_found(
         assert seen is None
 
 
-def test_a_gpu_that_hip_does_not_list_is_found(machine: Machine) -> None:
+def test_a_gpu_that_hip_does_not_list_is_reported(machine: Machine) -> None:
     machine.devices = []
     context = machine.context()
     machine.root.windows(said='HIP error "hipErrorNoDevice"\n', controllers=[ADAPTER])
@@ -366,7 +366,7 @@ def test_a_gpu_that_hip_does_not_list_is_found(machine: Machine) -> None:
     assert [each.severity for each in run(context, checks_of(windows), "en")] == ["error"]
 
 
-def test_a_machine_without_an_amd_gpu_is_found(machine: Machine) -> None:
+def test_a_machine_without_an_amd_gpu_is_reported(machine: Machine) -> None:
     machine.devices = []
     machine.adapters = [{"Name": "NVIDIA GeForce RTX 3060", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2503\4"}]
     context = machine.context()
@@ -385,7 +385,7 @@ def test_each_env_that_the_driver_breaks_is_reported(machine: Machine, tmp_path:
 
 
 def test_values_from_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
-    """Values that a shell would split or expand do not reach a command, nor do foreign commands."""
+    """Commands run only rocenv, and contain no values that a shell would split or expand."""
     folder = r'C:\x" & calc & "'
     seen = Observation("hip_path_unset", {"folder": folder, "value": folder})
     for untrusted in (False, True):

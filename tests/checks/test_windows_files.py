@@ -26,7 +26,7 @@ REAL_TIME = r"SOFTWARE\Microsoft\Windows Defender\Real-Time Protection"
 
 @pytest.fixture
 def with_env(machine: Machine, tmp_path: Path) -> Machine:
-    """A machine with an env with ZLUDA."""
+    """A machine with a ZLUDA env."""
     machine.env(Lab(tmp_path).make_zluda())
     return machine
 
@@ -47,7 +47,7 @@ def test_an_empty_snapshot_has_no_findings(with_env: Machine) -> None:
     assert run(with_env.context(), checks_of(windows_files), "en") == []
 
 
-def test_a_missing_visual_c_runtime_is_found(machine: Machine) -> None:
+def test_a_missing_visual_c_runtime_is_reported(machine: Machine) -> None:
     del machine.files["system32.json"]["vcruntime140_1.dll"]
     context = machine.context()
     text = rendered(windows_files.vc_runtime_missing(context), context, "vc_runtime_missing")
@@ -56,7 +56,7 @@ def test_a_missing_visual_c_runtime_is_found(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("version", "is_old"), [("14.38.33135.0", True), ("14.40.33810.0", False)])
-def test_an_old_visual_c_runtime_is_found(machine: Machine, version: str, is_old: bool) -> None:
+def test_an_old_visual_c_runtime_is_reported(machine: Machine, version: str, is_old: bool) -> None:
     machine.files["system32.json"]["msvcp140.dll"] = version
     context = machine.context()
     seen = windows_files.vc_runtime_old(context)
@@ -65,7 +65,7 @@ def test_an_old_visual_c_runtime_is_found(machine: Machine, version: str, is_old
         assert version in rendered(seen, context, "vc_runtime_old")
 
 
-def test_a_quarantined_env_file_is_found(with_env: Machine) -> None:
+def test_a_quarantined_env_file_is_reported(with_env: Machine) -> None:
     path = with_env.envs[0].prefix.path / "zluda" / "nccl.dll"
     with_env.files["defender.xml"] = taken(str(path).replace("/", "\\"))
     context = with_env.context()
@@ -86,7 +86,7 @@ def test_each_envs_quarantined_files_are_reported(machine: Machine, tmp_path: Pa
     assert [each.values["env"] for each in found] == ["one", "two"]
 
 
-def test_an_apps_quarantined_zluda_is_found(machine: Machine) -> None:
+def test_an_apps_quarantined_zluda_files_are_reported(machine: Machine) -> None:
     machine.files["defender.xml"] = taken(r"C:\app\.zluda\nvcuda.dll") + taken(r"C:\Users\user\setup.exe")
     context = machine.context()
     text = rendered(windows_files.defender_took(context), context, "defender_took_zluda")
@@ -95,7 +95,7 @@ def test_an_apps_quarantined_zluda_is_found(machine: Machine) -> None:
 
 
 def test_restored_files_and_removed_folders_are_ignored(machine: Machine, tmp_path: Path) -> None:
-    """The check can only see which files still exist on this machine."""
+    """On this machine, unlike in a snapshot, the check can see which files still exist."""
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "nvcuda.dll"
     machine.files["defender.xml"] = taken(str(file)) + taken(str(tmp_path / "gone" / "nvcuda.dll"))
@@ -117,10 +117,10 @@ def test_restored_files_and_removed_folders_are_ignored(machine: Machine, tmp_pa
         (None, False),
     ],
 )
-def test_a_folder_that_defender_scans_is_found(
+def test_a_folder_that_defender_scans_is_reported(
     with_env: Machine, rows: dict[str, int] | None, is_told: bool
 ) -> None:
-    """Only administrators can read the exclusions, so an unreadable list proves nothing."""
+    """Only administrators can read the exclusions, so an unreadable list is not a finding."""
     with_env.environ["ROCENV_HOME"] = r"C:\rocenv"
     with_env.files["registry.json"][EXCLUSIONS] = rows
     context = with_env.context()
@@ -135,7 +135,7 @@ def test_a_disabled_defender_is_ignored(with_env: Machine) -> None:
     assert windows_files.defender_not_told(with_env.context()) is None
 
 
-def test_a_deep_home_is_found(machine: Machine) -> None:
+def test_a_deep_home_is_reported(machine: Machine) -> None:
     machine.environ["ROCENV_HOME"] = "C:\\Users\\user\\" + "deep\\" * 30 + "rocenv"
     machine.files["registry.json"][LONG_PATHS] = {"LongPathsEnabled": 0}
     context = machine.context()
@@ -144,7 +144,7 @@ def test_a_deep_home_is_found(machine: Machine) -> None:
     assert windows_files.home_too_deep(machine.context()) is None
 
 
-def test_a_home_in_onedrive_is_found(machine: Machine) -> None:
+def test_a_home_in_onedrive_is_reported(machine: Machine) -> None:
     machine.environ |= {
         "ONEDRIVE": r"C:\Users\user\OneDrive",
         "ROCENV_HOME": r"c:\users\user\onedrive\rocenv",
@@ -165,7 +165,7 @@ def test_a_home_in_onedrive_is_found(machine: Machine) -> None:
         (r"C:\dropboxes\rocenv", ""),
     ],
 )
-def test_a_home_in_another_cloud_folder_is_found(machine: Machine, home: str, folder: str) -> None:
+def test_a_home_in_another_cloud_folder_is_reported(machine: Machine, home: str, folder: str) -> None:
     machine.environ["ROCENV_HOME"] = home
     context = machine.context()
     seen = windows_files.home_in_cloud(context)
@@ -206,7 +206,7 @@ def test_a_home_with_special_characters_is_quoted_or_omitted(with_env: Machine, 
     assert finding.commands == ((f"Add-MpPreference -ExclusionPath {word}",) if word else ())
 
 
-def test_a_home_in_onedrive_is_found_on_this_machine(
+def test_a_home_in_onedrive_is_reported_on_this_machine(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OneDriveConsumer", str(tmp_path))
@@ -214,17 +214,17 @@ def test_a_home_in_onedrive_is_found_on_this_machine(
     assert windows_files.home_in_cloud(machine.context(elsewhere=False)) is not None
 
 
-def test_another_zluda_on_path_is_found(with_env: Machine) -> None:
+def test_a_different_zluda_build_on_path_is_reported(with_env: Machine) -> None:
     with_env.files["folders.json"][r"C:\ZLUDA"] = ["nvcuda.dll", "zluda.exe", "cublas64_11.dll"]
     with_env.environ["Path"] += r';"C:\ZLUDA\"'
     context = with_env.context()
     text = rendered(windows_files.other_zluda_on_path(context), context, "other_zluda_on_path")
     assert r"C:\ZLUDA" in text
     with_env.envs.clear()
-    assert windows_files.other_zluda_on_path(with_env.context()) is None, "there is no env with ZLUDA"
+    assert windows_files.other_zluda_on_path(with_env.context()) is None, "there is no ZLUDA env"
 
 
-def test_a_zluda_in_system32_is_found(machine: Machine) -> None:
+def test_zluda_in_system32_is_reported(machine: Machine) -> None:
     machine.files["system32.json"]["nvcuda.dll"] = ""
     context = machine.context()
     assert "System32" in rendered(windows_files.zluda_in_system32(context), context, "zluda_in_system32")
@@ -232,7 +232,7 @@ def test_a_zluda_in_system32_is_found(machine: Machine) -> None:
     assert windows_files.zluda_in_system32(machine.context()) is None, "the file belongs to NVIDIA's driver"
 
 
-def test_a_copy_of_hip_on_path_is_found(machine: Machine) -> None:
+def test_a_copy_of_hip_on_path_is_reported(machine: Machine) -> None:
     machine.files["folders.json"][r"C:\tools"] = ["amdhip64_6.dll"]
     machine.environ["Path"] += r";C:\tools"
     context = machine.context()

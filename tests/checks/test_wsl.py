@@ -1,4 +1,4 @@
-"""Check WSL: its device, the Windows driver, and the library through which ROCm uses the GPU."""
+"""Check WSL's device, the Windows driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def adapter(driver: str) -> dict[str, str]:
     return {"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": PNP, "DriverVersion": driver}
 
 
-def test_wsl_without_a_gpu_or_a_runtime_is_found(scenery: Scenery) -> None:
+def test_wsl_without_a_gpu_or_a_runtime_is_reported(scenery: Scenery) -> None:
     scenery.root.wsl()
     assert scenery.sees("wsl_without_gpu") is None and scenery.sees("no_gpu") is None
     finding = scenery.sees("wsl_without_runtime")
@@ -33,7 +33,7 @@ def test_wsl_without_a_gpu_or_a_runtime_is_found(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
 
 
-def test_an_unresponsive_windows_is_found(scenery: Scenery) -> None:
+def test_it_is_reported_if_windows_does_not_respond(scenery: Scenery) -> None:
     scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
     finding = scenery.sees("wsl_windows_silent")
     assert finding is not None and "did not end within 20 s" in finding.evidence[0]
@@ -43,7 +43,7 @@ def test_an_unresponsive_windows_is_found(scenery: Scenery) -> None:
     assert any("ROCENV_TARGET" in command for command in finding.commands)
 
 
-def test_a_responsive_windows_has_no_finding(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_reported_if_windows_responds(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
     scenery.root.wsl()
     monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
     assert scenery.sees("wsl_windows_silent") is None
@@ -52,7 +52,7 @@ def test_a_responsive_windows_has_no_finding(scenery: Scenery, monkeypatch: pyte
     assert scenery.sees("wsl_windows_silent") is None and scenery.sees("wsl_driver_old") is None
 
 
-def test_an_old_windows_driver_is_found(scenery: Scenery) -> None:
+def test_an_old_windows_driver_is_reported(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.1004"))
     finding = scenery.sees("wsl_driver_old")
     assert finding is not None and "26.10.41.05" in finding.detail and "10.1" in finding.title
@@ -64,7 +64,7 @@ def test_an_old_windows_driver_is_found(scenery: Scenery) -> None:
     assert told(scenery, "wsl_driver_old", env) is None, "only the requested env is checked"
 
 
-def test_a_variable_that_hides_the_gpu_is_found(scenery: Scenery) -> None:
+def test_a_variable_that_hides_the_gpu_is_reported(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))
     assert scenery.sees("wsl_detection_off") is None
     scenery.environ["HSA_ENABLE_DXG_DETECTION"] = "0"
@@ -115,7 +115,7 @@ WHEEL = "venv/lib/python3.12/site-packages/_rocm_sdk_core/lib"
         ("6.2.4", ("rocm/lib/libamdhip64.so.6",), True, "cannot use this WSL's GPU"),
     ],
 )
-def test_an_env_without_the_gpu_library_is_found(
+def test_an_env_without_the_gpu_library_is_reported(
     scenery: Scenery, rocm: str, files: tuple[str, ...], system: bool, title: str | None
 ) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))

@@ -1,4 +1,4 @@
-"""Fake machines: the files of a kernel or Windows in the folder ROCENV_SYSROOT.
+"""Fake machines: a Linux kernel's or Windows' files in the ROCENV_SYSROOT folder.
 
 Formats: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c, Documentation/ABI/testing/sysfs-bus-pci,
 ROCm/hip-tests:samples/1_Utils/hipInfo
@@ -33,7 +33,7 @@ class Root:
         return path
 
     def kernel(self, version: str = "6.8.0-45-generic", dkms: str = "") -> Root:
-        """Add a kernel with its own or AMD's amdgpu module loaded."""
+        """Add a kernel that has loaded its own or AMD's amdgpu module."""
         self.put("proc/version", f"Linux version {version} (who@where) (gcc 13.2.0) #1 SMP\n")
         self.put("sys/module/amdgpu/refcnt", "1\n")
         if dkms:
@@ -73,7 +73,7 @@ class Root:
         revision: int = 0xC0,
         **more: int,
     ) -> Root:
-        """Add a GPU with node, card and render node; `version=None` imitates an old kernel."""
+        """Add a GPU with a KFD node, a card node and a render node; `version=None` imitates an old kernel."""
         bus = number if bus is None else bus
         minor = self._minors
         self._minors += 1
@@ -119,7 +119,7 @@ class Root:
         return self
 
     def wsl(self, *adapters: dict[str, Any], answer: str = "") -> Root:
-        """Make it WSL, where Windows reports these display adapters, or the text `answer`."""
+        """Turn it into WSL; Windows reports these display adapters, or the text `answer`."""
         self.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2 (root@x) #1 SMP\n")
         self.put("dev/dxg", "")
         if adapters or answer:
@@ -127,7 +127,7 @@ class Root:
         return self
 
     def windows(self, *devices: dict[str, Any], said: str = "", controllers: Any = None) -> Root:
-        """Make it Windows, with this `hipInfo` output and these display adapters."""
+        """Turn it into Windows, with this `hipInfo` output and these display adapters."""
         text = said
         for number, device in enumerate(devices):
             text += "-" * 80 + f"\ndevice#                           {number}\n"

@@ -1,4 +1,4 @@
-"""Defender's log in a snapshot of another machine."""
+"""Defender's log in a snapshot from a different machine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_invalid_log_is_ignored(machine: Path, text: str) -> None:
     assert quarantined(["a.dll"]) == ()
 
 
-def test_a_missing_log_differs_from_an_empty_one(machine: Path) -> None:
+def test_a_missing_log_is_distinguished_from_an_empty_one(machine: Path) -> None:
     assert events("Application", (1000,), "application_errors.xml") is None
     machine.write_text("")
     assert events("x", (1,), "defender.xml") == []

@@ -1,4 +1,4 @@
-"""GPUs of Linux machines, each with a detail that would mislead a simple check."""
+"""GPUs in Linux machines, each with a detail that would mislead a simple check."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_env_for_several_targets_sees_only_their_cards(root: Root, look: Look
     assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the requested one"
 
 
-def test_an_igpu_may_report_system_memory_as_its_own(root: Root, look: Look) -> None:
+def test_system_memory_is_not_counted_as_an_igpus_own(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RAPHAEL, 100306, memory=16 * GIB, gtt=16 * GIB)
     root.put("sys/bus/pci/devices/0000:01:00.0/mem_info_vram_total", str(GIB // 2))
     gpu = look().gpus[0]
@@ -166,7 +166,7 @@ def test_a_card_that_kfd_skipped_is_shown_with_the_reason(
     assert host.gpus[0].hip_index is None
 
 
-def test_a_missing_kfd_differs_from_a_skipped_card(root: Root, look: Look) -> None:
+def test_a_missing_kfd_is_distinguished_from_a_skipped_card(root: Root, look: Look) -> None:
     root.kernel().card("0000:01:00.0", RX_580)
     assert "compute driver (KFD) is missing" in look().why
 
@@ -205,7 +205,7 @@ def test_an_old_apu_has_one_node_for_cpu_and_gpu(root: Root, look: Look) -> None
 @pytest.mark.parametrize(
     ("device", "version", "units"), [(RAPHAEL, 100306, 2), (0x1638, 90012, 8), (0x15BF, 110003, 2)]
 )
-def test_an_igpu_beside_an_nvidia_card_is_not_used(
+def test_an_igpu_is_not_used_alongside_an_nvidia_card(
     root: Root, look: Look, device: int, version: int, units: int
 ) -> None:
     root.kernel().gpu(1, device, version, units=units).card(
@@ -218,7 +218,7 @@ def test_an_igpu_beside_an_nvidia_card_is_not_used(
     assert host.others == ("NVIDIA",)
 
 
-def test_a_large_igpu_or_a_card_is_used_beside_an_nvidia_card(root: Root, look: Look) -> None:
+def test_a_large_igpu_or_a_card_is_used_alongside_an_nvidia_card(root: Root, look: Look) -> None:
     root.kernel().card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").gpu(
         1, 0x1586, 110501, units=40
     )
@@ -269,7 +269,7 @@ def test_a_container_without_the_devices_is_explained(root: Root, look: Look) ->
     assert "--device /dev/kfd --device /dev/dri" in host.remedies[0]
 
 
-def test_a_container_may_have_one_gpu_of_two(root: Root, look: Look) -> None:
+def test_a_container_can_have_only_one_of_two_gpus(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).gpu(2, RX_6800, 100300)
     (root.path / "dev/dri/renderD128").unlink()
     host = look()
@@ -309,7 +309,7 @@ def test_an_unreadable_node_is_listed_as_a_gpu(root: Root, look: Look) -> None:
 
 
 def test_without_permission(root: Root, tmp_path: Path) -> None:
-    """An unprivileged user has no permission to open `/dev/kfd` and one of the nodes."""
+    """An unprivileged user does not have permission to open `/dev/kfd` or one of the nodes."""
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     (root.path / "dev/kfd").chmod(0)
     (root.path / NODES / "1/properties").chmod(0)
@@ -397,7 +397,7 @@ def test_rocenv_target_replaces_detection(
     assert [gpu.target for gpu in host.gpus] == targets
     assert host.selected == selected
     assert "ROCENV_TARGET" in host.why
-    assert host.visible_devices() == "", "HIP's numbers are unknown for specified targets"
+    assert host.visible_devices() == "", "HIP's device numbers are unknown if the user specifies the targets"
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_an_invalid_rocenv_target_is_an_error(
     assert caught.value.message.isprintable()
 
 
-def test_unlistable_devices_are_unknown_not_absent(root: Root, look: Look) -> None:
+def test_devices_that_cannot_be_listed_are_unknown_not_absent(root: Root, look: Look) -> None:
     assert look().why == "this machine has no AMD GPU"
     root.put("sys/bus/pci/devices", "no folder")
     assert look().why.startswith("cannot tell whether this machine has an AMD GPU: `/sys/bus/pci/devices`")

@@ -74,7 +74,7 @@ def test_other_names_are_refused_with_a_hint(text: str, hint: str) -> None:
         ("hd 7790", "ROCm supports no GCN 2 GPU"),
     ],
 )
-def test_the_owner_of_an_unsupported_card_learns_what_works(text: str, why: str) -> None:
+def test_the_error_for_an_unsupported_card_says_what_works(text: str, why: str) -> None:
     with pytest.raises(RocenvError, match=why) as caught:
         target_meant(text, load())
     assert caught.value.code == "gpu-unsupported"

@@ -29,7 +29,7 @@ def everything(_name: str) -> bool:
 
 
 def replayed(look: Look, monkeypatch: pytest.MonkeyPatch) -> tuple[Host, Host]:
-    """Record the machine during detection, then repeat with only the recording."""
+    """Record the machine during detection, then detect again from the recording alone."""
     with machine.recording(everything) as answers:
         first = look()
     monkeypatch.delenv("ROCENV_SYSROOT")
@@ -60,7 +60,7 @@ def test_a_recording_remembers_that_the_machine_runs_windows(
 
 
 def test_errors_are_recorded(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device whose opening fails with ENXIO, and a folder in place of a file."""
+    """One device fails to open with ENXIO, and one file is a folder."""
     root.kernel().gpu(1, 0x73BF, 100300).gpu(2, 0x744C, 110000)
     (root.path / "dev/kfd").unlink()
     properties = root.path / "sys/class/kfd/kfd/topology/nodes/2/properties"
@@ -79,7 +79,7 @@ def test_errors_are_recorded(root: Root, look: Look, monkeypatch: pytest.MonkeyP
 
 
 def test_unrecorded_queries_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In particular, they do not fall back to this machine."""
+    """They must not fall back to this machine."""
     monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
     with machine.answering(Answers()):
         assert machine.examined_elsewhere()
@@ -133,13 +133,11 @@ def test_program_output_and_attempts_are_recorded(monkeypatch: pytest.MonkeyPatc
         assert machine.program_output("/windows/defender.xml", lambda: "mine") is None
         assert machine.tried("locks", "/home/user/.cache", lambda: "mine", "") == "No locks available"
         assert machine.tried("locks", "/home/user/.cache", lambda: 1, 0) == 0, (
-            "an answer of another type is ignored"
+            "a recorded value of the wrong type is ignored"
         )
 
 
-def test_operations_are_not_tried_for_an_examined_machine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_operations_are_not_tried_on_a_snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     assert machine.tried("free bytes", "/", lambda: 7, -1) == -1
 
@@ -162,7 +160,7 @@ def test_links_to_a_mount_are_resolved_on_the_machine(root: Root, tmp_path: Path
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no named pipes")
-def test_a_pipe_instead_of_a_file_does_not_block(root: Root) -> None:
+def test_a_pipe_in_place_of_a_file_does_not_block(root: Root) -> None:
     def too_long(_signal: int, _frame: object) -> None:
         raise AssertionError("it waits")
 

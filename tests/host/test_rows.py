@@ -23,14 +23,14 @@ def matrix() -> Matrix:
 
 
 def test_kernel_numbers_match_the_rows(matrix: Matrix) -> None:
-    # The kernel has one number for Raven and Raven2.
+    # The kernel uses the same number for Raven and Raven2.
     numbers = {row.name: row.kfd for row in matrix.targets.values() if row.kfd and row.name != "gfx909"}
     assert len(numbers) > 30
     assert {name: target_name(number) for name, number in numbers.items()} == {name: name for name in numbers}
 
 
 def test_names_and_ids_do_not_contradict_each_other(matrix: Matrix) -> None:
-    # Two products are named Radeon 840M.
+    # Two products are called Radeon 840M.
     products = [(row.target, name) for row in matrix.pci for name in row.products if name != "Radeon 840M"]
     wrong = [
         (name, target, row.target)
@@ -57,7 +57,7 @@ def test_names_and_ids_do_not_contradict_each_other(matrix: Matrix) -> None:
         ("AMD Radeon(TM) Graphics", ""),
     ],
 )
-def test_windows_names_have_one_target(matrix: Matrix, name: str, target: str) -> None:
+def test_each_windows_name_has_one_target(matrix: Matrix, name: str, target: str) -> None:
     assert target_by_name(name, matrix) == target
 
 
@@ -67,7 +67,7 @@ def test_misleading_ids(matrix: Matrix) -> None:
     assert ids.target("74a0", "00") == "gfx942", "the retail MI300A, which has this revision in amdgpu.ids"
 
 
-def test_current_releases_are_the_newest_of_each_channel(matrix: Matrix) -> None:
+def test_current_releases_are_the_newest_in_each_channel(matrix: Matrix) -> None:
     support = supported_today(matrix)
     assert support["gfx1100"] == 2
     assert "gfx803" not in support

@@ -1,4 +1,4 @@
-"""GPUs of Windows machines, where HIP and the display drivers rarely agree."""
+"""GPUs in Windows machines, where HIP and the display drivers rarely agree."""
 
 from __future__ import annotations
 
@@ -190,14 +190,14 @@ def test_devices_are_sorted_by_number() -> None:
     assert [(gpu.name, gpu.target) for gpu in parse_hip(text, MATRIX)] == [("a", ""), ("b", "")]
 
 
-def test_an_adapter_id_from_the_registry_may_lack_a_revision() -> None:
+def test_an_adapter_id_without_a_revision_is_accepted() -> None:
     row = {"PNPDeviceID": r"PCI\VEN_1002&DEV_73BF", "RadeonSoftwareVersion": "25.4.1"}
     controller = parse_controllers(json.dumps(row))[0]
     assert (controller.device, controller.revision, controller.release) == ("73bf", "", "25.4.1")
 
 
 def test_hip_is_queried_in_a_child_process(tmp_path: Path) -> None:
-    """For a fake HIP library, the child prints the same as `hipInfo`."""
+    """With a fake HIP library, the child process prints the same output as `hipInfo`."""
     compiler = shutil.which("cc")
     if compiler is None:
         missing("no C compiler to build a fake HIP")

@@ -1,4 +1,4 @@
-"""Targets by Windows' GPU names, from the shipped rows."""
+"""The shipped rows map the GPU names in Windows to the right targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs on WSL, which only Windows can list."""
+"""GPUs in WSL; only Windows can list them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_card_is_used_and_no_hip_number_is_guessed(root: Root, look: Look) -
     assert any("unknown" in note for note in host.notes)
 
 
-def test_a_machine_without_amd_gpu(root: Root, look: Look) -> None:
+def test_a_machine_without_an_amd_gpu_is_recognised(root: Root, look: Look) -> None:
     root.wsl(NVIDIA)
     assert (look().gpus, look().why) == ((), "this machine has no AMD GPU, only NVIDIA")
 
@@ -82,7 +82,9 @@ def test_without_an_answer_gpus_are_unknown_not_absent(
     assert "--target" in host.why
 
 
-def test_a_specified_target_needs_no_answer(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_specified_target_needs_no_answer_from_windows(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root.wsl()
     monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
     assert [gpu.target for gpu in look().gpus] == ["gfx1100"]
@@ -105,8 +107,9 @@ def test_the_kernel_reports_whether_interop_is_off(root: Root, files: dict[str, 
     assert wsl.interop_is_off() is off
 
 
-# A fake of the Windows program that test machines lack. It answers the expected query as PowerShell 5.1 does,
-# and rejects others.
+# Stands in for the Windows program, which test machines do not have. It answers the expected query like
+# PowerShell 5.1
+# and rejects all others.
 POWERSHELL = r"""
 import sys, time
 
@@ -131,7 +134,7 @@ sys.stdout.buffer.write(
 
 @pytest.fixture
 def powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Put a fake PowerShell on PATH of a machine that claims to be WSL; returns its log."""
+    """Put a fake PowerShell on the PATH of a fake WSL machine; return the path of its log."""
     for name in ("ROCENV_SYSROOT", "ROCENV_TARGET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(detection, "linux_gpus", lambda _matrix: Found())

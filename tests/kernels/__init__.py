@@ -1,1 +1,1 @@
-"""Tests of kernels, with a fake compiler."""
+"""Tests for `rocenv kernels`, with a fake compiler."""

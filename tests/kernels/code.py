@@ -1,4 +1,4 @@
-"""Code objects and offload bundles like a compiler's, but without code."""
+"""Code objects and offload bundles that look like a compiler's output but contain no code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def code_object(names: list[str], number: int, machine: int = ELF_MACHINE) -> by
 
 
 def bundle(target: str, code: bytes) -> bytes:
-    """Build a bundle like `clang-offload-bundler`: with an empty host entry and code for a target."""
+    """Build a bundle as `clang-offload-bundler` does, with an empty host entry and code for a target."""
     names = [b"host-x86_64-unknown-linux-gnu", b"hipv4-amdgcn-amd-amdhsa--" + target.encode()]
     at = 24 + 8 + sum(24 + len(name) for name in names)
     head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", 2)
@@ -43,6 +43,6 @@ def bundle(target: str, code: bytes) -> bytes:
 
 
 def kernels(target: str, count: int = 75) -> bytes:
-    """Build a bundle with a number of kernels for a target."""
+    """Build a bundle with `count` kernels for a target."""
     names = [f"kernel_{number}.kd" for number in range(count)]
     return bundle(target, code_object(names, NUMBERS[target]))

@@ -1,4 +1,4 @@
-"""A lab per test, in a folder with a space in its name."""
+"""A new lab for each test, in a folder with a space in its name."""
 
 from __future__ import annotations
 

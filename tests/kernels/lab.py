@@ -1,4 +1,4 @@
-"""An app with the source of its kernels, and an env with a fake compiler."""
+"""An app with its kernel sources, and an env with a fake compiler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN = (b"lib/%s_%s.fatbin.zst",)
 UNCOMPRESSED = (b"lib/%s_%s.fatbin",)
 WITH_RT = (*PLAIN, b"lib/%s_rt_%s.hipfb.zst")
 
-# Prints what clang would and records its arguments. A file next to it sets its other behaviour.
+# Prints what clang prints, and records its arguments. A file next to it controls everything else.
 _CLANG = """{start}import json, os, pathlib, sys, time
 sys.path.insert(0, {tests!r})
 from tests.kernels.code import kernels
@@ -90,14 +90,14 @@ class Lab:
         }
 
     def build(self, *args: str | Path, code: int = 0) -> dict[str, Any]:
-        """Return the JSON of a build, or of its error."""
+        """Build kernels and return the JSON output; it describes the error if the build fails."""
         done = self.run(*args, "--json")
         assert done.returncode == code, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
     def orders(self, **orders: Any) -> None:
-        """Set the behaviour of the compiler."""
+        """Tell the fake compiler how to behave."""
         (Prefix(self.home.envs / "cc").bin / "orders.json").write_text(json.dumps(orders))
 
     def calls(self) -> list[list[str]]:
@@ -146,7 +146,7 @@ def make_lab(root: Path) -> Lab:
 def make_app(
     root: Path, *, texts: tuple[bytes, ...] = PLAIN, lib: dict[str, bytes] | None = None, version: str = "5.2"
 ) -> Path:
-    """Create an app like an official build; `lib` lists the kernels that it ships with."""
+    """Create an app that looks like an official build; `lib` contains the kernels that it ships with."""
     folder = root / version / "scripts" / "addons_core" / "cycles"
     for name, text in {
         "kernel/device/hip/kernel.cpp": "int kernel;\n",
@@ -162,7 +162,7 @@ def make_app(
     for name, content in (lib or {}).items():
         (folder / "lib").mkdir(exist_ok=True)
         (folder / "lib" / name).write_bytes(content)
-    # It cannot be started, so its version is the folder's.
+    # The program cannot run, so rocenv takes the version from the folder.
     (root / "blender").write_bytes(b"\x7fnot ELF\0" + b"\0".join(texts) + b"\0")
     (root / "blender").chmod(0o755)
     return root

@@ -75,7 +75,7 @@ def test_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> None:
 
 
 def test_planted_cached_kernel_is_not_used(lab: Lab) -> None:
-    """Its hash is correct, but its seal is not this home's."""
+    """Its hash is correct, but its seal is from a different home."""
     app = make_app(lab.root / "b")
     built = lab.build("--blender", app, "--env", "cc")
     kept = Path(built["kept_in"])
@@ -108,7 +108,7 @@ def test_ray_tracing_macro_depends_on_the_version(lab: Lab, version: str, define
     assert built["placed"]["file"].endswith("lib/kernel_rt_gfx1201.hipfb.zst")
 
 
-def test_missing_headers_are_an_error_with_their_download_page(lab: Lab) -> None:
+def test_the_error_for_missing_headers_links_to_their_download_page(lab: Lab) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     done = lab.run("--blender", app, "--env", "cc", "--hiprt")
     assert done.returncode == 1
@@ -220,7 +220,7 @@ def test_concurrent_builds_compile_once(lab: Lab) -> None:
     assert built[0]["sha256"] == built[1]["sha256"]
 
 
-def test_output_writes_the_kernel_and_places_nothing(lab: Lab) -> None:
+def test_output_only_writes_the_kernel_to_that_file(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     out = lab.root / "out.fatbin"
     built = lab.build("--blender", app, "--env", "cc", "--output", out)
@@ -242,7 +242,7 @@ def test_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
 
 
 def test_apps_and_their_options_come_from_the_data(lab: Lab) -> None:
-    """An app in the user's own rows gets its own command."""
+    """An app that the user's own rows describe gets its own command."""
     rows = lab.home.path / "profiles"
     rows.mkdir(parents=True, exist_ok=True)
     known = 'status = "tested"\nsource = "here"\nchecked = "2026-11-22"\n'

@@ -1,4 +1,4 @@
-"""Apps are found by program and by folder, and not mistaken for others."""
+"""rocenv finds an app by its program or its folder, and does not mistake one app for another."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_newest_version_is_found(tmp_path: Path, row: KernelSource) -> None:
     assert find(str(tmp_path), row, Home(tmp_path / "home")).folder == newer
 
 
-def test_content_of_an_unreadable_program_is_unknown(tmp_path: Path) -> None:
+def test_contents_of_an_unreadable_program_are_unknown(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     for path in (None, empty, tmp_path / "absent", tmp_path):

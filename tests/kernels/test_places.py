@@ -1,4 +1,4 @@
-"""Placing kernels in a linked copy or in the installation, and removing them."""
+"""Put kernels into a linked copy of the app or into its installation, and remove them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def snapshot(root: Path) -> dict[str, tuple[bytes | str, int, int]]:
-    """Return content or link target, mode and time of each file and link below a folder."""
+    """Map each file and link below a folder to its contents or link target, its mode and its time."""
     return {
         str(path.relative_to(root)): (
             os.readlink(path) if path.is_symlink() else path.read_bytes(),
@@ -76,7 +76,7 @@ def test_start_script_runs_the_program_with_the_copy(lab: Lab) -> None:
     assert done.stdout.strip() == f"{placed['environment']['BLENDER_SYSTEM_RESOURCES']}|-b a b"
 
 
-def test_start_script_of_an_env_keeps_its_other_settings(lab: Lab) -> None:
+def test_start_script_in_an_env_keeps_its_other_settings(lab: Lab) -> None:
     prefix = Prefix(lab.home.envs / "art")
     root = make_app(prefix.path / "rocm" / "usr")
     (root / "share").mkdir()
@@ -120,7 +120,7 @@ def test_overlay_has_all_kernels_and_is_removed_with_the_last(lab: Lab) -> None:
     assert start_with(lab, app) == Starting()
 
 
-def test_overlay_works_in_a_folder_of_any_name(lab: Lab) -> None:
+def test_overlay_works_in_a_folder_with_any_name(lab: Lab) -> None:
     app = make_app(lab.root / "rocenv-start", version="5.2")
     assert Path(lab.build("--blender", app, "--env", "cc")["placed"]["start"]).is_file()
 
@@ -148,7 +148,7 @@ def test_copy_is_replaced_without_writing_through_its_links(lab: Lab) -> None:
     assert snapshot(root) == before
 
 
-def test_version_without_the_variable_suggests_the_installation(lab: Lab) -> None:
+def test_in_place_is_suggested_for_a_version_without_overlays(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib={NAME[:-4]: b"old"}, version="4.0", texts=UNCOMPRESSED)
     before = snapshot(app)
     refused = lab.build("--blender", app, "--env", "cc", code=1)
@@ -179,7 +179,7 @@ def test_in_place_is_undone_byte_for_byte(lab: Lab) -> None:
     assert placed["file"] == str(file)
     assert file.read_bytes() != b"AMD's own"
     lab.orders(count=70, version="another")
-    lab.build("--blender", app, *IN_PLACE)  # must not treat the first build's kernel as the original
+    lab.build("--blender", app, *IN_PLACE)  # must not treat the kernel from the first build as the original
     assert start_with(lab, app).program is None
     undo(lab, "--blender", app)
     assert snapshot(app) == before
@@ -270,7 +270,7 @@ def test_link_in_the_installation_is_not_replaced(lab: Lab) -> None:
     assert (lab.root / "shared").read_bytes() == b"AMD's own"
 
 
-def test_unwritable_installation_stays_unchanged_and_the_overlay_is_suggested(lab: Lab) -> None:
+def test_unwritable_installation_is_unchanged_and_the_overlay_is_suggested(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     lib = app / "5.2/scripts/addons_core/cycles/lib"
     lib.chmod(0o555)
@@ -341,7 +341,7 @@ def test_printed_command_removes_only_that_kernel(lab: Lab) -> None:
     assert command[command.index("--blender") + 1] == str(app / "blender")
     (done,) = undo(lab, *command[4:-1])
     assert "gfx1201" in done["file"]
-    (done,) = undo(lab, "--blender", "blender")  # on PATH, as it was built
+    (done,) = undo(lab, "--blender", "blender")  # found on PATH, as for the build
     assert "gfx1100" in done["file"]
 
 

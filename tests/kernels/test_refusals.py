@@ -43,7 +43,7 @@ def _headers(root: Path) -> Path:
     return root
 
 
-def test_include_folder_implies_its_kind(lab: Lab) -> None:
+def test_include_option_selects_the_kind_of_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     headers = _headers(lab.root / "rt")
     assert lab.build("--blender", app, "--env", "cc", "--hiprt-include", headers)["kind"] == "hiprt"

@@ -1,4 +1,4 @@
-"""The hash of a kernel's source."""
+"""How rocenv hashes a kernel's source."""
 
 from __future__ import annotations
 

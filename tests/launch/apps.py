@@ -1,4 +1,4 @@
-"""Fake apps that print a help text, a list of devices, or else their arguments."""
+"""Fake apps that print their help, a list of devices, or otherwise their arguments."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bench(Lab):
     def env_for(
         self, target: str, *, blas: bool | None = True, rungs: Mapping[str, str] | None = None
     ) -> None:
-        """Create the env `llm`, whose rocBLAS has kernels for the target or not; None = no rocBLAS."""
+        """Create the env `llm`. `blas` is whether rocBLAS has kernels for the target; None omits rocBLAS."""
         kernels = {True: target, False: "gfx90a"}
         files = () if blas is None else (f"rocm/lib/rocblas/library/Kernels.so-000-{kernels[blas]}.hsaco",)
         prefix = self.make(
@@ -66,7 +66,7 @@ class Bench(Lab):
     def program(self, name: str, help_name: str, *, listed: str = "", code: int = 0, more: str = "") -> Path:
         """Write a program; `more` is shell code that runs first.
 
-        Except for scripts, `llama-cli` and `llama-server`, it starts with `MZ=1`, like a llamafile.
+        Like a llamafile, it starts with `MZ=1`, unless it is a script, `llama-cli` or `llama-server`.
         """
         path = self.app / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,14 +90,14 @@ class Bench(Lab):
 
 
 def arguments(done: CompletedProcess[bytes]) -> str:
-    """Return the arguments that a fake app was started with; fail if it was not started."""
+    """Return the arguments that a fake app received; fail if it did not start."""
     found = [line for line in done.stdout.decode().splitlines() if line.startswith("ARGS")]
     assert len(found) == 1, (done.stdout, done.stderr)
     return found[0].removeprefix("ARGS").strip()
 
 
 def carry(program: Path, model: Path, *arguments: str) -> Path:
-    """Append a model and default arguments to a program, as in a llamafile."""
+    """Append a model and default arguments to a program to make it look like a llamafile."""
     with zipfile.ZipFile(program, "a", zipfile.ZIP_STORED) as archive:
         archive.write(model, model.name)
         if arguments:
@@ -106,7 +106,7 @@ def carry(program: Path, model: Path, *arguments: str) -> Path:
 
 
 def write_model(path: Path, *, blocks: int = 4, block_mib: int = 4, context: int = 512) -> Path:
-    """Write a GGUF file with this number of layers of about this size."""
+    """Write a GGUF file with this many layers, each of about this size."""
     width = 1024
     rows = block_mib * MIB // (2 * width)
     writer = GGUFWriter(path, "llama")

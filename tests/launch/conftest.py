@@ -1,4 +1,4 @@
-"""Fixtures for the tests of `launch`."""
+"""Fixtures for the `launch` tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minimal envs for tests of `launch`, and a terminal to run it on."""
+"""Minimal envs for the `launch` tests, and a terminal to run it in."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def component(kind: Any, version: str, channel: str, *, asset: str = "", **more:
 
 
 def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") -> tuple[Component, ...]:
-    """Return a set with ZLUDA, by default that of incident 3414."""
+    """Return a ZLUDA set, by default the one from incident 3414."""
     root = f"rocm/{sdk[:3]}"
     layout = Layout(root=root, library_dirs=(f"{root}/bin",), libraries={}, bin=f"{root}/bin")
     return (
@@ -91,7 +91,7 @@ class Lab:
     env: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Create a Windows machine with the GPU of incident 3414."""
+        """Create a Windows machine with the GPU from incident 3414."""
         machine = Root(self.root / "machine")
         machine.put("windows/hipinfo.txt", hipinfo((TARGET, "AMD Radeon RX 6750 XT", 0)))
         machine.put("windows/video_controllers.json", "[]")
@@ -128,7 +128,7 @@ class Lab:
         in_torch: bool = False,
         request: Request = Request(),  # noqa: B008 - it is frozen
     ) -> Prefix:
-        """Create a complete env with these files; each contains its own name."""
+        """Create a complete env with these files; each file contains its own path."""
         prefix = self.prefix(name)
         entries = {}
         for path in files:
@@ -151,7 +151,7 @@ class Lab:
         return prefix
 
     def make_zluda(self, name: str = "sd", **more: Any) -> Prefix:
-        """Create an env with ZLUDA, as `create` does."""
+        """Create a ZLUDA env, as `create` does."""
         changes = (
             EnvChange(action="set", name="ZLUDA", value="{prefix}/zluda"),
             EnvChange(action="prepend", name="PATH", value="{prefix}/zluda"),
@@ -175,11 +175,11 @@ class Lab:
         )
 
     def logs(self, name: str = "sd") -> list[Path]:
-        """Return the logs of an env, oldest first."""
+        """Return an env's logs, oldest first."""
         return sorted((self.prefix(name).path / "logs").glob("*.log"), key=lambda path: path.stat().st_mtime)
 
     def log(self, name: str = "sd") -> bytes:
-        """Return the content of an env's newest log."""
+        """Return the contents of an env's newest log."""
         return self.logs(name)[-1].read_bytes()
 
     def terminal(self, *argv: str, rows: int = 40, columns: int = 133) -> Terminal:
@@ -188,7 +188,7 @@ class Lab:
 
 
 def hipinfo(*gpus: tuple[str, str, int]) -> str:
-    """Return the output of `hipInfo` for GPUs, each a target, a name, and 1 for an iGPU."""
+    """Return what `hipInfo` prints for these GPUs; each is a target, a name, and 1 for an iGPU."""
     return "".join(
         f"device#{number}\nName: {name}\ngcnArchName: {target}\nisIntegrated: {integrated}\n"
         for number, (target, name, integrated) in enumerate(gpus)
@@ -205,7 +205,7 @@ class Terminal:
 
     @classmethod
     def start(cls, argv: list[str], env: dict[str, str], folder: Path, size: tuple[int, int]) -> Terminal:
-        """Start a program as session leader in a new terminal."""
+        """Start a program in a new terminal, as the session leader."""
         pid, descriptor = pty.fork()
         if pid == 0:
             os.chdir(folder)
@@ -225,7 +225,7 @@ class Terminal:
         os.write(self.descriptor, data)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the size of the window."""
+        """Resize the window."""
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def end(self, timeout_s: float = 30) -> int:

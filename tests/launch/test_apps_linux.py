@@ -28,8 +28,8 @@ print("FOLDER", os.getcwd())
 for name in {NAMES!r}:
     print(name, os.environ.get(name))
 """
-# The parts of these scripts that undo an env. Source: vladmandic/sdnext:webui.sh; AUTOMATIC1111's webui.sh of
-# the family
+# The commands in these scripts that undo an env. Source: vladmandic/sdnext:webui.sh, and webui.sh in
+# AUTOMATIC1111's webui and its forks
 WRAPPER = """#!/usr/bin/env bash
 [ -f webui-user.sh ] && . ./webui-user.sh
 export LD_LIBRARY_PATH=/wrapper/lib HSA_OVERRIDE_GFX_VERSION=10.3.0
@@ -89,7 +89,7 @@ class TestWrappers:
             ("./start.sh",),
         ],
     )
-    def test_launch_replaces_the_wrapper_and_says_why(
+    def test_launch_replaces_the_wrapper_and_explains_why(
         self, lab: Lab, app: str, typed: tuple[str, ...]
     ) -> None:
         path = on_linux(lab)
@@ -121,7 +121,7 @@ class TestWrappers:
         (lab.app / "webui.sh").chmod(0o755)
         assert lab.run("launch", "sd", "./webui.sh", "-x").stdout == b"RAN -x\n"
 
-    def test_launch_changes_to_the_folder_of_the_wrapper(self, lab: Lab) -> None:
+    def test_launch_changes_to_the_wrappers_folder(self, lab: Lab) -> None:
         on_linux(lab)
         home = put(lab, "sdnext", folder="SD Next")
         done = lab.run("launch", "sd", "--", "SD Next/webui.sh")
@@ -136,8 +136,8 @@ class TestWrappers:
             assert b"would run `webui.sh`, which undoes the env" in done.stderr
             assert b"hint: Start SD.Next without the script: `rocenv launch sd --app sdnext`" in done.stderr
 
-    def test_the_app_of_the_started_file_takes_precedence_over_the_current_folder(self, lab: Lab) -> None:
-        """The current folder belongs to another app."""
+    def test_the_started_files_app_takes_precedence_over_the_current_folder(self, lab: Lab) -> None:
+        """The current folder belongs to a different app."""
         on_linux(lab)
         put(lab, "comfyui")
         there = put(lab, "sdnext", folder="B")
@@ -157,7 +157,7 @@ class TestSettings:
         assert done.returncode == 0, done.stderr
         return done.stderr.decode()
 
-    def test_an_unread_settings_file_is_reported(self, lab: Lab) -> None:
+    def test_a_settings_file_that_is_not_read_is_reported(self, lab: Lab) -> None:
         said = self.settings(lab, "#!/bin/bash\nexport COMMANDLINE_ARGS='--gradio-auth me:pw1'\n")
         assert "webui-user.sh` are ignored. Only `webui.sh` reads that file" in said
         assert "pass the arguments in COMMANDLINE_ARGS to `rocenv launch`" in said
@@ -193,7 +193,8 @@ class TestOwnTorch:
             "subprocess.run(f'\"{sys.executable}\" -m ' + os.environ['TORCH_COMMAND'], shell=True)"
         )
         put(lab, app, runs)
-        (lab.app / "pip.py").write_text("import sys; print(sys.argv[1:])\n")  # some Pythons have no pip
+        # Some Python installations have no pip.
+        (lab.app / "pip.py").write_text("import sys; print(sys.argv[1:])\n")
         outside = {"TORCH_COMMAND": "pip install torch==2.0.1+rocm5.7"}
         done = lab.run("launch", "sd", environ=outside)
         assert done.stdout == b"['--version']\n", done
@@ -225,7 +226,7 @@ class TestOwnTorch:
         ],
     )
     def test_the_apps_own_python_does_not_run(self, lab: Lab, typed: tuple[str, ...]) -> None:
-        """It would silently use a different torch."""
+        """That Python would silently use a different torch."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")
@@ -238,7 +239,7 @@ class TestOwnTorch:
         if typed[0] in ("nice", "env"):
             assert lab.run("launch", "sd", "--app", "generic", "--", *typed).stdout == b"ran\n"
 
-    def test_commands_may_name_the_folder_of_the_apps_python(self, lab: Lab) -> None:
+    def test_commands_can_mention_the_folder_of_the_apps_python(self, lab: Lab) -> None:
         on_linux(lab)
         program(put(lab, "sdnext") / "venv/bin/python")
         assert lab.run("launch", "sd", "--", "ls", "venv/bin").stdout == b"python\n"
@@ -303,7 +304,7 @@ class TestRecognition:
         assert lab.logs()[-1].name.endswith("-model.log")
 
     def test_the_envs_app_is_the_last_resort(self, lab: Lab) -> None:
-        """Used if there is no command or the program is unknown; the files around it take precedence."""
+        """It is used only if neither the command nor the files around it identify an app."""
         on_linux(lab, app="comfyui")
         program(lab.app / "mine.sh")
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"
@@ -320,7 +321,7 @@ class TestRecognition:
         done = lab.run("launch", "sd")
         assert (done.returncode, b"rocenv does not recognise an app" in done.stderr) == (2, True)
 
-    def test_an_app_for_another_platform_is_refused(self, lab: Lab) -> None:
+    def test_an_app_for_a_different_platform_is_refused(self, lab: Lab) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--app", "comfyui-zluda")
         assert done.returncode == 2

@@ -27,7 +27,7 @@ PRINT_RAW = f"import sys; sys.stdout.buffer.write({RAW!r})"
 
 
 def said(lab: Lab, code: str, **more: object) -> tuple[int, bytes, str]:
-    """Launch a line of Python and return exit code, stdout and stderr."""
+    """Launch a line of Python and return its exit code, stdout and stderr."""
     done = lab.run("launch", "sd", "--", sys.executable, "-c", code, **more)  # type: ignore[arg-type]
     return done.returncode, done.stdout, done.stderr.decode()
 
@@ -75,7 +75,7 @@ class TestWithoutATerminal:
         assert said(lab, f"raise SystemExit({code})")[0] == code
 
     def test_the_app_survives_a_reader_that_exits(self, lab: Lab) -> None:
-        """As in `rocenv launch sd -- app | head`: the app and its log continue."""
+        """After `rocenv launch sd -- app | head` loses its reader, the app and its log continue."""
         lab.make()
         command = [sys.executable, "-m", "rocenv", "launch", "sd", "--"]
         script = "import time\nfor n in range(50): print('line', n, flush=True); time.sleep(0.01)"
@@ -120,7 +120,7 @@ class TestWithoutATerminal:
         child.stdout.close()
 
     def test_signals_that_the_caller_ignores_stay_ignored(self, lab: Lab) -> None:
-        """As with `nohup`: the app survives its terminal."""
+        """With `nohup`, for example, the app survives its terminal."""
         lab.make()
         script = "import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('still there')"
         child = subprocess.Popen(
@@ -142,7 +142,7 @@ class TestWithoutATerminal:
         assert b"after Ctrl-C" not in lab.log()
 
     def test_cleanup_problems_do_not_change_the_exit_code(self, lab: Lab) -> None:
-        """The trace cannot be deleted, and stderr is closed."""
+        """The trace file cannot be deleted, and stderr is closed."""
         lab.make_zluda()
         code = "import os; path = os.environ['ROCENV_TRACE']; os.mkdir(path); os._exit(7)"
         done, out, err = said(lab, code)
@@ -167,7 +167,7 @@ class TestWithoutATerminal:
         child.stdout.close()
 
     def test_launch_waits_for_programs_left_behind(self, lab: Lab) -> None:
-        """Some apps restart themselves; their output is still captured."""
+        """Some apps restart themselves, and `launch` must still capture their output."""
         lab.make()
         code, out, err = said(
             lab, "import os; os.system(\"(sleep 7; echo from the second) & \"); print('from the first')"
@@ -257,7 +257,7 @@ class TestOnATerminal:
         assert terminal.end() == 0
         assert b"columns=99, lines=30" in terminal.shown
 
-    def test_ctrl_z_and_fg_stop_and_continue_both(self, lab: Lab) -> None:
+    def test_ctrl_z_stops_both_programs_and_fg_continues_them(self, lab: Lab) -> None:
         lab.make()
         script = "import sys\nprint('up', flush=True)\nsys.stdin.readline()\nprint('bye')"
         terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script)
@@ -309,8 +309,8 @@ class TestLog:
         assert re.findall("hunter[0-9]", text) == []
         assert "http://***@host/x" in text
 
-    def test_secret_options_of_profiles_are_masked(self, lab: Lab) -> None:
-        """Including in the env's variables, and in errors that repeat the command."""
+    def test_options_that_a_profile_marks_secret_are_masked(self, lab: Lab) -> None:
+        """This includes the env's variables, and errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
         done = lab.run(
             "launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1"
@@ -401,7 +401,7 @@ class TestLog:
         assert b"could not create a log in" in done.stderr
 
 
-def test_a_line_in_another_encoding_does_not_affect_others() -> None:
+def test_a_line_in_a_different_encoding_does_not_affect_others() -> None:
     """On a Windows console, a legacy program's output may appear between an app's lines."""
     lines = "漢字\n".encode(), "für x\n".encode("cp850"), "é\n".encode()
     assert b"".join(_as_utf8(line, "cp850") for line in lines) == "漢字\nfür x\né\n".encode()

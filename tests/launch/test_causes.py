@@ -1,4 +1,4 @@
-"""A cause is found in the output before a failure, but not in rocenv's own lines in the log."""
+"""rocenv looks for causes in an app's output before the failure, but not in its own lines in the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TARGET = "gfx1031"
 NO_KERNELS = "RuntimeError: HIP error: invalid device function"
 CODE = "hip-no-binary-for-gpu"
 OVERRIDE = EnvChange(action="set", name="HSA_OVERRIDE_GFX_VERSION", value="10.3.0")
-# With the override, every program reports the overriding target.
+# With this override, every program reports the override's target.
 OVERRIDDEN = f"File /home/user/app.py\nHSA_OVERRIDE_GFX_VERSION=10.3.0 GPU gfx1030\n{NO_KERNELS}"
 
 
@@ -100,7 +100,7 @@ class TestTheTarget:
         assert set(targets) == {TARGET}
 
     def test_the_log_identifies_its_machine(self, lab: Lab) -> None:
-        """It may be read on a machine without such a GPU."""
+        """Someone may read the log on a machine without that GPU."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         lab.env["ROCENV_SYSROOT"] = str(
@@ -114,7 +114,7 @@ class TestTheTarget:
 
 
 class TestOwnLines:
-    """A log of `launch` begins and ends with rocenv's own lines."""
+    """A `launch` log begins and ends with rocenv's own lines."""
 
     @pytest.mark.parametrize("words", [NO_KERNELS, "rocBLAS error: Cannot read TensileLibrary.dat"])
     def test_the_command_line_in_the_header_is_not_output(self, lab: Lab, words: str) -> None:
@@ -127,7 +127,7 @@ class TestOwnLines:
         assert re.findall(r"\[[a-z-]+\]", said) == []
 
     def test_the_explanation_is_not_output(self, lab: Lab) -> None:
-        """It repeats the app's last lines, which would otherwise count twice."""
+        """The explanation repeats the app's last lines, so they would count twice."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         log = lab.log().decode().split("\n")
@@ -144,7 +144,7 @@ class TestOwnLines:
         assert [each["text"] for each in finding["evidence"]] == [NO_KERNELS]
 
     def test_an_apps_own_lines_with_a_hash_are_output(self, lab: Lab) -> None:
-        """In a log that `launch` did not write, `#` has no meaning."""
+        """In a log that `launch` did not write, a `#` has no special meaning."""
         log = lab.app / "other.log"
         log.write_text(f"# configuration\n# {NO_KERNELS}\n")
         (finding,) = json.loads(lab.run("diagnose", str(log), "--json").stdout)["findings"]

@@ -1,4 +1,4 @@
-"""The GPUs that a program lists: `launch` selects one of them, and reports it if none is suitable."""
+"""The GPUs that a program lists: `launch` selects one of them, or reports that none is suitable."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bench(tmp_path: Path) -> Bench:
         ("gfx1103", TWO, "ROCm0"),
         ("gfx1100", "Available devices:\n  ROCm0: AMD Radeon Graphics\n", "ROCm0"),
     ],
-    ids=["one", "the card behind an iGPU", "the iGPU", "an older answer without memory"],
+    ids=["one", "the card after an iGPU", "the iGPU", "older output without memory sizes"],
 )
 def test_the_envs_gpu_is_selected_by_the_programs_device_name(
     tmp_path: Path, target: str, listed: str, device: str
@@ -75,7 +75,7 @@ class TestWithoutTargets:
             (UNTOLD.replace("Radeon RX 7900 XTX", "Radeon Graphics"), "ROCm1"),
             (UNTOLD.replace("AMD Radeon(TM) 780M", "AMD Radeon"), "ROCm1"),
         ],
-        ids=["by its name", "the fourth name of its id", "the other one has a name", "that one has none"],
+        ids=["by its name", "the fourth name for its ID", "only the other GPU has a name", "it has no name"],
     )
     def test_the_envs_gpu_is_selected(self, two: Bench, listed: str, device: str) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=listed)
@@ -96,7 +96,7 @@ class TestWithoutTargets:
         assert done.returncode == 1
         assert "although this machine has one" in done.stdout.decode()
 
-    def test_rocenv_does_not_guess(self, two: Bench) -> None:
+    def test_rocenv_does_not_guess_between_gpus_with_the_same_name(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME)
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
@@ -230,7 +230,7 @@ def test_all_gpus_with_the_target_are_selected(bench: Bench) -> None:
     ],
     ids=["none", "nothing", "another interface", "rubbish"],
 )
-def test_no_gpu_is_an_error_before_the_start(bench: Bench, listed: str, only: str) -> None:
+def test_no_gpu_is_an_error_before_the_app_starts(bench: Bench, listed: str, only: str) -> None:
     bench.machine()
     bench.program("llama-cli", "llama.cpp-new", listed=listed)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
@@ -262,7 +262,7 @@ class TestBuildWithoutHip:
         assert "no llama.cpp in it" not in (done.stdout + done.stderr).decode()
         assert "ubuntu-rocm-gfx110X-x64.zip" in said
 
-    def test_the_build_is_not_blamed_if_hip_finds_no_gpu(self, bench: Bench) -> None:
+    def test_the_error_does_not_blame_the_build_if_hip_finds_no_gpu(self, bench: Bench) -> None:
         found = {"rungs": [{"rung": "device", "status": "failed"}]}
         (bench.prefix("llm").own / "verified.json").write_text(json.dumps(found))
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
@@ -279,7 +279,7 @@ class TestBuildWithoutHip:
         assert "no usable AMD GPU" not in done.stderr.decode()
 
 
-def test_asking_for_the_cpu_needs_no_gpu(bench: Bench) -> None:
+def test_no_gpu_is_needed_if_the_user_asks_for_the_cpu(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE)
     for words in (("--device", "none"), ("-dev", "none"), ("-ngl", "0"), ("--gpu-layers", "0")):
         assert arguments(bench.launch("./llama-cli", *words)) == " ".join(words)
@@ -292,13 +292,13 @@ def test_a_device_of_a_different_kind_is_used_if_requested(bench: Bench) -> None
     assert "the app will not use the env" in done.stderr.decode()
 
 
-def test_listing_devices_passes_and_a_missing_gpu_is_reported(bench: Bench) -> None:
+def test_a_missing_gpu_is_reported_when_the_user_lists_devices(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE)
     done = bench.launch("./llama-cli", "--list-devices")
     assert (done.returncode, done.stdout.decode()) == (0, NONE)
     said = done.stderr.decode()
     assert "llama.cpp ended with exit code 0, but it found no usable GPU\n" in said
-    assert "used the CPU" not in said, "it did no work"
+    assert "used the CPU" not in said, "the program did no work"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
     done = bench.launch("./llama-cli", "--list-devices")
     assert "no GPU" not in done.stderr.decode()
@@ -320,7 +320,7 @@ def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
 
 
 def test_processes_left_by_a_query_are_killed(bench: Bench) -> None:
-    """A child that keeps the pipe open must not delay the start."""
+    """A child process that keeps the pipe open must not delay the app."""
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED, more='[ "$1" = --help ] && sleep 1000 &')
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0"
 
@@ -336,9 +336,9 @@ class TestVerify:
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (0, "passed", False)
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
-        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "it shows the program"
+        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "the detail shows the program"
 
-    def test_the_app_rung_is_not_a_level_without_the_device_rung(self, bench: Bench) -> None:
+    def test_the_app_rung_needs_the_device_rung_to_count_as_a_level(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         self.verify(bench)
         kept = json.loads((bench.prefix("llm").own / "verified.json").read_bytes())
@@ -366,7 +366,7 @@ class TestVerify:
         assert done.returncode == 0
         assert "lists ROCm1: AMD Radeon RX 7900 XTX" in done.stdout.decode()
 
-    def test_a_machine_without_a_gpu_gives_exit_code_4(self, bench: Bench) -> None:
+    def test_a_machine_without_a_gpu_exits_with_4(self, bench: Bench) -> None:
         bench.machine()
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         code, rung, said = self.verify(bench)
@@ -395,9 +395,9 @@ class TestVerify:
         bench.program("elsewhere/llama-bench", "llama-bench", listed=NONE)
         code, rung, _ = self.verify(bench, PATH=f"{path.parent}:{bench.env['PATH']}")
         assert code == 0
-        assert f"{path.parent}/llama-cli" in rung["detail"], "the usual program, not the first one by name"
+        assert f"{path.parent}/llama-cli" in rung["detail"], "the usual program comes first"
 
-    def test_a_missing_program_is_not_a_result(self, bench: Bench) -> None:
+    def test_a_missing_program_is_an_error_and_not_a_result(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
@@ -427,7 +427,7 @@ class TestVerify:
             "`rocenv verify llm --app llama.cpp --save-artifacts DIR` keeps the logs" in done.stderr.decode()
         )
 
-    def test_the_answer_is_saved(self, bench: Bench) -> None:
+    def test_the_programs_output_is_saved(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED, code=3)
         self.verify(bench, "--save-artifacts", "kept here")
         text = (bench.app / "kept here/app.log").read_text()
@@ -450,7 +450,7 @@ class TestVerify:
         code, rung, _ = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (1, "failed")
 
-    def test_a_torch_app_needs_the_torch_rung(self, bench: Bench) -> None:
+    def test_an_app_that_uses_torch_needs_the_torch_rung(self, bench: Bench) -> None:
         code, rung, _ = self.verify(bench, app="comfyui")
         assert (code, rung["status"]) == (1, "failed")
         assert (

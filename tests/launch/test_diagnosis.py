@@ -28,13 +28,13 @@ os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def launch(lab: Lab, code: str, *argv: str) -> tuple[int, str]:
-    """Launch a line of Python and return the exit code and stderr."""
+    """Launch a line of Python and return its exit code and stderr."""
     done = lab.run("launch", "sd", *argv, "--", sys.executable, "-c", code)
     return done.returncode, done.stderr.decode()
 
 
 class TestIncident:
-    """SD.Next with HIP SDK 6.1, ZLUDA 3.8.3 and a gfx1031: Python crashes while loading rocblas.dll."""
+    """With HIP SDK 6.1 and ZLUDA 3.8.3 on a gfx1031, SD.Next's Python crashes while loading rocblas.dll."""
 
     def test_the_crash_is_explained_with_cause_and_remedy(self, lab: Lab) -> None:
         lab.make_zluda()
@@ -200,7 +200,7 @@ class TestTrace:
 
     @pytest.mark.parametrize("code", [0, 1])
     def test_a_library_that_did_not_load_is_reported(self, lab: Lab, code: int) -> None:
-        """Python's trace shows it; ctypes turns the crash into an exception, so the app may continue."""
+        """ctypes turns the crash into an exception, so the app may continue, but the trace shows it."""
         lab.make_zluda()
         trace = "load C:/a/rocblas.dll\nfailed C:/a/rocblas.dll: exception: access violation reading 0x8\n"
         script = (
@@ -214,7 +214,7 @@ class TestTrace:
 
 class TestStack:
     def test_the_last_stack_is_used(self) -> None:
-        """ctypes survives faults while loading a library, but by then Python has printed a stack."""
+        """ctypes survives a fault while it loads a library, but Python has already printed a stack."""
         early = STACK.replace("__init__", "zluda")
         found = last_stack((early + "went on\n" + STACK).splitlines())
         assert found is not None
@@ -228,12 +228,14 @@ class TestStack:
             ("Running on local URL\n" * 6, False),
         ],
     )
-    def test_output_after_the_stack_shows_whether_it_was_the_end(self, after: str, is_end: bool) -> None:
+    def test_output_after_the_stack_shows_whether_the_crash_was_the_end(
+        self, after: str, is_end: bool
+    ) -> None:
         found = last_stack((STACK + after).splitlines())
         assert found is not None
         assert found.is_end == is_end
 
-    def test_output_without_a_stack(self) -> None:
+    def test_output_without_a_stack_is_accepted(self) -> None:
         assert last_stack(["all", "is well"]) is None
 
 
@@ -248,7 +250,7 @@ class TestScripts:
             event(1, when="2999-01-01T00:00:00Z")
         )
 
-    def test_a_signal_reported_by_a_shell_is_a_signal(self, lab: Lab) -> None:
+    def test_a_signal_that_a_shell_reports_is_recognised_as_a_signal(self, lab: Lab) -> None:
         lab.make()
         self.script(lab, f"{shlex.quote(sys.executable)} -c 'import os; os.abort()'; exit $?")
         done = lab.run("launch", "sd", "./webui.bat")
@@ -256,7 +258,9 @@ class TestScripts:
         assert "ended with SIGABRT: it called abort()" in done.stderr.decode()
 
     @pytest.mark.parametrize("code", [0, 1])
-    def test_a_crash_during_loading_is_found_behind_a_script(self, lab: Lab, code: int) -> None:
+    def test_a_crash_while_loading_is_found_in_a_program_that_a_script_started(
+        self, lab: Lab, code: int
+    ) -> None:
         lab.make_zluda()
         self.script(lab, f'echo "load C:/rocblas.dll" > "$ROCENV_TRACE"; echo Press any key; exit {code}')
         done = lab.run("launch", "sd", "./webui.bat")
@@ -267,7 +271,7 @@ class TestScripts:
         assert "in C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in said
         assert "do:  rocenv create sd2 --rocm 5.7 --zluda" in said
 
-    def test_a_crash_with_a_stack_is_found_behind_a_script(self, lab: Lab) -> None:
+    def test_a_crash_with_a_stack_is_found_in_a_program_that_a_script_started(self, lab: Lab) -> None:
         lab.make_zluda()
         (lab.app / "stack").write_text(STACK)
         self.script(lab, "cat stack; echo Press any key to continue; exit 0")
@@ -281,7 +285,7 @@ class TestScripts:
         done = lab.run("launch", "sd", "./webui.bat")
         assert done.stderr.decode().partition(".log\n")[2] == ""
 
-    def test_crashes_of_other_programs_are_ignored(self, lab: Lab) -> None:
+    def test_crashes_in_other_programs_are_ignored(self, lab: Lab) -> None:
         lab.make_zluda()
         self.script(lab, "")
         _, said = launch(lab, "raise SystemExit('port 7860 is taken')")

@@ -32,7 +32,7 @@ NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.timezone.utc)
 
 
 def event(pid: int, program: str = "python.exe", when: str = "2026-11-20T12:30:00.1234567Z") -> str:
-    """Return an event with named data fields, as newer Windows versions log it."""
+    """Return an event with named data fields, as in the logs of newer Windows versions."""
     return NAMED.format(pid=pid, program=program, when=when)
 
 
@@ -85,7 +85,7 @@ class TestParse:
         stand_in.write_text(text)
         assert faults() == ()
 
-    def test_odd_values_are_tolerated(self, stand_in: Path) -> None:
+    def test_invalid_values_are_ignored(self, stand_in: Path) -> None:
         stand_in.write_text(event(1).replace("rocblas.dll", "\x1b[31mrocblas", 1))
         assert faults() == (), "control characters are invalid in XML"
         stand_in.write_text(event(1, when="never").replace("0x1</Data>", "zz</Data>", 1))
@@ -100,14 +100,14 @@ class TestWhich:
         assert fault is not None
         assert fault.pid == 7
 
-    def test_an_event_for_a_python_started_by_a_batch_file_is_found(self, stand_in: Path) -> None:
+    def test_an_event_for_a_python_process_started_by_a_batch_file_is_found(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "winword.exe") + event(6, "Python.exe"))
         fault = of(99)
         assert fault is not None
         assert fault.pid == 6
 
     def test_a_match_by_name_alone_must_be_recent(self, stand_in: Path) -> None:
-        """During hours of running, an unrelated Python may crash."""
+        """While an app runs for hours, an unrelated Python process may crash."""
         stand_in.write_text(event(6))
         later = NOON + datetime.timedelta(hours=3)
         assert of(99, code=0xC0000409, recent=later) is None

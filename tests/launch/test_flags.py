@@ -75,7 +75,7 @@ class TestHelp:
         assert helped("llama.cpp-old").by_name["-c"].default == "4096"
         assert helped("llamafile-0.9.3").by_name["--ctx-size"].names == ("-c", "--ctx-size")
 
-    def test_sentences_define_nothing(self) -> None:
+    def test_sentences_are_not_definitions(self) -> None:
         """Examples and notes start in the same column as definitions."""
         text = (
             "  -m FILE, --model FILE\n  --list-devices  say it\n  --two A B  two\n  -q or --quick \n\tfast\n"
@@ -88,7 +88,7 @@ class TestHelp:
     @pytest.mark.parametrize(
         "line", ["  --a " + "=" * 500_000, "  --a " + "A " * 250_000 + "b", "  --a, " * 90_000]
     )
-    def test_very_long_lines_are_parsed_quickly(self, line: str) -> None:
+    def test_long_lines_are_parsed_quickly(self, line: str) -> None:
         began = time.monotonic()
         read_help(f"{line}\n" * 2)
         assert time.monotonic() - began < 2
@@ -101,7 +101,7 @@ class TestHelp:
         assert users.says("--fit off")
         assert users.has("-h")
 
-    def test_arguments_after_dashes_belong_to_another_program(self) -> None:
+    def test_arguments_after_dashes_belong_to_a_different_program(self) -> None:
         words = ("-m", "x", "--", "-ngl", "0", "-p", "--cycles-device=CPU")
         options = helped("llama.cpp-new")
         users = Given(words=words, environ={}, options=options, behind=("--cycles-device",))
@@ -109,7 +109,7 @@ class TestHelp:
         users = replace(users, words=("--cycles-device", "CPU", "-p", "--", "-ngl", "0"))
         assert (users.has("--cycles-device"), users.value("-ngl")) == (False, "0")
         assert Given(words=words, environ={}, options=options).value("-ngl") == "0", (
-            "here, `--` has no meaning"
+            "without `behind`, `--` has no special meaning"
         )
 
     @given(st.text(alphabet=" -\n\tab,=<>[]{}N|:(\x00é", max_size=400))
@@ -181,7 +181,7 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done) == "--gpu amd -ngl 999 --tinyblas --recompile"
         assert all(gain in done.stderr.decode() for gain in GAINS)
-        assert "needs `hipcc`" in done.stderr.decode(), "it needs a compiler to build its library"
+        assert "needs `hipcc`" in done.stderr.decode(), "llamafile needs a compiler to build its library"
         (bench.app / "bin").mkdir()
         (bench.app / "bin/hipcc").write_text("#!/bin/sh\n")
         (bench.app / "bin/hipcc").chmod(0o755)
@@ -189,7 +189,9 @@ class TestLlamafile:
         assert "needs `hipcc`" not in done.stderr.decode()
 
     @pytest.mark.parametrize(("target", "fails"), [("gfx1103", True), ("gfx1100", False)])
-    def test_the_data_decides_if_the_files_show_nothing(self, bench: Bench, target: str, fails: bool) -> None:
+    def test_the_data_decides_if_the_env_has_no_rocblas_files(
+        self, bench: Bench, target: str, fails: bool
+    ) -> None:
         bench.machine(target)
         bench.env_for(target, blas=None)
         bench.program("m.llamafile", "llamafile-0.9.3")
@@ -225,7 +227,7 @@ class TestLlamafile:
         bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
         done = bench.launch("./m.llamafile", "-m", "x")
         assert arguments(done) == "--gpu amd -m x --device ROCm0 --fit-target 2464"
-        assert "this version uses the CPU" not in done.stderr.decode(), "true of older versions only"
+        assert "this version uses the CPU" not in done.stderr.decode(), "only older versions do"
         done = bench.launch("./m.llamafile", "--fit", "off", "-m", str(model))
         assert arguments(done).endswith("--device ROCm0 -ngl 5")
         assert "this version uses the CPU" not in done.stderr.decode()
@@ -247,7 +249,7 @@ class TestLlamafile:
         assert "has no `--gpu`" in done.stderr.decode()
         assert "`rocenv launch llm --app generic -- ./llamafile-0.5`" in done.stderr.decode()
 
-    def test_a_help_text_with_bold_letters_is_parsed(self, bench: Bench) -> None:
+    def test_help_with_bold_letters_is_parsed(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         text = (HELPS / "llamafile-0.9.3.txt").read_text()
         bold = "".join(f"{char}\b{char}" if char.isalnum() or char == "-" else char for char in text)
@@ -277,13 +279,13 @@ class TestLlamafile:
         )
         assert arguments(done) == "--gpu rocm --n-gpu-layers 7 --tinyblas --nocompile"
 
-    def test_help_runs_unchanged(self, bench: Bench) -> None:
+    def test_asking_for_help_runs_the_command_unchanged(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         bench.program("m.llamafile", "llamafile-0.9.3")
         done = bench.launch("./m.llamafile", "--help")
         assert done.stdout.startswith(b"LLAMAFILE(1)")
 
-    def test_the_files_own_arguments_are_repeated(self, bench: Bench) -> None:
+    def test_the_llamafiles_own_arguments_are_repeated(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         model = write_model(bench.app / "m.gguf")
         program = bench.program("m.llamafile", "llamafile-0.9.3")
@@ -291,7 +293,7 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done).startswith("--gpu amd -m /zip/m.gguf --server -ngl"), done.stderr
 
-    def test_the_files_model_is_ignored_if_its_arguments_are_replaced(self, bench: Bench) -> None:
+    def test_the_llamafiles_model_is_ignored_if_its_arguments_are_replaced(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         model = write_model(bench.app / "m.gguf")
@@ -303,7 +305,7 @@ class TestLlamafile:
         assert arguments(done) == "--gpu amd -m /zip/m.gguf -ngl 5"
 
     def test_a_program_that_only_a_shell_can_run_is_queried(self, bench: Bench) -> None:
-        """If the kernel does not know a llamafile's format, a shell runs it."""
+        """If the kernel does not know the llamafile format, a shell runs the file."""
         bench.env_for("gfx1100")
         path = bench.program("m.llamafile", "llamafile-0.9.3")
         assert path.read_bytes().startswith(b"MZ")
@@ -381,7 +383,7 @@ class TestLlamaCpp:
         assert arguments(done).endswith("--gpu-layers 999"), "the app fails instead of using the CPU"
         assert "all layers, since" in done.stderr.decode()
 
-    def test_environment_variables_count_as_given(self, bench: Bench) -> None:
+    def test_environment_variables_count_as_the_users_arguments(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-server", "llama.cpp-old", listed=LISTED)
@@ -407,7 +409,7 @@ class TestLlamaCpp:
         assert f"has no `{given_word}`" in done.stderr.decode()
         assert f"Use `{instead}` instead" in done.stderr.decode()
 
-    def test_a_failing_help_is_reported_and_nothing_is_guessed(self, bench: Bench) -> None:
+    def test_nothing_is_guessed_if_the_help_fails(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("my dir/llama-cli", "none", listed=LISTED, more='[ "$1" = --help ] && kill -SEGV $$')
@@ -420,7 +422,7 @@ class TestLlamaCpp:
     @pytest.mark.parametrize(
         "more", ['[ "$1" = --help ] && exec yes -- --gpu', '[ "$1" = --help ] && exec cat /dev/zero']
     )
-    def test_endless_help_is_cut_off(self, bench: Bench, more: str) -> None:
+    def test_endless_help_output_is_cut_off(self, bench: Bench, more: str) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-cli", "none", listed=LISTED, more=more)
@@ -439,7 +441,7 @@ class TestLlamaCpp:
         assert "No GPU options were added to `llama-new`" in done.stderr.decode()
         assert "Its help does not list `--device`" in done.stderr.decode()
 
-    def test_tools_without_gpu_work_stay_unchanged(self, bench: Bench) -> None:
+    def test_tools_that_do_not_use_the_gpu_get_no_arguments(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         for name in ("llama-quantize", "llama-gguf-split", "llama-tokenize"):
@@ -455,8 +457,8 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert "rocBLAS does not work on gfx1103" in said
-        assert "ubuntu-rocm-gfx110X-x64.zip" in said, "a build whose own rocBLAS has the target"
-        assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), "or the env would lack the program"
+        assert "ubuntu-rocm-gfx110X-x64.zip" in said, "a build whose rocBLAS supports the target"
+        assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), "without it, the env has no program"
 
     def test_a_program_with_its_own_rocblas_gets_no_warning(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
@@ -490,14 +492,14 @@ class TestRecognition:
             "nice sh",
         ],
     )
-    def test_programs_behind_starters_are_recognised(self, new: Bench, before: str) -> None:
+    def test_programs_after_wrapper_commands_are_recognised(self, new: Bench, before: str) -> None:
         done = new.launch(*before.split(), "./llama-cli", "-m", "x")
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
     @pytest.mark.parametrize(
         "before", ["taskset -c 0", "taskset 1", "ionice -c 3", "chrt -b 0", "numactl -N 0"]
     )
-    def test_programs_behind_optional_starters_are_recognised(self, new: Bench, before: str) -> None:
+    def test_programs_after_optional_wrapper_commands_are_recognised(self, new: Bench, before: str) -> None:
         if shutil.which(before.split()[0]) is None:
             folder = new.app / "bin"
             folder.mkdir()
@@ -518,7 +520,7 @@ class TestRecognition:
     def test_a_command_without_a_program_gets_a_hint(self, new: Bench) -> None:
         said = new.run("launch", "llm", "--app", "llama.cpp", "--", "-m", "a b").stderr.decode()
         assert "`rocenv launch llm --app llama.cpp -- CMD -m 'a b'`" in said
-        assert "name the app" not in said, "it was"
+        assert "specify the app" not in said, "the user did"
 
     def test_the_app_option_allows_other_program_names(self, new: Bench) -> None:
         new.program("my own", "llama.cpp-new", listed=LISTED)
@@ -534,7 +536,7 @@ class TestRecognition:
         assert "No GPU options were added to `other`" in said
 
     def test_unknown_programs_in_the_apps_env_are_not_queried(self, bench: Bench) -> None:
-        """A script that ignores its arguments would start its work when asked for help."""
+        """A script that ignores its arguments would start working when asked for help."""
         bench.machine("gfx1100")
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         bench.program("work.sh", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
@@ -551,7 +553,7 @@ class TestRecognition:
 
     @pytest.mark.parametrize("command", ["./llama-run.sh", "sh ./llama-run.sh", "sh work.sh", "./work.sh"])
     def test_a_script_runs_only_once(self, new: Bench, command: str) -> None:
-        """It may start its work whatever its arguments are."""
+        """It may start working whatever its arguments are."""
         for name in ("llama-run.sh", "work.sh"):
             new.program(name, "llama.cpp-new", more=f"echo ran >>'{new.root}/ran'")
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")
@@ -560,6 +562,6 @@ class TestRecognition:
         assert "It is a script, and rocenv does not run scripts" in done.stderr.decode()
 
 
-def test_a_minimal_profile_adds_nothing() -> None:
+def test_a_minimal_profile_adds_no_arguments() -> None:
     row = Launcher(key="x", title="X", status="tested", source="x", checked="2026-11-22")
     assert choose_flags(row, Given(words=(), environ={}, options=Options()), {}).added == ()

@@ -31,7 +31,7 @@ class Bench(Lab):
     """A machine, an env, and an app with its kernel source."""
 
     def prepare(self, **placed: Any) -> Bench:
-        """Create all files, and record placed kernels."""
+        """Create all files, and record the kernels as placed."""
         root = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
         self.env["ROCENV_SYSROOT"] = str(root.path)
         self.make("art", (component("rocm", "6.4.3", "amd"),), platform="linux", target="gfx1201")
@@ -71,7 +71,7 @@ class Bench(Lab):
         return self.root / "source"
 
     def launched(self) -> tuple[str, str]:
-        """Return the app's output and rocenv's."""
+        """Return the app's output and rocenv's output."""
         done = self.run("launch", "art", "--", "./blender", "-b", "-f", "1")
         assert done.returncode == 0, done.stderr
         return done.stdout.decode(), done.stderr.decode()

@@ -1,4 +1,4 @@
-"""Pre-launch checks: errors prevent the start; other findings are only shown."""
+"""In pre-launch checks, errors keep the app from starting; rocenv only shows other findings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestApps:
         done = lab.run("launch", "sd", "--", "--debug", "--use-zluda")
         assert b"ARGS ['--debug', '--use-zluda']" in done.stdout
 
-    def test_arguments_in_the_environment_count(self, lab: Lab) -> None:
+    def test_arguments_in_environment_variables_count(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", environ={"COMMANDLINE_ARGS": "--use-zluda --debug"})
@@ -143,7 +143,7 @@ class TestApps:
         assert done.returncode == 2
         assert b"`rocenv launch sd -- CMD" in done.stderr
 
-    def test_a_missing_program_gives_exit_code_127(self, lab: Lab) -> None:
+    def test_a_missing_program_exits_with_127(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "no-such-program")
         assert (done.returncode, b"command `no-such-program` not found" in done.stderr) == (127, True)
@@ -190,7 +190,7 @@ def batch_file(lab: Lab) -> None:
     (lab.app / "webui.bat").chmod(0o755)
 
 
-# How a good env or app is damaged, the command, the message, and the suggested command.
+# How to damage a good env or app, the command to run, the message, and the suggested command.
 Case = tuple["Callable[[Lab], object]", tuple[str, ...], str, str]
 ERRORS: dict[str, Case] = {
     "shim-taken-away": (
@@ -258,7 +258,7 @@ ERRORS: dict[str, Case] = {
 
 class TestErrors:
     @pytest.mark.parametrize("name", ERRORS)
-    def test_the_app_is_not_started(self, lab: Lab, name: str) -> None:
+    def test_an_error_keeps_the_app_from_starting(self, lab: Lab, name: str) -> None:
         harm, argv, text, remedy = ERRORS[name]
         put(lab.app, *SDNEXT)
         good_env(lab)
@@ -278,7 +278,7 @@ class TestErrors:
         assert "Unset the environment variable `SD_REINSTALL`" in done.stderr.decode()
 
     @pytest.mark.parametrize("argv", [("echo", "--reinstall"), ("--app", "generic", "./webui.bat")])
-    def test_other_programs_in_the_apps_folder_may_have_reinstall_options(
+    def test_other_programs_in_the_apps_folder_can_have_reinstall_options(
         self, lab: Lab, argv: tuple[str, ...]
     ) -> None:
         put(lab.app, *SDNEXT)
@@ -298,7 +298,7 @@ class TestErrors:
         library.unlink()
         assert b"is missing" in lab.run("launch", "sd", "--", "true").stderr
 
-    def test_an_outdated_build_leads_to_a_newer_one(self, lab: Lab) -> None:
+    def test_a_newer_build_is_suggested_for_an_outdated_one(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make_zluda(parts=zluda_parts("5.7.1", "3.8.4", "rocm5"))
         put(lab.prefix().path, "zluda/cudart.dll")
@@ -328,7 +328,7 @@ class TestWarnings:
         assert f"ZLUDA {path}/zluda" in done.stdout.decode()
         assert (done.returncode, "would load the ZLUDA" in done.stderr.decode()) == (0, False)
 
-    def test_an_unverified_env_is_noted(self, lab: Lab) -> None:
+    def test_an_unverified_env_gets_a_note(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "true")
         assert "note: Env `sd` was never verified. " in done.stderr.decode()
@@ -363,8 +363,8 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert "another GPU" not in done.stderr.decode()
 
-    def test_an_env_that_selects_the_igpu_gets_a_new_env_suggested(self, lab: Lab) -> None:
-        """The env's own value overrides one set outside."""
+    def test_a_new_env_is_suggested_if_the_env_selects_the_igpu(self, lab: Lab) -> None:
+        """The env's own value overrides a value from the caller's environment."""
         prefix = lab.make(changes=(EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0,1"),))
         (lab.root / "machine/windows/hipinfo.txt").write_text(
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
@@ -380,7 +380,7 @@ class TestWarnings:
         verified = lab.run("verify", "cc", "--upto", "files", "--target", "gfx1100")
         assert "here for :" not in verified.stderr.decode()
 
-    def test_an_env_for_a_gpu_that_is_not_here_is_reported(self, lab: Lab) -> None:
+    def test_an_env_for_a_gpu_that_the_machine_lacks_is_reported(self, lab: Lab) -> None:
         lab.make(target="gfx1100")
         done = lab.run("launch", "sd", "--", "true")
         assert (
@@ -388,12 +388,12 @@ class TestWarnings:
             in done.stderr.decode()
         )
 
-    def test_another_zluda_earlier_on_path_is_reported(self, lab: Lab) -> None:
+    def test_a_different_zluda_earlier_on_path_is_reported(self, lab: Lab) -> None:
         good_env(lab)
         put(lab.root / "other", "nvcuda.dll")
         path = f"{lab.root}/other:{lab.env['PATH']}"
         done = lab.run("launch", "sd", "--", "true", environ={"PATH": path})
-        assert "Another `nvcuda.dll`" not in done.stderr.decode(), "the env's own comes first"
+        assert "Another `nvcuda.dll`" not in done.stderr.decode(), "the env's own ZLUDA comes first"
         change = EnvChange(action="prepend", name="PATH", value=f"{lab.root}/other")
         lab.make_zluda("other", changes=(change,), files=BUILD_FILES)
         done = lab.run("launch", "other", "--", "true")
@@ -410,7 +410,7 @@ class TestWarnings:
         assert expected in done.stderr.decode()
         assert "rocenv create sd2 --rocm 6.2 --zluda 3.9.5 --target gfx1031" in done.stderr.decode()
 
-    def test_shims_in_torch_are_reported_if_the_app_loads_them_itself(self, lab: Lab) -> None:
+    def test_shims_in_torchs_folder_are_reported_if_the_app_loads_them_itself(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make_zluda(in_torch=True, files=BUILD_FILES)
         assert "this env also has it in PyTorch's folder" in lab.run("launch", "sd").stderr.decode()
@@ -428,7 +428,7 @@ class TestWarnings:
 
 
 def test_launch_sets_the_same_environment_as_run(lab: Lab) -> None:
-    """`launch` adds only the variables of the app's profile."""
+    """`launch` adds only the variables in the app's profile."""
     lab.make(changes=(EnvChange(action="set", name="MIOPEN_X", value="{prefix}/x"),))
     script = "import os; print(sorted(os.environ.items()))"
     command = ("sd", "--", sys.executable, "-c", script)

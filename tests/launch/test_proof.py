@@ -96,18 +96,18 @@ def todo(said: str) -> list[str]:
 
 
 class TestProof:
-    def test_proven_gpu_use_prints_nothing(self, render: Lab) -> None:
+    def test_nothing_is_printed_if_the_output_shows_gpu_use(self, render: Lab) -> None:
         assert launch(render, USED, "--frame", "1") == (0, "")
 
-    def test_missing_proof_of_gpu_use_is_reported(self, render: Lab) -> None:
+    def test_output_that_does_not_show_gpu_use_is_reported(self, render: Lab) -> None:
         code, said = launch(render, "Saved: 0001.png", "--frame", "1")
         assert code == 0, "the exit code is the program's own"
         assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
         assert todo(said)[0] == "rocenv verify sd"
         assert "nothing in its output shows that it used the GPU" in render.log().decode()
 
-    def test_gpu_work_announced_in_the_output_needs_proof(self, render: Lab) -> None:
-        """For example, a script may render."""
+    def test_output_that_announces_gpu_work_must_also_show_gpu_use(self, render: Lab) -> None:
+        """A script may render, for example."""
         code, said = launch(render, "Preparing the scene\nSaved: 0001.png", "script")
         assert code == 0
         assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
@@ -123,14 +123,14 @@ class TestProof:
     @pytest.mark.parametrize(
         "argv", [(), ("--version",), ("--frame", "1", "--version"), ("--frame", "1", "--device", "cpu")]
     )
-    def test_no_proof_is_needed_without_gpu_work(self, render: Lab, argv: tuple[str, ...]) -> None:
+    def test_output_need_not_show_gpu_use_without_gpu_work(self, render: Lab, argv: tuple[str, ...]) -> None:
         assert launch(render, "Saved: 0001.png", *argv) == (0, "")
 
     def test_a_requested_cpu_is_not_a_failure(self, render: Lab) -> None:
         assert launch(render, "HIP is not usable", "--frame", "1", "--device", "cpu") == (0, "")
 
     def test_a_requested_cpu_is_not_a_cause(self, render: Lab) -> None:
-        """Its other error has nothing to do with the GPU."""
+        """The app fails for a reason that has nothing to do with the GPU."""
         _, said = launch(
             render, "HIP is not usable\nscene: broken", "--frame", "1", "--device", "cpu", code=3
         )
@@ -158,7 +158,7 @@ class TestProof:
         assert done.stderr.decode().partition(".log\n")[2] == ""
 
     def test_a_server_stopped_with_ctrl_c_is_judged_by_its_output(self, render: Lab) -> None:
-        """Servers have no other normal end."""
+        """There is no other normal way to end a server."""
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
         terminal.end()
         (render.app / "render").write_text(
@@ -198,13 +198,13 @@ class TestOneCause:
         assert sum("[vram-oom]" in line for line in why(said)) == 1
 
     def test_an_apps_failure_messages_are_ignored_in_other_logs(self, render: Lab) -> None:
-        """`no room for the scene` means GPU memory in one app, and a disk in another."""
+        """`no room for the scene` is about GPU memory in one app and about a disk in another."""
         log = render.app / "other.log"
         log.write_text("amdgpu: gfx1031\nrobocopy: no room for the scene on D\n")
         done = render.run("diagnose", str(log), "--json")
         assert (done.returncode, json.loads(done.stdout)["findings"]) == (1, [])
 
-    def test_generic_failures_are_recognised_in_logs_of_launch(self, render: Lab) -> None:
+    def test_generic_failures_are_recognised_in_launch_logs(self, render: Lab) -> None:
         done = render.run("launch", "sd", "--", "sh", "-c", "echo CUBLAS_STATUS_NOT_SUPPORTED; exit 1")
         assert "[zluda-unsupported-cuda-api]" in done.stderr.decode()
         assert [each["code"] for each in diagnosed(render)] == ["zluda-unsupported-cuda-api"]
@@ -224,7 +224,7 @@ def diagnosed(lab: Lab, *more: str) -> list[Any]:
 
 
 class TestFallbacks:
-    def test_fallbacks_are_filled_and_ordered(self, render: Lab) -> None:
+    def test_fallbacks_are_filled_in_and_ordered(self, render: Lab) -> None:
         _, said = launch(render, "no room for the scene", "--frame", "1", code=1)
         told = todo(said)
         (first,) = [number for number, line in enumerate(told) if line.startswith("halve the textures: ")]
@@ -260,9 +260,9 @@ class TestFallbacks:
         places = [told.index(text) for text in texts]
         assert places == sorted(places)
         assert told.startswith(texts[0])
-        assert commands[0] == "rocenv explain gfx1031", "the log does not name the program"
+        assert commands[0] == "rocenv explain gfx1031", "the log does not show which program it was"
 
-    def test_fallbacks_are_not_shown_for_another_app(self, render: Lab) -> None:
+    def test_fallbacks_are_not_shown_for_a_different_app(self, render: Lab) -> None:
         log = render.app / "other.log"
         log.write_text("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB.\ngfx1031\n")
         done = render.run("diagnose", str(log))

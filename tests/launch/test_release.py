@@ -1,4 +1,4 @@
-"""Before Blender starts, its requirements for runtime, driver and target are checked."""
+"""Before Blender starts, rocenv checks its requirements for the runtime, the driver and the target."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DETAILS = "added `--log-level debug`"
 
 
 class Bench(Lab):
-    """A Linux machine, an env with ROCm, and a fake Blender that reports a version."""
+    """A Linux machine, a ROCm env, and a fake Blender that reports a version."""
 
     def prepare(
         self,
@@ -67,7 +67,7 @@ class Bench(Lab):
     def blender(
         self, version: str, *, name: str = "blender", help_lines: Sequence[str] = NEW_HELP, more: str = ""
     ) -> None:
-        """Write a fake Blender that prints its arguments, and logs version queries to `asked`."""
+        """Write a fake Blender that prints its arguments and logs version queries to the file `asked`."""
         path = self.app / name
         text = "\n".join(f"{line}\n\tSentence." for line in help_lines)
         path.write_text(
@@ -80,7 +80,7 @@ class Bench(Lab):
         path.chmod(0o755)
 
     def native(self, version: str, name: str = "blender") -> None:
-        """Compile a fake Blender that does the same, except printing its arguments."""
+        """Compile a fake Blender that does the same but does not print its arguments."""
         if shutil.which("cc") is None:
             cannot_run("needs a C compiler")
         source = self.root / "blender.c"
@@ -141,7 +141,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("theirs", ["-v", "--help", "-h 1080", "--cycles-device HIP"])
     def test_a_scripts_arguments_are_not_taken_for_blenders(self, bench: Bench, theirs: str) -> None:
-        """`-h` may be a script's height, but is Blender's help."""
+        """`-h` can be a script's height, but in Blender it means help."""
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("-P", "my.py", "--", *theirs.split())
         assert done.stdout.startswith("ARGS --python-exit-code 1 --debug-cycles")
@@ -203,7 +203,7 @@ class TestRuntime:
         assert "works with the runtime" not in done.stderr and "which is not the env's" not in done.stderr
 
     def test_an_older_runtime_from_the_same_series_is_refused(self, bench: Bench) -> None:
-        # 5.2 accepts every release of ROCm 6.3, so the test adds a stricter row.
+        # Blender 5.2 accepts every ROCm 6.3 release, so the test adds a stricter row.
         own = bench.root / "home" / "profiles"
         own.mkdir(parents=True)
         row = next(
@@ -231,7 +231,7 @@ class TestRuntime:
         assert done.returncode == 0
         assert "warning: Blender 5.2.2 would not find the env's HIP runtime. It looks for" in done.stderr
 
-    def test_a_runtime_at_an_absolute_path_is_reported(self, bench: Bench) -> None:
+    def test_a_runtime_that_blender_loads_by_absolute_path_is_reported(self, bench: Bench) -> None:
         bench.prepare("5.7.1", "5.7", ("libamdhip64.so.5",), "gfx1100").blender("3.6.9")
         Root(bench.root / "linux").put("opt/rocm/hip/lib/libamdhip64.so", "")
         done = bench.render()
@@ -240,7 +240,7 @@ class TestRuntime:
         )
         assert "A newer Blender uses the env's" in done.stderr and done.returncode == 0
 
-    def test_ray_tracing_is_noted(self, bench: Bench) -> None:
+    def test_a_note_says_that_ray_tracing_is_not_used(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2")
         assert "note: Blender 5.2.2 does not use hardware ray tracing" in bench.render().stderr
         (bench.prefix("art").path / "rocm/lib/libamdhip64.so").symlink_to("libamdhip64.so.6")
@@ -279,7 +279,7 @@ class TestTargets:
     @pytest.mark.parametrize(
         ("version", "rocm", "is_told"), [("4.4.3", "6.4.3", True), ("5.2.2", "6.4.3", False)]
     )
-    def test_denoising_on_the_cpu_is_noted(
+    def test_denoising_on_the_cpu_gets_a_note(
         self, bench: Bench, version: str, rocm: str, is_told: bool
     ) -> None:
         bench.prepare(rocm).blender(version)
@@ -301,7 +301,7 @@ class TestWindows:
 
 class TestVersion:
     def test_a_script_is_queried_each_time(self, bench: Bench) -> None:
-        """The program behind it may have been upgraded."""
+        """The program that the script runs may have been upgraded."""
         bench.prepare().blender("$(cat ../version)")
         path = bench.app / "blender"
         path.write_text(

@@ -45,7 +45,7 @@ class TestText:
         assert 'set "ROCENV_HOME=D:\\x"' in lines
 
     @pytest.mark.parametrize("word", ['say "hi"', "two\nlines", "\x1b"])
-    def test_words_that_a_batch_file_cannot_pass_on_are_rejected(self, word: str) -> None:
+    def test_arguments_that_a_batch_file_cannot_pass_on_are_rejected(self, word: str) -> None:
         with pytest.raises(RocenvError, match="a batch file cannot pass on"):
             shortcut_text([word], "C:\\", {})
 
@@ -67,7 +67,7 @@ class TestCommand:
         assert (lab.app / "other folder" / "sd.cmd").exists()
 
     def test_relative_paths_stay_valid(self, lab: Lab) -> None:
-        """The command refers to an app in a subfolder by a relative path."""
+        """The command contains a relative path to an app in a subfolder."""
         lab.make_zluda()
         (lab.app / "SD.Next").mkdir()
         for name in ("launch.py", "installer.py"):

@@ -1,4 +1,4 @@
-"""Messages about the end of an app, in English and Chinese."""
+"""Messages about how an app ended, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QUOTED = re.compile("`[^`]*`")  # commands and file names
 HALF_WIDTH = re.compile(r"[一-龥}`）][,:;!?]|[,:;!?][一-龥{`（]|\.$")
 TOUCHING = re.compile(r"[一-龥][A-Za-z0-9{`]|[A-Za-z0-9}`][一-龥]")
-JOINED = re.compile(r"但\{shortfall\}")  # its value starts with Chinese
+JOINED = re.compile(r"但\{shortfall\}")  # the value starts with Chinese text
 MESSAGES = next(row.texts for row in load().messages if row.topic == "launch")
 CODES = [-each for each in signal.Signals if each < 32] + [
     *(0xC0000005, 0xC000001D, 0xC00000FD, 0xC0000135, 0xC0000139, 0xC0000142, 0xC0000374, 0xC0000409)
@@ -60,7 +60,7 @@ def test_chinese_messages_have_full_width_punctuation_and_spaces_around_latin() 
         assert not TOUCHING.search(JOINED.sub("", bare)), (name, text.zh)
 
 
-def test_launch_uses_every_message_and_has_all_that_it_uses() -> None:
+def test_launch_uses_every_message_and_every_message_exists() -> None:
     folders = (Path(rocenv.apps.__file__).parent, Path(rocenv.launch.__file__).parent)
     code = "\n".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
     assert {name for name in MESSAGES if f'"{name}"' not in code and f"'{name}'" not in code} == set()
@@ -98,7 +98,7 @@ def test_a_crash_is_explained_in_chinese(lab: Lab) -> None:
     assert "# 已结束（SIGABRT），运行了 " in lab.log().decode()
 
 
-def test_chinese_reaches_a_pipe_with_another_encoding(lab: Lab) -> None:
+def test_chinese_reaches_a_pipe_with_a_different_encoding(lab: Lab) -> None:
     lab.make()
     environ = {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "cp1252"}
     done = lab.run("launch", "sd", "--", "sh", "-c", "exit 3", environ=environ, timeout=60)

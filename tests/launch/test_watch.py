@@ -13,7 +13,7 @@ FAILED = b"ZLUDA device failed to pass basic operation test: index=0"
 
 
 class Clock:
-    """A clock that the test sets."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -74,7 +74,7 @@ class TestFailures:
 
 
 class TestTail:
-    def test_the_tail_has_the_lines_that_the_user_saw(self, watch: Watch) -> None:
+    def test_the_tail_contains_the_lines_that_the_user_saw(self, watch: Watch) -> None:
         watch.see(b"first\r\n\x1b[31mred\x1b[0m\r\n 10%\r 20%\r 30%\nna\xc3\xafve\n\xff\n")
         assert watch.tail == ("first", "red", " 30%", "na\u00efve", "\ufffd", "")
 

@@ -40,7 +40,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
-    """Reads the GPU memory on that machine, optionally with HIP's figures."""
+    """Reads that machine's GPU memory usage, optionally with HIP's figures."""
 
     def found(hip: Mapping[int, HipFigure] | None = None) -> Usage:
         return read_usage(detect(matrix), hip)
@@ -50,7 +50,7 @@ def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A home with one env that has the stand-in as HIP runtime."""
+    """A home with one env, whose HIP runtime is the stand-in."""
     built = tmp_path_factory.mktemp("built")
     hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
     compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")

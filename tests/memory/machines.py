@@ -1,4 +1,4 @@
-"""Simulated machines: the kernel's files about GPU memory and processes."""
+"""Simulated machines, with the kernel's files about GPU memory and processes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Machine(Root):
 
 
 def fdinfo(address: str, ident: int, vram: int, gtt: int = 0) -> str:
-    """Return fdinfo as a 6.x kernel writes it."""
+    """Return the fdinfo text that a 6.x kernel writes."""
     return (
         f"pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t612\ndrm-driver:\tamdgpu\ndrm-client-id:\t{ident}\n"
         f"drm-pdev:\t{address}\npasid:\t32770\n"

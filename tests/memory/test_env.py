@@ -60,12 +60,12 @@ def test_an_incomplete_list_of_partitions_matches_none(alike: int) -> None:
 
 
 def test_the_number_is_the_last_resort() -> None:
-    """HIP may omit the address, and always does on Windows."""
+    """HIP does not always report the address, and never does on Windows."""
     assert index_of(hip_gpu(ordinal=1, address=""), gpus(HERE, THERE)) == 1
     assert index_of(hip_gpu(ordinal=1), gpus("", "")) == 1
 
 
-def test_a_unique_target_is_enough_and_must_match() -> None:
+def test_a_unique_target_is_enough_but_must_match() -> None:
     other = [replace(gpu, target="gfx1036") for gpu in gpus("")]
     own = [replace(gpu, index=1, hip_index=1) for gpu in gpus("")]
     assert index_of(hip_gpu(ordinal=0), [*other, *own]) == 1

@@ -41,7 +41,7 @@ def estimate(path: Path, **use: Any) -> Estimate:
 
 
 def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
-    """8B, Q4: weights 3.9 GiB and 411 MiB, cache 1.0 GiB, graph 560 MiB and 677.5 MiB, 6.5 GiB in total."""
+    """The log reports 6.5 GiB: weights 3.9 GiB and 411 MiB, cache 1.0 GiB, graph 560 MiB or 677.5 MiB."""
     estimated = estimate(eight_billion(tmp_path / "m.gguf"), context=8192)
     assert estimated.cache_bytes == GIB
     assert round(estimated.layout.output_bytes / MIB) == 411
@@ -49,7 +49,7 @@ def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
     assert 560 <= estimated.graph_bytes / MIB <= 560 * 1.05
     assert estimated.graph(33) / MIB == pytest.approx(600)
     assert estimated.graph(20) / MIB == pytest.approx(677.5, abs=0.1)
-    # The model in that log has some layers in larger types than Q4_K: 3.9 GiB instead of 3.7.
+    # The model in that log stores some layers in larger types than Q4_K, so it has 3.9 GiB instead of 3.7.
     weights = (3.9 - 32 * estimated.layout.layers[0].weights_bytes / GIB) * GIB
     assert (
         5.8 * GIB < estimated.needed(33) + weights < 6.5 * GIB < estimated.needed(33) + weights + MARGIN_BYTES
@@ -57,7 +57,7 @@ def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
 
 
 def test_cache_matches_llama_cpp_16725() -> None:
-    """3280 MiB of cache on the GPU: 41 of 80 layers, 8 KV heads of length 128, 20480 tokens."""
+    """41 of 80 layers, with 8 KV heads of length 128 and 20480 tokens, need 3280 MiB of cache on the GPU."""
     layers = tuple(Layer(weights_bytes=0, largest_bytes=0, kv_heads=8) for _ in range(80))
     estimated = estimate_of(layout(layers, embedding=8192, heads=64), Use(context=20480))
     assert sum(estimated.caches[-41:]) == 3280 * MIB
@@ -118,13 +118,13 @@ def test_cache_types(tmp_path: Path, use: Use, cache_mib: int) -> None:
     assert estimated.cache_bytes == cache_mib * MIB
 
 
-def test_unknown_cache_type(tmp_path: Path) -> None:
+def test_an_unknown_cache_type_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RocenvError, match="q3_k"):
         fit(read_model(llama(tmp_path / "m.gguf")), GIB, Use(cache_k="q3_k"))
 
 
 def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
-    """Write a model with recurrent layers, except those in `attention`, which cache keys."""
+    """Write a model whose layers are recurrent, except for those in `attention`; they cache keys."""
     file = Writer(path, "mamba")
     keys = file.keys
     keys.add_block_count(layers)
@@ -187,7 +187,7 @@ def test_the_input_stays_in_main_memory_and_a_tied_output_is_copied(tmp_path: Pa
 
 
 def test_a_matrix_in_main_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
-    """Experts are copied tensor by tensor: leaving one layer of them in main memory costs gigabytes."""
+    """llama.cpp copies experts tensor by tensor, so leaving a single layer in main memory costs gigabytes."""
     file = Writer(tmp_path / "moe.gguf")
     file.keys.add_block_count(2)
     file.keys.add_embedding_length(4096)
@@ -222,7 +222,7 @@ def test_a_sliding_window_makes_the_cache_an_upper_bound(tmp_path: Path) -> None
         ({"llama.block_count": 10**9}, "no layers named blk.N"),
     ],
 )
-def test_models_with_incomplete_metadata(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+def test_incomplete_metadata_is_an_error(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     model = read_model(llama(tmp_path / "m.gguf"))
     metadata = {key: value for key, value in {**model.metadata, **change}.items() if value is not None}
     with pytest.raises(RocenvError, match=says) as caught:
@@ -296,7 +296,7 @@ frees = st.integers(0, 64 * GIB)
 
 
 def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
-    """Compute the memory of this many layers independently."""
+    """Compute the memory for this many layers a second way."""
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
     row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])

@@ -104,7 +104,7 @@ def test_headers_match_the_package(
 
 
 @pytest.mark.slow
-def test_a_large_vocabulary_is_fast(tmp_path: Path) -> None:
+def test_a_large_vocabulary_is_read_quickly(tmp_path: Path) -> None:
     file = Writer(tmp_path / "words.gguf")
     file.keys.add_token_list([f"token{number}" for number in range(150_000)])
     file.keys.add_token_merges([f"to ken{number}" for number in range(150_000)])
@@ -112,12 +112,12 @@ def test_a_large_vocabulary_is_fast(tmp_path: Path) -> None:
     path = file.tensor("output_norm.weight", (32,)).close()
     begun = time.process_time()
     model = read_model(path)
-    assert time.process_time() - begun < 0.5  # 0.06 s on an idle machine
+    assert time.process_time() - begun < 0.5  # takes 0.06 s on an idle machine
     assert model.metadata["tokenizer.ggml.tokens"] is None
     assert [tensor.name for tensor in model.tensors] == ["output_norm.weight"]
 
 
-def test_paths_with_spaces_and_other_scripts(tmp_path: Path) -> None:
+def test_paths_can_contain_spaces_and_any_script(tmp_path: Path) -> None:
     folder = tmp_path / "мои модели ü"
     folder.mkdir()
     model = read_model(llama(folder / "Llama 3 模型.gguf", layers=1))
@@ -317,7 +317,7 @@ HOSTILE = {
     "a tensor twice": header(2, 0, info(b"a", (1,), 0, 0), info(b"a", (1,), 0, 32)),
     "a tensor with a billion dimensions": header(1, 0, text(b"a"), struct.pack("<I", 10**9), b"\0" * 64),
     "a tensor larger than any file": header(1, 0, info(b"a", (2**40, 2**40), 0, 0)),
-    "a tensor behind everything": header(1, 0, info(b"a", (1,), 0, 2**64 - 1)),
+    "a tensor after the end of the file": header(1, 0, info(b"a", (1,), 0, 2**64 - 1)),
     "half a block": header(1, 0, info(b"a", (100,), int(Q.Q4_K), 0)),
     "no alignment": header(0, 1, key(b"general.alignment", 4, struct.pack("<I", 0))),
     "an alignment that is a string": header(0, 1, key(b"general.alignment", 8, text(b"wide"))),
@@ -326,17 +326,17 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_header_is_rejected_fast(tmp_path: Path, what: str) -> None:
+def test_a_hostile_header_is_rejected_quickly(tmp_path: Path, what: str) -> None:
     path = tmp_path / "hostile.gguf"
     path.write_bytes(HOSTILE[what])
     with path.open("ab") as file:
-        file.truncate(1 << 40)  # so that the claimed size is plausible
+        file.truncate(1 << 40)  # makes the claimed size plausible
     begun = time.process_time()
     assert code_of(path) == "gguf-damaged"
     assert time.process_time() - begun < 2
 
 
-def test_a_terabyte_of_empty_strings_is_rejected_fast(tmp_path: Path) -> None:
+def test_a_terabyte_of_empty_strings_is_rejected_quickly(tmp_path: Path) -> None:
     path = tmp_path / "empty.gguf"
     path.write_bytes(header(0, 1, key(b"a", 9, struct.pack("<IQ", 8, 10**10))))
     with path.open("ab") as file:
@@ -364,7 +364,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def survives(path: Path, data: bytes) -> bool:
-    """Return whether a file is readable; any error must be a RocenvError."""
+    """Return whether the file can be read; fail on any error but a RocenvError."""
     path.write_bytes(data)
     try:
         read_model(path)
@@ -375,11 +375,11 @@ def survives(path: Path, data: bytes) -> bool:
 
 
 @pytest.mark.slow
-def test_a_file_truncated_anywhere(tmp_path: Path, whole: bytes) -> None:
+def test_a_file_can_be_truncated_anywhere(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "cut.gguf"
     assert survives(path, whole)
     read = [length for length in range(len(whole)) if survives(path, whole[:length])]
-    assert read == list(range(min(read), len(whole)))  # a complete header is readable
+    assert read == list(range(min(read), len(whole)))  # any file with a complete header is readable
     assert read_model(path).missing_bytes == 1
 
 

@@ -1,4 +1,4 @@
-"""Total and free memory on machines whose raw counters mislead."""
+"""Total and free memory on machines with misleading raw counters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_card_counts_only_its_own_memory(machine: Machine, read_memory: ReadMe
     assert gpu.source == "sysfs"
 
 
-def test_two_cards_at_their_addresses(machine: Machine, read_memory: ReadMemory) -> None:
+def test_two_cards_are_matched_by_their_addresses(machine: Machine, read_memory: ReadMemory) -> None:
     machine.kernel().cpu()
     machine.gpu(1, RX_6800, 100300, bus=3, memory=16 * GIB).gpu(2, RX_7900, 110000, bus=4, memory=24 * GIB)
     machine.pools("0000:04:00.0", vram_used=GIB).pools("0000:03:00.0", vram_used=2 * GIB)
@@ -55,7 +55,7 @@ def test_an_apu_with_a_large_carve_out_uses_only_that(machine: Machine, read_mem
 
 
 def test_gtt_is_capped_at_main_memory(machine: Machine, read_memory: ReadMemory) -> None:
-    """On a Strix Halo with 64 GiB, the kernel allowed 128 GiB."""
+    """On a Strix Halo with 64 GiB of memory, the kernel let the GPU use 128 GiB."""
     apu(machine, vram=GIB // 2, gtt=128 * GIB, ram=62 * GIB)
     gpu = only(read_memory())
     assert gpu.total_bytes == 62 * GIB + GIB // 2
@@ -80,7 +80,7 @@ def test_used_main_memory_is_not_free_for_an_apu(machine: Machine, read_memory: 
         {"vram_used": "\x1b[31m7"},
     ],
 )
-def test_inconsistent_figures_become_unknown(
+def test_inconsistent_figures_are_treated_as_unknown(
     machine: Machine, read_memory: ReadMemory, figures: dict[str, object]
 ) -> None:
     card(machine).pools("0000:03:00.0", **figures)
@@ -109,7 +109,7 @@ def test_a_partition_does_not_get_the_whole_boards_memory(machine: Machine, read
     assert all("per board (50.0 GiB in use)" in gpu.notes[0] for gpu in found.gpus)
 
 
-def test_an_unknown_gpu_next_to_a_known_one(machine: Machine, read_memory: ReadMemory) -> None:
+def test_an_unknown_gpu_does_not_affect_a_known_one(machine: Machine, read_memory: ReadMemory) -> None:
     machine.kernel().cpu().gpu(1, 0x9999, None, bus=3, memory=8 * GIB)
     machine.gpu(2, RAPHAEL, 100306, units=2, bus=0x10, memory=GIB // 2, gtt=15 * GIB)
     machine.pools("0000:03:00.0", vram_used=GIB).pools("0000:10:00.0", vram_used=0, gtt_used=0)
@@ -128,7 +128,7 @@ def test_overridden_targets_have_no_memory_figures(
 
 
 class TestHip:
-    """The smaller figure is used, and a note explains the difference."""
+    """rocenv uses the smaller figure and explains the difference in a note."""
 
     def test_hip_ignores_the_desktop(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=23 * GIB, total=24 * GIB))
@@ -146,7 +146,7 @@ class TestHip:
         assert (gpu.free_bytes, gpu.notes) == (14 * GIB, ())
 
     def test_free_memory_above_the_total_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
-        """On a Strix Halo, HIP reported 120 GiB free of 62."""
+        """On a Strix Halo, HIP reported that 120 of 62 GiB were free."""
         apu(machine, vram=GIB // 2, gtt=60 * GIB, ram=120 * GIB)
         before = only(read_memory())
         gpu = only(read_memory({0: HipFigure(free_bytes=120 * GIB, total_bytes=62 * GIB)}))

@@ -1,4 +1,4 @@
-"""Find the processes that hold memory, including hidden, hostile and ended ones."""
+"""Find the processes that use GPU memory, even if some are hidden, hostile or already gone."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def test_the_largest_holder_is_first(machine: Machine, read_memory: ReadMemory) 
     machine.process(80, "ollama").client(80, vram=6 * GIB)
     (gpu,) = read_memory().gpus
     assert held(gpu) == [(80, "ollama", 6 * GIB), (70, "gnome-shell", GIB)]
-    assert gpu.unexplained_bytes == 3 * GIB  # shared memory does not count for a card
+    assert gpu.unexplained_bytes == 3 * GIB  # a card's shared memory does not count
     assert any(line.endswith("unknown processes") and "3.0 GiB" in line for line in gpu_lines(gpu))
 
 
 def test_clients_with_id_0_are_distinct(machine: Machine, read_memory: ReadMemory) -> None:
-    """Old kernels number compute clients but give all graphics clients ID 0."""
+    """Old kernels number compute clients, but all graphics clients get ID 0."""
     card(machine).process(1, "init")
     for pid in (70, 71, 72):
         text = "pdev:\t0000:03:00.0\npasid:\t0\nvram mem:\t1048576 kB\ngtt mem:\t0 kB\n"
@@ -46,7 +46,7 @@ def test_clients_with_id_0_are_distinct(machine: Machine, read_memory: ReadMemor
     assert [pid for pid, _, _ in held(gpu)] == [70, 71, 72]
 
 
-def test_duplicates_of_a_client_are_counted_once(machine: Machine, read_memory: ReadMemory) -> None:
+def test_duplicate_clients_are_counted_once(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "app").process(71, "child")
     machine.client(70, 5, vram=GIB, ident=9).client(70, 6, vram=GIB, ident=9)
     machine.client(71, 5, vram=GIB, ident=9).client(71, 7, vram=2 * GIB, ident=10)
@@ -54,7 +54,7 @@ def test_duplicates_of_a_client_are_counted_once(machine: Machine, read_memory: 
     assert held(gpu) == [(71, "child", 2 * GIB), (70, "app", GIB)]
 
 
-def test_clients_of_two_cards_can_have_the_same_id(machine: Machine, read_memory: ReadMemory) -> None:
+def test_clients_on_two_cards_can_have_the_same_id(machine: Machine, read_memory: ReadMemory) -> None:
     machine.kernel().gpu(1, RX_6800, 100300, bus=3).gpu(2, RX_7900, 110000, bus=4)
     machine.process(1, "init").process(70, "app")
     machine.client(70, 5, vram=GIB, ident=9, address="0000:03:00.0")
@@ -68,14 +68,14 @@ def test_other_open_files_are_not_read(machine: Machine, read_memory: ReadMemory
     assert read_memory().gpus[0].holders == ()
 
 
-def test_a_machine_snapshot_has_no_links(machine: Machine, read_memory: ReadMemory) -> None:
+def test_a_machine_snapshot_needs_no_links(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "blender").client(70, vram=GIB)
     shutil.rmtree(machine.path / "proc/70/fd")
     assert held(read_memory().gpus[0]) == [(70, "blender", GIB)]
 
 
 def test_kfd_counts_memory_that_fdinfo_omits(machine: Machine, read_memory: ReadMemory) -> None:
-    """The figures are not added, because newer kernels count the same memory in both."""
+    """rocenv does not add the two figures, because newer kernels count the same memory in both."""
     card(machine).process(1, "init").process(70, "python3").process(71, "blender")
     machine.client(71, vram=3 * GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
@@ -88,7 +88,7 @@ def test_kfd_counts_memory_that_fdinfo_omits(machine: Machine, read_memory: Read
 def test_hidden_processes_are_counted(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernel threads do not count, and KFD still reports the memory of hidden processes."""
+    """Kernel threads do not count, and KFD still reports how much memory hidden processes use."""
     card(machine).process(1, "init").process(2, "kthreadd", flags=0x208040).process(70, "theirs")
     machine.process(71, "mine").client(71, vram=GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
@@ -105,13 +105,13 @@ def test_hidden_processes_are_counted(
     assert held(found.gpus[0]) == [(70, "theirs", 2 * GIB), (71, "mine", GIB)]
 
 
-def test_processes_can_end_meanwhile(
+def test_processes_can_end_while_they_are_examined(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card(machine).process(1, "init").process(71, "stays").client(71, vram=GIB)
     monkeypatch.setattr("rocenv.memory.holders.process_ids", lambda: [1, 70, 71, 72])
     gone = machine.process(72, "goes").path / "proc/72/fd/5"
-    os.symlink("/dev/dri/renderD128", gone)  # its files no longer exist
+    os.symlink("/dev/dri/renderD128", gone)  # process 72 has ended, and only this link is left
     assert held(read_memory().gpus[0]) == [(71, "stays", GIB)]
     assert read_memory().hidden == 0
 
@@ -134,7 +134,7 @@ def test_malformed_fdinfo(machine: Machine, read_memory: ReadMemory, text: str) 
     assert read_memory().gpus[0].holders == ()
 
 
-def test_fdinfo_formats_of_several_kernels() -> None:
+def test_fdinfo_formats_from_several_kernels_are_read() -> None:
     client = parse_fdinfo("pdev:\t0000:03:00.0\npasid:\t32771\nvram mem:\t2048 kB\ngtt mem:\t12 kB\n")  # 5.15
     assert client is not None
     assert (client.address, client.ident, client.vram_bytes, client.gtt_bytes) == (
@@ -171,7 +171,9 @@ def test_a_container_ignores_the_hosts_process_ids(machine: Machine, read_memory
     )
 
 
-def test_hidepid_makes_the_number_unknown(machine: Machine, read_memory: ReadMemory) -> None:
+def test_hidepid_makes_the_number_of_hidden_processes_unknown(
+    machine: Machine, read_memory: ReadMemory
+) -> None:
     card(machine).process(70, "mine")
     assert read_memory().hidden is None
     assert "hides" in read_memory().notes[0]
@@ -186,7 +188,7 @@ def test_an_apus_main_memory_counts(machine: Machine, read_memory: ReadMemory) -
 
 
 @pytest.mark.slow
-def test_thousands_of_processes_are_fast(machine: Machine, read_memory: ReadMemory) -> None:
+def test_thousands_of_processes_are_read_quickly(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine)
     for pid in range(1, 2001):
         machine.process(pid, "many")

@@ -1,4 +1,4 @@
-"""Limits of the allocation test, and the number of steps that its search needs."""
+"""The allocation test's limits, and how many steps its search needs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class TestBisection:
         can = min(end, bound * MIB)
         assert can - max(resolution, UNIT_BYTES) < size <= can
         assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
-        assert len(tried) == len(set(tried)), "no amount is requested twice"
+        assert len(tried) == len(set(tried)), "the search requests no amount twice"
         assert tried[0] == bound * MIB
-        # If no size down to the resolution works, the search tries smaller ones.
+        # If every size down to the resolution fails, the search tries smaller ones.
         parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
         assert len(tried) <= parts + (11 if not size or size < resolution else 0)
 
@@ -109,7 +109,7 @@ class TestApus:
         assert bound(memory, machine, display=False).size_bytes == 90 * GIB
 
     def test_hips_figure_is_capped_at_main_memory(self) -> None:
-        """In a container without sysfs, HIP reports 120 GiB free."""
+        """In a container without sysfs, HIP reports 120 GiB of free memory."""
         memory = GpuMemory(gpu=APU, total_bytes=62 * GIB, free_bytes=60 * GIB, source="HIP")
         machine = MachineMemory(total=128 * GIB, available=20 * GIB)
         assert bound(memory, machine, display=False).size_bytes < 8 * GIB
@@ -186,5 +186,5 @@ def test_a_limit_below_the_smallest_block_is_refused(text: str) -> None:
         Limit.parse(text)
 
 
-def test_a_gpu_without_an_address_may_drive_a_display() -> None:
+def test_without_an_address_it_is_unknown_whether_a_gpu_drives_a_display() -> None:
     assert drives_display(Gpu(source="test")) is None

@@ -32,7 +32,7 @@ NUMBER_OR_NONE = (int, type(None))
 
 @pytest.fixture
 def environ(machine: Machine, tmp_path: Path) -> dict[str, str]:
-    """The environment of the program."""
+    """The environment in which tests run the program."""
     shipped.put_into(tmp_path / "home")
     return {
         "HOME": str(tmp_path / "user"),
@@ -72,7 +72,9 @@ def busy(machine: Machine) -> Machine:
 
 
 class TestReport:
-    def test_a_card_and_its_holders(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_a_card_is_shown_with_the_programs_that_use_it(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         busy(machine)
         done = run(environ)
         lines = done.stdout.splitlines()
@@ -107,7 +109,7 @@ class TestReport:
         assert "? of 24.0 GiB in use, ? free" in run(environ).stdout
 
     def test_hidden_processes_are_counted(self, machine: Machine, environ: dict[str, str]) -> None:
-        """A user who is not root cannot open their folders but can count them."""
+        """A user who is not root cannot open these processes' folders, but can count them."""
         busy(machine)
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0)
@@ -117,7 +119,9 @@ class TestReport:
         assert "no permission to inspect 2 processes of other users" in done.stderr
         assert "ollama" not in done.stdout
 
-    def test_one_hidden_process(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_one_hidden_process_is_reported_in_the_singular(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         busy(machine)
         os.chmod(machine.path / "proc/80/fd", 0)
         done = run(environ, before=tuple(unprivileged()))
@@ -219,8 +223,8 @@ class TestWatch:
             _, status = os.waitpid(pid, 0)
         assert os.waitstatus_to_exitcode(status) == 130
         assert "▄▇" in shown
-        assert "\x1b[2K" in shown  # lines are drawn over
-        assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
+        assert "\x1b[2K" in shown  # rocenv overwrites earlier lines
+        assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is visible again
 
     def test_a_narrow_terminal_shows_the_newest_figures(
         self, machine: Machine, environ: dict[str, str]
@@ -233,8 +237,8 @@ class TestWatch:
             os.waitpid(pid, 0)
         assert "▄▄| 42% in use" in shown
 
-    def test_a_path_of_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
-        """Scripts read paths from the output in the C locale too."""
+    def test_a_path_with_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
+        """Scripts also read paths from the output in the C locale."""
         home = os.fsencode(environ["ROCENV_HOME"]) + b"-\xff\xe9"
         done = subprocess.run(
             [str(PROGRAM), "config", "path"],
@@ -265,7 +269,7 @@ class TestWatch:
             os.waitpid(pid, 0)
         assert "\x1b" not in shown
 
-    def test_watch_ends_at_once_without_a_gpu(self, environ: dict[str, str]) -> None:
+    def test_watch_ends_immediately_without_a_gpu(self, environ: dict[str, str]) -> None:
         assert run(environ, "watch").returncode == 0
 
 
@@ -291,7 +295,7 @@ def watched(environ: dict[str, str], words: list[str], *, enough: int) -> tuple[
 
 @contextlib.contextmanager
 def on_terminal(argv: list[str], environ: dict[str, str]) -> Any:
-    """Start a program on a 100-column pseudo-terminal; yield its process ID and the terminal's other end."""
+    """Start a program in a 100-column pseudo-terminal; yield its process ID and the terminal's other end."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -316,20 +320,20 @@ def read_until(terminal: int, text: str, limit_s: float = 20) -> str:
             continue
         try:
             shown += os.read(terminal, 65536).decode(errors="replace")
-        except OSError:  # its end is closed
+        except OSError:  # the program closed its end
             break
     return shown
 
 
 class TestSettings:
-    def test_gpu_of_this_machine(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_settings_match_the_gpu_in_this_machine(self, machine: Machine, environ: dict[str, str]) -> None:
         card(machine, total=8 * GIB, used=GIB)
         done = run(environ, "settings", "SDnext")
         assert done.stdout.startswith("sdnext on GPU 0, ")
         assert "  --medvram\n" in done.stdout
         assert "  export PYTORCH_ALLOC_CONF='garbage_collection_threshold" in done.stdout
 
-    def test_another_memory_size(self, environ: dict[str, str]) -> None:
+    def test_the_user_can_specify_a_memory_size(self, environ: dict[str, str]) -> None:
         done = run(environ, "settings", "sdnext", "--memory", "8GiB", "--json")
         document = json.loads(done.stdout)
         assert (document["arguments"], document["total_bytes"]) == (["--medvram"], 8 * GIB)
@@ -362,7 +366,7 @@ class TestSettings:
         assert "export PYTORCH" not in done.stdout
         assert "PYTORCH_HIP_ALLOC_CONF in your environment has expandable_segments" in done.stderr
 
-    def test_conflicting_variables_are_to_be_unset(self, environ: dict[str, str]) -> None:
+    def test_the_user_is_told_to_unset_conflicting_variables(self, environ: dict[str, str]) -> None:
         both = {
             "PYTORCH_ALLOC_CONF": "max_split_size_mb:64",
             "PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True",
@@ -380,7 +384,7 @@ class TestSettings:
         assert "\x1b" not in done.stderr
 
     def test_variables_can_be_pasted_into_the_shell(self, environ: dict[str, str]) -> None:
-        """The shell runs the lines, which set the variables."""
+        """The printed lines set the variables when a shell runs them."""
         script = (
             f'eval "$("{PROGRAM}" mem settings pytorch 2>/dev/null | grep "^  export ")";'
             f' "{sys.executable}" -c "import os; print(os.environ[\'PYTORCH_ALLOC_CONF\'])"'

@@ -1,4 +1,4 @@
-"""`rocenv mem` with an env: The stand-in's HIP figures combined with the kernel's."""
+"""`rocenv mem` with an env combines the stand-in's HIP figures with the kernel's figures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_mem_model_uses_hips_free_memory(mini: Mini, machine: Machine, tmp_path:
 
 
 def put_setting(mini: Mini) -> None:
-    """Write a setting of a program named `some`."""
+    """Write a setting for a program called `some`."""
     source = 'status = "tested"\nsource = "x"\nchecked = "2026-11-22"\n'
     row = '[[setting]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
     values = 'variables = ["A"]\nvalue = "1"\n'
@@ -94,7 +94,7 @@ def test_settings_for_an_env_mention_the_env(mini: Mini, machine: Machine) -> No
 
 
 def test_settings_for_an_env_match_its_gpu(mini: Mini, machine: Machine) -> None:
-    """They are unsuitable for the larger card, which programs use without the env."""
+    """They do not suit the larger card, which programs use outside the env."""
     put_setting(mini)
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)

@@ -1,4 +1,4 @@
-"""`rocenv mem probe` on the stand-in: results, limits, and broken runtimes."""
+"""`rocenv mem probe` with the stand-in: results, limits, and broken runtimes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RX_7900 = 0x744C
 
 @dataclass
 class Bench:
-    """A machine with an idle card and one env that has the stand-in as HIP runtime."""
+    """A machine with an idle card and one env, whose HIP runtime is the stand-in."""
 
     mini: Mini
     machine: Path  # the kernel's view of this machine
@@ -65,7 +65,7 @@ class Bench:
     def probe(
         self, monkeypatch: pytest.MonkeyPatch, limit: str = "", timeout_s: float = 30.0, **env: str
     ) -> ProbeResult:
-        """Run the test in this process, for parameters without an option."""
+        """Run the test in this process, with parameters that the command has no option for."""
         for name, value in {**self.mini.env, **self.variables, **env}.items():
             monkeypatch.setenv(name, value)
         context = Context()
@@ -74,7 +74,7 @@ class Bench:
         return probe_memory(prefix, prefix.record(), context.matrix, limit=wanted, timeout_s=timeout_s)
 
     def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:
-        """Write the kernel's files about the card, by default without a display."""
+        """Write the kernel's files about the card; by default, no display is connected."""
         root = Root(self.machine)
         root.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=total)
         folder = f"sys/bus/pci/devices/{ADDRESS}"
@@ -85,12 +85,12 @@ class Bench:
 
     @property
     def peak(self) -> int:
-        """The maximum allocated at any time."""
+        """The most memory that was allocated at any time, in bytes."""
         return int(self.peak_file.read_text().split()[0])
 
     @property
     def left(self) -> int:
-        """The memory that is still allocated."""
+        """The memory that is still allocated, in bytes."""
         return int(self.peak_file.read_text().split()[1])
 
 
@@ -105,7 +105,7 @@ def bench(mini: Mini, tmp_path: Path) -> Bench:
 class TestLargest:
     @pytest.mark.parametrize("used", [0, 3 * GIB + 12345678])
     @pytest.mark.parametrize("total", [512 * MIB, 8 * GIB, 16 * GIB, 24 * GIB, 48 * GIB])
-    def test_the_result_is_precise_after_few_steps(self, bench: Bench, total: int, used: int) -> None:
+    def test_the_result_is_precise_after_only_a_few_steps(self, bench: Bench, total: int, used: int) -> None:
         """HIP and the kernel report all memory as free, so only the test finds the limit."""
         used = min(used, total // 4)
         bench.card(total)
@@ -134,7 +134,7 @@ class TestLargest:
         assert bench.peak <= 16 * GIB
         assert any("free memory is fragmented" in text for text in found["explanations"])
 
-    def test_pieces_smaller_than_the_resolution(self, bench: Bench) -> None:
+    def test_pieces_can_be_smaller_than_the_resolution(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="9MiB")
         assert found["largest"]["size_bytes"] == 9 * MIB
         assert len(found["steps"]) < 20
@@ -179,7 +179,7 @@ class TestBound:
     @pytest.mark.parametrize("shared", ["0", "64GiB"])
     @pytest.mark.parametrize("limit", ["1GiB", "12GiB", "10%", "40GiB"])
     def test_a_limit_skips_the_excessive_request(self, bench: Bench, limit: str, shared: str) -> None:
-        """With shared memory, the runtime would grant 36 GiB."""
+        """If it could use shared memory, the runtime would grant 36 GiB."""
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": shared}
         done = bench.run("probe", "--limit", limit, **env)
         assert done.returncode == 0
@@ -257,7 +257,7 @@ class TestBound:
 
 
 class TestLies:
-    """Known wrong figures from hipMemGetInfo."""
+    """Wrong figures that hipMemGetInfo is known to report."""
 
     def test_windows_can_report_nearly_all_memory_free(self, bench: Bench) -> None:
         bench.card(24 * GIB, used=18 * GIB)
@@ -291,7 +291,7 @@ class TestLies:
 
 
 class TestTooMuch:
-    def test_the_runtime_refuses_and_keeps_working(self, bench: Bench) -> None:
+    def test_a_runtime_can_refuse_and_keep_working(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB")
         assert done.returncode == 0
         assert ": refused with hipErrorOutOfMemory\n" in done.stdout
@@ -305,7 +305,7 @@ class TestTooMuch:
             ("memset.after=wrong", "does not contain what was written"),
         ],
     )
-    def test_the_runtime_does_not_survive(self, bench: Bench, fail: str, words: str) -> None:
+    def test_a_runtime_that_does_not_survive_is_reported(self, bench: Bench, fail: str, words: str) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL=fail)
         assert done.returncode == 1
         assert "16.0 GiB, the test's maximum" in done.stdout
@@ -313,12 +313,12 @@ class TestTooMuch:
         if "SIG" in words:
             assert "without an error message" in done.stdout
 
-    def test_inconsistent_figures_afterwards(self, bench: Bench) -> None:
+    def test_inconsistent_figures_after_a_refusal_are_shown(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL="meminfo.after=wrong")
         assert found["too_much"]["became"] == "refused"
         assert "48.0 GiB free of 16.0 GiB" in found["too_much"]["info"]
 
-    def test_a_hang_ends_with_the_timeout(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hang_ends_at_the_timeout(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_FAIL": "malloc.over=hang"}
         found = bench.probe(monkeypatch, timeout_s=1.0, **fail)
         assert found.largest_bytes == 16 * GIB
@@ -326,7 +326,7 @@ class TestTooMuch:
         assert found.excess.became == "timeout"
         assert found.troubles
 
-    def test_the_runtime_grants_more_than_the_gpu_has(self, bench: Bench) -> None:
+    def test_a_runtime_can_grant_more_than_the_gpu_has(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_SHARED="512GiB")
         assert done.returncode == 0
         assert "granted, although the GPU has less" in done.stdout
@@ -344,7 +344,9 @@ class TestTrouble:
             ("free.large=error:17", "failed"),
         ],
     )
-    def test_largest_amount_that_works(self, bench: Bench, fail: str, became: str) -> None:
+    def test_the_largest_amount_that_works_is_reported_despite_a_failure(
+        self, bench: Bench, fail: str, became: str
+    ) -> None:
         found = bench.json(
             ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_LARGE="4GiB", ROCENV_STANDIN_FAIL=fail
         )
@@ -380,7 +382,7 @@ class TestTrouble:
         assert (done.returncode, json.loads(done.stdout)["error"]) == (4, "no-gpu")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-    def test_the_child_ends_with_a_killed_command(self, bench: Bench) -> None:
+    def test_the_child_exits_if_the_command_is_killed(self, bench: Bench) -> None:
         env = {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_FAIL": "malloc.2=hang"}
         argv = bench.mini.command("mem", "probe")
         command = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -415,7 +417,7 @@ class TestTrouble:
 
 
 class TestEnv:
-    def test_the_env_is_the_named_the_active_or_the_only_one(self, bench: Bench, tmp_path: Path) -> None:
+    def test_the_env_is_the_requested_the_active_or_the_only_one(self, bench: Bench, tmp_path: Path) -> None:
         home = Home(bench.mini.home)
         assert env_for(home, {}).name == "demo"
         assert env_for(home, {}, "other").name == "other"
@@ -432,7 +434,7 @@ class TestEnv:
             env_for(both, {"PATH": "/usr/bin"})
         assert "`rocenv mem probe one`" in caught.value.hints
 
-    def test_without_an_env_the_hint_creates_one(self, bench: Bench, tmp_path: Path) -> None:
+    def test_without_an_env_the_hint_says_how_to_create_one(self, bench: Bench, tmp_path: Path) -> None:
         done = bench.run("probe", ROCENV_HOME=str(tmp_path / "empty"))
         assert done.returncode == 1
         assert "`rocenv create" in done.stderr
@@ -444,7 +446,9 @@ class TestEnv:
 
 
 class TestHipMemory:
-    def test_figures_belong_to_the_right_gpus(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_figures_are_matched_to_the_right_gpus(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """HIP and the kernel list the GPUs in different orders."""
         env = {
             "ROCENV_STANDIN_DEVICES": "2",
@@ -490,6 +494,6 @@ def children_of(process: int) -> list[int]:
 def wait(condition: Any, timeout_s: float = 15.0) -> Any:
     end = time.monotonic() + timeout_s
     while not (found := condition()):
-        assert time.monotonic() < end, "the test ended too early"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.05)
     return found

@@ -64,7 +64,7 @@ def test_other_scripts_with_the_same_name_are_ignored(machine: Machine, back: Ba
     machine.process(70, "python3", "python3", "/home/u/other/main.py").client(70, vram=GIB)
     machine.process(71, "python3", "python3", "main.py").client(
         71, vram=GIB
-    )  # its working directory is unknown
+    )  # the process's working directory is unknown
     assert back() == ()
 
 
@@ -103,7 +103,7 @@ def test_on_windows(machine: Machine, matrix: Matrix, read_memory: ReadMemory) -
     assert found.command("cmd") == f'powershell -NoProfile -Command "{found.command("powershell")}"'
 
 
-def test_quoting_for_cmd(matrix: Matrix) -> None:
+def test_commands_are_quoted_for_cmd(matrix: Matrix) -> None:
     row = next(row for row in matrix.reclaim if row.program == "comfyui")
     found = Reclaimable(row=row, port=8188, pids=(1,), size_bytes=1)
     (argument,) = re.findall(r'-Command "(.*)"$', found.command("cmd"))

@@ -1,4 +1,4 @@
-"""Settings match the GPU and never combine options that conflict."""
+"""Settings match the GPU and never combine conflicting options."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_of_several_alternatives_is_used() -> None:
 
 
 def test_the_smaller_cache_needs_no_other_setting() -> None:
-    """Quantizing the cached values needs flash attention; llama.cpp does not start without it."""
+    """Quantized cache values require flash attention; llama.cpp does not start without it."""
     assert advice("llama.cpp", 8).arguments == ("--cache-type-k", "q8_0")
 
 
@@ -86,13 +86,13 @@ def test_conditions_are_shown_for_an_unknown_gpu() -> None:
     }
 
 
-def test_settings_for_an_apu() -> None:
+def test_settings_depend_on_whether_the_gpu_is_an_apu() -> None:
     assert "layers-apu" in states(advice("llama.cpp", integrated=True))
     assert "layers-apu" not in states(advice("llama.cpp"))
     assert "fit" not in states(advice("llama.cpp", integrated=True))
 
 
-def test_settings_for_the_platform() -> None:
+def test_settings_depend_on_the_platform() -> None:
     assert "reserve" in states(advice("comfyui"))
     assert set(states(advice("comfyui", platform="windows"))) & {"reserve", "reserve-windows"} == {
         "reserve-windows"
@@ -122,14 +122,14 @@ def test_a_setting_that_conflicts_with_the_environment_is_omitted(name: str) -> 
     assert "omitted" in conflict
 
 
-def test_a_conflict_within_the_environment() -> None:
+def test_a_conflict_within_the_environment_is_reported() -> None:
     found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: f"{GROW}:True"})
     assert found.variables == {}
     assert found.unset == (NAMES[0], NAMES[1])
     assert any("your environment has" in conflict for conflict in found.conflicts)
 
 
-def test_the_same_value_in_the_environment_is_no_conflict() -> None:
+def test_the_same_value_in_the_environment_is_not_a_conflict() -> None:
     value = advice("pytorch").variables[NAMES[0]]
     found = advice("pytorch", environ={NAMES[1]: value})
     assert found.conflicts == ()
@@ -184,7 +184,7 @@ def test_conflicting_options_never_occur_together(
 
 
 class TestData:
-    """Rows that would combine conflicting options do not load."""
+    """rocenv rejects rows that would combine conflicting options."""
 
     RULE = ("never_together", example("never_together", variables=["A", "B"], words=["split", "grow"]))
 
@@ -192,21 +192,21 @@ class TestData:
         values = {"where": "variable", "variables": ["A"], "value": value, **more}
         return "setting", example("setting", key=key, **values)
 
-    def test_conflict_in_one_value(self, tmp_path: Path) -> None:
+    def test_a_conflict_in_one_value_is_rejected(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, self.setting("one", "split:1,grow:1"))
 
-    def test_conflict_with_a_value_that_activation_sets(self, tmp_path: Path) -> None:
+    def test_a_conflict_with_a_value_that_activation_sets_is_rejected(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, ("environment", example("environment", change=change)))
 
-    def test_conflict_with_a_value_that_launch_sets(self, tmp_path: Path) -> None:
+    def test_a_conflict_with_a_value_that_launch_sets_is_rejected(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, ("launcher", example("launcher", environment=[change])))
 
-    def test_conflict_between_two_rows_that_are_not_alternatives(self, tmp_path: Path) -> None:
+    def test_a_conflict_between_rows_that_are_not_alternatives_is_rejected(self, tmp_path: Path) -> None:
         rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
         with pytest.raises(DataError, match="only one applies"):
             loaded(tmp_path, self.RULE, *rows)

@@ -1,4 +1,4 @@
-"""Windows memory budgets, from real and malformed output."""
+"""Windows memory budgets, read from real and malformed output."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def counters(used: int, *people: tuple[int, str, int, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def found(machine: Machine, read_memory: ReadMemory) -> Callable[..., Usage]:
-    """Reads a Windows machine's memory from this output."""
+    """Reads a Windows machine's memory usage from this output."""
 
     def one(adapters: Any = None, counted: Any = None, hip: dict[int, HipFigure] | None = None) -> Usage:
         machine.windows(controllers=[CARD])
@@ -93,7 +93,7 @@ def test_a_budget_below_free_memory_is_the_limit(found: Callable[..., Usage]) ->
     assert (gpu.total_bytes, gpu.used_bytes) == (24 * GIB, GIB)
 
 
-def test_budget_without_counters(found: Callable[..., Usage]) -> None:
+def test_a_budget_is_used_without_counters(found: Callable[..., Usage]) -> None:
     usage = found([dxgi()])
     assert (only(usage).used_bytes, only(usage).free_bytes) == (None, 23 * GIB)
     assert usage.hidden is None
@@ -101,7 +101,7 @@ def test_budget_without_counters(found: Callable[..., Usage]) -> None:
 
 
 def test_hip_reports_nearly_all_memory_free(found: Callable[..., Usage]) -> None:
-    """HIP reported 24410 of 24560 MiB free on a full card."""
+    """On a full card, HIP reported that 24410 of 24560 MiB were free."""
     hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
     assert gpu.free_bytes == 2 * GIB
@@ -139,21 +139,21 @@ def test_budget_without_usage_is_not_free(found: Callable[..., Usage]) -> None:
     assert (gpu.budget_bytes, gpu.free_bytes) == (23 * GIB, None)
 
 
-def test_a_gpu_that_dxgi_does_not_list(found: Callable[..., Usage]) -> None:
+def test_a_gpu_that_dxgi_does_not_list_gets_a_note(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(name="other", device=1)], counters(GIB)))
     assert gpu.budget_bytes is None
     assert any("DXGI reports no memory budget" in note for note in gpu.notes)
 
 
 @pytest.mark.parametrize("number", [[1], {}, None, "x"])
-def test_malformed_process_id(found: Callable[..., Usage], number: Any) -> None:
+def test_a_malformed_process_id_is_ignored(found: Callable[..., Usage], number: Any) -> None:
     counted = counters(9 * GIB, (7, "a.exe", GIB, ""))
     counted["names"].append({"ProcessId": number, "Name": 3})
     assert [each.name for each in only(found([dxgi()], counted)).holders] == ["a.exe"]
 
 
 def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This includes the user site, which an isolated Python ignores."""
+    """It is found even in the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
     monkeypatch.setattr(windows_budget, "_output", ran.append)
     windows_budget._ask_dxgi()
@@ -180,7 +180,7 @@ def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.Mon
 def test_malformed_output(found: Callable[..., Usage], text: str) -> None:
     usage = found(text, text)
     assert only(usage).budget_bytes is None
-    assert only(usage).total_bytes == 24 * GIB  # as the display driver reports
+    assert only(usage).total_bytes == 24 * GIB  # the display driver's figure
 
 
 def test_names_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:

@@ -1,4 +1,4 @@
-"""The child of `mem probe` on the fakes: its results, and that it exits with its parent."""
+"""`mem probe`'s child process, run on the fakes: its results, and that it exits with its parent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CARD = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_USED": "0"}
 
 @contextmanager
 def session(rig: Rig, **env: str) -> Iterator[HipSession]:
-    """A child with the GPU open."""
+    """A child process that has opened the GPU."""
     probe = rig.probe(**{**CARD, **env})
     with closing(HipSession(probe, rig.work / "child.log")) as child:
         child.ask(dict, "open")
@@ -43,7 +43,7 @@ def peak(path: Path) -> tuple[int, int, int]:
 
 
 class TestBlocks:
-    def test_all_memory_of_a_card_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
+    def test_all_of_a_cards_memory_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         with session(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
             assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had"
@@ -102,7 +102,7 @@ class TestBlocks:
 
 
 class TestPieces:
-    def test_pieces_coexist_and_stay_within_the_bound(self, rig: Rig, tmp_path: Path) -> None:
+    def test_pieces_are_allocated_together_and_stay_within_the_bound(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         reports: list[int] = []
         env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}
@@ -142,7 +142,7 @@ class TestTooMuch:
         assert found["info_answer"] == "hipErrorLaunchFailure"
         assert found["small"]["outcome"] == "refused"
 
-    def test_memory_beyond_the_card_is_freed_unwritten(self, rig: Rig, tmp_path: Path) -> None:
+    def test_memory_beyond_the_card_is_freed_without_being_written(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         env = {"ROCENV_STANDIN_SHARED": "64GiB", "ROCENV_STANDIN_PEAK": str(counted)}
         with session(rig, **env) as child:
@@ -217,7 +217,7 @@ class TestParent:
             parent.wait()
             parent.stdout.close()
 
-    def test_the_child_exits_with_its_session(self, rig: Rig) -> None:
+    def test_the_child_exits_when_its_session_closes(self, rig: Rig) -> None:
         with session(rig) as child:
             assert child._child is not None
             number = child._child.pid

@@ -1,4 +1,4 @@
-"""The parent handles misbehaving children."""
+"""The parent process handles child processes that misbehave."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
         ("exec 0<&-; exec 1>&-; sleep 60", "timeout", "no answer within 1 s"),
     ],
 )  # fmt: skip
-def test_a_misbehaving_child_is_a_result(rig: Rig, script: str, status: str, detail: str) -> None:
+def test_a_misbehaving_child_is_reported_as_a_result(rig: Rig, script: str, status: str, detail: str) -> None:
     stub = rig.work / "python"
     stub.write_text(f"#!/bin/sh\n{script}\n")
     stub.chmod(0o755)
@@ -49,7 +49,7 @@ def test_a_misbehaving_child_is_a_result(rig: Rig, script: str, status: str, det
     assert result.elapsed_s < 10
 
 
-def test_a_child_that_cannot_start_is_a_result(rig: Rig) -> None:
+def test_a_child_that_cannot_start_is_reported_as_a_result(rig: Rig) -> None:
     probe = replace(rig.probe(), python=(str(rig.work / "ld-linux-x86-64.so.2"),))
     result = ladder.run_rung(probe, "load")
     assert result.status == "failed"
@@ -58,14 +58,14 @@ def test_a_child_that_cannot_start_is_a_result(rig: Rig) -> None:
 
 
 def test_the_child_uses_this_rocenv_even_in_isolated_mode(rig: Rig, tmp_path: Path) -> None:
-    # As after `pip install --user`, or with PYTHONPATH: an interpreter without its own rocenv.
+    # This interpreter does not have its own rocenv, as after `pip install --user` or with PYTHONPATH.
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=60)
     result = ladder.run_rung(replace(rig.probe(), python=(str(bare / "bin" / "python"),)), "load")
     assert result.status == "passed", result
 
 
-def test_a_long_log_is_cut_to_its_end(rig: Rig) -> None:
+def test_only_the_end_of_a_long_log_is_kept(rig: Rig) -> None:
     stub = rig.work / "python"
     stub.write_text(f"#!/bin/sh\nyes noise | head -c 240000 >&2; echo last >&2; echo '{GOOD}'\n")
     stub.chmod(0o755)
@@ -76,7 +76,7 @@ def test_a_long_log_is_cut_to_its_end(rig: Rig) -> None:
 
 
 def test_library_output_is_not_mistaken_for_an_answer(rig: Rig) -> None:
-    # Vendor libraries do this; it must end up in the log.
+    # Vendor libraries print such lines; they must end up in the log.
     source = rig.work / "chatty.c"
     source.write_text(
         "#include <stdio.h>\n"

@@ -24,7 +24,7 @@ def float32(value: float) -> float:
 
 
 def device_product(a: list[float], b: list[float], precision: Precision, order: list[int]) -> list[float]:
-    """Multiply as a device may: every step rounded to float32, summed in any order."""
+    """Multiply as a device might: round every step to float32, and sum in any order."""
     result = []
     for i in range(N):
         for j in range(N):
@@ -69,7 +69,7 @@ def test_one_wrong_element_is_found(precision: Precision, seed: int, at: int, by
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS)
 def test_tf32_and_bfloat16_products_are_rejected_as_float32(seed: int) -> None:
-    # Some libraries trade precision for speed without being asked.
+    # Some libraries trade precision for speed by default.
     def truncated(value: float) -> float:
         bits = struct.unpack("<I", struct.pack("<f", value))[0] & ~0x1FFF  # 10 bits of fraction
         cut: float = struct.unpack("<f", struct.pack("<I", bits))[0]
@@ -82,7 +82,7 @@ def test_tf32_and_bfloat16_products_are_rejected_as_float32(seed: int) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_unwritten_elements_are_told_apart_from_wrong_ones(precision: Precision) -> None:
+def test_unwritten_elements_are_distinguished_from_wrong_ones(precision: Precision) -> None:
     expected = [gemm.Expected(1.0, 0.1)] * 4
     one, poison = gemm.pack([1.0], precision), gemm.poison(1, precision)
     assert gemm.difference(one * 4, expected, 2, precision) == ""

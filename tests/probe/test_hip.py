@@ -1,4 +1,4 @@
-"""Tables of vendor structures and calls; a wrong offset in them would silently read garbage."""
+"""The tables of vendor structures and calls are correct; a wrong offset would silently read garbage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocenv.core.variables import overridden_target
 from rocenv.probe import cuda, hip
 from rocenv.probe.library import CallError
 
-# Measured with offsetof in the headers of 5.7.1, and of 6.0.0, 6.2.0 and develop.
+# Measured with offsetof in the headers from 5.7.1, and in those from 6.0.0, 6.2.0 and develop.
 LAYOUTS = [
     (hip.DevicePropertiesR0000, 792, {"total_global_mem": 256, "warp_size": 276, "gcn_arch_name": 396}),
     (hip.DevicePropertiesR0600, 1472, {"total_global_mem": 288, "warp_size": 308, "gcn_arch_name": 1160}),
@@ -29,7 +29,8 @@ def test_field_offsets_match_the_headers(structure: Any, size: int, offsets: dic
 
 
 def test_argument_counts_match_the_prototypes() -> None:
-    # Counted in the headers; ctypes checks calls against the table, and this test checks the table.
+    # These counts are from the headers. ctypes checks calls against the table, and this test checks the
+    # table.
     counts = {
         "hipModuleLaunchKernel": 11,
         "rocblas_sgemm": 14,
@@ -45,7 +46,7 @@ def test_argument_counts_match_the_prototypes() -> None:
 
 def test_every_function_called_by_a_rung_is_in_the_table() -> None:
     folder = Path(hip.__file__).parent
-    # `"hipFree": [` is a row of the table, `="hipFree"` a use.
+    # `"hipFree": [` is a row in the table, and `="hipFree"` is a use.
     text = "".join(path.read_text() for path in folder.glob("*.py"))
     called = set(re.findall(r'"((?:hip|hiprtc|rocblas_|cu|cublas)[A-Za-z]\w+)"(?!:)', text))
     called -= {"hiprtc", "cublas", "cuda", "hipGetErrorName", "hiprtcGetErrorString"}
@@ -53,7 +54,7 @@ def test_every_function_called_by_a_rung_is_in_the_table() -> None:
         "rocblas_status_to_string",
         "cuGetErrorName",
         "cublasGetStatusName",
-    }  # functions for status names
+    }  # these only return the names of statuses
     assert called == {*hip.PROTOTYPES, *cuda.PROTOTYPES}
 
 

@@ -1,4 +1,4 @@
-"""The complete ladder on the fakes, and every possible outcome of a rung."""
+"""The complete ladder on the fakes, and every possible outcome of each rung."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_rung_passes_and_is_marked_as_a_fake(
     assert "__launch_bounds__(256)" in (tmp_path / "sgemm.hip").read_text()
 
 
-# Faults of the fakes that affect the process, and the parent's result.
+# Faults in the fakes that affect the whole process, and the result that the parent reports.
 ENDS = [
     ("load.hip=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.rocblas=exit:7", "load", "crashed", "exit code 7"),
@@ -50,7 +50,7 @@ ENDS = [
     ("sync=hang", "kernel", "timeout", "in hipDeviceSynchronize"),
 ]
 
-# Return values of the fakes, the rung that uses them, and its report.
+# Values that the fakes return, the rung that uses them, and what it reports.
 ANSWERS = [
     ("version=wrong", "version", "failed", "hip reports version 4.3.0, expected 5.7"),
     ("blasversion=wrong", "version", "failed", "rocblas reports version 1.0.0, expected 3.1"),
@@ -113,7 +113,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_a_childs_end_determines_its_rungs_result(
+def test_how_a_child_ends_determines_the_rungs_result(
     compiled: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = compiled.hurried() if "hang" in fault else compiled
@@ -170,7 +170,7 @@ def test_a_crash_after_load_is_still_marked_as_a_fake(rig: Rig) -> None:
         ({"ROCENV_STANDIN_FAIL": "count=wrong"}, "hipGetDeviceCount found no devices"),
     ],
 )
-def test_a_missing_gpu_differs_from_a_fault(rig: Rig, environ: dict[str, str], why: str) -> None:
+def test_a_missing_gpu_is_not_a_fault(rig: Rig, environ: dict[str, str], why: str) -> None:
     results = rig.walk(**environ)
     device = results["device"]
     assert (device.status, device.no_device) == ("skipped", True)
@@ -199,7 +199,7 @@ def test_target_features_are_ignored(rig: Rig) -> None:
     assert result.status == "passed"
 
 
-def test_an_override_explains_a_different_target(rig: Rig) -> None:
+def test_an_override_can_explain_a_different_target(rig: Rig) -> None:
     changes = {"ROCENV_STANDIN_TARGET": "gfx1030", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}
     results = rig.walk(**changes)
     assert [result.status for result in results.values()] == ["passed"] * 9
@@ -286,7 +286,7 @@ def test_the_rungs_depend_on_the_components(rig: Rig) -> None:
 
 
 def test_descendants_of_a_hanging_child_are_killed(rig: Rig) -> None:
-    # A vendor library may have started a process; both must be gone after the timeout.
+    # A vendor library may have started a process. After the timeout, it and the child must both be gone.
     script = rig.work / "python"
     script.write_text(f"#!/bin/sh\nsleep 300 & echo $! > {rig.work}/pid\nwait\n")
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Libraries from outside the prefix are detected, however they were loaded."""
+"""rocenv detects libraries from outside the prefix, however they were loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.probe.conftest import Rig, Set, compile_library
 
 @pytest.fixture
 def opt_rocm(hip5: Set, tmp_path: Path) -> Path:
-    """Another ROCm on the machine: the same libraries in another folder."""
+    """A second ROCm installation on the machine: the same libraries in a different folder."""
     return Path(shutil.copytree(hip5.lib, tmp_path / "opt" / "rocm" / "lib"))
 
 
@@ -28,8 +28,8 @@ def test_a_preloaded_runtime_is_a_leak(rig: Rig, opt_rocm: Path, rung: str) -> N
     assert f"from outside the prefix: {foreign}" in result.detail
 
 
-def test_a_library_path_to_another_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5: Set) -> None:
-    # The runtime itself is loaded by path, but its dependencies are found by name.
+def test_a_library_path_to_a_different_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5: Set) -> None:
+    # rocenv loads the runtime itself by path, but the loader finds its dependencies by name.
     result = rig.rung("load", LD_LIBRARY_PATH=f"{opt_rocm}:{hip5.lib}")
     assert result.status == "failed"
     assert f"from outside the prefix: {opt_rocm / 'libamd_comgr.so.2'}" in result.detail
@@ -37,7 +37,7 @@ def test_a_library_path_to_another_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5
 
 
 @pytest.mark.parametrize("function", ["hipInit", "hipMalloc", "rocblas_sgemm"])
-def test_a_preloaded_function_of_the_runtime_is_a_leak_in_any_library(rig: Rig, function: str) -> None:
+def test_a_preloaded_runtime_function_is_a_leak_in_any_library(rig: Rig, function: str) -> None:
     source = rig.work / "trace.c"
     source.write_text(f"int {function}(void) {{ return 0; }}\n")
     preload = rig.work / "libtrace.so"
@@ -58,7 +58,7 @@ def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_a_system_library(
     assert ladder.run_rung(replace(probe, task=allowed), "load").status == "passed"
 
 
-def test_a_prefix_may_be_reached_through_a_link(rig: Rig, tmp_path: Path) -> None:
+def test_a_prefix_can_be_reached_through_a_link(rig: Rig, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(rig.built.prefix)
     linked = replace(rig, built=replace(rig.built, prefix=link))
@@ -115,15 +115,15 @@ def test_system_folders_must_not_provide_the_prefixs_libraries(tmp_path: Path) -
     )
     before = frozenset({f"{python}/python311.dll", f"{python}/vcruntime140.dll", f"{other}/overlay.dll"})
     fine = {f"{prefix}/rocm/bin/amdhip64.dll", f"{system}/amd_comgr.dll", f"{python}/DLLs/_hashlib.pyd"}
-    fine |= {f"{other}/virus scanner.dll"}  # loaded into every process, at any time
+    fine |= {f"{other}/virus scanner.dll"}  # Windows may load this into any process at any time
     leaks = [f"{other}/rocblas.dll", f"{prefix}-2/nvcuda.dll", f"{system}/amdhip64.dll"]
     assert own_process.outsiders(before, before | fine | set(leaks), task, python) == leaks
-    # Only a copy that the interpreter loaded at its start is allowed.
+    # A copy is allowed only if the interpreter loaded it when it started.
     late = f"{python}/Library/amdhip64.dll"
     assert own_process.outsiders(before, before | {late}, task, python) == [late]
 
 
-def test_without_a_set_libraries_may_be_anywhere() -> None:
+def test_without_a_set_libraries_can_be_anywhere() -> None:
     task = Task(target="", prefix="/", libraries={}, work_dir="/tmp", expected={}, runtime="cuda")
     assert own_process.outsiders(frozenset(), frozenset({"/usr/lib/libcuda.so.1"}), task) == []
 

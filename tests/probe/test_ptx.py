@@ -1,4 +1,4 @@
-"""Our CUDA kernel, run by a small interpreter of the few PTX instructions that it uses."""
+"""Run our CUDA kernel in a small interpreter for the few PTX instructions that it uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B, C = 0x10000, 0x20000, 0x30000
 
 
 def run_thread(memory: dict[int, float], x: int, y: int, group_x: int, group_y: int) -> None:
-    """Run the kernel's text as one thread."""
+    """Run the kernel's source text as a single thread."""
     lines = [line.strip() for line in re.sub(r"//.*", "", cuda.KERNEL.decode()).splitlines()]
     body = [line for line in lines[lines.index("{") + 1 : lines.index("}")] if line and ".reg" not in line]
     labels = {line[:-1]: at for at, line in enumerate(body) if line.endswith(":")}
@@ -84,7 +84,7 @@ def test_the_kernel_multiplies_row_by_column() -> None:
 
 
 def test_the_kernel_text_is_zero_terminated() -> None:
-    # cuModuleLoadData gets a pointer without a length; ctypes terminates bytes with a zero.
+    # cuModuleLoadData gets a pointer without a length, so the text must end with a zero; ctypes adds it.
     assert b"\0" not in cuda.KERNEL
     assert cuda.KERNEL.isascii()
     assert f".entry {gemm.KERNEL}(".encode() in cuda.KERNEL

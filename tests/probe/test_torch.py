@@ -1,4 +1,4 @@
-"""The torch rung in separate interpreters, as far as possible without a GPU."""
+"""Test the torch rung in separate interpreters, as far as is possible without a GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(venv: Path, torch: str) -> None:
-    """Install this code as the venv's torch; "" = no torch."""
+    """Install this code as the venv's torch; "" removes torch."""
     module = next(venv.glob("lib/python*/site-packages")) / "torch.py"
     module.unlink(missing_ok=True)
     if torch:
@@ -67,7 +67,7 @@ CUDA = HEAD + "version = N(hip=None, cuda='11.8')\n"
         ),
     ],
 )
-def test_an_unusable_torch_is_reported_with_the_reason(
+def test_an_unusable_torch_build_is_reported_with_the_reason(
     rig: Rig, venv: Path, torch: str, status: str, detail: str
 ) -> None:
     result = run(rig.hurried(), venv, torch)
@@ -105,7 +105,7 @@ NO_CUDA = "torch 2.5.1 is not a CUDA build, which ZLUDA needs"
         (CUDA + GPU.format(name="AMD Radeon RX 6750 XT [ZLUDA]"), "failed", "torch 2.5.1: ZeroDivisionError"),
     ],
 )
-def test_torch_for_zluda_must_run_on_zluda(
+def test_a_torch_build_for_zluda_must_run_on_zluda(
     rig: Rig, venv: Path, torch: str, status: str, detail: str
 ) -> None:
     result = run(rig, venv, torch, "cuda")
@@ -114,7 +114,9 @@ def test_torch_for_zluda_must_run_on_zluda(
 
 
 @pytest.mark.parametrize(("devices", "status"), [("1", "failed"), ("0", "skipped")])
-def test_torch_that_misses_an_existing_gpu_fails(rig: Rig, venv: Path, devices: str, status: str) -> None:
+def test_torch_that_does_not_see_an_existing_gpu_fails(
+    rig: Rig, venv: Path, devices: str, status: str
+) -> None:
     install(venv, HEAD + "version = N(hip='6.2')\ncuda = N(is_available=lambda: False)")
     probe = replace(rig.probe(ROCENV_STANDIN_DEVICES=devices), torch_python=(str(venv / "bin" / "python"),))
     passed = RungResult(rung="files", status="passed", elapsed_s=0.0, detail="")

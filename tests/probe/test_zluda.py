@@ -1,4 +1,4 @@
-"""The ladder of a ZLUDA set on the fake CUDA, and the reports of failing rungs."""
+"""A ZLUDA set's ladder on the fake CUDA, and what failing rungs report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
     assert [precision for precision, _ in rates] == ["float32", "float16"]
 
 
-# Faults of the fakes that affect the process, and the parent's result.
+# Faults in the fakes that affect the whole process, and the result that the parent reports.
 ENDS = [
     ("load.nvcuda=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.cublas=abort", "load", "crashed", "libcublas.so.11"),
@@ -44,7 +44,7 @@ ENDS = [
     ("cuinit=hang", "device", "timeout", "in cuInit"),
 ]
 
-# Return values of the fakes, the rung that uses them, and its report.
+# Values that the fakes return, the rung that uses them, and what it reports.
 ANSWERS = [
     ("cuversion=wrong", "version", "failed", "nvcuda reports version 9.0, expected 12.2"),
     ("version=wrong", "version", "failed", "hip reports version 4.3.0, expected 5.7"),
@@ -68,7 +68,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_a_childs_end_determines_its_rungs_result(
+def test_how_a_child_ends_determines_the_rungs_result(
     cuda_rig: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = cuda_rig.hurried() if "hang" in fault else cuda_rig
@@ -85,7 +85,7 @@ def test_every_wrong_result_is_detected(cuda_rig: Rig) -> None:
         assert detail in text, (fault, rung)
 
 
-def test_without_a_hip_gpu_there_is_no_gpu(cuda_rig: Rig) -> None:
+def test_a_missing_hip_gpu_is_reported_as_no_gpu(cuda_rig: Rig) -> None:
     results = cuda_rig.walk(ROCENV_STANDIN_DEVICES="0")
     assert (results["device"].status, results["device"].no_device) == ("skipped", True)
     assert "no GPU here: cuInit returned 100 CUDA_ERROR_NO_DEVICE" in results["device"].detail
@@ -119,7 +119,7 @@ def test_the_target_is_not_compared_with_nvidias_own_libraries(cuda_rig: Rig) ->
 
 
 def test_the_nvidia_script_needs_only_python(zluda: Set) -> None:
-    # Start it as on an NVIDIA machine, which has neither rocenv nor its dependencies.
+    # Start the script as on an NVIDIA machine, without rocenv and its dependencies.
     lib = zluda.lib
     arguments = ["--cuda", str(lib / "libnvcuda.so"), "--cublas", str(lib / "libcublas.so.11")]
     command = [sys.executable, "-S", "-m", "tests.probe.nvidia", *arguments]
@@ -133,7 +133,7 @@ def test_the_nvidia_script_needs_only_python(zluda: Set) -> None:
 
 
 def test_a_runtime_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
-    # Like amdhip64.dll from the display driver, if the set's own was not loaded first.
+    # This happens to the display driver's amdhip64.dll if the set's own copy was not loaded first.
     foreign = shutil.copy(cuda_rig.built.lib / "libamdhip64.so.5", cuda_rig.work)
     probe = cuda_rig.probe()
     preload = (str(foreign), *probe.task.preload[1:])

@@ -1,4 +1,4 @@
-"""A test's checklist lines and shell."""
+"""Find out which checklist lines and which shell a test is for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-EVERY_SHELL = "every shell"  # for tests that need no shell
+EVERY_SHELL = "every shell"  # for tests that do not need a shell
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip lines that do not apply to a shell, with the driver's reason."""
+    """Deselect lines that do not apply to a shell; the driver lists the reasons."""
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:

@@ -54,7 +54,7 @@ _SHELLS_OWN = re.compile(r"_|SHLVL|OLDPWD|PWD|XONSH.*|NU_VERSION|_AST_FEATURES|R
 
 
 def program(name: str) -> str:
-    """Return the path of a program that tests need; without it, they are skipped, or fail in CI."""
+    """Return the path of a program that the test needs. If it is missing, skip the test, or fail in CI."""
     found = shutil.which(name, path=f"{ROOT / 'build' / 'shells'}{os.pathsep}{os.environ['PATH']}")
     if found is None:
         if os.environ.get("CI"):
@@ -65,7 +65,7 @@ def program(name: str) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A script's exit code, output, and dumped environments."""
+    """A script's exit code, its output, and the environments that it dumped."""
 
     status: int
     stdout: str
@@ -79,11 +79,11 @@ class Driver:
     name: ClassVar[str]  # a name in `SHELLS` and `HOOKS`
     program: ClassVar[str]
     suffix: ClassVar[str] = ""  # of a script file
-    # Checklist lines that do not apply to this shell -> the reason.
+    # Checklist line -> why it does not apply to this shell.
     not_applicable: ClassVar[Mapping[int, str]] = {}
     # Line 1: name -> code that enables strict modes.
     modes: ClassVar[Mapping[str, str]] = {"plain": ""}
-    # Line 36: name -> code that defines aliases, functions and options, which must not change the result.
+    # Line 36: name -> code that defines aliases, functions and options that must not change the result.
     oddities: ClassVar[Mapping[str, str]] = {}
     # Can the shell distinguish its own variables from the environment's?
     has_own_variables: ClassVar[bool] = True
@@ -97,7 +97,7 @@ class Driver:
         return "\n".join([*code, ""])
 
     def quote(self, text: str) -> str:
-        """Return one literal word, quoted independently of the code under test."""
+        """Quote a word without using the code under test."""
         raise NotImplementedError
 
     def put(self, name: str, value: str) -> str:
@@ -105,7 +105,7 @@ class Driver:
         raise NotImplementedError
 
     def erase(self, name: str) -> str:
-        """Remove an environment variable, which may be unset."""
+        """Remove an environment variable, even if it is unset."""
         raise NotImplementedError
 
     def put_own(self, name: str, value: str) -> str:
@@ -113,7 +113,7 @@ class Driver:
         raise NotImplementedError
 
     def surround(self, name: str, front: str, back: str) -> str:
-        """Add an entry at the front and one at the end of a list such as PATH."""
+        """Add one entry at the front and one at the end of a list such as PATH."""
         raise NotImplementedError
 
     def source(self, script: Path) -> str:
@@ -137,11 +137,11 @@ class Driver:
         return f"echo {self.quote(text)}"
 
     def say_status(self) -> str:
-        """Print `status N` with the exit code of the last command."""
+        """Print `status N`, where N is the last command's exit code."""
         return "echo status $?"
 
     def attempt(self, code: str) -> str:
-        """Run a statement that may fail without ending the script; `say_status` may follow."""
+        """Run a statement whose failure must not end the script; `say_status` may follow."""
         return code
 
     def change_folder(self, folder: Path) -> str:
@@ -149,11 +149,11 @@ class Driver:
         return f"cd {self.quote(str(folder))}"
 
     def list_names(self) -> str:
-        """Print the names (possibly with more) of all functions, aliases, completions and variables."""
+        """Print at least the names of all functions, aliases, completions and variables."""
         raise NotImplementedError
 
     def load_hook(self, file: Path) -> str:
-        """Load the hook from a file, like the line in the start-up file."""
+        """Load the hook from a file, as the line in a user's start-up file does."""
         return self.source(file)
 
     # ------------------------------------------------ a person at a terminal
@@ -211,7 +211,7 @@ class Work:
     def env(
         self, name: str = "demo", changes: Sequence[EnvChange] = CHANGES, folder: Path | str = ""
     ) -> Path:
-        """Create a minimal env that contains only the files that scripts check."""
+        """Create a minimal env, with only the files that the scripts check."""
         prefix = self.home / "envs" / (folder or name)
         (prefix / ".rocenv").mkdir(parents=True, exist_ok=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -227,7 +227,7 @@ class Work:
         return self.driver.source(self.script(prefix))
 
     def dump(self, name: str) -> str:
-        """Return the code that dumps the environment under a name."""
+        """Return the code that dumps the environment to a file with this name."""
         return self.driver.dump(self.folder / f"dump.{name}")
 
     def hook(self) -> str:
@@ -258,7 +258,7 @@ class Work:
         return Outcome(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr), dumps)
 
     def round_trip(self, prefix: Path, *before: str, environ: Mapping[str, str] | None = None) -> Outcome:
-        """Activate and deactivate, and check that the previous state is restored."""
+        """Activate and deactivate an env, and check that this restores the previous state."""
         outcome = self.run(
             *before,
             self.dump("before"),
@@ -275,7 +275,7 @@ class Work:
 
 
 def render(prefix: Path, name: str, changes: Sequence[EnvChange]) -> None:
-    """Write an env's activation files like `create`, but without waiting for the disk."""
+    """Write an env's activation files as `create` does, but without waiting for the disk."""
     for path, content in activation_files(name, str(prefix), changes, WATCHED, "linux").items():
         (prefix / path).write_bytes(content)
 

@@ -1,4 +1,4 @@
-"""Other tools that change a shell's environment, activated and deactivated as their users would."""
+"""Other tools that change a shell's environment; tests activate and deactivate them as users do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.shells.driver import Work
 
 _POSIX = ("bash", "zsh", "dash", "ksh")
-# Evaluates a program's output in the shell, like the tools' own hooks.
+# Evaluates a program's output in the shell, as the tools' own hooks do.
 _EVALUATE = {
     **dict.fromkeys(_POSIX, 'eval "$({})"'),
     "fish": "{} | source",
@@ -32,7 +32,7 @@ _ASSIGN_PATH = {
     "nu": "$env.PATH = (^{} | str trim | split row ':')",
     "xonsh": "$PATH = $({}).strip().split(':')",
 }
-# Applies mise's output like the module printed by `mise activate nu`.
+# Applies mise's output, as the module from `mise activate nu` does.
 _NU_MISE = (
     "for row in (^{} | from csv --noheaders --no-infer | rename op name value) {{ if $row.op == hide "
     "{{ hide-env --ignore-errors $row.name }} else if $row.name == PATH "
@@ -44,11 +44,11 @@ class Neighbour:
     """A tool in one shell; its methods return code, like a driver's."""
 
     name: ClassVar[str]
-    shells: ClassVar[tuple[str, ...]]  # shells that its documentation lists as supported
+    shells: ClassVar[tuple[str, ...]]  # supported, according to its documentation
     # Variables that the tool stores in the environment; some remain after it is deactivated, even without
     # rocenv.
     keeps: ClassVar[str] = "(?!)"
-    # Is it deactivated with `deactivate`, like our envs?
+    # Does the command `deactivate` deactivate it, as it does our envs?
     same_name: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
@@ -65,11 +65,11 @@ class Neighbour:
         return self.work.environ
 
     def start(self) -> str:
-        """Run the tool's line in a start-up file."""
+        """Run the line that the tool adds to a start-up file."""
         return ""
 
     def before_script(self) -> str:
-        """Give a script the parts of an interactive shell that the tool relies on."""
+        """Set up what the tool expects from an interactive shell."""
         return ""
 
     def on(self) -> str:
@@ -79,7 +79,7 @@ class Neighbour:
         raise NotImplementedError
 
     def mark(self) -> tuple[str, str]:
-        """Return a variable that has this value only while the tool is active."""
+        """Return a variable and the value that it has only while the tool is active."""
         raise NotImplementedError
 
     def is_on(self, environ: dict[str, str]) -> bool:
@@ -98,11 +98,11 @@ class Neighbour:
 
 
 class Conda(Neighbour):
-    """Imitates conda's activation, because conda is not available here.
+    """Imitates conda's activation, because conda is not available to the tests.
 
-    A program reads PATH and prints the new value: with PREFIX/bin first, or without that entry. Other
-    variables are set, and later unset, except for the depth. Source: conda/activate.py, `build_activate`,
-    `build_deactivate`, `_remove_prefix_from_path`
+    A program reads PATH and prints the new value, with PREFIX/bin at the front or removed. Activation sets
+    other variables, and deactivation unsets them, except for the depth. Source: conda/activate.py,
+    `build_activate`, `build_deactivate`, `_remove_prefix_from_path`
     """
 
     name = "conda"
@@ -133,7 +133,7 @@ class Conda(Neighbour):
 
 
 class Venv(Neighbour):
-    """Python's own. `deactivate` restores the PATH from activation."""
+    """Python's own venv. `deactivate` restores the PATH that was saved on activation."""
 
     name = "venv"
     shells: ClassVar[tuple[str, ...]] = ("bash", "zsh", "dash", "ksh", "fish", "tcsh")
@@ -148,7 +148,7 @@ class Venv(Neighbour):
         )
 
     def start(self) -> str:
-        # virtualenv relies on an attribute that xonsh 0.13 lacks.
+        # virtualenv relies on an attribute that xonsh 0.13 does not have.
         return "__xonsh__.xontrib = __import__('types').SimpleNamespace()" if self._shell == "xonsh" else ""
 
     def before_script(self) -> str:
@@ -163,7 +163,7 @@ class Venv(Neighbour):
         return f"overlay use {script}" if driver.name == "nu" else driver.source(script)
 
     def off(self) -> str:
-        # virtualenv's `deactivate` is an alias for this; in nushell ours replaces it permanently.
+        # virtualenv's `deactivate` is an alias for this command; in nushell, ours replaces it for good.
         return "overlay hide activate" if self._shell == "nu" else "deactivate"
 
     def mark(self) -> tuple[str, str]:
@@ -179,7 +179,7 @@ class Virtualenv(Venv):
 
 
 class Direnv(Neighbour):
-    """direnv: on leaving the folder, every variable gets the value it had on entering."""
+    """direnv: when the user leaves the folder, direnv restores the value that every variable had on entry."""
 
     name = "direnv"
     shells = ("bash", "zsh", "fish", "tcsh", "elvish")
@@ -206,7 +206,7 @@ class Direnv(Neighbour):
         name = self._shell
         command = f"{self.program} export {name}"
         if name == "elvish":
-            # Applies direnv's output, which is empty or JSON, like `direnv hook elvish`.
+            # Applies direnv's output (nothing, or JSON) as `direnv hook elvish` does.
             code = (
                 f"for m [({command} | from-json)] {{ for k [(keys $m)] "
                 "{ if $m[$k] { set-env $k $m[$k] } else { unset-env $k } } }"
@@ -217,7 +217,7 @@ class Direnv(Neighbour):
 
 
 class Mise(Neighbour):
-    """mise: on leaving the folder, PATH is rebuilt."""
+    """mise: when the user leaves the folder, mise rebuilds PATH."""
 
     name = "mise"
     shells = ("bash", "zsh", "fish", "nu", "elvish", "xonsh")
@@ -226,7 +226,7 @@ class Mise(Neighbour):
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self.program = program("mise")
-        # mise prints its own path unquoted, which breaks at a space.
+        # mise prints its own path without quotes, so a path with a space does not work.
         if " " in self.program:
             self.program = shutil.copy2(self.program, str(self.folder / "mise"))
         (self.folder / "bin").mkdir()
@@ -239,7 +239,7 @@ class Mise(Neighbour):
 
     def start(self) -> str:
         driver, name = self.work.driver, self._shell
-        if name in ("nu", "elvish"):  # where all other code needs a prompt
+        if name in ("nu", "elvish"):  # mise's other code needs a prompt in these shells
             return f"{driver.put('MISE_SHELL', name)}\n{driver.put('__MISE_ORIG_PATH', self.environ['PATH'])}"
         return _EVALUATE[name].format(f"{self.program} activate {name}")
 

@@ -1,8 +1,8 @@
-"""A fast `rocenv`: a process that has already imported the package forks for each call.
+"""Make `rocenv` fast: a process that has already imported the package forks for each call.
 
-Starting Python and importing modules takes most of a call's time. The shell starts a small client program
-that forwards arguments, environment, files and folder, and exits with the call's exit code. Shell tests call
-rocenv hundreds of times; tests of the program itself start the real one.
+Most of a call's time is spent starting Python and importing modules. The shell starts a small client program
+that forwards its arguments, environment, open files and working directory, and exits with the call's exit
+code. Shell tests call rocenv hundreds of times; tests for the program itself start the real program.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ os._exit(connection.recv(1)[0])
 
 @cache
 def resident_rocenv() -> Path:
-    """Start the process, which ends with this one, and return the path of its client program."""
-    folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))  # a socket's path has at most 107 bytes
+    """Start the process and return the path of its client program; the process ends when this one does."""
+    # A socket's path can have at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))
     address, program = str(folder / "socket"), folder / "rocenv"
     program.write_text(_CLIENT.format(python=os.path.realpath(sys.executable), address=address))
     program.chmod(0o755)
@@ -59,7 +60,7 @@ def resident_rocenv() -> Path:
 
 
 def main() -> None:
-    """Answer calls until the test process exits, which closes this one's standard input."""
+    """Answer calls until the test process exits and thereby closes standard input."""
     from rocenv.cli import COMMANDS, HIDDEN, load_command
 
     for name in (*COMMANDS, *HIDDEN):

@@ -1,8 +1,9 @@
 """A pytest plugin for `scripts/test-shells` that prints the activation checklist as a table.
 
-A cell is `ok` or `FAIL` if tests of that line ran in that shell, `-` if the line does not apply to it (with
-reasons below the table), `read` if the code was only reviewed because the shell is not available, and `?` if
-a test is missing or did not run, which is also a failure (except with `-k`, which runs a part).
+A cell is `ok` or `FAIL` if tests for that line ran in that shell, `-` if the line does not apply to the shell
+(the reasons are below the table), `read` if the shell is not available and people only reviewed the code, and
+`?` if a test is missing or did not run. A `?` is also a failure, except with `-k`, which runs only some
+tests.
 """
 
 from __future__ import annotations
@@ -28,31 +29,31 @@ LINES: Mapping[int, str] = {
     5: 'path with "',
     6: "path with $VAR",
     7: "path with a backtick",
-    8: "path with $(cmd), also in the prompt",
+    8: "path with $(cmd), even in the prompt",
     9: "path with ;&|<>",
     10: "path with *?[]",
     11: "path with a backslash",
     12: "path with !",
     13: "path with %",
-    14: "path with CJK, also under LANG=C",
+    14: "path with CJK, even under LANG=C",
     15: "path with a leading - or ~",
     16: "separator or control character: refused by create",
     17: "cmd: no incorrect .bat is ever written",
     18: "values are preserved byte for byte",
     19: "placeholders in a path are unchanged",
     20: "a name is never code in the prompt",
-    21: "first in PATH, and once",
+    21: "first in PATH, and only once",
     22: "activating twice",
     23: "unset stays unset",
     24: "empty stays empty",
     25: "the old value is restored",
-    26: "also if it equals ours",
-    27: "edits of lists are kept",
+    26: "even if it equals ours",
+    27: "edits to lists are kept",
     28: "empty or unset lists: no empty entry",
     29: "a changed variable is kept and reported",
     30: "A, then B, back to A",
     31: "with conda, venv, mise, direnv in any order",
-    32: "nothing of ours remains",
+    32: "rocenv leaves nothing behind",
     33: "the last exit code is kept",
     34: "the prompt is neither lost nor exported",
     35: "the prompt label can be disabled",
@@ -68,15 +69,15 @@ LINES: Mapping[int, str] = {
     45: "no process",
     46: "the hook prints nothing",
     47: "previously set variables are reported",
-    48: "a .rocenv has to be trusted",
+    48: "a .rocenv file must be trusted first",
 }
-# Lines that concern a single shell.
+# Lines that apply only to one shell.
 ONLY = {17: "cmd", 42: "powershell", 43: "cmd", 44: "bash"}
 SHELLS = (*DRIVERS, "cmd", "powershell")
 
 
 def reasons() -> dict[str, Mapping[int, str]]:
-    """Return the lines that do not apply to each shell, with reasons."""
+    """Map each shell to the lines that do not apply to it, with the reasons."""
     return {
         **{name: driver.not_applicable for name, driver in DRIVERS.items()},
         "cmd": test_cmd.NOT_APPLICABLE,
@@ -85,7 +86,7 @@ def reasons() -> dict[str, Mapping[int, str]]:
 
 
 class Table:
-    """The result of each line in each shell."""
+    """Each line's result in each shell."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[int, str], bool] = {}
@@ -99,7 +100,7 @@ class Table:
                 self.seen[line, name] = self.seen.get((line, name), True) and passed
 
     def cell(self, line: int, shell: str) -> str:
-        """Return the content of a cell."""
+        """Return the text in a cell."""
         if ONLY.get(line, shell) != shell:
             return ""
         if (line, shell) in self.seen:
@@ -109,12 +110,12 @@ class Table:
         return "read" if shell == "powershell" and line in test_powershell.REVIEWED else "?"
 
     def bad(self, *, part: bool) -> list[tuple[int, str]]:
-        """Return cells that failed or, unless only a `part` ran, were not tested."""
+        """Return the cells that failed. Unless only a `part` ran, include those that were not tested."""
         bad = ("FAIL",) if part else ("FAIL", "?")
         return [(line, shell) for line in LINES for shell in SHELLS if self.cell(line, shell) in bad]
 
     def text(self) -> str:
-        """Return the table, and reasons for omitted lines."""
+        """Return the table, and the reasons for omitted lines."""
         width = max(map(len, LINES.values()))
         rows = [f"{'':{width + 3}} " + " ".join(f"{shell[:6]:>6}" for shell in SHELLS)]
         for line, about in LINES.items():
@@ -125,7 +126,9 @@ class Table:
             for line, reason in sorted(apart.items()):
                 if ONLY.get(line, shell) == shell:
                     rows.append(f"{shell}, line {line}: {reason}")
-        rows.append("powershell: parsed and reviewed by hand, not run, because it is not available for tests")
+        rows.append(
+            "powershell: the code was parsed and reviewed but not run, because the tests have no PowerShell"
+        )
         return "\n".join(rows)
 
 
@@ -134,7 +137,7 @@ class _Plugin:
         self.table = Table()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """With --collect-only, treat every existing test as passed, so that missing tests are visible."""
+        """With --collect-only, treat every existing test as passed to reveal the missing ones."""
         if session.config.option.collectonly:
             for item in session.items:
                 self.table.add(lines_of(item), shell_of(item), passed=True)
@@ -163,6 +166,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Attach the covered lines to a test's report, because another process may run the test."""
+    """Attach the covered lines to a test's report, because the test may run in a different process."""
     if lines := lines_of(item):
         item.user_properties.append(("checklist", json.dumps([lines, shell_of(item)])))

@@ -1,4 +1,4 @@
-"""A user at a terminal: a pseudo-terminal to type lines into and read output from."""
+"""Act as a user at a terminal: type lines into a pseudo-terminal and read its output."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LIMIT_S = 20.0
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
 )
-# Line editors' queries and a terminal's answers: cursor position and terminal type.
+# Queries from line editors and a terminal's answers: the cursor position and the terminal type.
 _QUESTIONS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[0c", b"\x1b[?62;c"))
 
 
 class Terminal:
-    """A shell on a terminal with 2000 columns, so that no line wraps; it ends with the `with` block."""
+    """A shell in a terminal with 2000 columns, so that no line wraps. It ends with the `with` block."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
         self._pid, self._fd = pty.fork()
@@ -50,7 +50,7 @@ class Terminal:
         until = time.monotonic() + 0.5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
-                # A traced process outlives a killed strace, so kill both.
+                # A traced process survives if strace is killed, so kill both.
                 for pid in (*_children(self._pid), self._pid):
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
@@ -63,9 +63,9 @@ class Terminal:
         return self.settle(marker=PROMPT, after=line.partition("\t")[0][-6:])
 
     def settle(self, marker: str = "", after: str = "") -> str:
-        """Return the output until it ends in `marker` (if any) and the shell waits for input.
+        """Read output until it ends in `marker` (if any) and the shell waits for input; return it.
 
-        Ignores a late redraw of the previous prompt: the next prompt comes `after` the line's echo.
+        This ignores a late redraw of the previous prompt: the next prompt comes `after` the line's echo.
         """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:
@@ -77,7 +77,7 @@ class Terminal:
                 continue
             try:
                 piece = os.read(self._fd, 65536)
-            except OSError:  # the other side is closed
+            except OSError:  # the other end is closed
                 piece = b""
             if not piece:
                 return plain(shown)
@@ -90,7 +90,7 @@ class Terminal:
     def _is_busy(self) -> bool:
         """Whether any thread of the shell or its children is runnable.
 
-        On a busy machine, a shell may have to wait for a CPU.
+        On a busy machine, a runnable shell may have to wait for a CPU.
         """
         processes = [self._pid]
         for pid in processes:
@@ -112,7 +112,7 @@ def _states(pid: int) -> list[str]:
 
 
 def _read_threads(pid: int, name: str) -> list[str]:
-    """Return the `stat` contents of each thread of a process; none for one that has just ended."""
+    """Return each thread's file `name` in /proc, omitting threads that have just ended."""
     found = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

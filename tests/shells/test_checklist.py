@@ -1,7 +1,7 @@
 """The activation checklist, line by line, in every applicable shell.
 
-`scripts/test-shells` prints the result as a table. `test_neighbours.py` tests the line about other tools,
-and `tests/windows/test_cmd.py` those about cmd. Each shell's peculiarities have their own file.
+`scripts/test-shells` prints the result as a table. `test_neighbours.py` tests the line about other tools, and
+`tests/windows/test_cmd.py` tests those about cmd. Each shell has a separate file for its peculiarities.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_deactivating_without_an_env_is_reported(work: Work) -> None:
 @line(*HOSTILE)
 def test_a_path_is_never_code(work: Work) -> None:
     names = [text.replace("/", "") for text in HOSTILE.values()]
-    # Each one as the last component of a path, and all of them at the start of names.
+    # Use each name as the last component of a path, and put all of them at the start of names.
     prefixes = {str(number): work.env(folder=name) for number, name in zip(HOSTILE, names, strict=True)}
     prefixes["start"] = work.env(folder=Path(*(name.lstrip() for name in names)) / "~x" / "-n")
     steps = [
@@ -157,7 +157,7 @@ def test_a_name_is_only_shown_in_the_prompt(work: Work) -> None:
 
 @line(16)
 @pytest.mark.parametrize("folder", ["a:b", "a\nb", "a\x1bb"])
-def test_create_refuses_a_path_invalid_in_path(tmp_path: Path, folder: str) -> None:
+def test_create_refuses_a_folder_that_cannot_be_in_path(tmp_path: Path, folder: str) -> None:
     home = tmp_path / folder
     done = subprocess.run(
         [ROCENV, "create", "demo", "--rocm", "5.7", "--target", "gfx1100", "--offline", "--yes"],
@@ -297,7 +297,7 @@ def test_deactivating_an_env_returns_to_the_previous_one(work: Work) -> None:
         work.dump("second"),
         work.driver.leave(),
         work.dump("back"),
-        # Deactivating returns to the previous env.
+        # Activate the envs in the other order; deactivating must return to the previous one.
         work.enter(second),
         work.enter(first),
         work.dump("again"),
@@ -328,13 +328,13 @@ def test_deactivation_leaves_nothing_behind(work: Work) -> None:
     )
     listing = outcome.stdout.partition("listing")[2].lower().replace("rocenv_home", "")
     assert "path" in listing
-    # The folder in which tests run may have any name.
+    # The tests may run in a folder with any name.
     assert "rocenv" not in listing.replace(str(work.folder).lower(), "")
     assert "deactivate" not in listing
 
 
 @line(32)
-def test_internal_variables_are_not_exported(work: Work) -> None:
+def test_rocenvs_internal_variables_are_not_exported(work: Work) -> None:
     outcome = work.run(work.enter(work.env()), work.hook(), work.dump("active"))
     assert [name for name in outcome.dumps["active"] if "rocenv" in name.lower()] == []
 
@@ -412,7 +412,7 @@ def test_a_child_shell_handles_inherited_variables(work: Work) -> None:
     outcome = work.run(work.enter(prefix), work.driver.call("/usr/bin/env", *work.driver.argv(child)))
     assert "status 1" in outcome.stdout
     assert "inherited" in outcome.stderr and "exit" in outcome.stderr
-    # The command for users without the hook.
+    # Users without the hook run this command.
     done = subprocess.run(
         [ROCENV, "deactivate"],
         env={**work.environ, "PATH": f"{prefix}/bin:/usr/bin:/bin"},
@@ -425,7 +425,7 @@ def test_a_child_shell_handles_inherited_variables(work: Work) -> None:
 
 
 @line(39)
-def test_a_missing_or_moved_env_is_refused(work: Work) -> None:
+def test_activating_a_missing_or_moved_env_is_refused(work: Work) -> None:
     gone, moved = work.env("gone"), work.env("moved")
     (gone / ".rocenv" / "record.json").unlink()
     moved = moved.rename(moved.with_name("elsewhere"))
@@ -469,7 +469,7 @@ def test_reactivating_an_env_puts_its_programs_first_again(work: Work) -> None:
     )
     assert outcome.dumps["again"]["PATH"] == f"{prefix}/bin:/local:{base}"
     assert outcome.dumps["after"]["PATH"] == f"/local:{base}"
-    # A login shell inside an active env, which puts system folders first, as on macOS.
+    # A login shell inside an active env puts system folders first, as on macOS.
     login = work.run(
         work.enter(prefix),
         work.dump("active"),
@@ -499,7 +499,7 @@ def test_terminals_are_independent(work: Work) -> None:
 
 
 def processes(trace: Path) -> int:
-    """Return the number of started processes and programs according to strace, without threads."""
+    """Return how many processes and programs started according to strace; threads do not count."""
     lines = trace.read_text().splitlines()
     calls = [call for call in lines if "CLONE_THREAD" not in call and "? ERESTART" not in call]
     return sum(
@@ -530,7 +530,7 @@ def test_no_process_is_started(work: Work) -> None:
     assert nothing >= 1
     assert started(enter, enter, driver.put("HIP_PATH", "x"), leave) == nothing
     assert started(driver.call("/bin/true")) > nothing, (
-        "process counting is broken, so this test proves nothing"
+        "counting processes does not work, so this test would always pass"
     )
     hook = started(work.hook())
     assert (
@@ -545,7 +545,7 @@ def test_an_unchanged_prompt_starts_no_process(work: Work) -> None:
     there = work.folder / "there" / "a" / "b"
     there.mkdir(parents=True)
     (there.parent.parent / ".rocenv").write_text("demo\n")
-    # Ignore processes that start after the terminal closes, as elvish's do.
+    # Ignore processes that start after the terminal closes; elvish starts some.
     once, five_times = [driver.call(LAST)], [*[""] * 5, driver.call(LAST)]
     lines = [driver.change_folder(there), "", *once, *once, *five_times]
     driver.talk(work, lines, first=work.hook(), prefix=strace(trace))
@@ -613,7 +613,7 @@ def test_the_last_commands_exit_code_is_preserved(work: Work) -> None:
 
 
 @line(48)
-def test_only_trusted_folders_activate(work: Work) -> None:
+def test_only_trusted_folders_activate_envs(work: Work) -> None:
     driver = work.driver
     there, below = work.folder / "th ere", work.folder / "th ere" / "be'low"
     below.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Tests of tcsh only: shell variables that hide the environment's, reserved names, loops, the hook."""
+"""Tests for tcsh only: shell variables that hide environment variables, reserved names, loops, the hook."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tcsh(tmp_path: Path) -> Work:
     return Work(DRIVERS["tcsh"], folder)
 
 
-def test_shell_variables_of_the_same_names_are_ignored(tcsh: Work) -> None:
+def test_shell_variables_with_the_same_names_are_ignored(tcsh: Work) -> None:
     prefix = tcsh.env()
     own = "set | /bin/grep -E '^(LD_LIBRARY_PATH|HIP_|EMPTY|ROCM_)'"
     for code in OWN:
@@ -48,7 +48,7 @@ def test_shell_variables_of_the_same_names_are_ignored(tcsh: Work) -> None:
         assert lines[: len(lines) // 3] * 3 == lines
 
 
-def test_every_byte_and_any_length_are_preserved(tcsh: Work) -> None:
+def test_every_byte_is_preserved_at_any_length(tcsh: Work) -> None:
     every = os.fsdecode(bytes(range(1, 256)))
     values = [every, every[::-1], "x" * 100_000, "\\\n", "\\\\\n\n", "1", "u", "(", ")", "$#argv", "\udcff"]
     lists = ["%s %p", "%n", "a\n\nb", "\n", "\\\n", "*", "?", "1"]
@@ -123,7 +123,7 @@ def test_an_env_with_a_read_only_prompt_can_be_deactivated(tcsh: Work) -> None:
     assert "on 1" in shown[2] and "off 0" in shown[4]
 
 
-def test_the_label_is_removed_from_anywhere_in_the_prompt(tcsh: Work) -> None:
+def test_the_label_is_removed_wherever_it_is_in_the_prompt(tcsh: Work) -> None:
     code = [
         "set prompt='> '",
         tcsh.enter(tcsh.env()),
@@ -150,7 +150,7 @@ def test_a_previous_entry_survives_an_edit(tcsh: Work) -> None:
 
 
 def _hook(work: Work, folder: Path) -> str:
-    """Load the hook with a test program that reports its arguments and answers like rocenv."""
+    """Load the hook with a test program that logs its arguments and answers like rocenv."""
     folder.mkdir()
     program, log = folder / "rocenv", folder / "log"
     program.write_text(f"""#!/bin/sh

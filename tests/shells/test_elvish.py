@@ -1,4 +1,4 @@
-"""Tests of elvish only: leftovers of evaluated code, and source code that must be UTF-8."""
+"""Tests for elvish only: what evaluated code leaves behind, and source code that must be UTF-8."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_deactivate_is_defined_at_the_prompt_and_removed_again(elvish: Work) -> 
     assert "not found" in shown[6]
 
 
-def test_a_user_function_can_activate(elvish: Work) -> None:
+def test_a_users_function_can_activate_an_env(elvish: Work) -> None:
     enter = elvish.enter(elvish.env()).partition("; ")[2]
     lines = ["start", "echo hip=$E:HIP_PATH", "deactivate", "put [(resolve deactivate)] [(has-env HIP_PATH)]"]
     shown = elvish.driver.talk(elvish, lines, first=f"fn start {{ {enter} }}")
@@ -59,7 +59,7 @@ def test_a_prompt_set_while_active_is_kept(elvish: Work) -> None:
     assert "▶ [mine '#> ']" in shown[4]
 
 
-def test_hook_lists_may_be_replaced_while_active(elvish: Work) -> None:
+def test_hook_lists_can_be_replaced_while_active(elvish: Work) -> None:
     first, second = (elvish.enter(elvish.env(name)) for name in ("first", "second"))
     outcome = elvish.run(
         elvish.dump("before"),
@@ -73,7 +73,7 @@ def test_hook_lists_may_be_replaced_while_active(elvish: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_a_path_that_is_not_utf_8_works(elvish: Work) -> None:
+def test_a_path_that_is_not_valid_utf_8_works(elvish: Work) -> None:
     prefix = elvish.env(folder=os.fsdecode(b"\xff\"\\'\xc3"))
     script = "deactivate.elv"
     (elvish.folder / script).write_bytes((elvish.script(prefix)).read_bytes())
@@ -148,7 +148,7 @@ def test_a_missing_program_is_reported_once(elvish: Work) -> None:
     assert ["rocenv: /no/rocenv cannot be run" in answer for answer in shown] == [True, False]
 
 
-def test_a_name_may_be_a_number(elvish: Work) -> None:
+def test_a_name_can_be_a_number(elvish: Work) -> None:
     elvish.env("3")
     shown = elvish.driver.talk(elvish, ["rocenv activate (num 3)", PROMPT], first=elvish.hook())
     assert "▶ ['(3) ' '#> ']" in shown[1]

@@ -1,4 +1,4 @@
-"""Tests of fish only: universal variables, path variables, and the prompt function."""
+"""Tests for fish only: universal variables, path variables, and the prompt function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOW = "set --show PATH LD_LIBRARY_PATH HIP_PATH HIP_PATH_57 EMPTY LIST"
 
 
 class _Configured(Fish):
-    """fish with its configuration, which universal variables require."""
+    """fish with its configuration; universal variables require it."""
 
     def argv(self, script: Path) -> list[str]:
         return [program("fish"), str(script)]
@@ -29,7 +29,7 @@ class _Configured(Fish):
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Work:
-    """The home directory of a fish with universal variables."""
+    """A folder in which fish runs with its configuration."""
     return Work(_Configured(), tmp_path)
 
 

@@ -1,7 +1,7 @@
-"""The script for bash on Windows (Git, MSYS2, Cygwin), in this machine's bash.
+"""Test the script for bash on Windows (Git, MSYS2, Cygwin) in the bash on this machine.
 
-A test folder replaces the drives. The runtimes' conversion of `PATH` for Windows programs cannot be tested
-here.
+A test folder takes the place of the drives. These tests cannot check how the runtimes convert `PATH` for
+Windows programs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OWN = ("_", "SHLVL", "PWD", "OLDPWD", "OSTYPE", "MSYSTEM")
 
 
 class WindowsPath:
-    """A test folder with a separate Windows path."""
+    """A test folder that also has a Windows path."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.joinpath = path.joinpath
@@ -59,7 +59,7 @@ class WindowsPath:
 
 
 class Lab:
-    """A drive C, and a shell that finds it as on Windows."""
+    """A C: drive, and a shell that finds it as on Windows."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ class Lab:
         self.environ = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "ROCM_PATH": "C:\\r", **KINDS[kind]}
 
     def env(self, name: str) -> str:
-        """Create an env, and return the command that sources its script here."""
+        """Create an env, and return the command that sources its script in this shell."""
         prefix = self.folder / "drives" / "c" / "Users" / "me" / name
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -99,7 +99,7 @@ class Lab:
         return done, dumps
 
     def expected(self, name: str, before: dict[str, str]) -> dict[str, str]:
-        """Return the oracle's result, with PATH in the shell's spelling."""
+        """Return the result from the oracle, with PATH in the shell's notation."""
         windows = self.windows(name)
         after = apply(expand(CHANGES[2:], windows), before, "windows")
         root = f"{self.root}/c/Users/me/{name}"
@@ -119,7 +119,7 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @line(44)
-def test_only_path_uses_the_shells_spelling(lab: Lab) -> None:
+def test_only_path_uses_the_shells_notation(lab: Lab) -> None:
     name = "it's 漢 $(touch canary) `x`"
     enter = lab.env(name)
     done, dumps = lab.run(

@@ -1,6 +1,6 @@
-"""Line 31 of the checklist: an env inside and around conda, venv, virtualenv, direnv and mise.
+"""Checklist line 31: an env inside and around conda, venv, virtualenv, direnv and mise.
 
-In an order such as `TRrt`, `T` and `t` activate and deactivate the tool, `R` and `r` the env.
+In an order such as `TRrt`, `T` and `t` activate and deactivate the tool; `R` and `r` do so for the env.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ line = pytest.mark.checklist
 
 
 def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
-    """Create the tools that support the test's shell; there must be at least one."""
+    """Create the tools that support the test's shell, and fail if there are none."""
     serving = [tool for tool in tools if work.driver.name in tool.shells]
     assert serving
     for tool in serving:
@@ -30,7 +30,7 @@ def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
 
 
 class Walk:
-    """Switches a tool and an env on and off in one order, and dumps the environment after each step.
+    """Activates and deactivates a tool and an env in one order, and dumps the environment after each step.
 
     The tool runs alone first, to record its own leftovers.
     """
@@ -53,7 +53,7 @@ class Walk:
         return f"{self.tool.name} {self.order}: {self.outcome}"
 
     def has_env(self, environ: Mapping[str, str]) -> bool:
-        """Whether the env is active in an environment; it must not be partly active."""
+        """Whether the env is active in this environment; it must not be partly active."""
         changes = expand(CHANGES, str(self.prefix))
         after = apply(changes, self.dumps["base"])
         acts = set()
@@ -66,10 +66,10 @@ class Walk:
         return acts.pop()
 
     def assert_apart(self, *, but: tuple[str, ...] = ()) -> None:
-        """Assert that the tool and the env are active exactly between their steps, and leave nothing behind.
+        """Assert that the tool and the env are active only between their steps, and leave nothing behind.
 
         Args:
-            but: Exempted steps.
+            but: Steps to exempt.
         """
         expected = {
             (False, False): self.dumps["base"],
@@ -84,16 +84,16 @@ class Walk:
             dump = self.dumps[step]
             assert (self.has_env(dump), self.tool.is_on(dump)) == (env, tool), (step, str(self))
             if (env, tool) in expected:
-                if env and "PS1" in dump:  # venv exports the prompt, which contains our label
+                if env and "PS1" in dump:  # venv exports the prompt, so it contains our label
                     dump["PS1"] = dump["PS1"].removeprefix("(demo) ")
                 assert dump == expected[env, tool], (step, str(self))
-        # The values of the tool's own variables may differ between runs, but not their names.
+        # The tool's own variables may have different values in each run, but must have the same names.
         if self.order not in but:
             assert self.outcome.dumps[self.order].keys() == self.outcome.dumps["base"].keys()
 
 
 def _leave_ours(work: Work) -> str:
-    """Deactivate the env when `deactivate` belongs, or belonged, to another tool."""
+    """Deactivate the env when `deactivate` belongs to a different tool, or did so before."""
     return work.driver.call("rocenv", "deactivate")
 
 
@@ -103,10 +103,10 @@ def _leave_ours(work: Work) -> str:
 @line(31)
 @pytest.mark.parametrize("order", ["TRrt", "RTtr", "TRtr", "RTrt"])
 def test_envs_work_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
-    """conda and mise rebuild PATH from its current value and keep foreign entries.
+    """conda and mise rebuild PATH from its current value and keep other tools' entries.
 
-    Conda is not available here, so its activation is imitated. conda removes its entries wherever they are.
-    mise looks for entries added before PATH since it was activated.
+    The tests imitate conda's activation, because conda is not available. conda removes its entries wherever
+    they are. mise looks for entries that were added to the front of PATH after it was activated.
     """
     for tool in _in(work, Conda, Mise):
         Walk(tool, order).assert_apart()
@@ -118,7 +118,7 @@ def test_envs_work_with_conda_and_mise_in_any_order(work: Work, order: str) -> N
 @line(31)
 @pytest.mark.parametrize("order", ["TRrt", "RTtr"])
 def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
-    """Both restore the PATH from their activation.
+    """Both restore the PATH that they saved when they were activated.
 
     A venv keeps its own `deactivate`, and an env on top of it prints the command that deactivates the env. A
     venv on top of an env replaces our `deactivate`. `rocenv deactivate` always deactivates the env.
@@ -137,16 +137,16 @@ def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
 def test_envs_and_direnv_or_venv_can_be_deactivated_in_any_order(work: Work) -> None:
     """If a user deactivates the env first, direnv or venv later restores a PATH that contains the env.
 
-    venv stores the old PATH and prompt in shell variables, so rocenv removes the env from them. Deactivating
-    a venv below an active env removes the env's programs from PATH, as with direnv.
+    venv stores the old PATH and prompt in shell variables, so rocenv removes the env from these variables.
+    Deactivating a venv below an active env removes the env's programs from PATH, as with direnv.
 
-    direnv packs its PATH into DIRENV_DIFF, which rocenv cannot change: the env's programs are in PATH again,
-    without the env's other variables, until the shell ends. If the user enters the folder first and leaves it
-    while the env is active, PATH loses the env's programs; activating the env again restores them, and the
-    user can deactivate it as usual.
+    rocenv cannot change the PATH that direnv stores in DIRENV_DIFF, so PATH contains the env's programs
+    again, without the env's other variables, until the shell ends. If the user enters the folder first and
+    leaves it while the env is active, PATH loses the env's programs; activating the env again restores them,
+    and the user can deactivate it as usual.
 
-    In nushell a virtualenv is an overlay: deactivating it reverts all later changes. That deactivates an env
-    that was activated in it, and reactivates an env that was deactivated in it.
+    In nushell, a virtualenv is an overlay, and deactivating it reverts all later changes. This deactivates
+    envs that were activated after it, and reactivates envs that were deactivated after it.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if tool.name == "direnv":
@@ -165,7 +165,7 @@ def test_envs_and_direnv_or_venv_can_be_deactivated_in_any_order(work: Work) -> 
 
 
 def _assert_prompts_come_apart(tool: Neighbour) -> None:
-    """The prompt is restored after a venv on top of an env is deactivated in either order."""
+    """Assert that deactivating an env and a venv on top of it in either order restores the prompt."""
     work = tool.work
     enter, leave = work.enter(work.env()), _leave_ours(work)
     shown = work.driver.talk(

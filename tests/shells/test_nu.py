@@ -1,4 +1,4 @@
-"""Tests of nushell only: lists in variables, data that the hook reads, versions without the sigil."""
+"""Tests for nushell only: lists in variables, data that the hook reads, and versions without the sigil."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_prompt_set_while_active_is_kept(nushell: Work, prompt: str) -> None:
 
 @pytest.fixture
 def hook(nushell: Work) -> str:
-    """Code that loads a hook whose program reports its arguments."""
+    """The code that loads a hook whose program reports its arguments."""
     program = nushell.folder / "program"
     program.write_text(
         "#!/bin/sh\ncase $1 in\nin) cat ;;\ntty) test -t 0 && test -t 1 && echo both ;;\n"
@@ -133,7 +133,7 @@ def test_the_hook_does_not_reactivate_an_active_env(nushell: Work) -> None:
     shown = driver.talk(nushell, lines, first=nushell.hook())
     ends = [text.rsplit("\n", 1)[-1].strip() for text in shown]
     both = "(other) (demo) #>"
-    # In a deleted folder, the hook cannot search, and changes nothing.
+    # In a deleted folder, the hook cannot search, so it changes nothing.
     assert ends == ["#>", "(demo) #>", *[both] * 3, "(demo) #>", "#>", "(demo) #>", "(demo) #>"]
 
 

@@ -1,4 +1,4 @@
-"""Tests of bash, zsh, ksh and dash only: PROMPT_COMMAND, attributes of variables, deleted folders."""
+"""Tests for bash, zsh, ksh and dash only: PROMPT_COMMAND, variable attributes, and deleted folders."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ FIXED["ksh"] = ["readonly HIP_PATH=/x", "typeset -i HIP_PATH=1", "typeset -u HIP
 
 
 @pytest.mark.parametrize(("shell", "code"), [(name, code) for name in FIXED for code in FIXED[name]])
-def test_unsettable_variables_are_refused_before_any_change(tmp_path: Path, shell: str, code: str) -> None:
+def test_variables_that_cannot_be_set_are_refused_before_any_change(
+    tmp_path: Path, shell: str, code: str
+) -> None:
     work = _work(shell, tmp_path)
     outcome = work.run(
         code, work.dump("before"), work.enter(work.env()), work.driver.say_status(), work.dump("after"), "set"
@@ -82,7 +84,7 @@ def test_unsettable_variables_are_refused_before_any_change(tmp_path: Path, shel
 
 @pytest.mark.parametrize("code", ["readonly PATH", "readonly HIP_PATH", "HIP_PATH=x; readonly HIP_PATH"])
 def test_a_read_only_variable_changes_nothing(posix: Work, code: str) -> None:
-    """dash cannot detect this beforehand, nor can any shell for unset variables, so changes are undone."""
+    """dash cannot detect this in advance, nor can any shell for unset variables, so rocenv undoes changes."""
     outcome = posix.run(
         code,
         posix.dump("before"),
@@ -106,7 +108,7 @@ def test_a_shell_in_a_deleted_folder_continues(posix: Work) -> None:
     code = [f"mkdir {gone}", f"cd {gone}", f"rmdir {gone}"]
     outcome = posix.run(posix.hook(), *code, "_rocenv_look", "PWD=foo", "_rocenv_look", "echo reached")
     assert outcome.stdout.split() == ["reached"]
-    # A shell started in a deleted folder does not know its path.
+    # A shell that starts in a deleted folder does not know the folder's path.
     second = posix.folder / "second"
     second.write_text(f"{posix.hook()}\n_rocenv_look\necho again\n")
     started = posix.run(*code, f"exec {' '.join(posix.driver.argv(second))}")
@@ -135,7 +137,7 @@ def test_the_users_cd_is_never_replaced(posix: Work) -> None:
 @line(31)
 @pytest.mark.parametrize("second", ["first", "second"])
 def test_a_venv_between_two_envs_can_be_deactivated(posix: Work, second: str) -> None:
-    """Activates A, a venv, then B or A: the venv keeps its `deactivate`, and ours deactivates the envs."""
+    """The user activates A, a venv, then A or B. The venv keeps its `deactivate`; ours deactivates envs."""
     venv = posix.folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     on = posix.driver.source(venv / "bin" / "activate")

@@ -1,6 +1,6 @@
-"""PowerShell is not available for tests, so a parser checks its script and hook, and people review them.
+"""PowerShell is not available to the tests, so a parser checks its script and hook, and people review them.
 
-`REVIEWED` explains how the code satisfies each checklist line. The table of `scripts/test-shells` marks
+`REVIEWED` explains how the code satisfies each checklist line. The table from `scripts/test-shells` marks
 these lines as read, not passed.
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 SHELL = "powershell"
 NOT_APPLICABLE: dict[int, str] = {
     17: "about cmd",
-    34: "the prompt of PowerShell is a function, which cannot be exported",
+    34: "PowerShell's prompt is a function, and functions cannot be exported",
     43: "about cmd",
-    44: "about bash on Windows",
+    44: "only about bash on Windows",
 }
-# Function names as in `powershell-library.ps1` and the hook.
+# The function names are from `powershell-library.ps1` and the hook.
 REVIEWED: dict[int, str] = {
     1: "variables are set before use, or checked with Test-Path if they may be absent; nothing is printed",
     2: "_RocenvLeave sets its own preferences; if no env is active, the hook calls the program",
@@ -40,11 +40,11 @@ REVIEWED: dict[int, str] = {
     7: "a backtick is not an escape character within single quotes",
     8: "values never become code; the prompt uses Write-Host to print a label free of special characters",
     9: "nothing within single quotes is an operator",
-    10: "files are tested through .NET; wildcards in paths of commands are escaped (powershell.to_run)",
+    10: ".NET tests for files; wildcards in command paths are escaped (powershell.to_run)",
     11: "a backslash is not special",
     12: "an exclamation mark is not special",
     13: "a percent sign is not special; there are no format strings",
-    14: "Activate.ps1 begins with a byte order mark, the hook is ASCII; the locale does not affect .NET",
+    14: "Activate.ps1 begins with a byte order mark, and the hook is ASCII; the locale does not affect .NET",
     15: "paths are only in .NET calls and within quotes, never in place of a parameter",
     16: "refused by create, as for all shells",
     18: "control characters are [char] numbers; _RocenvPut and _RocenvIsNow compare without a culture",
@@ -53,7 +53,7 @@ REVIEWED: dict[int, str] = {
     21: "_RocenvPrepend puts the entry before the entries that _RocenvWithout returns",
     22: "_RocenvEnter deactivates an env that is already active (_RocenvPop) and activates it again",
     23: "Old is $null for an unset variable, and _RocenvPut removes the variable with [NullString]",
-    24: "_RocenvPut sets an empty string since PowerShell 7.5; before, _RocenvPop lists the unset variables",
+    24: "PowerShell 7.5 can set empty strings; in older versions, _RocenvPop reports such variables",
     25: "_RocenvPop restores Old if _RocenvIsNow still finds New",
     26: "Old is saved whether or not it equals New",
     27: "_RocenvTakeOut removes the env's entries from a changed list",
@@ -71,7 +71,7 @@ REVIEWED: dict[int, str] = {
     39: "[IO.File]::Exists checks the marker before anything is defined; deactivation needs no file",
     40: "_RocenvPrepend moves an existing entry to the front",
     41: "all state is in process variables; no files are written",
-    42: "strict mode as in 1, quotes as in 4; handles arguments, constrained language and disabled scripts",
+    42: "strict mode: see 1; quotes: see 4; arguments, constrained language and disabled scripts are handled",
     45: "only functions, cmdlets and .NET are called",
     46: "loading the hook defines functions, registers a completer, and assigns one variable",
     47: "_RocenvReport reports them for the first env, with the same messages as in other shells",
@@ -121,9 +121,9 @@ def test_the_grammar_accepts_the_hook_in_ascii(place: Place) -> None:
 @pytest.mark.parametrize(
     "code", [library("linux"), library("windows"), *map(HOOKS[SHELL].render, PLACES), linux(PREFIXES[0])]
 )
-def test_redefinable_commands_are_not_called_by_bare_name(code: str) -> None:
+def test_commands_that_users_can_redefine_are_called_by_their_full_name(code: str) -> None:
     own = set(re.findall(r"function global:([\w-]+)", code)) | {"_RocenvEnter"}
-    # The runtime's functions, which exist whenever the hook calls them.
+    # The script library defines these functions before the hook calls them.
     own |= {"_RocenvLeave"}
     for node in nodes(code):
         if node.type == "command_name":
@@ -133,7 +133,7 @@ def test_redefinable_commands_are_not_called_by_bare_name(code: str) -> None:
 
 @pytest.mark.parametrize("code", [library("linux"), *map(HOOKS[SHELL].render, PLACES)])
 def test_every_variable_is_set_before_use(code: str) -> None:
-    """This detects misspelt names, and names that swallow the letters after them in a string."""
+    """This detects misspelt names, and names that absorb the letters after them in a string."""
     known = {"_", "args", "input", "null", "true", "false", "?", "host", "executioncontext", "myinvocation"}
     known |= {"global:lastexitcode", "function:prompt", "function:deactivate"}
     known |= {name.lower() for name in re.findall(r"\$((?:global:)?\w+)(?:, \$\w+)* =", code)}
@@ -147,11 +147,11 @@ def test_every_variable_is_set_before_use(code: str) -> None:
         (node.text or b"").decode() for node in nodes(code) if node.type in ("variable", "braced_variable")
     }
     names = {name.strip("$@{}").lower() for name in read}
-    # The runtime's variables, which the hook checks with Test-Path.
+    # The script library defines these variables; the hook checks them with Test-Path.
     assert names - known <= {"global:_rocenvstack"}, names - known
 
 
-def test_the_platforms_differ_like_the_oracle() -> None:
+def test_the_platforms_differ_as_in_the_oracle() -> None:
     posix, windows = library("linux"), library("windows")
     assert ".Split(':')" in posix and "-join ':'" in posix and "OrdinalIgnoreCase" not in posix
     assert ".Split(';')" in windows and "-join ';'" in windows and "OrdinalIgnoreCase" in windows
@@ -159,7 +159,7 @@ def test_the_platforms_differ_like_the_oracle() -> None:
     assert apply(CHANGES, {})["EMPTY"] == "" and entries(CHANGES, "PATH")
 
 
-def test_text_invalid_in_powershell_is_refused_when_sourced(tmp_path: Path) -> None:
+def test_a_script_with_text_that_powershell_cannot_represent_is_refused(tmp_path: Path) -> None:
     prefix = tmp_path / "n\udce9"
     prefix.mkdir()
     write_activation(prefix, "sd", CHANGES, WATCHED)

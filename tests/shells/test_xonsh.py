@@ -1,4 +1,4 @@
-"""Tests of xonsh only: typed values, a prompt made of fields, aliases that are functions."""
+"""Tests for xonsh only: typed values, a prompt made of fields, and aliases that are functions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_objects_in_a_list_are_restored(xonsh: Work) -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "$EXPAND_ENV_VARS = False"])
-def test_lists_can_be_edited_if_xonsh_would_expand_the_prefix(xonsh: Work, mode: str) -> None:
+def test_lists_can_be_edited_even_if_xonsh_would_expand_the_prefix(xonsh: Work, mode: str) -> None:
     prefix = xonsh.env(folder="a=$HOME")
     outcome = xonsh.run(
         mode,
@@ -126,7 +126,7 @@ def test_leaving_the_folder_keeps_an_earlier_env(xonsh: Work) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"if (\n", b"\xff", b"\0"])
-def test_a_damaged_script_is_a_one_line_error(xonsh: Work, damage: bytes) -> None:
+def test_a_damaged_script_causes_a_one_line_error(xonsh: Work, damage: bytes) -> None:
     script = xonsh.script(xonsh.env())
     script.write_bytes(damage)
     outcome = xonsh.run(xonsh.hook(), "rocenv activate demo", xonsh.driver.say_status())

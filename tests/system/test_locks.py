@@ -1,4 +1,4 @@
-"""Locks between processes: permissions, waiting, and other files in place of a lock."""
+"""Locks between processes: permissions, waiting, and files that are not locks."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_reader_cannot_block_others() -> None:
         with locked(path):
             pass
         for each in (path.parent, path.parent.parent):
-            each.chmod(0o755)  # mode of locks from older versions
+            each.chmod(0o755)  # older versions created locks with this mode
         for program in ("cat", "ls"):
             done = subprocess.run(
                 [f"/bin/{program}", str(path)], user=65534, group=65534, extra_groups=(), cwd="/", check=False
@@ -120,7 +120,7 @@ def test_a_reader_cannot_block_others() -> None:
             assert (done.returncode == 0) == (program == "ls"), program
 
 
-def test_a_link_instead_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("precious")
     path = tmp_path / "one.lock"
@@ -171,7 +171,7 @@ class TestLongWait:
             assert line == f"still waiting for another process, which holds `{path}`\n"
 
     @pytest.mark.parametrize("content", [b" \x00\xff\x1b[31m", b" 9999999999 1 a\n"], ids=["garbage", "pid"])
-    def test_the_lock_file_may_contain_anything(self, tmp_path: Path, content: bytes) -> None:
+    def test_the_lock_file_can_contain_anything(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "one.lock"
         with holder(path, shared=True) as pid:
             path.write_bytes(content)

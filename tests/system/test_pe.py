@@ -10,13 +10,13 @@ import pytest
 from rocenv.system import pe
 from tests.dlls import dll
 
-# Dependencies of every compiled DLL.
+# Every compiled DLL depends on these.
 SYSTEM = ("KERNEL32.dll", "msvcrt.dll")
 
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set of DLLs: cublas64_11 needs rocblas, which needs amdhip64_6 and, when called, hipblaslt."""
+    """A set of DLLs: cublas64_11 needs rocblas, which needs amdhip64_6 and delay-loads hipblaslt."""
     folder = tmp_path_factory.mktemp("set")
     hip = dll(folder / "amdhip64_6.dll", numbers="6,1,24177,0", text="6.1.24177-somebody's build")
     late = dll(folder / "hipblaslt.dll")
@@ -27,7 +27,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(shelf: Path, tmp_path: Path) -> Path:
-    """A copy of the set, with Windows' own DLLs in another folder."""
+    """A copy of the set, with Windows' own DLLs in a separate folder."""
     (tmp_path / "set").mkdir()
     for path in shelf.iterdir():
         (tmp_path / "set" / path.name).write_bytes(path.read_bytes())
@@ -46,7 +46,7 @@ def test_headers_are_read(shelf: Path) -> None:
     assert library.machine == "64-bit"
     assert set(library.imports) >= {"amdhip64_6.dll", "KERNEL32.dll"}
     assert "hipblaslt.dll" not in library.imports, "it is delay-loaded"
-    assert library.file_version == "4.2.4", "the version text, because all numbers are 0"
+    assert library.file_version == "4.2.4", "taken from the version text, because all numbers are 0"
     assert pe.read(shelf / "amdhip64_6.dll").file_version == "6.1.24177.0"
     assert pe.read(shelf / "hipblaslt.dll").file_version == ""
 
@@ -66,7 +66,7 @@ def test_a_missing_library_is_reported_with_its_importer(place: Path) -> None:
     assert walk(place) == ["cublas64_11.dll needs rocblas.dll, which needs amdhip64_6.dll: not found"]
 
 
-def test_delay_loaded_libraries_may_be_missing(place: Path) -> None:
+def test_delay_loaded_libraries_can_be_missing(place: Path) -> None:
     (place / "set" / "hipblaslt.dll").unlink()
     assert walk(place) == []
 
@@ -140,7 +140,7 @@ def test_other_files_are_rejected(place: Path) -> None:
 
 
 def test_any_flipped_byte_is_accepted_or_rejected(place: Path) -> None:
-    gc.freeze()  # pefile collects garbage for every file; do not traverse that of earlier tests
+    gc.freeze()  # pefile runs the garbage collector for every file; exclude objects from earlier tests
     whole = (place / "set" / "rocblas.dll").read_bytes()
     path = place / "set" / "flipped.dll"
     for at in range(0, min(len(whole), 0x600), 7):
@@ -160,7 +160,7 @@ def test_the_file_is_closed(place: Path) -> None:
     pe.read(path)
     pe.export_names(path)
     pe.missing(path, [place / "set"], [place / "system32"])
-    # A mapping alone keeps the file in use on Windows.
+    # On Windows, a file stays in use for as long as it is mapped.
     assert str(path) not in Path("/proc/self/maps").read_text()
     open_files = [entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
     assert path not in open_files
@@ -180,7 +180,7 @@ def build(folder: Path, name: str, source: str, *needs: Path) -> Path:
 
 
 def test_load_failures_are_explained(tmp_path: Path) -> None:
-    """DLLs built by mingw: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
+    """With DLLs that mingw built: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
     rocblas = build(tmp_path / "bin", "rocblas.dll", A + B)
     cublas = build(tmp_path / "zluda", "cublas.dll", USES_BOTH, rocblas)
     system = tmp_path / "system32"

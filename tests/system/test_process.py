@@ -73,7 +73,7 @@ def alive(pid: int) -> bool:
 
 @needs_groups
 def test_it_works_without_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.TemporaryFile", lambda: pytest.fail("only standard input needs one"))
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: pytest.fail("only stdin needs a temporary file"))
     assert process.run(["/bin/sh", "-c", "echo here"]).lines == ["here"]
 
 

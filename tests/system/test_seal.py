@@ -34,14 +34,14 @@ def test_modified_foreign_and_swapped_files_are_rejected(tmp_path: Path) -> None
         refused()
     file.write_bytes(sealed)
     assert read_sealed(file, key) == b"one\n\n"
-    key.unlink()  # like a cache copied without the key
+    key.unlink()  # as if the cache had been copied without its key
     refused()
     write_sealed(other, b"two", key)  # creates a new key
     refused()
 
 
-def test_the_folder_may_move(tmp_path: Path) -> None:
-    """The store prepares entries in a temporary folder, and a home may be renamed."""
+def test_the_folder_can_move(tmp_path: Path) -> None:
+    """The store prepares entries in a temporary folder, and users may rename a home."""
     staged = tmp_path / ".staging" / "sha" / "manifest.json"
     staged.parent.mkdir(parents=True)
     write_sealed(staged, b"{}", tmp_path / "key")
@@ -57,7 +57,7 @@ def test_a_group_that_shares_a_home_shares_its_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows uses other permissions")
-def test_a_key_that_others_may_know_is_rejected(tmp_path: Path) -> None:
+def test_a_key_that_others_could_know_is_rejected(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     key, file = tmp_path / "key", tmp_path / "x"
     for content, mode in ((b"", 0o600), (b"k" * 100, 0o600), (b"k" * 32, 0o644), (b"k" * 32, 0o640)):
@@ -77,7 +77,7 @@ def test_a_key_that_others_may_know_is_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="needs a second user")
-def test_readers_of_a_home_accept_files_of_its_owner(tmp_path: Path) -> None:
+def test_readers_of_a_home_accept_files_from_its_owner(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "cache").mkdir(parents=True)
     write_sealed(home / "cache" / "x", b"one", home / "key")

@@ -9,7 +9,7 @@ from tests.shells.driver import Driver, Work, program
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Not the keywords (`set`, `if`): an alias for one breaks every script.
+# This omits keywords (`set`, `if`), because an alias for a keyword breaks every script.
 _NAMES = "cd echo source unset setenv unsetenv eval exit shift repeat hash printf test env rocenv".split()
 
 
@@ -51,7 +51,7 @@ class Tcsh(Driver):
         return f"''setenv {name} {self.quote(front)}:${{{name}:q}}:{self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # An alias named `source` is the user's choice; the typed command is not under test.
+        # If users define a `source` alias, that is their choice. The typed command is not under test.
         return f"''source {self.quote(str(script))}"
 
     def dump(self, path: Path) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# A script is compiled before it runs, so it must declare names that evaluated code defines.
+# elvish compiles a script before running it, so the script must declare names that evaluated code defines.
 _DECLARED = "fn {} {{|@_| }}; "
 _DECLARED_ONCE = "fn {} {{|@_| }}\n"
 # All commands except those that the tests type.
@@ -28,7 +28,7 @@ class Elvish(Driver):
     program = "elvish"
     suffix = ".elv"
     not_applicable: ClassVar[dict[int, str]] = {
-        33: "elvish has no exit code of the last command; a failing command throws an exception",
+        33: "elvish does not store the last command's exit code; a failing command throws an exception",
     }
     modes: ClassVar[dict[str, str]] = {"plain": "", "pragma": "pragma unknown-command = disallow"}
     oddities: ClassVar[dict[str, str]] = {
@@ -83,9 +83,9 @@ class Elvish(Driver):
         return "echo status $status"
 
     def list_names(self) -> str:
-        """Print the names, and the lists of callback functions.
+        """Print the names, and the lists of callbacks.
 
-        This driver declares `deactivate`, which must contain nothing of rocenv's afterwards.
+        This driver declares `deactivate`, which must not contain rocenv code afterwards.
         """
         return (
             "eval &on-end={|ns| keys $ns | each {|n| if (not-eq $n deactivate~) { echo $n } } } ''\n"
@@ -97,7 +97,7 @@ class Elvish(Driver):
     def interactive(self, work: Work) -> list[str]:
         rc = work.folder / "rc.elv"
         rc.write_text("set edit:prompt = { put (print '#')'> ' }; set edit:rprompt = { }\n")
-        # No history daemon: it would outlive the test and affect others.
+        # Do not start a history daemon: it would outlive this test and affect others.
         return [program("elvish"), "-rc", str(rc), "-db", "/dev/null/none", "-sock", "/dev/null/none"]
 
     def start_up(self, code: str) -> list[str]:
@@ -120,7 +120,7 @@ class Elvish(Driver):
 
 
 class _LineEditor(Terminal):
-    """The line editor redraws the line with each letter, so the complete line never appears in the output."""
+    """The line editor redraws the line after each letter, so the output never contains the complete line."""
 
     def settle(self, marker: str = "", after: str = "") -> str:
         shown = more = super().settle()
@@ -131,5 +131,5 @@ class _LineEditor(Terminal):
 
 
 def _undeclared(code: str) -> str:
-    """Return code for a prompt, where each line is compiled separately."""
+    """Return the code for typing at a prompt, where elvish compiles each line separately."""
     return re.sub(r"fn \w+ \{\|@_\| \}; ", "", code)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# All names that the scripts call or define, and names that users often redefine.
+# All names that the scripts call or define, and those that users often redefine.
 _NAMES = (
     "cd hash printf echo ls open default describe do each exit first get hide-env length lines load-env "
     "merge print skip rocenv text entries field now with active left say look enter leave deactivate "
@@ -62,16 +62,16 @@ class Nu(Driver):
         return f"source {self.quote(str(script))}"
 
     def call(self, *words: str) -> str:
-        # A failing program ends a script, but the tests check failures of `rocenv`.
+        # A failing program ends a script, but the tests check what happens after `rocenv` fails.
         code = super().call(*words)
         return self.attempt(code) if words[0] == "rocenv" else f"^{code}"
 
     def dump(self, path: Path) -> str:
-        # nushell passes the last program's exit code to the next program in the environment.
+        # nushell passes the last program's exit code to the next program in an environment variable.
         return f"^/usr/bin/env -u LAST_EXIT_CODE -0 o> {self.quote(str(path))}"
 
     def say(self, text: str) -> str:
-        # Without --raw it asks `tput` for the terminal size.
+        # Without --raw, nushell asks `tput` for the terminal size.
         return f"print --raw {self.quote(text)}"
 
     def say_status(self) -> str:
@@ -83,7 +83,7 @@ class Nu(Driver):
     def list_names(self) -> str:
         """Print only the names of variables, because nushell cannot remove definitions at run time.
 
-        `deactivate`, which then reports that no env is active, and the module's name remain.
+        Two definitions remain: the module's name, and a `deactivate` that reports that no env is active.
         """
         return "print ...($env | columns)"
 
@@ -105,6 +105,6 @@ class Nu(Driver):
         prefix: Sequence[str] = (),
         **environ: str,
     ) -> list[str]:
-        # The editor redraws the line with each letter; the command's output follows.
+        # The editor redraws the line after each letter. The command's output comes after the complete line.
         shown = super().talk(work, lines, first=first, prefix=prefix, **environ)
         return ["\n" + text.split(f"{line}\r\n", 1)[-1] for line, text in zip(lines, shown, strict=True)]

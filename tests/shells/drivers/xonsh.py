@@ -22,7 +22,7 @@ class Xonsh(Driver):
     suffix = ".xsh"
     has_own_variables = False
     not_applicable: ClassVar[Mapping[int, str]] = {
-        34: "xonsh passes every variable to programs, even its prompt; test_xonsh.py tests what is possible",
+        34: "xonsh passes every variable to programs, even its prompt; test_xonsh.py tests the rest",
     }
     modes: ClassVar[Mapping[str, str]] = {
         "plain": "",
@@ -43,7 +43,7 @@ class Xonsh(Driver):
         return [program("xonsh"), "--no-rc", str(script)]
 
     def quote(self, text: str) -> str:
-        # xonsh expands `$NAME` within quotes in subprocess mode.
+        # In subprocess mode, xonsh expands `$NAME` even in quotes.
         escaped = "".join(c if c in _PLAIN else f"\\U{ord(c):08x}" for c in text)
         return f"@('{escaped}')"
 
@@ -60,8 +60,8 @@ class Xonsh(Driver):
         return f"source {self.quote(str(script))}"
 
     def dump(self, path: Path) -> str:
-        # xonsh's options are variables that programs inherit. 0.16 cannot redirect to a path from a Python
-        # expression.
+        # xonsh's options are variables that programs inherit. xonsh 0.16 cannot redirect to a path from a
+        # Python expression.
         without = " ".join(f"-u {name}" for name in _OPTIONS)
         return f"/usr/bin/env {without} -0 > '{path}'"
 
