@@ -89,7 +89,7 @@ class TestName:
         done = mini.run("create", "--rocm", "5.7", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert (mini.prefix("default") / ".rocenv/record.json").exists()
-        assert "rocenv run default -- COMMAND" in done.stderr
+        assert "rocenv run default -- python3" in done.stderr
 
     def test_with_an_app_the_env_is_named_after_it(self, with_apps: Mini) -> None:
         done = with_apps.run("create", "--app", "paint", "--rocm", "5.7", "--no-verify")
@@ -222,7 +222,7 @@ class TestGuide:
         code, shown = ask(with_apps, "create", answers="q\n")
         assert code == 1
         assert "  1  ROCm without PyTorch: ROCm 6.4.3\n" in shown, "no PyTorch fits"
-        assert "To undo it: `rocenv remove NAME`" in shown
+        assert "To undo it: `rocenv remove default`." in shown
         assert not with_apps.prefix("default").exists()
 
     def test_an_app_in_this_folder_comes_first(self, with_apps: Mini, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ class TestGuide:
         _, shown = ask(with_apps, "create", answers="1\n")
         assert shown.count("]: ") == 1, "no second question"
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
-        assert "rocenv run default -- COMMAND" in shown
+        assert "rocenv run default -- python3" in shown
 
     def test_a_second_env_gets_another_name(self, with_apps: Mini) -> None:
         for name in ("default", "default2"):

@@ -113,7 +113,7 @@ def test_missing_headers_are_an_error_with_their_download_page(lab: Lab) -> None
     done = lab.run("--blender", app, "--env", "cc", "--hiprt")
     assert done.returncode == 1
     assert "GPUOpen-LibrariesAndSDKs/HIPRT" in done.stderr
-    assert "--hiprt-include DIR" in done.stderr
+    assert "with `--hiprt-include`" in done.stderr
     assert lab.calls() == []
 
 

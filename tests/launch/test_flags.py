@@ -517,7 +517,7 @@ class TestRecognition:
 
     def test_a_command_without_a_program_gets_a_hint(self, new: Bench) -> None:
         said = new.run("launch", "llm", "--app", "llama.cpp", "--", "-m", "a b").stderr.decode()
-        assert "`rocenv launch llm --app llama.cpp -- CMD -m 'a b'`" in said
+        assert "`rocenv launch llm --app llama.cpp -- python3 app.py -m 'a b'`" in said
         assert "name the app" not in said, "it was"
 
     def test_the_app_option_allows_other_program_names(self, new: Bench) -> None:

@@ -141,7 +141,7 @@ class TestApps:
         lab.make()
         done = lab.run("launch", "sd")
         assert done.returncode == 2
-        assert b"`rocenv launch sd -- CMD" in done.stderr
+        assert b"`rocenv launch sd -- python3 app.py`" in done.stderr
 
     def test_a_missing_program_gives_exit_code_127(self, lab: Lab) -> None:
         lab.make()

@@ -241,10 +241,11 @@ def _no_command(launcher: Launcher, name: str, words: Sequence[str], is_named: b
         else f"{launcher.title} has no usual command"
     )
     app = ("--app", launcher.key) if is_named else ()
-    typed = shell_join(*without_secrets(words, launcher.secret_options))
-    usual = f"CMD {typed}" if words else "CMD…"
+    python = "python" if WINDOWS else "python3"
+    typed = without_secrets(words, launcher.secret_options)
+    example = shell_join("rocenv", "launch", name, *app, "--", python, "app.py", *typed)
     hints = (
-        f"add a command: `{shell_join('rocenv', 'launch', name, *app)} -- {usual}`",
+        f"add the app's command, for example: `{example}`",
         *(() if is_named else ("or change to the app's folder, or specify the app with `--app`",)),
     )
     raise WrongUsage(f"there is no command to launch: {what}", hints=hints)

@@ -74,7 +74,7 @@ def command(
     Without --rocm, rocenv chooses the best set for the GPU. Without NAME, the env is named after --app, or
     `default`. Without any argument, on a terminal, rocenv offers what makes sense on this machine.
     """
-    from rocenv.commands.activate import activation_line
+    from rocenv.commands.activate import activation_line, example_line
     from rocenv.request import CompleteRequest, complete_request
 
     _require_compatible(request, lock_file, trust_lock=trust_lock, accept_fallback=accept_fallback)
@@ -110,7 +110,7 @@ def command(
         return 0
     note(text)
     if lock_file is not None:
-        _warn_if_known_broken(lock, context)
+        _warn_if_known_broken(lock, name, context)
     require_installable(lock)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
@@ -136,7 +136,7 @@ def command(
             }
         )
     note(f"\nactivate it:  {activation_line(prefix, record.lock.platform)}", verbatim=True)
-    note(f"or run one command:  rocenv run {shell_join(name)} -- COMMAND", verbatim=True)
+    note(f"or run one command:  {example_line(name)}", verbatim=True)
     return 1 if verdict is not None and verdict.broken else 0
 
 
@@ -209,14 +209,14 @@ def _read_lock(lock_file: Path, context: Context) -> tuple[Lock, Review]:
     return for_this_machine(lock, changes, machine_variables(context.matrix)), reviewed
 
 
-def _warn_if_known_broken(lock: Lock, context: Context) -> None:
+def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
     """Warn about a set that resolution would never choose, but a lock may contain."""
     from rocenv.resolve.suggest import suggest_env
     from rocenv.resolve.verdicts import known_broken
 
     for row in known_broken(lock, context.matrix)[:1]:
         note(f"warning: this set is known to fail: {row.what} [{row.source.partition(';')[0].strip()}]")
-        if command := suggest_env(lock, context.matrix, Machine(platform=lock.platform)):
+        if command := suggest_env(lock, context.matrix, Machine(platform=lock.platform), name=name):
             note(f"A set without this problem: `{command}`")
 
 

@@ -191,7 +191,7 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
         if path.exists() and MARK.encode() not in path.read_bytes():
             raise RocenvError(
                 f"`{path}` already exists and was not written by rocenv",
-                hints=("choose another folder: `--write-shortcut DIR`",),
+                hints=("choose another folder with `--write-shortcut`",),
                 code="shortcut",
             )
         write_atomic(path, text)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rocenv.net.speed import Speed
 
 _TRUST = (
-    "rocenv uses a mirror only if you set it: `rocenv config mirrors --use NAME`. It checks signatures and "
-    "hashes of files from mirrors, too. The hashes of wheels come from an index, so use an index only from a "
-    "mirror that you trust."
+    "rocenv uses a mirror only if you set it{example}. It checks signatures and hashes of files from "
+    "mirrors, too. The hashes of wheels come from an index, so use an index only from a mirror that you "
+    "trust."
 )
 
 
@@ -58,7 +58,9 @@ def command(names: tuple[str, ...], test: bool, use: str | None, as_json: bool) 
     for number, origin in enumerate(origins):
         click.echo("\n".join(([""] if number else []) + list(_lines(origin, context, speeds))))
     note("")
-    for line in wrapped(_TRUST, reading_width()):
+    listed = [row for origin in origins for row in _fastest_first(_mirrors(origin, context.matrix), speeds)]
+    example = f", for example: `rocenv config mirrors --use {listed[0].name}`" if listed else ""
+    for line in wrapped(_TRUST.format(example=example), reading_width()):
         note(line)
 
 
