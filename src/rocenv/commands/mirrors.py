@@ -73,7 +73,7 @@ def _chosen(names: Sequence[str], matrix: Matrix) -> list[Origin]:
 
 
 def _use(name: str, context: Context, *, as_json: bool) -> None:
-    from rocenv.config import assign
+    from rocenv.config import assign_all
 
     matrix = context.matrix
     mirror = next((row for row in matrix.mirror if row.name == name), None)
@@ -87,8 +87,8 @@ def _use(name: str, context: Context, *, as_json: bool) -> None:
     path = context.home.config_file
     settings = mirror.settings(origin)
     before = {prefix: list(addresses) for prefix, addresses in context.config.mirrors}
+    assign_all(path, {("mirrors", prefix): address for prefix, address in settings.items()})
     for prefix, address in settings.items():
-        assign(path, ("mirrors", prefix), address)
         note(f"set `mirrors.{prefix}` to {address} in {path}")
     for prefix in settings:
         old = before.get(prefix)
