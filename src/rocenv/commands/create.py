@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,7 @@ def command(
     name = name or request.app or "default"
     prefix = prefix_of(context.home, name)
     _check_place(prefix, context, changes=not dry_run)
+    may_ask = not (yes or dry_run) and can_ask()
     review: Review | None = None
     worse: OnlyFallback | None = None
     with storage_errors(context.home.path):
@@ -93,7 +95,6 @@ def command(
             lock, review = _read_lock(lock_file, context)
         else:
             complete = complete_request(request, context, note)
-            may_ask = not (yes or dry_run) and can_ask()
             lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
     notes = (
         *(review.lines if review else ()),
@@ -116,15 +117,9 @@ def command(
         _confirm_trust(name, lock_file, review, yes=yes)
     elif worse is not None or (not yes and can_ask() and (lock.warnings or not guided)):
         _confirm(lock, worse)
+    again = partial(_plan_again, complete, lock, context, fallback=accept_fallback, may_ask=may_ask)
     with storage_errors(context.home.path):
-        replan = (
-            None
-            if lock_file
-            else lambda: plan_for(
-                complete, context.refreshing(), fallback=accept_fallback or worse is not None
-            )
-        )
-        record = build_env(name, lock, context, replan)
+        record = build_env(name, lock, context, None if lock_file else again)
     verdict = None if no_verify else verify_env(prefix, context)
     if as_json:
         print_json(
@@ -167,6 +162,16 @@ def _plan(
             error.hints += ("to take it: add `--accept-fallback`",)
             raise
         return error.lock, error
+
+
+def _plan_again(
+    complete: CompleteRequest, lock: Lock, context: Context, *, fallback: bool, may_ask: bool
+) -> Lock:
+    """Plan from current package lists, because the mirror no longer has a file; ask about a fallback."""
+    fresh, worse = _plan(complete, context.refreshing(), fallback=fallback, may_ask=may_ask)
+    if worse is not None and fresh.components != lock.components:
+        _confirm(fresh, worse)
+    return fresh
 
 
 def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
