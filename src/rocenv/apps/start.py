@@ -205,16 +205,8 @@ def plan_start(
         wrapper=wrapper,
         is_named=is_named,
     )
-    added, reason = _missing_arguments(start)
-    does = launcher.wrapper.does
-    because = f", because {does.en}" if does else ""
-    notes = [f"running {shell_join(*start.shown_words)} instead of `{wrapper}`{because}"]
-    return replace(
-        start,
-        words=(*words, *added),
-        added=added,
-        notes=(*(notes if wrapper else ()), *([f"added `{' '.join(added)}` {reason}"] if added else ())),
-    )
+    added = _missing_arguments(start)
+    return replace(start, words=(*words, *added), added=added)
 
 
 def _without_wrapper(
@@ -259,12 +251,11 @@ def _for_pipe(is_piped: bool, columns: int) -> list[EnvChange]:
     return [EnvChange(action="set", name=name, value=value) for name, value in values.items()]
 
 
-def _missing_arguments(start: Start) -> tuple[tuple[str, ...], str]:
-    """Find missing arguments that make an app use the env's ZLUDA or torch, and the reason for them."""
+def _missing_arguments(start: Start) -> tuple[str, ...]:
+    """Find missing arguments that make an app use the env's ZLUDA or torch."""
     launcher = start.launcher
     if not set(start.programs()) & set(launcher.entries):
-        return (), ""
+        return ()
     # With ZLUDA, the step that would install torch also loads ZLUDA.
     wanted = launcher.own_torch if start.zluda is None else launcher.zluda_arguments
-    why = "to keep the env's torch" if start.zluda is None else "to use the env's ZLUDA"
-    return tuple(each for each in wanted if each not in start.given()), why
+    return tuple(each for each in wanted if each not in start.given())
