@@ -343,7 +343,7 @@ class TestWarnings:
         done = lab.run(
             "launch", "sd", "--", str(lab.prefix().path / PYTHON), environ={"LC_ALL": "zh_CN.UTF-8"}
         )
-        assert "环境 `sd` 的 Python 不见了" in done.stderr.decode()
+        assert "环境 `sd` 没有 Python。" in done.stderr.decode()
 
     def test_a_failed_verification_is_reported(self, lab: Lab) -> None:
         prefix = lab.make()
