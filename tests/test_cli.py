@@ -350,7 +350,7 @@ class TestCreate:
             ["sh", "-c", f"{match[1]} && hipconfig"], env=mini.env, capture_output=True, text=True, timeout=20
         )
         assert shell.stdout == "hipconfig of the env\n", shell.stderr
-        match = re.search(r"run one command:  rocenv (.+) COMMAND", done.stderr)
+        match = re.search(r"run one command:  rocenv (.+) python3", done.stderr)
         assert match is not None
         assert mini.run(*shlex.split(match[1]), "hipconfig").stdout == "hipconfig of the env\n"
 

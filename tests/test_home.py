@@ -111,6 +111,7 @@ class TestHomeWritableByOthers:
         assert (
             f"others could write to `{mini.home}`; rocenv has removed their write permission" in done.stderr
         )
+        assert "`rocenv verify demo` shows whether that env was modified" in done.stderr
         assert "rocenv config set home.shared true" in done.stderr
         assert mode_of(mini.home) == 0o755
         assert mode_of(mini.home / "envs") == 0o2755

@@ -136,7 +136,9 @@ def test_a_symbolic_url_without_a_mirror_has_a_hint(network: Network) -> None:
     with pytest.raises(FetchError) as caught:
         network.get("debian:dists/InRelease")
     assert caught.value.code == "no-mirror"
-    assert caught.value.hints == ("`rocenv config set mirrors.debian: https://HOST/PATH/` sets a mirror",)
+    assert caught.value.hints == (
+        "if you have a mirror of `debian:`, set it as `mirrors.debian:`; see `rocenv help config`",
+    )
 
 
 def test_hints_name_known_mirrors_of_the_original(network: Network) -> None:
@@ -150,7 +152,7 @@ def test_hints_name_known_mirrors_of_the_original(network: Network) -> None:
     assert "`rocenv config set mirrors.debian: https://m/debian`" in knowing.mirror_hint(
         "debian:dists/InRelease"
     )
-    assert "config set mirrors.http://127.0.0.1/ " in knowing.mirror_hint(
+    assert "set it as `mirrors.http://127.0.0.1/`" in knowing.mirror_hint(
         "http://127.0.0.1/whl-old/torch.whl"
     )
     with pytest.raises(FetchError) as caught:
@@ -268,7 +270,7 @@ def test_a_slow_server_is_reported(server: Loopback) -> None:
     assert re.search(r"`127\.0\.0\.1` is too slow: [\d.]+ bytes/s", caught.value.message)
     assert caught.value.code == "unreachable"
     assert len(server.requests) == TRIES
-    assert any("rocenv config set mirrors." in hint for hint in caught.value.hints)
+    assert any("set it as `mirrors." in hint for hint in caught.value.hints)
 
 
 def test_slow_headers_time_out_too() -> None:
@@ -401,7 +403,7 @@ def test_refused_connection(network: Network) -> None:
         network.get(url)
     assert "refused the connection" in caught.value.message
     assert url in caught.value.message
-    assert any(f"rocenv config set mirrors.{url[:-1]}" in hint for hint in caught.value.hints)
+    assert any(f"set it as `mirrors.{url[:-1]}`" in hint for hint in caught.value.hints)
 
 
 def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -574,7 +574,7 @@ def test_locks_with_invalid_wheels_are_refused(
     path.write_text(_wheels_lock(artifact, **component))
     with pytest.raises(DataError, match=said) as caught:
         read_lock(path)
-    assert "rocenv lock NAME" in caught.value.hints[0]
+    assert "`rocenv lock`" in caught.value.hints[0]
 
 
 def test_packages_in_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_trace_lines_are_not_shown(world: Mini) -> None:
     assert "SIGABRT in hiprtcCompileProgram" in done.stdout
     assert "rocenv: calling" not in done.stdout
     assert "does not work here for gfx1100: `compile` crashed" in done.stderr
-    assert "`rocenv verify 'two words' --save-artifacts DIR` keeps the logs" in done.stderr
+    assert "`rocenv verify 'two words' --save-artifacts 'verify-two words'` keeps the logs" in done.stderr
 
 
 def test_a_full_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ KNOWN = ("mirrors", "defaults", "trusted", "home")
 
 Mirrors = tuple[tuple[str, tuple[str, ...]], ...]
 Key = tuple[str, ...]  # `("defaults", "rocm")`
+Value = str | bool | int | list[Any]
 
 # a dotted key in TOML: whl.rocm, a."b.c", 'd.e'
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
@@ -89,22 +90,28 @@ def lookup(path: Path, key: Key) -> Any:
     return found
 
 
-def assign(path: Path, key: Key, value: str | bool | int | list[Any]) -> None:
+def assign(path: Path, key: Key, value: Value) -> None:
     """Set a key without touching other lines; change nothing if the result would be invalid."""
+    assign_all(path, {key: value})
+
+
+def assign_all(path: Path, settings: Mapping[Key, Value]) -> None:
+    """Set several keys in one write: all of them, or none if the result would be invalid."""
     import tomlkit
 
-    *tables, last = key
     text = _text(path)
     _parse(path, text)
     document: Any = tomlkit.parse(text)
-    table = document
-    for part in tables:
-        if part not in table:
-            table[part] = tomlkit.table()
-        table = table[part]
-        if not isinstance(table, dict):
-            raise DataError(f"cannot set `{_dotted(*key)}`: `{part}` in `{path}` is not a table")
-    table[last] = value
+    for key, value in settings.items():
+        *tables, last = key
+        table = document
+        for part in tables:
+            if part not in table:
+                table[part] = tomlkit.table()
+            table = table[part]
+            if not isinstance(table, dict):
+                raise DataError(f"cannot set `{_dotted(*key)}`: `{part}` in `{path}` is not a table")
+        table[last] = value
     result = document.as_string()
     _validated(path, _parse(path, result))
     _write(path, result)
@@ -152,7 +159,7 @@ def parse_key(text: str) -> Key:
     return tuple(parts)
 
 
-def parse_value(text: str) -> str | bool | int | list[Any]:
+def parse_value(text: str) -> Value:
     """Parse a value from the command line: `true`, `false`, an integer, a TOML array, or text."""
     if text in ("true", "false"):
         return text == "true"

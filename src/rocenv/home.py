@@ -211,10 +211,18 @@ class Home:
             )
         if closed:  # otherwise the filesystem has no modes
             report(f"others could write to `{closed[0]}`; rocenv has removed their write permission")
-            report(
-                "`rocenv verify NAME` shows whether an env was modified, and `rocenv repair NAME` restores it"
-            )
+            from rocenv.system.quoting import shell_join
+
+            for name in self._env_names()[:_MAX_NAMED]:
+                verify, repair = (shell_join("rocenv", verb, name) for verb in ("verify", "repair"))
+                report(f"`{verify}` shows whether that env was modified, and `{repair}` restores it")
             report(f"to share the home: `chmod g+ws {self.path}`, then `rocenv config set home.shared true`")
+
+    def _env_names(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self.envs) if not name.startswith("."))
+        except OSError:
+            return []
 
     def _mark_closing(self) -> None:
         with contextlib.suppress(OSError):  # read-only, or full
@@ -259,6 +267,7 @@ class Home:
             ) from error
 
 
+_MAX_NAMED = 3  # envs in a report
 _FOLDERS = ("envs", "store", "cache", "locks", "pythons", "profiles")
 
 

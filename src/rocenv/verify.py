@@ -134,7 +134,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
     )
     if save_dir is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocenv-verify-")))
-    _require_room(save_dir, "choose a different folder with `--save-artifacts DIR`")
+    _require_room(save_dir, "choose a different folder with `--save-artifacts`")
     return save_dir.resolve()
 
 

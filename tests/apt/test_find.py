@@ -125,7 +125,7 @@ def test_a_machine_without_a_mirror_gets_a_hint(inside: Inside) -> None:
     inside.write_sources("")
     error = refused(inside)
     assert error.code == "no-mirror"
-    assert "rocenv config set mirrors.debian: " in error.hints[0]
+    assert "set it as `mirrors.debian:`" in error.hints[0]
 
 
 def test_the_users_mirror_comes_before_apts(inside: Inside, tmp_path: Path) -> None:

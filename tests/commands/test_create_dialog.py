@@ -89,7 +89,7 @@ class TestName:
         done = mini.run("create", "--rocm", "5.7", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert (mini.prefix("default") / ".rocenv/record.json").exists()
-        assert "rocenv run default -- COMMAND" in done.stderr
+        assert "rocenv run default -- python3" in done.stderr
 
     def test_with_an_app_the_env_is_named_after_it(self, with_apps: Mini) -> None:
         done = with_apps.run("create", "--app", "paint", "--rocm", "5.7", "--no-verify")
@@ -211,6 +211,35 @@ class TestFallback:
         assert "ROCm 6.4.3 from mini fits best" in done.stderr
         assert "only ROCm 6.4.0 from other can be installed; its rocBLAS has no kernels for" in done.stderr
 
+    @pytest.mark.parametrize(
+        ("answers", "code", "exists"), [("", 1, False), ("y\nn\n", 1, False), ("y\ny\n", 0, True)]
+    )
+    def test_it_is_asked_about_even_if_a_file_disappears_later(
+        self, mini: Mini, answers: str, code: int, exists: bool
+    ) -> None:
+        """The cached package lists still have the best set, but the mirror does not."""
+        assert mini.run("resolve").returncode == 0
+        mini.repo.remove("mini6-hip")
+        mini.repo.publish()
+        if answers:
+            found, shown = ask(mini, "create", "demo", "--no-verify", answers=answers)
+            assert shown.index("Continue? [Y/n]") < shown.index("Install this set instead? [y/N]")
+        else:
+            done = mini.run("create", "demo", "--no-verify", "-y")
+            found, shown = done.returncode, done.stderr
+            assert "hint: to take it: add `--accept-fallback`" in shown
+        assert found == code, shown
+        assert "only ROCm 5.7.1" in shown
+        assert mini.prefix("demo").exists() is exists
+
+    def test_a_lock_has_no_fallback(self, mini: Mini, tmp_path: Path) -> None:
+        mini.create()
+        assert mini.run("lock", "demo", "-o", str(tmp_path / "x.lock")).returncode == 0
+        done = mini.run("create", "new", "--from", str(tmp_path / "x.lock"), "--accept-fallback")
+        assert done.returncode == 2
+        assert "drop the options that change it" in done.stderr
+        assert not mini.prefix("new").exists()
+
     def test_resolve_shows_it(self, without_64: Mini) -> None:
         done = without_64.run("resolve")
         assert done.returncode == 0
@@ -222,7 +251,7 @@ class TestGuide:
         code, shown = ask(with_apps, "create", answers="q\n")
         assert code == 1
         assert "  1  ROCm without PyTorch: ROCm 6.4.3\n" in shown, "no PyTorch fits"
-        assert "To undo it: `rocenv remove NAME`" in shown
+        assert "To undo it: `rocenv remove default`." in shown
         assert not with_apps.prefix("default").exists()
 
     def test_an_app_in_this_folder_comes_first(self, with_apps: Mini, tmp_path: Path) -> None:
@@ -235,7 +264,7 @@ class TestGuide:
         _, shown = ask(with_apps, "create", answers="1\n")
         assert shown.count("]: ") == 1, "no second question"
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
-        assert "rocenv run default -- COMMAND" in shown
+        assert "rocenv run default -- python3" in shown
 
     def test_a_second_env_gets_another_name(self, with_apps: Mini) -> None:
         for name in ("default", "default2"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +38,13 @@ def document(lab: Lab, *argv: str) -> Any:
     return json.loads(done.stdout)
 
 
-def write_rows(lab: Lab, addresses: dict[str, str]) -> None:
-    """Add an origin and mirrors of it to the user's rows."""
+def write_rows(lab: Lab, addresses: dict[str, str], also: str = "") -> None:
+    """Add an origin and mirrors of it to the user's rows; `also` is what each mirror also replaces."""
     rows = ["schema = 1\n[[origin]]\nname = 'mine'\ntitle = 'x'\nprefixes = ['https://a.invalid/whl']\n"]
     rows.append(f"sample = '{SAMPLE}'\n{KNOWN}")
     for name, address in addresses.items():
         rows.append(f"[[mirror]]\nname = '{name}'\nof = 'mine'\naddress = '{address}'\n")
-        rows.append(f"operator = 'y'\nregion = 'z'\n{KNOWN}")
+        rows.append(f"operator = 'y'\nregion = 'z'\nalso = {{{also}}}\n{KNOWN}")
     (lab.home / "profiles").mkdir(parents=True)
     (lab.home / "profiles" / "mine.toml").write_text("".join(rows))
 
@@ -87,6 +88,29 @@ def test_use_sets_what_downloads_then_try_first(lab: Lab) -> None:
     assert [each["name"] for each in found["mirrors"] if each["set"]] == ["pytorch-nju"]
 
 
+def test_a_mirror_is_set_completely_or_not_at_all(lab: Lab) -> None:
+    write_rows(lab, {"bad": "https://m.invalid/whl"}, also="'https://b.invalid/' = 'm.invalid'")
+    done = lab.run("config", "mirrors", "--use", "bad")
+    assert done.returncode == 1
+    assert "does not begin with" in done.stderr.decode()
+    assert not lab.config.exists()
+
+
+def test_the_printed_commands_undo_it(lab: Lab) -> None:
+    lab.home.mkdir()
+    own = ["https://one.example/whl", "https://a 'b'.example/whl"]
+    lab.config.write_text(f"[mirrors]\n'https://download.pytorch.org/whl' = {json.dumps(own)}\n")
+    before = config.load(lab.config)
+    done = lab.run("config", "mirrors", "--use", "pytorch-nju")
+    assert config.load(lab.config) != before
+    lines = done.stderr.decode().splitlines()
+    undo = [shlex.split(line.split("`")[1]) for line in lines if line.startswith("to undo: ")]
+    assert len(undo) == 2
+    for _rocenv, *argv in undo:
+        assert lab.run(*argv).returncode == 0
+    assert config.load(lab.config) == before
+
+
 def test_a_mirror_of_signed_packages_also_serves_their_key(lab: Lab) -> None:
     document(lab, "--use", "amd-apt-geekery")
     network = Network(mirrors=config.load(lab.config).mirrors)
@@ -102,6 +126,30 @@ def test_a_mirror_of_signed_packages_also_serves_their_key(lab: Lab) -> None:
 def test_wrong_names_change_nothing(lab: Lab, argv: list[str], code: int) -> None:
     assert lab.run("config", "mirrors", *argv).returncode == code
     assert not lab.config.exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("mirrors.download.pytorch.org", "https://d.example/whl", "is not the beginning of a URL"),
+        ("mirrors.debian:", "d.example/debian", "does not begin with `https://`"),
+        ("mirrors.debian:", "https://user:p@ss@d.example/", "percent-encode special characters"),
+        ("defaults.rokm", "5.7", "choose from `defaults.rocm`"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(lab: Lab, key: str, value: str, said: str) -> None:
+    done = lab.run("config", "set", key, value)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr.decode()
+    assert not lab.config.exists()
+
+
+def test_the_hint_for_a_mirror_without_a_colon_can_be_copied(lab: Lab) -> None:
+    done = lab.run("config", "set", "mirrors.debian", "https://d.example/x y")
+    assert done.returncode == 2
+    _rocenv, *argv = shlex.split(done.stderr.decode().partition("hint: ")[2])
+    assert lab.run(*argv).returncode == 0
+    assert config.load(lab.config).mirrors == (("debian:", ("https://d.example/x y",)),)
 
 
 def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> None:
@@ -131,6 +179,24 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     assert "cannot resolve" in found["speed"]["error"], "the origin is tested, too"
     assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest come first"
     assert not lab.config.exists(), "a test sets nothing"
+
+
+def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 503 \x1b]0;hacked\x07\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        write_rows(lab, {"bad": f"http://127.0.0.1:{listener.getsockname()[1]}"})
+        done = lab.run("config", "mirrors", "mine", "--test")
+        thread.join(timeout=10)
+    assert b"answers 503" in done.stdout
+    assert b"\x1b" not in done.stdout
 
 
 def test_the_speed_test_needs_a_network(lab: Lab) -> None:

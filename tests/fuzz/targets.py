@@ -335,6 +335,7 @@ def place() -> Place:
         keyrings=(key.keyring,),
         fingerprints=(key.fingerprint,),
         remedy="none",
+        other_mirror="none",
     )
 
 

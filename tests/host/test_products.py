@@ -50,7 +50,6 @@ def test_each_name_refers_to_one_target(text: str, target: str) -> None:
         ("Ryzen AI 5 330", "`--target gfx1153`: "),
         ("Ryzen 7 5700X", "name a target"),
         ("gfx90a:xnack-", "leave out `:xnack-`"),
-        ("RX 9700 XT", "did you mean `"),
         ("GeForce RTX 4090", "name a target"),
         ("", "name a target"),
         ("RX", "name a target"),
@@ -62,6 +61,26 @@ def test_other_names_are_refused_with_a_hint(text: str, hint: str) -> None:
         target_meant(text, load())
     assert caught.value.code == "target-unknown"
     assert any(each.startswith(hint) for each in caught.value.hints), caught.value.hints
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("RX 9700 XT", "Radeon RX 9070 XT"),
+        ("rx6750tx", "Radeon RX 6750 XT"),
+        ("8060", "Radeon 8060S"),
+        ("RX7900", "Radeon RX 7900 XTX"),
+        ("gfx1101x", "gfx1101"),
+        ("RX 7990 XTX", ""),  # similar letters are not enough
+        ("Ryzen 7 5700X", ""),  # no GPU, and not the RX 5700 XT
+    ],
+)
+def test_a_typing_error_gets_a_product_that_exists(text: str, meant: str) -> None:
+    with pytest.raises(RocenvError) as caught:
+        target_meant(text, load())
+    suggested = [hint for hint in caught.value.hints if hint.startswith("did you mean")]
+    assert suggested == ([f"did you mean `{meant}`?"] if meant else [])
+    assert not meant or target_meant(meant, load()) in load().targets
 
 
 @pytest.mark.parametrize(

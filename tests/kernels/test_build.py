@@ -113,7 +113,7 @@ def test_the_error_for_missing_headers_links_to_their_download_page(lab: Lab) ->
     done = lab.run("--blender", app, "--env", "cc", "--hiprt")
     assert done.returncode == 1
     assert "GPUOpen-LibrariesAndSDKs/HIPRT" in done.stderr
-    assert "--hiprt-include DIR" in done.stderr
+    assert "with `--hiprt-include`" in done.stderr
     assert lab.calls() == []
 
 

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -185,6 +186,11 @@ class Lab:
     def terminal(self, *argv: str, rows: int = 40, columns: int = 133) -> Terminal:
         """Start `rocenv` in its own terminal."""
         return Terminal.start([sys.executable, "-m", "rocenv", *argv], self.env, self.app, (rows, columns))
+
+
+def english_lines(text: str) -> list[str]:
+    """Return the lines without a Chinese character."""
+    return [line for line in text.splitlines() if line and not re.search("[一-龥]", line)]
 
 
 def hipinfo(*gpus: tuple[str, str, int]) -> str:

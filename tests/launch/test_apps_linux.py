@@ -12,7 +12,7 @@ from rocenv.core.model import EnvChange, Request
 from rocenv.data.load import load
 from tests import shipped
 from tests.host.roots import Root
-from tests.launch.lab import component
+from tests.launch.lab import component, english_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,6 +106,15 @@ class TestWrappers:
         assert line.startswith("running ")
         assert f"{path}/venv/bin/python launch.py --medvram --port '80 81' instead of" in line
         assert ("LD_LIBRARY_PATH" if app == "sdnext" else "HSA_OVERRIDE_GFX_VERSION") in line
+
+    def test_the_reason_is_in_the_users_language(self, lab: Lab) -> None:
+        on_linux(lab)
+        put(lab, "sdnext")
+        done = lab.run("launch", "sd", "--", "./webui.sh", environ={"LC_ALL": "zh_CN.UTF-8"})
+        said = done.stderr.decode().partition("日志：")[0]
+        assert "，而不是 `webui.sh`：它使用自己的 Python 和 torch，并替换 LD_LIBRARY_PATH\n" in said
+        assert "已添加 `--skip-torch`，以保留环境中的 torch\n" in said
+        assert english_lines(said) == []
 
     def test_app_generic_runs_the_command_as_typed(self, lab: Lab) -> None:
         on_linux(lab)

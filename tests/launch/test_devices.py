@@ -424,7 +424,8 @@ class TestVerify:
         assert done.returncode == 1
         assert not set("\x1b\x07\x9b\u202e") & set((done.stdout + done.stderr).decode())
         assert (
-            "`rocenv verify llm --app llama.cpp --save-artifacts DIR` keeps the logs" in done.stderr.decode()
+            "`rocenv verify llm --app llama.cpp --save-artifacts verify-llm` keeps the logs"
+            in done.stderr.decode()
         )
 
     def test_the_programs_output_is_saved(self, bench: Bench) -> None:

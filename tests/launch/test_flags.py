@@ -21,6 +21,7 @@ from rocenv.data.load import load
 from rocenv.memory.estimate import Use, fit
 from rocenv.memory.gguf import read_model
 from tests.launch.apps import HELPS, LISTED, MIB, Bench, arguments, carry, write_model
+from tests.launch.lab import english_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,6 +162,16 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile", "-p", "hi")
         assert arguments(done) == "--gpu amd -p hi -ngl 5", done.stderr
         assert b"5 of 5 layers" in done.stderr
+
+    def test_the_reasons_are_in_the_users_language(self, bench: Bench) -> None:
+        bench.machine("gfx1103", integrated=True)
+        bench.env_for("gfx1103", blas=False)
+        bench.program("m.llamafile", "llamafile-0.9.3")
+        said = bench.launch("./m.llamafile", LC_ALL="zh_CN.UTF-8").stderr.decode().partition("日志：")[0]
+        assert "已添加 `--gpu amd`：让程序报错退出，而不是改用 CPU\n" in said
+        assert "已添加 `-ngl 999`：全部层（没有指定模型文件）；不加 `-ngl` 时，这个版本使用 CPU\n" in said
+        assert "已添加 `--tinyblas`：环境中的 rocBLAS 不能用于 gfx1103，" in said
+        assert english_lines(said) == []
 
     @pytest.mark.parametrize(
         ("rungs", "blas"),
@@ -519,7 +530,7 @@ class TestRecognition:
 
     def test_a_command_without_a_program_gets_a_hint(self, new: Bench) -> None:
         said = new.run("launch", "llm", "--app", "llama.cpp", "--", "-m", "a b").stderr.decode()
-        assert "`rocenv launch llm --app llama.cpp -- CMD -m 'a b'`" in said
+        assert "`rocenv launch llm --app llama.cpp -- python3 app.py -m 'a b'`" in said
         assert "specify the app" not in said, "the user did"
 
     def test_the_app_option_allows_other_program_names(self, new: Bench) -> None:

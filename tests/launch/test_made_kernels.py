@@ -12,7 +12,7 @@ from rocenv.home import Home
 from rocenv.kernels.placed import Placed, write
 from rocenv.kernels.recipe import content_hash
 from tests.host.roots import Root
-from tests.launch.lab import Lab, component
+from tests.launch.lab import Lab, component, english_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +89,15 @@ def test_overlay(bench: Bench) -> None:
     said, told = bench.launched()
     assert f"WHICH {start}\n" in said
     assert "using the hip kernels for gfx1201 that rocenv built (overlay)" in told
+
+
+def test_notes_are_in_the_users_language(bench: Bench) -> None:
+    bench.prepare(start=str(bench.put(bench.root / "overlay/start/blender")), resources="/its/own")
+    bench.env["LC_ALL"] = "zh_CN.UTF-8"
+    said = bench.launched()[1].partition("日志：")[0]
+    assert "正在使用 rocenv 为 gfx1201 编译的 hip 内核（overlay）\n" in said
+    assert "`：让 Blender 报错退出，而不是改用 CPU 渲染\n" in said
+    assert english_lines(said) == []
 
 
 @pytest.mark.parametrize("placed", [{"target": "gfx1100"}, {"program": "/another/blender", "source": "/x"}])

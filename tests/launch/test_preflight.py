@@ -141,7 +141,7 @@ class TestApps:
         lab.make()
         done = lab.run("launch", "sd")
         assert done.returncode == 2
-        assert b"`rocenv launch sd -- CMD" in done.stderr
+        assert b"`rocenv launch sd -- python3 app.py`" in done.stderr
 
     def test_a_missing_program_exits_with_127(self, lab: Lab) -> None:
         lab.make()
@@ -343,7 +343,7 @@ class TestWarnings:
         done = lab.run(
             "launch", "sd", "--", str(lab.prefix().path / PYTHON), environ={"LC_ALL": "zh_CN.UTF-8"}
         )
-        assert "环境 `sd` 的 Python 不见了" in done.stderr.decode()
+        assert "环境 `sd` 没有 Python。" in done.stderr.decode()
 
     def test_a_failed_verification_is_reported(self, lab: Lab) -> None:
         prefix = lab.make()

@@ -1,4 +1,4 @@
-"""Messages about how an app ended, in English and Chinese."""
+"""Messages of `launch`, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rocenv.apps
+import rocenv.commands.launch
 import rocenv.launch
 from rocenv.core.template import places
 from rocenv.data.load import load
@@ -37,6 +38,7 @@ def texts() -> Iterator[tuple[str, Text]]:
     for row in load().launcher:
         named = [(each.text, each.means) for each in row.failures]
         named += [(each.code, each.text) for each in row.fallbacks]
+        named += [(flag.words[0], flag.why) for flag in row.flags]
         named += [("first_run", row.first_run), ("does", row.wrapper.does)]
         yield from ((f"{row.key}: {name}", text) for name, text in named if text is not None)
     for code in CODES:
@@ -62,7 +64,8 @@ def test_chinese_messages_have_full_width_punctuation_and_spaces_around_latin() 
 
 def test_launch_uses_every_message_and_every_message_exists() -> None:
     folders = (Path(rocenv.apps.__file__).parent, Path(rocenv.launch.__file__).parent)
-    code = "\n".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    code = "\n".join(path.read_text() for path in (*files, Path(rocenv.commands.launch.__file__)))
     assert {name for name in MESSAGES if f'"{name}"' not in code and f"'{name}'" not in code} == set()
     used = re.findall(r"""message\(\s*["'](\w+)["']""", code)
     assert len(used) > 10

@@ -117,8 +117,8 @@ class TestSuggestEnv:
         assert command in told
 
     def test_on_another_platform_the_suggestion_includes_the_platform(self) -> None:
-        told = suggest_env(lock_of(INCIDENT), MATRIX, Machine(platform="linux"))
-        assert told == "rocenv create NAME --platform windows --rocm 5.7 --zluda --target gfx1031"
+        told = suggest_env(lock_of(INCIDENT), MATRIX, Machine(platform="linux"), name="sd2")
+        assert told == "rocenv create sd2 --platform windows --rocm 5.7 --zluda --target gfx1031"
 
     def test_the_suggestion_omits_torch_if_the_set_does(self) -> None:
         told = suggest_env(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
@@ -127,10 +127,10 @@ class TestSuggestEnv:
     def test_the_suggestion_is_for_the_same_app(self) -> None:
         lock = lock_of(INCIDENT)
         own = replace(lock, request=replace(lock.request, app="comfyui-zluda"))
-        assert suggest_env(own, MATRIX).endswith(" --app comfyui-zluda")
-        assert suggest_env(lock, MATRIX, app="comfyui-zluda").endswith(" --app comfyui-zluda")
-        assert "--app" not in suggest_env(lock, MATRIX)
-        assert "--rocm 5.7" in suggest_env(lock, MATRIX, app="of-a-profile-that-is-gone")
+        assert suggest_env(own, MATRIX, name="sd2").endswith(" --app comfyui-zluda")
+        assert suggest_env(lock, MATRIX, name="sd2", app="comfyui-zluda").endswith(" --app comfyui-zluda")
+        assert "--app" not in suggest_env(lock, MATRIX, name="sd2")
+        assert "--rocm 5.7" in suggest_env(lock, MATRIX, name="sd2", app="of-a-profile-that-is-gone")
 
     @pytest.mark.parametrize("number", [0, 1, 2], ids=["sdk", "build", "torch"])
     def test_a_lock_may_have_invalid_versions(self, number: int) -> None:
@@ -139,10 +139,10 @@ class TestSuggestEnv:
         )
         lock = lock_of(parts)
         assert "sdnext-3414" not in {row.code for row in known_broken(lock, MATRIX)} or number == 2
-        assert suggest_env(lock, MATRIX).startswith("rocenv create NAME ")
+        assert suggest_env(lock, MATRIX, name="sd2").startswith("rocenv create sd2 ")
 
     def test_no_suggestion_without_an_alternative(self) -> None:
-        assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
+        assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX, name="sd2") == ""
 
     @pytest.mark.parametrize("target", sorted(MATRIX.targets))
     def test_a_suggestion_exists_if_a_set_exists(self, target: str) -> None:
@@ -150,6 +150,6 @@ class TestSuggestEnv:
         try:
             next(resolve(request, MATRIX))
         except ResolutionImpossible:
-            assert suggest_env(lock_of(INCIDENT, target), MATRIX) == ""
+            assert suggest_env(lock_of(INCIDENT, target), MATRIX, name="sd2") == ""
         else:
-            assert f"--target {target}" in suggest_env(lock_of(INCIDENT, target), MATRIX)
+            assert f"--target {target}" in suggest_env(lock_of(INCIDENT, target), MATRIX, name="sd2")

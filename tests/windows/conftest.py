@@ -124,6 +124,8 @@ def lane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
         lane.urls["pack"] = mirror.add_pack("5.7", "gfx1031")[0]
         lane.urls["torch"] = mirror.add_torch()
         mirror.add_torch("2.2.1+cu118")
+        mirror.add_zluda("3.9.4", "rocm5")
+        mirror.add_torch("2.6.0+cu118")
         lane.urls["sdk 6.1"] = mirror.add_installer("6.1.2")
         lane.urls["zluda 3.8.3"] = mirror.add_zluda("3.8.3", "rocm6")
         lane.urls["zluda 3.8.4"] = mirror.add_zluda("3.8.4", "rocm6")

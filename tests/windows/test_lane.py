@@ -53,6 +53,27 @@ def app(lane: Lane) -> Path:
     return stand_in_app(lane.lab.wine / "drive_c" / "automatic")
 
 
+@pytest.fixture(scope="module")
+def up(sd: Lane) -> Lane:
+    """A machine with an env `up` of ZLUDA 3.9.4, whose request allows 3.9.5, and some of the user's files."""
+    made, written, removed = sd.rocenv(
+        ["create", "up", "--rocm", "5.7", "--zluda", "3.9.4", "--no-verify", "-y"],
+        ["lock", "up", "-o", r"C:\up.lock"],
+        ["remove", "-y", "up"],
+    )
+    assert (made.code, written.code, removed.code) == (0, 0, 0), made.text + written.text + removed.text
+    path = sd.lab.wine / "drive_c/up.lock"
+    lock = json.loads(path.read_text(encoding="utf-8"))
+    lock["request"]["zluda"] = "*"
+    path.write_text(json.dumps(lock), encoding="utf-8")
+    [made] = sd.rocenv(["create", "up", "--from", r"C:\up.lock", "--no-verify", "-y"])
+    assert made.code == 0, made.text
+    for path in (sd.prefix("up") / "cache/huggingface/model", sd.prefix("up") / "webui/own.py"):
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+    return sd
+
+
 class TestFirstImage:
     def test_the_env_matches_its_plan(self, sd: Lane) -> None:
         """`show`, `verify --json` and the files agree."""
@@ -334,6 +355,34 @@ class TestFailures:
         assert answer(proved)["level"] == "blas"
 
 
+class TestUpgrade:
+    def test_an_env_in_use_keeps_its_set(self, up: Lane) -> None:
+        """`upgrade` builds the new set, but does not swap it in while a program uses the env's folder."""
+        assert_refused_in(up, "up", "upgrade", "up", "-y")
+
+    def test_the_newer_set_is_swapped_in_and_out(self, up: Lane) -> None:
+        """`upgrade` replaces the set and keeps the user's files; `--rollback` returns to the old one."""
+        for argv, version in ((["-y"], "3.9.5"), (["--rollback"], "3.9.4")):
+            changed, shown, started, whole = up.rocenv(
+                ["upgrade", "up", *argv],
+                ["show", "up", "--json"],
+                ["run", "up", "--", "python", "-c", "import torch; print(torch.cuda.get_device_name(0))"],
+                ["verify", "up", "--upto", "gemm", "--json"],
+            )
+            assert changed.code == 0, changed.text
+            versions = {each["kind"]: each["version"] for each in answer(shown)["components"]}
+            assert versions["zluda"] == version
+            assert started.out == "Stand-in GPU [ZLUDA]\n", started.text
+            assert answer(whole)["level"] == "gemm"
+            for kept in ("cache/huggingface/model", "webui/own.py"):
+                assert (up.prefix("up") / kept).read_text() == "mine"
+            assert {path.name for path in up.prefix("up").parent.glob("up*")} == {"up", "up~old"}
+            if version == "3.9.5":
+                assert_refused_in(up, "up~old", "upgrade", "up", "--rollback")
+        [removed] = up.rocenv(["remove", "-y", "up", "up~old"])
+        assert removed.code == 0, removed.text
+
+
 class TestIncident:
     """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 crashes with 0xC0000005 in rocblas.dll."""
 
@@ -424,11 +473,33 @@ print(done.stderr)
 app.communicate()
 """
 
+# Works in a folder, and meanwhile runs a command elsewhere.
+IN_FOLDER = """
+import os, subprocess, sys
+os.chdir(r"{folder}")
+done = subprocess.run({argv!r}, capture_output=True, text=True, cwd="C:\\\\")
+print("it ended with", done.returncode)
+print(done.stderr)
+"""
+
 DEFENDER = r"""<Event xmlns='http://schemas.microsoft.com/win/2004/08/events/event'>
 <System><EventID>1117</EventID><TimeCreated SystemTime='2026-11-20T10:11:12.000Z'/></System>
 <EventData><Data Name='Threat Name'>Trojan:Win32/Wacatac.B!ml</Data>
 <Data Name='Path'>file:_C:\rocenv\envs\sd\zluda\nccl.dll</Data></EventData></Event>
 """
+
+
+def assert_refused_in(lane: Lane, name: str, *argv: str) -> None:
+    """Run a command while a program works in the folder of an env; it must refuse, and change no env."""
+    before = {each: tree(lane.prefix(each)) for each in ("up", name)}
+    script = lane.lab.wine / "drive_c" / "busy.py"
+    text = IN_FOLDER.format(folder=rf"C:\rocenv\envs\{name}", argv=[lane.lab.rocenv, *argv])
+    script.write_text(text, encoding="utf-8")
+    [done] = lane.run(Step([lane.lab.python, r"C:\busy.py"]))
+    assert "it ended with 1" in done.out
+    assert rf"`C:\rocenv\envs\{name}` is in use by" in done.out
+    assert "leave the folder" in done.out
+    assert {each: tree(lane.prefix(each)) for each in before} == before
 
 
 def windows_c(path: Path) -> str:
@@ -452,6 +523,11 @@ def remove_sdk(folder: Path) -> None:
         if path.is_dir():
             path.chmod(0o755)
     shutil.rmtree(folder)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return the content of all files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def variables(path: Path) -> dict[str, str]:

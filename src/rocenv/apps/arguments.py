@@ -36,12 +36,6 @@ class Added:
 
     flag: Flag
     words: tuple[str, ...]
-    why: str
-
-    @property
-    def note(self) -> str:
-        """A note for the user."""
-        return f"added `{shell_join(*self.words)}`" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +64,9 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
     program = program_words(start)
     if not program:
         return replace(context, adaptation=Adaptation(is_unknown=True)) if launcher.help else context
+    python = start.prefix.path / start.record.lock.python
+    if str(python) in program and not python.exists():
+        return context  # the check `env_python_missing` explains it
     options = ask_help(start) if launcher.help else Options(problem="it has no `--help`")
     given = Given(
         words=start.words[len(program) :],
@@ -83,9 +80,9 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
         if not takes_arguments(launcher, options):
             return replace(context, adaptation=Adaptation(is_unknown=True, options=options))
         context = replace(context, start=replace(start, is_taken=True))
-    for phrases, meaning in ((launcher.cpu, "the CPU"), (launcher.not_hip, "a GPU interface other than HIP")):
+    for phrases, message in ((launcher.cpu, "asks_for_cpu"), (launcher.not_hip, "asks_for_other_interface")):
         if phrase := next((each for each in phrases if given.says(each)), ""):
-            return _noting(context, f"`{phrase}` asks for {meaning}, so rocenv adds no GPU arguments")
+            return context.noting(context.message(message, argument=phrase))
     context, used = _select_devices(context, given)
     return context if used is None else _add_arguments(context, given, used)
 
@@ -116,9 +113,7 @@ def _select_named(
     context: LaunchContext, asked: Adaptation, named: Named
 ) -> tuple[LaunchContext, tuple[Device, ...] | None]:
     if named.others:
-        context = _noting(
-            context, f"`{', '.join(named.others)}` is not a HIP GPU, so the app will not use the env"
-        )
+        context = context.noting(context.message("no_hip_gpu", devices=", ".join(named.others)))
         if not named.used and not named.unlisted:
             return replace(context, adaptation=replace(asked, devices=None)), None
     return replace(context, adaptation=replace(asked, named=named)), named.used or None
@@ -139,19 +134,22 @@ def _add_arguments(context: LaunchContext, given: Given, used: tuple[Device, ...
     if used:
         values["device"] = _ITEMS.join(each.name for each in used)
     choice = choose_flags(launcher, given, values, tuning.flags)
-    start, notes = context.start, [each.note for each in choice.added]
+    start = context.start
+    notes = [_note(context, each, tuning.reasons, values) for each in choice.added]
     if tuning.own_arguments and choice.added:
         own = tuning.own_arguments
         start = replace(start, words=(*start.words, *own))
-        why = "because added arguments would replace them"
-        notes.insert(0, f"repeated the file's own arguments, {why}: {shell_join(*own)}")
+        notes.insert(0, context.message("repeated_arguments", arguments=shell_join(*own)))
     adaptation = replace(context.adaptation, choice=choice, tuning=tuning)
     context = replace(context, start=with_added(start, choice.added), adaptation=adaptation)
-    return _noting(context, *notes)
+    return context.noting(*notes)
 
 
-def _noting(context: LaunchContext, *notes: str) -> LaunchContext:
-    return replace(context, start=replace(context.start, notes=(*context.start.notes, *notes)))
+def _note(context: LaunchContext, added: Added, reasons: Mapping[str, str], values: Mapping[str, str]) -> str:
+    arguments = shell_join(*added.words)
+    if why := reasons.get(added.flag.words[0]) or context.text(added.flag.why, target=values["target"]):
+        return context.message("added_because", arguments=arguments, why=why)
+    return context.message("added", arguments=arguments)
 
 
 def choose_flags(
@@ -179,7 +177,7 @@ def choose_flags(
         elif words is None:
             unfilled.append(flag)
         else:
-            added.append(Added(flag=flag, words=words, why=fill(flag.why, values)))
+            added.append(Added(flag=flag, words=words))
     unknown = () if options.problem else tuple(_unknown(launcher, flags, given))
     return Choice(added=tuple(added), lacking=tuple(lacking), unfilled=tuple(unfilled), unknown=unknown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rocenv.apps.query import program_path
@@ -14,7 +14,7 @@ from rocenv.resolve.suggest import suggest_env
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from rocenv.apps.arguments import Choice
@@ -35,6 +35,7 @@ class Tuning:
     """The proposals and findings of an app's adapter."""
 
     flags: tuple[Flag, ...] = ()  # to add if this version has them
+    reasons: Mapping[str, str] = field(default_factory=dict)  # first word of a flag -> why, for the user
     # Arguments from the program's own file, repeated because added ones would replace them.
     own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
@@ -114,6 +115,10 @@ class LaunchContext:
         """Fill in one of the messages of `launch` in the user's language."""
         row = next(row for row in self.matrix.messages if row.topic == "launch")
         return self.text(row.texts[name], **values)
+
+    def noting(self, *notes: str) -> LaunchContext:
+        """Add notes for the user about the start."""
+        return replace(self, start=replace(self.start, notes=(*self.start.notes, *notes)))
 
     def another(self, zluda: str = "") -> str:
         """The command that creates a better env next to this one; "" if no set is better."""

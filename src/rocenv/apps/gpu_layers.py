@@ -43,7 +43,7 @@ class Room:
 
     layers: int | None = None  # that fit; None = unknown
     hidden_mib: int | None = None  # reported as free to the program, but used by others; None = unknown
-    why: str = ""  # how `layers` was determined, or why it is unknown
+    why: str = ""  # how `layers` was determined, or why it is unknown, in the user's language
     integrated: bool = False  # the GPU uses system memory
 
 
@@ -70,13 +70,13 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
     # The system and the program may disagree, so use the smaller value.
     free = [min((each for each in pair if each is not None), default=None) for pair in pairs]
     if not free or None in free:
-        return replace(room, why="the GPU's free memory is unknown")
+        return replace(room, why=context.message("memory_unknown"))
     if model is None:
-        return replace(room, why="no model file was given")
+        return replace(room, why=context.message("model_unknown"))
     sizes = _sizes(given)
     if isinstance(sizes, str):
-        return replace(room, why=f"the model's size with `{sizes}` is unknown")
-    return _estimate(room, model, sum(filter(None, free)), sizes)
+        return replace(room, why=context.message("size_unknown", argument=sizes))
+    return _estimate(context, room, model, sum(filter(None, free)), sizes)
 
 
 def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory]) -> GpuMemory | None:
@@ -93,7 +93,9 @@ def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory
     return next(iter(by_number or (matching if len(matching) == 1 else [])), None)
 
 
-def _estimate(room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any]) -> Room:
+def _estimate(
+    context: LaunchContext, room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any]
+) -> Room:
     from rocenv.memory.estimate import Use, fit
     from rocenv.memory.gguf import read_model
 
@@ -101,7 +103,9 @@ def _estimate(room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any])
         found = fit(read_model(path), free_bytes, Use(**sizes))
     except RocenvError as error:
         return replace(room, why=error.message)
-    why = f"{found.layers} of {found.of_layers} layers fit into {amount(free_bytes)} of free memory"
+    why = context.message(
+        "layers_fit", layers=str(found.layers), of=str(found.of_layers), free=amount(free_bytes)
+    )
     return replace(room, layers=found.layers, why=why)
 
 

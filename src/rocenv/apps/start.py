@@ -205,16 +205,8 @@ def plan_start(
         wrapper=wrapper,
         is_named=is_named,
     )
-    added, reason = _missing_arguments(start)
-    does = launcher.wrapper.does
-    because = f", because {does.en}" if does else ""
-    notes = [f"running {shell_join(*start.shown_words)} instead of `{wrapper}`{because}"]
-    return replace(
-        start,
-        words=(*words, *added),
-        added=added,
-        notes=(*(notes if wrapper else ()), *([f"added `{' '.join(added)}` {reason}"] if added else ())),
-    )
+    added = _missing_arguments(start)
+    return replace(start, words=(*words, *added), added=added)
 
 
 def _without_wrapper(
@@ -241,10 +233,11 @@ def _no_command(launcher: Launcher, name: str, words: Sequence[str], is_named: b
         else f"{launcher.title} has no usual command"
     )
     app = ("--app", launcher.key) if is_named else ()
-    typed = shell_join(*without_secrets(words, launcher.secret_options))
-    usual = f"CMD {typed}" if words else "CMD…"
+    python = "python" if WINDOWS else "python3"
+    typed = without_secrets(words, launcher.secret_options)
+    example = shell_join("rocenv", "launch", name, *app, "--", python, "app.py", *typed)
     hints = (
-        f"add a command: `{shell_join('rocenv', 'launch', name, *app)} -- {usual}`",
+        f"add the app's command, for example: `{example}`",
         *(() if is_named else ("or change to the app's folder, or specify the app with `--app`",)),
     )
     raise WrongUsage(f"there is no command to launch: {what}", hints=hints)
@@ -258,12 +251,11 @@ def _for_pipe(is_piped: bool, columns: int) -> list[EnvChange]:
     return [EnvChange(action="set", name=name, value=value) for name, value in values.items()]
 
 
-def _missing_arguments(start: Start) -> tuple[tuple[str, ...], str]:
-    """Find missing arguments that make an app use the env's ZLUDA or torch, and the reason for them."""
+def _missing_arguments(start: Start) -> tuple[str, ...]:
+    """Find missing arguments that make an app use the env's ZLUDA or torch."""
     launcher = start.launcher
     if not set(start.programs()) & set(launcher.entries):
-        return (), ""
+        return ()
     # With ZLUDA, the step that would install torch also loads ZLUDA.
     wanted = launcher.own_torch if start.zluda is None else launcher.zluda_arguments
-    why = "to keep the env's torch" if start.zluda is None else "to use the env's ZLUDA"
-    return tuple(each for each in wanted if each not in start.given()), why
+    return tuple(each for each in wanted if each not in start.given())

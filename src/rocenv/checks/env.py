@@ -157,7 +157,10 @@ def env_python_missing(context: CheckContext) -> Observation | None:
     if not is_needed or python.exists():
         return None
     base = os.readlink(python) if python.is_symlink() else ""
-    values = {"env": env.name, "venv": "yes" if venv or lock.part("torch") else ""}
+    if not (venv or lock.part("torch")):
+        values = {"env": env.name, "another": env.prefix.free_name()}
+        return Observation("env_without_python", values, (str(python),))
+    values = {"env": env.name}
     # `repair` creates a missing venv but keeps the interpreter of an existing one.
     folder = venv or getattr(lock.part("torch"), "into", "")
     keeps_venv = bool(folder) and (path / folder / "pyvenv.cfg").exists()

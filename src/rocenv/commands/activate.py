@@ -62,6 +62,11 @@ def activation_line(prefix: Prefix, platform: str) -> str:
     return _line(prefix, calling_shell(platform))
 
 
+def example_line(name: str) -> str:
+    """Return a command that runs a program in an env, as an example."""
+    return shell_join("rocenv", "run", name, "--", "python" if WINDOWS else "python3")
+
+
 def _print_lines(prefix: Prefix, platform: str) -> None:
     """Print the line to type; on Windows those of cmd and PowerShell, which look the same from here."""
     shells = {calling_shell(platform): ""}

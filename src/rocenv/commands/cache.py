@@ -55,7 +55,7 @@ def cache(context: click.Context, as_json: bool) -> None:
         return
     click.echo(columns([(name, size_text(sizes[name]), str(folders[name])) for name in sizes]))
     if any(sizes.values()):
-        note("`rocenv cache clear [PART…]` frees it; existing envs do not need it")
+        note("`rocenv cache clear` frees all but compiled kernels; existing envs do not need it")
 
 
 @cache.command()

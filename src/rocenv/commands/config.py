@@ -10,6 +10,7 @@ from rocenv.commands import candidates, mirrors
 from rocenv.commands.output import json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
+from rocenv.system.quoting import shell_join
 
 
 @click.group()
@@ -31,7 +32,7 @@ def get(key: str, as_json: bool) -> None:
     value = lookup(Context().home.config_file, parse_key(key))
     if value is None:
         raise RocenvError(
-            f"`{key}` is not set", hints=(f"rocenv config set {key} VALUE",), code="config-unset"
+            f"`{key}` is not set", hints=("what you can set: `rocenv help config`",), code="config-unset"
         )
     if as_json:
         print_json({"key": key, "value": value})
@@ -50,10 +51,10 @@ def set_(key: str, value: str) -> None:
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
         raise WrongUsage(
             f"`{key}` is not a setting",
-            hints=tuple(f"rocenv config set defaults.{name} VALUE" for name in DEFAULTS),
+            hints=(f"choose from {', '.join(f'`defaults.{name}`' for name in DEFAULTS)}",),
         )
     if first == "mirrors" and rest and "://" not in rest[0] and not rest[0].endswith(":"):
-        hint = f"rocenv config set mirrors.{rest[0]}: VALUE"
+        hint = shell_join("rocenv", "config", "set", f"mirrors.{rest[0]}:", value)
         raise WrongUsage(f"`{rest[0]}` is not the beginning of a URL", hints=(hint,))
     path = Context().home.config_file
     assign(path, parts, parse_value(value))

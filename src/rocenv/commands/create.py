@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def command(
     Without --rocm, rocenv chooses the best set for the GPU. Without NAME, the env is named after --app, or
     `default`. Without any argument, on a terminal, rocenv offers what makes sense on this machine.
     """
-    from rocenv.commands.activate import activation_line
+    from rocenv.commands.activate import activation_line, example_line
     from rocenv.request import CompleteRequest, complete_request
 
     _require_compatible(request, lock_file, trust_lock=trust_lock, accept_fallback=accept_fallback)
@@ -85,6 +86,7 @@ def command(
     name = name or request.app or "default"
     prefix = prefix_of(context.home, name)
     _check_place(prefix, context, changes=not dry_run)
+    may_ask = not (yes or dry_run) and can_ask()
     review: Review | None = None
     worse: OnlyFallback | None = None
     with storage_errors(context.home.path):
@@ -93,7 +95,6 @@ def command(
             lock, review = _read_lock(lock_file, context)
         else:
             complete = complete_request(request, context, note)
-            may_ask = not (yes or dry_run) and can_ask()
             lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
     notes = (
         *(review.lines if review else ()),
@@ -110,21 +111,15 @@ def command(
         return 0
     note(text)
     if lock_file is not None:
-        _warn_if_known_broken(lock, context)
+        _warn_if_known_broken(lock, name, context)
     require_installable(lock)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
     elif worse is not None or (not yes and can_ask() and (lock.warnings or not guided)):
         _confirm(lock, worse)
+    again = partial(_plan_again, complete, lock, context, fallback=accept_fallback, may_ask=may_ask)
     with storage_errors(context.home.path):
-        replan = (
-            None
-            if lock_file
-            else lambda: plan_for(
-                complete, context.refreshing(), fallback=accept_fallback or worse is not None
-            )
-        )
-        record = build_env(name, lock, context, replan)
+        record = build_env(name, lock, context, None if lock_file else again)
     verdict = None if no_verify else verify_env(prefix, context)
     if as_json:
         print_json(
@@ -136,7 +131,7 @@ def command(
             }
         )
     note(f"\nactivate it:  {activation_line(prefix, record.lock.platform)}", verbatim=True)
-    note(f"or run one command:  rocenv run {shell_join(name)} -- COMMAND", verbatim=True)
+    note(f"or run one command:  {example_line(name)}", verbatim=True)
     return 1 if verdict is not None and verdict.broken else 0
 
 
@@ -167,6 +162,16 @@ def _plan(
             error.hints += ("to take it: add `--accept-fallback`",)
             raise
         return error.lock, error
+
+
+def _plan_again(
+    complete: CompleteRequest, lock: Lock, context: Context, *, fallback: bool, may_ask: bool
+) -> Lock:
+    """Plan from current package lists, because the mirror no longer has a file; ask about a fallback."""
+    fresh, worse = _plan(complete, context.refreshing(), fallback=fallback, may_ask=may_ask)
+    if worse is not None and fresh.components != lock.components:
+        _confirm(fresh, worse)
+    return fresh
 
 
 def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
@@ -209,14 +214,14 @@ def _read_lock(lock_file: Path, context: Context) -> tuple[Lock, Review]:
     return for_this_machine(lock, changes, machine_variables(context.matrix)), reviewed
 
 
-def _warn_if_known_broken(lock: Lock, context: Context) -> None:
+def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
     """Warn about a set that resolution would never choose, but a lock may contain."""
     from rocenv.resolve.suggest import suggest_env
     from rocenv.resolve.verdicts import known_broken
 
     for row in known_broken(lock, context.matrix)[:1]:
         note(f"warning: this set is known to fail: {row.what} [{row.source.partition(';')[0].strip()}]")
-        if command := suggest_env(lock, context.matrix, Machine(platform=lock.platform)):
+        if command := suggest_env(lock, context.matrix, Machine(platform=lock.platform), name=name):
             note(f"A set without this problem: `{command}`")
 
 

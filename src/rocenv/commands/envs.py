@@ -220,7 +220,7 @@ def lock(name: str, output: Path | None) -> None:
             write_atomic(output.resolve(), text.encode())
     except OSError as error:
         raise RocenvError(f"cannot write `{output}`: {error.strerror}") from error
-    note(f"to create the same set elsewhere: `{rebuild_command('NEW', str(output))}`")
+    note(f"to create the same set elsewhere: `{rebuild_command(name, str(output))}`")
 
 
 @click.command()

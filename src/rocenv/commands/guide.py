@@ -20,7 +20,7 @@ _EXPLANATION = (
     "or hash.",
     "Everything goes into one folder below `{envs}`; you do not need root, and your system stays as it is.",
     "Afterwards rocenv tests the result on this machine, as far as it can.",
-    "To undo it: `rocenv remove NAME`. Other choices: `rocenv create --help`.",
+    "To undo it: {undo}. Other choices: `rocenv create --help`.",
 )
 
 
@@ -45,8 +45,10 @@ def choose_request(context: Context) -> Request:
     if not offers:
         raise refused or RocenvError("there is nothing to create here", hints=("rocenv create --help",))
     width = reading_width()
+    names = dict.fromkeys(context.home.unused_name(request.app or "default") for _, request in offers)
+    undo = " or ".join(f"`rocenv remove {name}`" for name in names)
     for text in _EXPLANATION:
-        note("\n".join(wrapped(text.format(envs=context.home.envs), width)))
+        note("\n".join(wrapped(text.format(envs=context.home.envs, undo=undo), width)))
     note("")
     for number, (title, _) in enumerate(offers, 1):
         note("\n".join(wrapped(title, width, f"  {number}  ", "     ")))

@@ -99,7 +99,7 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     from rocenv.apps.arguments import adapt_arguments
     from rocenv.apps.context import LaunchContext
     from rocenv.host import detect
-    from rocenv.launch.start import prepare, with_kernels
+    from rocenv.launch.start import prepare, with_changes_noted, with_kernels
 
     context = Context()
     start = prepare(context, name, app, argv)
@@ -108,10 +108,10 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     if shortcut_folder is not None:
         _write_shortcut(start, shortcut_folder, argv)
         return 0
-    start = with_kernels(context, start)
     language = output_language(None)
     launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix, language=language)
-    with context.progress.wait(f"Checking what {start.title} supports on this machine"):
+    launch = with_kernels(with_changes_noted(launch), context.home)
+    with context.progress.wait(launch.message("checking", app=start.title)):
         launch = adapt_arguments(launch)
     return _run(launch, _check(launch, context))
 
@@ -191,7 +191,7 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
         if path.exists() and MARK.encode() not in path.read_bytes():
             raise RocenvError(
                 f"`{path}` already exists and was not written by rocenv",
-                hints=("choose another folder: `--write-shortcut DIR`",),
+                hints=("choose another folder with `--write-shortcut`",),
                 code="shortcut",
             )
         write_atomic(path, text)

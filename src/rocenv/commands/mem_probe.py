@@ -74,7 +74,7 @@ def _print(result: ProbeResult) -> None:
     for trouble in result.troubles:
         click.echo(f"{colour('broken', 'red')}: {sanitized(trouble)}")
     if result.troubles:
-        click.echo("`rocenv diagnose LOG` finds known causes. To rule out the runtime, test another env.")
+        click.echo("`rocenv doctor` checks this machine. To rule out the runtime, test another env.")
     for text in memory.notes:
         note(text)
 

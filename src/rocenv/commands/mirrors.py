@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rocenv.net.speed import Speed
 
 _TRUST = (
-    "rocenv uses a mirror only if you set it: `rocenv config mirrors --use NAME`. It checks signatures and "
-    "hashes of files from mirrors, too. The hashes of wheels come from an index, so use an index only from a "
-    "mirror that you trust."
+    "rocenv uses a mirror only if you set it{example}. It checks signatures and hashes of files from "
+    "mirrors, too. The hashes of wheels come from an index, so use an index only from a mirror that you "
+    "trust."
 )
 
 
@@ -58,7 +58,9 @@ def command(names: tuple[str, ...], test: bool, use: str | None, as_json: bool) 
     for number, origin in enumerate(origins):
         click.echo("\n".join(([""] if number else []) + list(_lines(origin, context, speeds))))
     note("")
-    for line in wrapped(_TRUST, reading_width()):
+    listed = [row for origin in origins for row in _fastest_first(_mirrors(origin, context.matrix), speeds)]
+    example = f", for example: `rocenv config mirrors --use {listed[0].name}`" if listed else ""
+    for line in wrapped(_TRUST.format(example=example), reading_width()):
         note(line)
 
 
@@ -71,7 +73,7 @@ def _chosen(names: Sequence[str], matrix: Matrix) -> list[Origin]:
 
 
 def _use(name: str, context: Context, *, as_json: bool) -> None:
-    from rocenv.config import assign
+    from rocenv.config import assign_all
 
     matrix = context.matrix
     mirror = next((row for row in matrix.mirror if row.name == name), None)
@@ -85,8 +87,8 @@ def _use(name: str, context: Context, *, as_json: bool) -> None:
     path = context.home.config_file
     settings = mirror.settings(origin)
     before = {prefix: list(addresses) for prefix, addresses in context.config.mirrors}
+    assign_all(path, {("mirrors", prefix): address for prefix, address in settings.items()})
     for prefix, address in settings.items():
-        assign(path, ("mirrors", prefix), address)
         note(f"set `mirrors.{prefix}` to {address} in {path}")
     for prefix in settings:
         old = before.get(prefix)

@@ -39,7 +39,9 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
-        raise click.UsageError("no command to run: `rocenv run NAME -- CMD…`")
+        from rocenv.commands.activate import example_line
+
+        raise click.UsageError(f"no command to run; for example: `{example_line(name)}`")
     context = Context()
     prefix = prefix_of(context.home, name)
     record = prefix.record()

@@ -18,7 +18,7 @@ from rocenv.commands.output import columns, json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.core.foreign import open_regular
-from rocenv.prefix import prefix_of
+from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.system.locks import locked
 from rocenv.system.quoting import shell_join
 
@@ -48,7 +48,7 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
         raise click.UsageError("FOLDER is empty; leave it out for the current folder")
     if mode == "list":
         if folder is not None:
-            raise click.UsageError("--list takes no FOLDER")
+            raise click.UsageError("`--list` lists all trusted folders; leave the folder out")
         _list(home, as_json)
         return 0
     chosen = folder or _nearest(_here()) or _here()
@@ -63,7 +63,7 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
     name = found.prefix.name
     note(f"trusted `{found.shown}`, which names env `{name}`")
     if found.prefix.state != "complete":
-        note(f"there is no such env yet; create it: `rocenv create {shell_join(name)} --rocm VERSION`")
+        note(f"there is no such env yet; create it: `rocenv create {shell_join(name)} --torch`")
     if as_json:
         print_json({"folder": found.folder, "env": name})
     return 0
@@ -138,7 +138,7 @@ def _require_trusted(found: _FolderFile, home: Home) -> None:
         partly = found.prefix.state == "incomplete"
         raise PrefixError(
             f"`{found.shown}` names env `{name}`, which {'is incomplete' if partly else 'does not exist'}",
-            hints=(f"rocenv create {shell_join(name)} --rocm VERSION",),
+            hints=(f"rocenv create {shell_join(name)} --torch",),
             code="env-incomplete" if partly else "env-missing",
         )
 
@@ -203,7 +203,7 @@ def _read(folder: str, home: Home) -> _FolderFile:
         RocenvError: The file does not exist, or does not contain an env's name.
     """
     real = folder if "\0" in folder else os.path.realpath(folder)
-    content = _content(real)
+    content = _content(real, home)
     name = _name(real, content)
     try:
         os.fsencode(name)  # some names do not exist in a locale without UTF-8
@@ -214,7 +214,7 @@ def _read(folder: str, home: Home) -> _FolderFile:
     return _FolderFile(folder=real, prefix=prefix, sha256=hashlib.sha256(content).hexdigest())
 
 
-def _content(folder: str) -> bytes:
+def _content(folder: str, home: Home) -> bytes:
     path = os.path.join(folder, FILE)
     try:
         with open_regular(path) as stream:
@@ -226,9 +226,11 @@ def _content(folder: str) -> bytes:
             code="folder-file",
         ) from error
     except (OSError, ValueError) as error:
+        names = (prefix.name for prefix in all_prefixes(home) if prefix.state == "complete")
+        write = f"echo {shell_join(next(names, 'default'))} > {FILE}"
         raise RocenvError(
             f"there is no `{FILE}` file in `{_printable(folder)}`",
-            hints=("create one with the name of an env in it: `echo NAME > .rocenv`",),
+            hints=(f"create one with the name of an env in it, for example: `{write}`",),
             code="folder-file",
         ) from error
     if len(content) > MOST_BYTES:

@@ -82,7 +82,7 @@ def _summary(verdict: Verification, app: str) -> str:
             if not worst.stderr_tail:  # there is no log, and the detail says what to do
                 return text
         again = shell_join("rocenv", "verify", verdict.env, *(("--app", app) if app else ()))
-        return f"{text}; `{again} --save-artifacts DIR` keeps the logs"
+        return f"{text}; `{again} --save-artifacts {shell_join(f'verify-{verdict.env}')}` keeps the logs"
     if verdict.no_device:
         return f"{level}. The remaining checks need an AMD GPU, and this machine has none that can be used"
     app_unknown = app and all(each.status != "passed" for each in verdict.results if each.rung == APP_RUNG)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LOCK_SCHEMA = 2
 _MOST_BYTES = 16 << 20  # the largest real locks are about 200 kB
 WRAPPERS = ("rocm-exec", "python3", "python")  # wrappers that an env with its own C library adds to its `bin`
-_MAKE_ONE = ("make one: `rocenv lock NAME -o FILE`",)
+_MAKE_ONE = ("`rocenv lock` writes one for an env",)
 _FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that may hold components
 _NAMED_BY_PEOPLE = ("archive", "installer", "folder")
 _NAME_BY_PEOPLE = re.compile("[A-Za-z0-9.+:~!_/ -]+")

@@ -38,7 +38,7 @@ INHERITED = ("compiling", "first_run", "starters")
 class Flag(Value, frozen=True, kw_only=True):
     """Arguments that rocenv adds if this version of the app supports them and the user did not pass them.
 
-    In `words` and `why`, `{device}` is the GPU as the app lists it, and `{target}` its target.
+    `{device}` in `words` is the GPU as the app lists it; `{target}` in `words` and `why` is its target.
     """
 
     words: tuple[str, ...]  # used only if the app's help lists the first word
@@ -48,7 +48,7 @@ class Flag(Value, frozen=True, kw_only=True):
     required: bool = False  # refuse to launch without it: the app might silently use the CPU
     repeats: bool = False  # accepted repeatedly, so add it even if the user passes it
     always_known: bool = False  # add it even if the help does not list it
-    why: str = ""  # reason shown to the user
+    why: Text | None = None  # reason shown to the user
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -245,10 +245,10 @@ def _explain_exit_code(name: str, matrix: Matrix) -> Explanation:
         ),
         steps=(
             Step(
-                command="rocenv launch NAME -- PROGRAM",
-                gives="start the program in an env and diagnose a crash",
+                command="rocenv help launch",
+                gives="how to start the program in an env and diagnose a crash",
             ),
-            Step(command="rocenv diagnose LOG", gives="find the cause in a log"),
+            Step(command="rocenv help diagnose", gives="how to find the cause in a log"),
         ),
     )
 

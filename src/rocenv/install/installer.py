@@ -160,7 +160,7 @@ def _take_sdk(out: Path, tree: Tree) -> None:
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:
         found = ", ".join(versions) or "none"
-        raise ArchiveError(f"expected one folder `ROCm\\VERSION` in its packages; found: {found}")
+        raise ArchiveError(f"expected one version below the folder `ROCm` in its packages; found: {found}")
     for root in roots:
         for source in sorted(root.rglob("*")):
             name = source.relative_to(root).as_posix()

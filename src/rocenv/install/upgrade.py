@@ -13,6 +13,7 @@ from rocenv.install.build import env_locked
 from rocenv.install.change import move
 from rocenv.integrity import installed_packages
 from rocenv.prefix import prefix_of
+from rocenv.system.files import move as move_path
 from rocenv.system.files import remove_path, require_unused
 from rocenv.system.quoting import shell_join
 
@@ -56,13 +57,13 @@ def swap_in(home: Home, name: str) -> None:
     Downloads, logs and the user's files in the env's folder move to the new env.
 
     Raises:
-        PrefixError: One of the env's programs is running, or one of the envs is incomplete.
+        PrefixError: A program of one of the envs is running, or one of the envs is incomplete.
     """
     with env_locked(home, *_names(name)):
         current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
         current.require_complete()
         new.require_complete()
-        require_unused(current.path)
+        _require_unused(current, new, old)
         if old.state != "absent":
             old.wipe()
         move(current, home, old.name)
@@ -73,7 +74,7 @@ def roll_back(home: Home, name: str) -> None:
     """Swap an env with the one that its last upgrade replaced.
 
     Raises:
-        PrefixError: No replaced env exists, or one of the env's programs is running.
+        PrefixError: No replaced env exists, or a program of one of the envs is running.
     """
     with env_locked(home, *_names(name)):
         current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
@@ -83,7 +84,7 @@ def roll_back(home: Home, name: str) -> None:
                 hints=(f"rocenv show {shell_join(name)}",),
                 code="env-missing",
             )
-        require_unused(current.path)
+        _require_unused(current, new, old)
         if new.state != "absent":
             new.wipe()
         current.require_complete()
@@ -91,6 +92,13 @@ def roll_back(home: Home, name: str) -> None:
         _carry(new, old)
         move(old, home, name)
         move(new, home, old.name)
+
+
+def _require_unused(*envs: Prefix) -> None:
+    """Raise PrefixError before the first rename if a later one would fail."""
+    for prefix in envs:
+        if prefix.state != "absent":
+            require_unused(prefix.path)
 
 
 def added_packages(prefix: Prefix, record: Record) -> list[str]:
@@ -121,7 +129,7 @@ def _carry(source: Prefix, target: Prefix) -> None:
         elif path.name == "logs":
             _merge(path, target.path / "logs", ())
         elif path.name not in own and not (target.path / path.name).exists():
-            path.rename(target.path / path.name)
+            move_path(path, target.path / path.name)
 
 
 def _merge(source: Path, target: Path, left: tuple[str, ...]) -> None:
@@ -135,4 +143,4 @@ def _merge(source: Path, target: Path, left: tuple[str, ...]) -> None:
             _merge(path, target / path.name, below)
         elif path.name not in left:
             remove_path(target / path.name)
-            path.rename(target / path.name)
+            move_path(path, target / path.name)

@@ -124,7 +124,7 @@ def _require_writable(output: Path) -> None:
     why = "it is a folder" if output.is_dir() else f"`{folder}` is not a folder that you may write to"
     raise RocenvError(
         f"cannot write `{output}`: {why}",
-        hints=("create that folder first, or choose another file: `--output FILE`",),
+        hints=("create that folder first, or choose another file with `--output`",),
         code="kernels-unwritable",
     )
 
@@ -174,7 +174,7 @@ def _with_source(installation: Installation, version: str, *, detected: bool) ->
         raise RocenvError(
             f"`{installation.program}` is version {version}, but the source next to it is that of "
             f"{installation.folder_version} (`{installation.source}`)",
-            hints=(f"specify the program that belongs to this source: `--{installation.row.app} PROGRAM`",),
+            hints=(f"specify the program that belongs to this source with `--{installation.row.app}`",),
             code="kernels-bad-source",
         )
     return found or installation
@@ -205,7 +205,7 @@ def _toolchain(
         known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
             f"rocenv knows of no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
-            hints=("use an env that has one: `--env NAME`",),
+            hints=("use an env that has one, with `--env`",),
             code="kernels-no-compiler",
         )
     return ensure_available(row, context, report)

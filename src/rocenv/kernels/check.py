@@ -97,6 +97,6 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
 def _rejected(why: str) -> RocenvError:
     return RocenvError(
         f"the compiler's output does not work on this GPU: {why}",
-        hints=("try the compiler of another env: `--env NAME`",),
+        hints=("try the compiler of another env with `--env`",),
         code="kernels-bad-result",
     )

@@ -90,7 +90,7 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
     raise RocenvError(
         f"`{start}` has no {row.title} kernel sources: no folder `{row.code}` in {searched}",
         hints=(
-            f"specify the program or the installation folder: `--{row.app} PATH`",
+            f"specify the program or the installation folder with `--{row.app}`",
             "some distributions leave the sources out; official builds include them",
         ),
         code="kernels-no-source",
@@ -123,7 +123,7 @@ def _existing(path: str, row: KernelSource) -> Path:
     if not located or not os.path.lexists(located):
         raise RocenvError(
             f"`{path}` does not exist" if path else f"`{row.app}` is not on PATH",
-            hints=(f"specify the program or the installation folder: `--{row.app} PATH`",),
+            hints=(f"specify the program or the installation folder with `--{row.app}`",),
             code="kernels-no-app",
         )
     return Path(os.path.abspath(located))
@@ -189,7 +189,7 @@ def version_of(installation: Installation) -> str:
     why = "its output contains no version" if answer.ok else answer.end
     raise RocenvError(
         f"could not determine the version of `{installation.program or installation.root}`: {why}{last}",
-        hints=("specify it: `--app-version VERSION`",),
+        hints=("specify it with `--app-version`",),
         code="kernels-no-version",
     )
 

@@ -50,7 +50,7 @@ def check_place(job: Job, place: PlaceName) -> None:
     if installation.program is None:
         raise RocenvError(
             f"`{installation.root}` contains no {row.app} program that could load the kernel",
-            hints=(f"specify the program: `--{row.app} PROGRAM`", "only compile it: `--output FILE`"),
+            hints=(f"specify the program with `--{row.app}`", "or only compile the kernel with `--output`"),
             code="kernels-no-app",
         )
     if place == "in-place":

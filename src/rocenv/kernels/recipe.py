@@ -95,7 +95,10 @@ def job_for(
     if not file.is_file():
         raise RocenvError(
             f"`{file}` is missing: the source of this {installation.row.app} is incomplete",
-            hints=("install it again", "if its version was detected wrongly: `--app-version VERSION`"),
+            hints=(
+                "install it again",
+                "or specify the version with `--app-version`, if it was detected wrongly",
+            ),
             code="kernels-no-source",
         )
     headers = _headers(recipe, installation.source, include) if recipe.headers else None
@@ -152,7 +155,7 @@ def _headers(recipe: KernelRecipe, source: Path, include: Path | None) -> Path:
         f"{recipe.title} kernels need the header `{recipe.headers}`, which is not in {where}",
         hints=(
             f"download {recipe.headers_from}",
-            f"then specify its top folder: `--{recipe.kind} --{recipe.kind}-include DIR`",
+            f"then specify its top folder with `--{recipe.kind}-include`",
         ),
         code="kernels-no-headers",
     )

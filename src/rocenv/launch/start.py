@@ -19,9 +19,12 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rocenv.apps.context import LaunchContext
     from rocenv.apps.start import Start
     from rocenv.context import Context
-    from rocenv.kernels.placed import Placed, Starting
+    from rocenv.data.rows import Matrix
+    from rocenv.home import Home
+    from rocenv.kernels.placed import Starting
 
 
 def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Start:
@@ -54,59 +57,72 @@ def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Star
     )
 
 
-def with_kernels(context: Context, start: Start) -> Start:
+def with_changes_noted(launch: LaunchContext) -> LaunchContext:
+    """Tell the user how the command differs from the typed one, and why."""
+    start, does = launch.start, launch.text(launch.start.launcher.wrapper.does)
+    if start.wrapper:
+        name = "replaced_wrapper_because" if does else "replaced_wrapper"
+        before = replace(start, words=start.words[: len(start.words) - len(start.added)])
+        command = shell_join(*before.shown_words)
+        launch = launch.noting(launch.message(name, command=command, wrapper=start.wrapper, does=does))
+    if start.added:
+        name = "added_for_torch" if start.zluda is None else "added_for_zluda"
+        launch = launch.noting(launch.message(name, arguments=" ".join(start.added)))
+    return launch
+
+
+def with_kernels(launch: LaunchContext, home: Home) -> LaunchContext:
     """Use the kernels that `rocenv kernels build` made for the app, if any."""
+    start = launch.start
     app = start.launcher.key
-    if not start.is_app or not any(row.app == app for row in context.matrix.kernel_source):
-        return start
+    if not start.is_app or not any(row.app == app for row in launch.matrix.kernel_source):
+        return launch
     from rocenv.kernels.placed import starting
 
     program, words = program_path(start), program_words(start)
     if program is None or not words:
-        return start
+        return launch
     target = start.record.lock.code_target
     # The kernels may be for the program behind one of the env's launch scripts.
     candidates = dict.fromkeys((program, program_behind(start) or program))
-    tried = [starting(context.home, app, each, targets=(target,)) for each in candidates]
+    tried = [starting(home, app, each, targets=(target,)) for each in candidates]
     found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
-    has_kernels = bool(found.kernels) or _has_shipped_kernels(context, app, program, target)
-    start = replace(start, has_kernels=has_kernels, notes=(*start.notes, *_notes(start, found)))
+    has_kernels = bool(found.kernels) or _has_shipped_kernels(launch.matrix, home, app, program, target)
+    start = replace(start, has_kernels=has_kernels)
     if found.program is not None:
         rest = start.words[len(words) :]
         start = replace(start, words=(*words[:-1], str(found.program), *rest), made_for=program)
-    return start
+    return replace(launch, start=start).noting(*_about_kernels(launch, found))
 
 
-def _has_shipped_kernels(context: Context, app: str, program: Path, target: str) -> bool | None:
+def _has_shipped_kernels(matrix: Matrix, home: Home, app: str, program: Path, target: str) -> bool | None:
     """Whether an app ships with kernels for a target; None if their folder is unknown."""
     from rocenv.kernels.installation import find
 
-    row = next(row for row in context.matrix.kernel_source if row.app == app)
+    row = next(row for row in matrix.kernel_source if row.app == app)
     try:
-        folder = find(str(program), row, context.home).precompiled
+        folder = find(str(program), row, home).precompiled
         names = os.listdir(folder) if folder.is_dir() else []
     except (RocenvError, OSError):
         return None
     return any(target in re.split(r"[^a-z0-9]+", name) for name in names)
 
 
-def _notes(start: Start, found: Starting) -> Iterator[str]:
-    for each in found.kernels:
-        yield f"using {_described(each)}"
-    for each in found.gone:
-        build = shell_join(*each.build_words())
-        yield f"not using {_described(each)}: `{each.file}` was deleted or replaced; rebuild them: {build}"
-    for each in found.outdated:
-        build, undo = shell_join(*each.build_words()), shell_join(*each.undo_words())
-        source = f"this {start.title} has different kernel sources"
-        if each.place == "in-place":
-            yield (
-                f"{start.title} uses the kernels in `{each.file}` that rocenv built, but {source}; "
-                f"restore the original: {undo}"
+def _about_kernels(launch: LaunchContext, found: Starting) -> Iterator[str]:
+    for name, kernels in (
+        ("using_kernels", found.kernels),
+        ("kernels_gone", found.gone),
+        ("kernels_outdated", [each for each in found.outdated if each.place != "in-place"]),
+        ("replaced_kernels_outdated", [each for each in found.outdated if each.place == "in-place"]),
+    ):
+        for each in kernels:
+            yield launch.message(
+                name,
+                app=launch.start.title,
+                kind=each.kind,
+                target=each.target,
+                place=each.place,
+                file=str(each.file),
+                build=shell_join(*each.build_words()),
+                undo=shell_join(*each.undo_words()),
             )
-        else:
-            yield f"not using {_described(each)}: {source}; rebuild them: {build}"
-
-
-def _described(placed: Placed) -> str:
-    return f"the {placed.kind} kernels for {placed.target} that rocenv built ({placed.place})"

@@ -87,7 +87,7 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
     if not envs:
         raise RocenvError(
             "no env has its own HIP runtime",
-            hints=("create one: `rocenv create NAME --rocm VERSION`",),
+            hints=(f"create one: `rocenv create {home.unused_name('hip')}`",),
             code="no-env",
         )
     raise RocenvError(
@@ -121,7 +121,7 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
             raise RocenvError(
                 f"env `{prefix.name}` has no HIP runtime of its own: it has no ROCm, or only ROCm in Python"
                 " wheels",
-                hints=("`rocenv list` shows other envs; `rocenv create NAME --rocm VERSION` installs HIP",),
+                hints=(f"`rocenv list` shows other envs; `rocenv create {prefix.free_name()}` installs HIP",),
                 code="no-runtime",
             )
         # Load HIP only: ZLUDA allocates through it too.

@@ -120,7 +120,7 @@ def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTE
     if estimate.layout.unknown:
         raise RocenvError(
             f"cannot compute how many layers of {model.path} fit: {'; '.join(estimate.layout.unknown)}",
-            hints=("set the number yourself: `-ngl N`",),
+            hints=("set the number yourself with `-ngl`",),
             code="model-unknown",
         )
     return fit_of(estimate, free_bytes, margin_bytes)

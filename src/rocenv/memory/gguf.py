@@ -39,8 +39,8 @@ _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY = 8, 9
 _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
 _HINTS = {
-    "gguf-missing": "specify a model: `rocenv mem model FILE.gguf`",
-    "gguf-not": "specify a model: `rocenv mem model FILE.gguf`",
+    "gguf-missing": "check the path of the model",
+    "gguf-not": "specify a model in the GGUF format, or a llamafile",
     "gguf-damaged": "download it again, and compare its sha256 with the published one",
     "gguf-version": "download a newer version of the model, or upgrade rocenv",
     "gguf-part-missing": "put all parts into one folder, under the names that they were downloaded with",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import requests
 
+_NETWORK_HINT = "check your network, VPN and proxy"
 _PROXY_HINT = "check the proxy in the environment: http_proxy, https_proxy, all_proxy, no_proxy"
 
 
@@ -53,7 +54,7 @@ def is_below(url: str, prefix: str) -> bool:
 
 
 def mirror_hint(url: str, known: Mapping[str, str]) -> str:
-    """Return a hint that shows how to set a mirror for a URL.
+    """Return a hint that shows how to set a mirror for a URL: a known one, or the user's own.
 
     Args:
         url: The original URL, or a symbolic one: `debian:pool/x.deb`.
@@ -67,12 +68,15 @@ def mirror_hint(url: str, known: Mapping[str, str]) -> str:
         )
     if prefix:
         return "`rocenv config mirrors` lists known mirrors of this server, tests their speed, and sets one"
-    if not url.startswith(("http://", "https://")):
-        scheme = url.partition(":")[0]
-        return f"`rocenv config set mirrors.{scheme}: https://HOST/PATH/` sets a mirror"
+    return own_mirror_hint(url)
+
+
+def own_mirror_hint(url: str) -> str:
+    """Return a hint that shows the setting for a mirror of a URL's whole server."""
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
-    return f"`rocenv config set mirrors.{parts.scheme}://{host}/ https://MIRROR/` sets a URL to try first"
+    server = f"{parts.scheme}://{host}/" if host else f"{url.partition(':')[0]}:"
+    return f"if you have a mirror of `{server}`, set it as `mirrors.{server}`; see `rocenv help config`"
 
 
 def status_error(url: str, response: requests.Response, hint: str) -> FetchError:
@@ -149,7 +153,9 @@ def connection_error(
         elif isinstance(cause, IncompleteRead):
             whole = cause.partial + cause.expected
             reason = f"{reason}: the response was truncated ({cause.partial} of {whole} bytes arrived)"
-    return TransientError(f"{reason} while downloading `{shown(url)}`", hints=hints, code="unreachable")
+    return TransientError(
+        f"{reason} while downloading `{shown(url)}`", hints=(_NETWORK_HINT, *hints), code="unreachable"
+    )
 
 
 def _retry_after_s(header: str) -> float:

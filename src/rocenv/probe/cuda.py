@@ -243,7 +243,7 @@ def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> 
     number = _number(right[0].ordinal)
     raise Failure(
         f"{text}, which is {right[0].name}: set {VISIBLE}={number} to use that one; "
-        "if the env sets the variable, run `rocenv create NEW --from LOCK` on this machine"
+        "if the env sets the variable, create it again on this machine, from its lock"
     )
 
 

@@ -156,7 +156,7 @@ def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str
 
 def _other_platform(row: Launcher, request: Request) -> RocenvError:
     where = " and ".join(each.capitalize() for each in row.platforms)
-    other = structs.replace(request, platform=row.platforms[0], target=request.target or "GFX")
+    other = structs.replace(request, platform=row.platforms[0])
     return WrongUsage(
         f"{row.title} is only known to work on {where}, but the env is for {request.platform.capitalize()}",
         hints=(f"plan a set for {where}: `{resolve_command(other, request.platform)}`",),

@@ -153,7 +153,7 @@ def suggest_env(
     matrix: Matrix,
     machine: Machine | None = None,
     *,
-    name: str = "NAME",
+    name: str,
     zluda: str = "",
     app: str = "",
 ) -> str:

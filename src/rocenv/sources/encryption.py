@@ -22,15 +22,15 @@ def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str
     """Raise FetchError if nothing protects a response; `what` describes the requested content."""
     for url in urls:
         if url and not is_protected(url) and not is_trusted(url, environ):
-            host = _host(url)[0] or "HOST"
+            host = _host(url)[0]
+            trust = (
+                f"if you trust the network to that server: `PIP_TRUSTED_HOST={host}`, or "
+                f"`trusted-host = {host}` in pip's configuration"
+            )
             raise FetchError(
                 f"refusing to read {what} from `{shown(url)}`: the connection is not encrypted, and its "
                 "content is not signed",
-                hints=(
-                    "use a URL or mirror that starts with https://",
-                    f"if you trust the network to that server: `PIP_TRUSTED_HOST={host}`, or "
-                    f"`trusted-host = {host}` in pip's configuration",
-                ),
+                hints=("use a URL or mirror that starts with https://", *((trust,) if host else ())),
                 code="unencrypted",
             )
 

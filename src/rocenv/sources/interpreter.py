@@ -81,7 +81,7 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
     if reason := _unsuitable(found):
         raise RocenvError(
             f"the Python at `{found.path}` is unsuitable: {reason}",
-            hints=(_from_python_org(found.series), "or choose another one: `--python PATH`"),
+            hints=(_from_python_org(found.series), "or choose another one with `--python`"),
             code="python-missing",
         )
     return found

@@ -23,6 +23,7 @@ from rocenv.core.errors import DataError, FetchError, NotAvailable
 from rocenv.core.logins import shown
 from rocenv.core.model import Artifact
 from rocenv.core.versions import version_of
+from rocenv.net.errors import own_mirror_hint
 from rocenv.sources.encryption import require_encrypted
 from rocenv.system.seal import read_sealed, write_sealed
 
@@ -176,9 +177,7 @@ class SimpleIndex:
         if shown(answer.url) != shown(url) and self.network.original(base) == base:
             raise FetchError(
                 f"the mirror `{shown(answer.url)}` redirects to `{base}`, which is not below the mirror",
-                hints=(
-                    "set the mirror for the whole server: `rocenv config set mirrors.https://HOST/ MIRROR`",
-                ),
+                hints=("use a mirror of the whole server", own_mirror_hint(url)),
                 code="no-mirror",
             )
         text = answer.body.decode("utf-8", "replace")

@@ -118,7 +118,7 @@ def resolve_wheels(
             raise ResolutionImpossible(
                 f"the newest {wheel.name} of {index_name(index_url)} is {wheel.version}, "
                 f"which is not built for `{local}`",
-                hints=(f"request one that is: `--torch '==VERSION+{local}'`",),
+                hints=(f"request an older release that is built for `{local}`, with `--torch`",),
             )
     return wheels
 

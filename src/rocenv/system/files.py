@@ -121,7 +121,7 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
     users = next((found for path in programs if (found := users_of(path))), ())
     return PrefixError(
         f"a file in `{folder}` is in use by {' and '.join(users) or 'another program'}",
-        hints=("close that program, then run the same command again",),
+        hints=("close that program, or leave the folder in other terminals; then run the command again",),
         code="in-use",
     )
 

@@ -26,34 +26,37 @@ _ALWAYS = (
     Flag(
         words=("--python-exit-code", "1"),
         place="first",
-        why="makes Blender fail if a script fails",
     ),
     Flag(
         words=("--debug-cycles",),
         place="first",
         always_known=True,
-        why="logs which device Cycles uses",
     ),
 )
-_LOG_LEVEL = Flag(
-    words=("--log-level", "debug"),
-    place="first",
-    why="logs what did not fit into GPU memory",
-)
+_LOG_LEVEL = Flag(words=("--log-level", "debug"), place="first")
 _DEVICE = Flag(
     words=("--python-expr", _HIP_ONLY),
     place="first",
     always_known=True,
     repeats=True,
     unless=("--cycles-device",),
-    why="makes Blender fail instead of rendering on the CPU",
 )
+# First word of a flag -> message.
+_WHY = {
+    "--python-exit-code": "blender_fails_with_script",
+    "--debug-cycles": "blender_logs_device",
+    "--log-level": "blender_logs_memory",
+    "--python-expr": "blender_needs_gpu",
+}
 
 
-def tune(_context: LaunchContext, given: Given, _devices: Sequence[Device]) -> Tuning:
+def tune(context: LaunchContext, given: Given, _devices: Sequence[Device]) -> Tuning:
     """Propose arguments for a background render, and none for the GUI."""
     if not given.has("-b"):
         return Tuning()
     # Since 5.0, which also added `--log-list-categories`, log levels are names; before, they were numbers.
     named_levels = (_LOG_LEVEL,) if "--log-list-categories" in given.options else ()
-    return Tuning(flags=(*_ALWAYS, *named_levels, _DEVICE))
+    return Tuning(
+        flags=(*_ALWAYS, *named_levels, _DEVICE),
+        reasons={word: context.message(name) for word, name in _WHY.items()},
+    )

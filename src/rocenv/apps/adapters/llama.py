@@ -15,7 +15,7 @@ from rocenv.apps.query import program_file, program_words
 from rocenv.data.apps import Flag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rocenv.apps.context import LaunchContext
     from rocenv.apps.devices import Device
@@ -65,18 +65,19 @@ class _Plan:
     def layers(self) -> str:
         return _ALL_LAYERS if self.room.layers is None else str(self.room.layers)
 
-    @property
-    def why(self) -> str:
-        return self.room.why if self.room.layers is not None else f"all layers, since {self.room.why}"
+    def why(self, context: LaunchContext) -> str:
+        if self.room.layers is not None:
+            return self.room.why
+        return context.message("all_layers", why=self.room.why)
 
 
 def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
     """Propose a number of layers, or how much memory llama.cpp should leave free."""
     tuning, plan = _measure(context, given, devices, Packed())
-    flags = [*_fit_target(plan)]
+    reasons = _fit_target(context, plan)
     if not plan.fits_itself and plan.has_model:
-        flags.append(Flag(words=("--gpu-layers", plan.layers), spellings=LAYERS[1:], why=plan.why))
-    return replace(tuning, flags=tuple(flags))
+        reasons[Flag(words=("--gpu-layers", plan.layers), spellings=LAYERS[1:])] = plan.why(context)
+    return _tuned(tuning, reasons)
 
 
 def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
@@ -84,18 +85,19 @@ def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Devic
     file = program_file(program_words(context.start), context.start.environ.get("PATH", ""))
     packed = (packed_in(file) if file else Packed()).with_users(given.words)
     tuning, plan = _measure(context, given, devices, packed)
-    flags = [*_fit_target(plan)]
+    reasons = _fit_target(context, plan)
     if not plan.fits_itself:
         is_old = _FIT not in given.options
-        why = plan.why + ("; without `-ngl`, this version uses the CPU" if is_old else "")
-        flags.append(
-            Flag(words=("-ngl", plan.layers), spellings=LAYERS, always_known=is_old, why=why),
-        )
+        flag = Flag(words=("-ngl", plan.layers), spellings=LAYERS, always_known=is_old)
+        why = plan.why(context)
+        reasons[flag] = context.message("layers_or_cpu", why=why) if is_old else why
     if tuning.blas == "fails":
-        flags += _without_blas(context.start.record.lock.target)
+        target = context.start.record.lock.target
+        reasons[Flag(words=("--tinyblas",))] = context.message("without_blas", target=target)
+        recompile = Flag(words=(RECOMPILE,), unless=("--nocompile",))
+        reasons[recompile] = context.message("recompiles_without_blas")
     return replace(
-        tuning,
-        flags=tuple(flags),
+        _tuned(tuning, reasons),
         own_arguments=packed.arguments if packed.is_replaced else (),
         around_blas=_AROUND_BLAS,
     )
@@ -146,27 +148,19 @@ def _model_path(given: Given, packed: Packed) -> Path | None:
     return packed.path if packed.is_loaded else None
 
 
-def _fit_target(plan: _Plan) -> Iterator[Flag]:
+def _tuned(tuning: Tuning, reasons: Mapping[Flag, str]) -> Tuning:
+    """Add flags and the reasons for them."""
+    return replace(
+        tuning, flags=tuple(reasons), reasons={flag.words[0]: why for flag, why in reasons.items()}
+    )
+
+
+def _fit_target(context: LaunchContext, plan: _Plan) -> dict[Flag, str]:
+    """Return the flag that sets the memory to leave free, and the reason for it; {} if it is unknown."""
     hidden_mib = plan.room.hidden_mib
     if not plan.fits_itself or not plan.has_model or hidden_mib is None:
-        return
-    more = f", plus {hidden_mib} MiB that other programs use but HIP reports as free" if hidden_mib else ""
-    yield Flag(
-        words=("--fit-target", str(_FIT_MARGIN_MIB + hidden_mib)),
-        spellings=("-fitt",),
-        unless=LAYERS,
-        why=f"leaves {_FIT_MARGIN_MIB} MiB of GPU memory free{more}",
-    )
-
-
-def _without_blas(target: str) -> Iterator[Flag]:
-    yield Flag(
-        words=("--tinyblas",),
-        why=f"the env's rocBLAS does not work for {target}, but llamafile's own kernels do; reported speed: "
-        "2.3 times that of the CPU on a Radeon 780M (gfx1103), 8 times on an RX 7800 XT (gfx1101)",
-    )
-    yield Flag(
-        words=(RECOMPILE,),
-        unless=("--nocompile",),
-        why="rebuilds the GPU library without rocBLAS, which takes a few minutes",
-    )
+        return {}
+    words = ("--fit-target", str(_FIT_MARGIN_MIB + hidden_mib))
+    name = "leaves_free_and_used" if hidden_mib else "leaves_free"
+    why = context.message(name, margin=str(_FIT_MARGIN_MIB), hidden=str(hidden_mib))
+    return {Flag(words=words, spellings=("-fitt",), unless=LAYERS): why}

@@ -66,6 +66,7 @@ class Place:
     keyrings: tuple[bytes, ...]
     fingerprints: tuple[str, ...]
     remedy: str  # hint in case of a missing key
+    other_mirror: str  # hint in case of a bad mirror
     mirrors: tuple[str, ...] = ()  # its current mirrors, as real URLs
     dateless: tuple[str, ...] = ()  # bases whose expired indices the system's apt accepts
     undated: tuple[str, ...] = ()  # bases whose future-dated indices the system's apt accepts
@@ -153,6 +154,7 @@ def open_index(
         remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
         if repo.keyrings
         else f"download the key again after `rocenv cache clear indices`; it comes from {repo.key_url}",
+        other_mirror=network.mirror_hint(base),
         mirrors=tuple(map(shown, bases)),
         dateless=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_dateless),
         undated=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_undated),
@@ -270,7 +272,7 @@ def _require_suite(place: Place, fields: dict[str, str], answer: Response) -> No
         raise FetchError(
             f"`{shown(answer.url)}` is the index of {stated}, not of `{place.suite}`: the mirror is "
             "misconfigured or malicious",
-            hints=(_other_mirror(place),),
+            hints=(place.other_mirror,),
             code="index-suite",
         )
 
@@ -281,7 +283,7 @@ def _seconds_in(place: Place, fields: dict[str, str], name: str) -> float:
         return seconds_of(value)
     except ValueError as error:
         raise FetchError(
-            f"{place.title} has no valid field `{name}`", hints=(_other_mirror(place),), code="index-damaged"
+            f"{place.title} has no valid field `{name}`", hints=(place.other_mirror,), code="index-damaged"
         ) from error
 
 
@@ -296,7 +298,8 @@ def _fallback(place: Place, older: State, last: State, kept: State | None) -> St
         raise FetchError(
             f"{text}: the mirror is outdated or malicious",
             hints=(
-                f"try again later, or {_other_mirror(place)}",
+                "try again later, or use another mirror",
+                place.other_mirror,
                 "to accept the older index: `rocenv cache clear indices`",
             ),
             code="index-older",
@@ -319,20 +322,16 @@ def _require_valid(place: Place, state: State, settings: Settings) -> None:
         raise FetchError(
             f"{place.title} from `{shown(state.base)}` is dated in the future, "
             f"{day_of(state.date_s, exact=True)}",
-            hints=(clock, f"or {_other_mirror(place)}"),
+            hints=(clock, place.other_mirror),
             code="index-future",
         )
     if state.has_expired and settings.check_valid_until and state.base not in place.dateless:
         raise FetchError(
             f"{place.title} from `{shown(state.base)}` expired on {day_of(state.valid_until_s)}: "
             "the mirror is outdated or malicious",
-            hints=(clock, f"or {_other_mirror(place)}"),
+            hints=(clock, place.other_mirror),
             code="index-expired",
         )
-
-
-def _other_mirror(place: Place) -> str:
-    return f"use another mirror: `rocenv config set mirrors.{place.base} https://HOST/PATH/`"
 
 
 def day_of(seconds: float, *, exact: bool = False) -> str:
