@@ -214,7 +214,7 @@ def refresh(
         state = _verified(place, answer)
         if last is not None and state.date_s < last.date_s:
             state = _fallback(place, state, last, kept)
-    _require_valid(place, state, settings)
+    _require_valid(place, state, settings, network.mirror_hint(place.base))
     _fetch_lists(place, folder, network, state)
     write_sealed(state_file, json.dumps(to_plain(state)).encode(), key_file)
     wanted = {file.sha256 for file in state.files}
@@ -312,21 +312,24 @@ def _fallback(place: Place, older: State, last: State, kept: State | None) -> St
     )
 
 
-def _require_valid(place: Place, state: State, settings: Settings) -> None:
+def _require_valid(place: Place, state: State, settings: Settings, mirror_hint: str) -> None:
     """Raise FetchError if apt would reject the index because of its dates."""
-    clock = "check this machine's clock: `date`"
+    index = f"{place.title} from `{shown(state.base)}`"
+    clock = f"this machine's clock says {day_of(time.time(), exact=True)}"
+    hints = (
+        "if the clock is wrong, set it: `sudo timedatectl set-ntp true`",
+        f"if it is right, the mirror is outdated or malicious: {mirror_hint}",
+    )
     if state.date_s > time.time() + CLOCK_SKEW_S and settings.check_date and state.base not in place.undated:
         raise FetchError(
-            f"{place.title} from `{shown(state.base)}` is dated in the future, "
-            f"{day_of(state.date_s, exact=True)}",
-            hints=(clock, f"or {_other_mirror(place)}"),
+            f"{index} is dated {day_of(state.date_s, exact=True)}, but {clock}",
+            hints=hints,
             code="index-future",
         )
     if state.has_expired and settings.check_valid_until and state.base not in place.dateless:
         raise FetchError(
-            f"{place.title} from `{shown(state.base)}` expired on {day_of(state.valid_until_s)}: "
-            "the mirror is outdated or malicious",
-            hints=(clock, f"or {_other_mirror(place)}"),
+            f"{index} expired on {day_of(state.valid_until_s, exact=True)}; {clock}",
+            hints=hints,
             code="index-expired",
         )
 
