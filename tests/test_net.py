@@ -341,6 +341,28 @@ def test_persistent_failures_are_reported_after_the_last_attempt(server: Loopbac
     assert len(server.seen("/index")) == TRIES
 
 
+def test_planning_does_not_wait_for_a_server_that_cannot_be_reached() -> None:
+    patient = Network(pause_s=5)
+    for url in (f"http://127.0.0.1:{unused_port()}/index", "http://name.invalid/index"):
+        for attempt in (patient.get, patient.size_of):
+            with pytest.raises(FetchError) as caught:
+                attempt(url)
+            assert caught.value.code == "unreachable"
+
+
+def test_a_download_waits_for_its_server(server: Loopback, network: Network) -> None:
+    """It may be restarting, and the download may have run for an hour."""
+    pauses: list[float] = []
+
+    def attempt() -> str:
+        refused = f"http://127.0.0.1:{unused_port()}/"
+        with network.open(refused if len(pauses) < TRIES - 1 else f"{server.url}/index"):
+            return "done"
+
+    assert network.persist(attempt, wait=pauses.append) == "done"
+    assert len(pauses) == TRIES - 1
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [(404, "gone"), (410, "gone"), (403, "forbidden"), (400, "fetch-failed"), (304, "fetch-failed")],

@@ -158,7 +158,7 @@ def test_the_second_best_channel_is_used_with_a_note(planner: Planner) -> None:
     assert channels(lock) == ["mini"]
     (note,) = lock.local_notes
     url = f"{planner.mini.server.url}{IN_RELEASE}"
-    assert note == f"ROCm 5.7.1 from maker would fit better, but `{url}` answers 404 (Not Found)"
+    assert note == f"there is no complete ROCm 5.7.1 from maker: `{url}` answers 404 (Not Found)"
 
 
 def test_an_unreachable_channel_causes_one_note_and_one_request(planner: Planner) -> None:
@@ -179,7 +179,8 @@ def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
     path.write_text(path.read_text().replace("mini5-hip", "hip-runtime-amd"))
     lock = planner.plan()
     assert channels(lock) == ["mini"]
-    assert "`hip-runtime-amd`, needed by the set itself, is not available" in lock.local_notes[0]
+    reason = "`hip-runtime-amd`, needed by the set itself, is not available: the index has none"
+    assert lock.local_notes[0] == f"there is no complete ROCm 5.7.1 from maker: {reason}"
 
 
 def test_a_mixed_set_does_not_match_an_exact_release(planner: Planner) -> None:

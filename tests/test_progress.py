@@ -6,11 +6,18 @@ import re
 import subprocess
 import sys
 import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rocenv.core.progress import Progress, Stage, size_text
 from rocenv.system import WINDOWS
+from tests.mini import LIBRARIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
 
 MB = 1_000_000
 
@@ -228,3 +235,45 @@ def test_plain_lines_do_not_import_rich() -> None:
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=20)
     assert done.stdout == b"early\ndata\n"
     assert done.stderr.startswith(b"a [note] of its own\n")
+
+
+# ---------------------------------------------------------------- what commands say
+
+
+SHOW_TITLES = """\
+import contextlib, sys
+from rocenv.core import progress
+shown = progress.Progress._shown
+@contextlib.contextmanager
+def show(self, stage, **options):
+    sys.stderr.write(f"[{stage.title}]\\n")
+    with shown(self, stage, **options) as found:
+        yield found
+progress.Progress._shown = show
+"""
+
+
+def test_commands_that_may_take_long_say_what_they_do(mini: Mini, tmp_path: Path) -> None:
+    """With gigabytes, each of these took seconds in silence."""
+    (tmp_path / "sitecustomize.py").write_text(SHOW_TITLES)
+
+    def titles(*argv: str) -> list[str]:
+        done = mini.run(*argv, PYTHONPATH=str(tmp_path))
+        return re.findall(r"(?m)^\[(.*)\]$", done.stderr)
+
+    assert "Linking files" in titles("create", "demo", "--rocm", "5.7", "--no-verify")
+    assert titles("repair", "demo") == ["Checking files"]
+    (mini.prefix("demo") / "rocm" / LIBRARIES / "libamdhip64.so.5.7.1").unlink()
+    assert titles("repair", "demo")[-2:] == ["Restoring files", "Checking files"]
+    assert titles("verify", "demo")[:2] == ["Checking files", "Running the rung `load`"]
+    assert titles("remove", "-y", "demo") == ["Removing env `demo`"]
+    assert titles("gc", "-y") == ["Looking for unused packages", "Removing unused packages"]
+    assert titles("cache") == ["Adding up file sizes"]
+    assert titles("cache", "clear") == ["Emptying the cache"]
+
+
+def test_a_wait_may_leave_its_end_to_the_caller() -> None:
+    plain = Plain()
+    with plain.progress.wait("Removing env `demo`", closing=False):
+        plain.clock.now += 5
+    assert plain.lines == []

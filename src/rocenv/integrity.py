@@ -23,15 +23,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.core.model import Artifact, Component, Lock
+    from rocenv.core.progress import Progress
 
 
 def differences(
-    root: Path, files: Mapping[str, FileEntry], advance: Callable[[int], None] = lambda _size: None
+    root: Path, files: Mapping[str, FileEntry], progress: Progress | None = None
 ) -> dict[str, str]:
     """Compare the files below `root` with a list: path -> `missing`, `changed` or `unreadable: ...`, sorted.
 
     Unlisted files are ignored. A file behind a link counts as missing, even if the link's target contains it.
+    `progress` shows how far hashing has come.
     """
+    if progress is None:
+        return _differences(root, files, lambda _size: None)
+    with progress.stage("Checking files", sum(entry.size_bytes for entry in files.values())) as stage:
+        return _differences(root, files, stage.advance)
+
+
+def _differences(
+    root: Path, files: Mapping[str, FileEntry], advance: Callable[[int], None]
+) -> dict[str, str]:
     real = _real_folders(root, files)
 
     def check(item: tuple[str, FileEntry]) -> str:

@@ -21,7 +21,7 @@ from rocenv.sources import source_of
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rocenv.context import Context
     from rocenv.core.model import Machine, Request
@@ -50,6 +50,11 @@ class Miss:
     choice: Choice
     error: RocenvError
 
+    @property
+    def is_permanent(self) -> bool:
+        """Whether the channel does not have the component, so that neither waiting nor a mirror helps."""
+        return self.error.code in (NotAvailable.code, "gone")
+
 
 def make_plan(
     request: Request,
@@ -73,7 +78,7 @@ def make_plan(
         fallback: Accept a set that is worse than the preferred one if that cannot be downloaded.
 
     Raises:
-        OnlyFallback: The best set that can be downloaded is worse, and `fallback` is off.
+        OnlyFallback: The best set that can be downloaded is worse than another, and `fallback` is off.
         ResolutionImpossible: No set in the matrix meets the request, or no channel carries one that does.
         FetchError: All channels with a matching set are unreachable.
     """
@@ -89,7 +94,6 @@ def make_plan(
     of_wsl = changes_on_wsl(parts, context.matrix) if machine is not None and machine.wsl else ()
     environment += (*changes, *(row.change for row in of_wsl))
     own = {change.name for change in environment}
-    better = [f"{which} would fit better, but {why}" for which, why in _reasons(chosen.missed)]
     lock = Lock(
         request=request,
         platform=request.platform,
@@ -100,11 +104,38 @@ def make_plan(
         watched=tuple(row.name for row in context.matrix.watched if row.name not in own),
         warnings=candidate.warnings,
         notes=(*notes, *candidate.notes),
-        local_notes=(*better, *candidate.local_notes, *chosen.notes, *(row.note for row in of_wsl)),
+        local_notes=(
+            *_about_missed(chosen.missed),
+            *candidate.local_notes,
+            *chosen.notes,
+            *(row.note for row in of_wsl),
+        ),
     )
-    if not fallback and chosen.missed and _is_worse(candidate, chosen.missed[0].candidate):
-        raise _only_fallback(lock, candidate, chosen.missed[0])
+    preferred = _preferred(candidate, chosen.missed)
+    if not fallback and preferred is not None:
+        raise _only_fallback(lock, candidate, preferred)
     return lock
+
+
+def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
+    """Report why better sets were not chosen."""
+    for which, why in _reasons([miss for miss in missed if not miss.is_permanent]):
+        yield f"{which} would fit better, but {why}"
+    for which, why in _reasons([miss for miss in missed if miss.is_permanent]):
+        yield f"there is no complete {which}: {why}"
+
+
+def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
+    """Return the set that users should know about before they take a worse one; None if it is not worse.
+
+    A set that its channel does not have is no alternative, unless the GPU lacks something without it.
+    """
+    for miss in missed:
+        if not miss.is_permanent:
+            return miss if _is_worse(candidate, miss.candidate) else None
+        if _lack(candidate) > _lack(miss.candidate):
+            return miss
+    return None
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
@@ -133,9 +164,7 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
             f"{text} from {each.rocm.channel}"
             for text, each in ((found, candidate), (preferred, miss.candidate))
         )
-    why = "cannot be downloaded now"
-    if miss.error.code == NotAvailable.code:
-        why = "its channel lacks a part of it"
+    why = "its channel lacks a part of it" if miss.is_permanent else "cannot be downloaded now"
     return OnlyFallback(
         "; ".join((f"{preferred} fits best, but {why}", f"only {found} can be installed", *lacks)),
         lock=lock,

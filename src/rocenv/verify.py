@@ -97,6 +97,7 @@ def verify(
             probe,
             wanted,
             files=lambda: _files_rung(prefix, record, progress),
+            begin=lambda rung: progress.wait(f"Running the rung `{rung}`", closing=False),
             judge=lambda result: _knowing(_naming_packages(result, prefix, probe), known, matrix),
             report=report,
         )
@@ -155,12 +156,11 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
 
     start = time.monotonic()
     files = prefix.files(record)
-    size_bytes = sum(entry.size_bytes for entry in files.values())
-    with progress.stage("Checking files", size_bytes) as stage:
-        found = differences(prefix.path, files, stage.advance)
+    found = differences(prefix.path, files, progress)
     elapsed_s = time.monotonic() - start
     if not found:
-        detail = f"{len(files)} files, {size_text(size_bytes)}, unchanged"
+        size = size_text(sum(entry.size_bytes for entry in files.values()))
+        detail = f"{len(files)} files, {size}, unchanged"
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(_shown(prefix, path, what) for path, what in list(found.items())[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""

@@ -347,7 +347,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
     ("fields", "said"),
     [
         ({"Suite": "stable", "Codename": "trixie"}, "is the index of `stable` or `trixie`, not of `mini`"),
-        ({"Date": http_date(7200)}, "is dated in the future"),
+        ({"Date": http_date(7200)}, "but this machine's clock says"),
         ({"Date": ""}, "no valid field `Date`"),
     ],
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.core.progress import Stage
+    from rocenv.core.progress import Wait
 
 
 @pytest.fixture
@@ -138,10 +138,10 @@ class Titles(Progress):
         self.shown: list[str] = []
 
     @contextmanager
-    def stage(self, title: str, total_bytes: int = 0) -> Iterator[Stage]:
+    def wait(self, title: str, usual_s: float = 0.0, *, closing: bool = True) -> Iterator[Wait]:
         self.shown.append(title)
-        with super().stage(title, total_bytes) as stage:
-            yield stage
+        with super().wait(title, usual_s, closing=closing) as wait:
+            yield wait
 
 
 def test_slow_checks_are_announced(scenery: Scenery) -> None:

@@ -48,9 +48,22 @@ def ask(mini: Mini, *argv: str, answers: str, cwd: str | None = None) -> tuple[i
 
 @pytest.fixture
 def without_64(mini: Mini) -> Mini:
-    """A machine for which the best set, 6.4, cannot be downloaded."""
+    """A machine for which the best set, 6.4, does not exist."""
     path = mini.root / "profiles/mini.toml"
     path.write_text(path.read_text().replace('"mini6-hip"', '"gone-hip"'))
+    return mini
+
+
+@pytest.fixture
+def far_64(mini: Mini) -> Mini:
+    """A machine that cannot reach the channel of the best set, 6.4."""
+    path = mini.root / "profiles/mini.toml"
+    before, middle, after = path.read_text().rpartition('version = "6.4.3"\nchannel = "mini"')
+    moved = middle.replace("mini", "far")
+    keyring = "/usr/share/keyrings/mini.gpg"
+    repo = f'name = "far"\nbase = "http://127.0.0.1:9/"\nsuite = "mini"\nkeyrings = ["{keyring}"]\n'
+    channel = 'name = "far"\ntitle = "A far archive"\nby = "distribution"\nrepos = ["far"]\n'
+    path.write_text(f"{before}{moved}{after}\n[[repo]]\n{repo}{ROW}\n[[channel]]\n{channel}{ROW}")
     return mini
 
 
@@ -176,32 +189,35 @@ class TestAnswers:
 
 
 class TestFallback:
-    def test_without_an_answer_a_worse_set_is_refused(self, without_64: Mini) -> None:
+    def test_without_an_answer_a_worse_set_is_refused(self, far_64: Mini) -> None:
         for more in ((), ("-y",), ("--dry-run",)):
-            done = without_64.run("create", "demo", "--no-verify", *more)
+            done = far_64.run("create", "demo", "--no-verify", *more)
             assert done.returncode == 1
-            assert (
-                "error: ROCm 6.4.3 fits best, but its channel lacks a part of it; only ROCm 5.7.1"
-                in done.stderr
-            )
-            assert "`gone-hip`" in done.stderr, "what to fix"
+            assert "error: ROCm 6.4.3 fits best, but cannot be downloaded now; only ROCm 5.7.1" in done.stderr
+            assert "`127.0.0.1` refused the connection" in done.stderr, "what to fix"
             assert "--accept-fallback" in done.stderr
-        answer = json.loads(without_64.run("create", "demo", "-y", "--json").stdout)
+        answer = json.loads(far_64.run("create", "demo", "-y", "--json").stdout)
         assert answer["error"] == "fallback"
-        assert not without_64.prefix("demo").exists()
+        assert not far_64.prefix("demo").exists()
 
-    def test_an_option_or_an_answer_accepts_it(self, without_64: Mini) -> None:
-        code, shown = ask(without_64, "create", "demo", "--no-verify", answers="\n")
+    def test_an_option_or_an_answer_accepts_it(self, far_64: Mini) -> None:
+        code, shown = ask(far_64, "create", "demo", "--no-verify", answers="\n")
         assert (code, "Install this set instead? [y/N]: " in shown) == (1, True)
-        code, shown = ask(without_64, "create", "demo", "--no-verify", answers="y\n")
+        code, shown = ask(far_64, "create", "demo", "--no-verify", answers="y\n")
         assert (code, shown.count("[y/N]")) == (0, 1), shown
-        assert without_64.run("create", "two", "-y", "--no-verify", "--accept-fallback").returncode == 0
+        assert far_64.run("create", "two", "-y", "--no-verify", "--accept-fallback").returncode == 0
+
+    def test_a_set_that_does_not_exist_is_no_question(self, without_64: Mini) -> None:
+        done = without_64.run("create", "demo", "-y", "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert "there is no complete ROCm 6.4.3 from mini: `gone-hip`" in " ".join(done.stderr.split())
+        assert "rocm 5.7.1 from mini" in done.stderr
 
     def test_the_same_series_from_another_channel_is_taken(self, without_64: Mini) -> None:
         other_channel(without_64)
         done = without_64.run("create", "demo", "-y", "--no-verify")
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count("would fit better") == 1
+        assert done.stderr.count("there is no complete ROCm 6.4.3") == 1
         assert "rocm 6.4.0 from other" in done.stderr
 
     def test_the_same_series_without_blas_kernels_is_worse(self, without_64: Mini) -> None:
@@ -240,10 +256,10 @@ class TestFallback:
         assert "drop the options that change it" in done.stderr
         assert not mini.prefix("new").exists()
 
-    def test_resolve_shows_it(self, without_64: Mini) -> None:
-        done = without_64.run("resolve")
+    def test_resolve_shows_it(self, far_64: Mini) -> None:
+        done = far_64.run("resolve")
         assert done.returncode == 0
-        assert "ROCm 6.4.3 from mini would fit better" in done.stdout
+        assert "ROCm 6.4.3 from far would fit better" in done.stdout
 
 
 class TestGuide:

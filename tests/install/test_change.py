@@ -113,6 +113,17 @@ def test_repair(mini: Mini, damage: str) -> None:
     assert without_notes(after) == without_notes(before)
     assert differences(mini) == ""
     assert store_is_whole(mini)
+
+
+def test_repair_of_many_files_lists_only_the_first(mini: Mini) -> None:
+    mini.create()
+    for path in mini.prefix("demo").iterdir():
+        if path.name != ".rocenv":
+            subprocess.run(["rm", "-r", str(path)], check=True, timeout=20)
+    done = mini.run("repair", "demo", "--json")
+    left = len(json.loads(done.stdout)["repaired"]) - 10
+    lines = [line for line in done.stderr.splitlines() if line.startswith("restored ")]
+    assert lines[10:] == [f"restored {left} more files; `--json` lists all"]
     assert mini.run("repair", "demo").stderr.endswith("there was nothing to repair\n")
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.core.model import EnvChange
+from rocenv.core.model import EnvChange, Request
 from rocenv.data.load import load
 from tests import shipped
-from tests.launch.lab import BUILD_FILES, component, hipinfo, zluda_parts
+from tests.launch.lab import BUILD_FILES, TARGET, component, hipinfo, zluda_parts
 
 PYTHON = "venv/Scripts/python.exe"
 
@@ -147,6 +148,15 @@ class TestApps:
         lab.make()
         done = lab.run("launch", "sd", "--", "no-such-program")
         assert (done.returncode, b"command `no-such-program` not found" in done.stderr) == (127, True)
+        assert b"--dev" not in done.stderr
+
+    @pytest.mark.parametrize("verb", ["run", "launch"])
+    def test_a_missing_rocm_tool_leads_to_an_env_with_it(self, lab: Lab, verb: str) -> None:
+        lab.make(platform="linux", request=Request(target=TARGET))
+        done = lab.run(verb, "sd", "--", "hipcc-of-rocm", "x.cpp")
+        assert done.returncode == 127
+        create = re.search(rb"`(rocenv create sd2 [^`]*--dev[^`]*)`", done.stderr)
+        assert create, done.stderr.decode()
 
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
     def test_shipped_profiles_are_consistent(self, launcher) -> None:  # type: ignore[no-untyped-def]

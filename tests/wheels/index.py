@@ -112,6 +112,9 @@ class Index:
     hashed: bool = True  # include the hash of each file
     headless: bool = False  # break the connection on requests for a file's size
     login: str = ""  # NAME:PASSWORD that every request must have; "" = none
+    busy: list[str] = field(
+        default_factory=list
+    )  # path endings of the requests to answer with 503, once each
     asked: list[str] = field(default_factory=list)  # every requested path
 
     def url(self, folder: str) -> str:
@@ -119,6 +122,10 @@ class Index:
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
         self.asked.append(path)
+        for end in self.busy:
+            if path.endswith(end):
+                self.busy.remove(end)
+                return 503, "text/plain", b"overloaded"
         if self.html:
             return 200, "text/html", b"<!doctype html><title>Sign in</title><p>Please sign in to the network"
         folder, _, last = path.strip("/").rpartition("/")

@@ -301,6 +301,24 @@ def test_a_sign_in_page_instead_of_an_index_is_an_error(index: Index, resolve: R
     assert index.base in caught.value.hints[0]
 
 
+def test_planning_does_not_wait_for_a_server_that_cannot_be_reached(resolve: Resolve, uv: Uv) -> None:
+    """uv waits up to ten seconds before it gives up."""
+    eager = replace(uv, environ={**uv.environ, "UV_HTTP_RETRIES": "3"})
+    for url in ("http://127.0.0.1:9/whl", "https://name.invalid/whl"):
+        with pytest.raises(FetchError) as caught:
+            resolve("torch==2.5.*", index_url=url, uv=eager)
+        assert caught.value.code == "unreachable"
+        assert "retries" not in caught.value.message
+
+
+@pytest.mark.parametrize("end", ["/torch/", ".metadata"])
+def test_an_overloaded_index_is_asked_again(index: Index, resolve: Resolve, uv: Uv, end: str) -> None:
+    index.busy = [end]
+    eager = replace(uv, environ={**uv.environ, "UV_HTTP_RETRIES": "3"})
+    assert versions(resolve("torch==2.5.*", uv=eager))["torch"] == "2.5.1+rocm6.2"
+    assert not index.busy
+
+
 def test_an_unreachable_index_is_a_one_line_error(resolve: Resolve) -> None:
     with pytest.raises(FetchError) as caught:
         resolve("torch==2.5.*", index_url="http://127.0.0.1:9/whl/rocm6.2")

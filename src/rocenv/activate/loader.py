@@ -37,10 +37,18 @@ _INTERP = 3  # p_type of the segment that names the program's loader. Source: el
 
 
 class CommandNotFound(RocenvError):
-    """A command does not exist; shells use the same exit code."""
+    """A command does not exist; shells use the same exit code.
+
+    Attributes:
+        name: The missing command as typed; "" for a script's interpreter.
+    """
 
     code = "command-not-found"
     exit_code = 127
+
+    def __init__(self, message: str, *, name: str = "", hints: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hints=hints)
+        self.name = name
 
 
 class CommandNotExecutable(RocenvError):
@@ -107,9 +115,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     if WINDOWS:
         program = find_windows_program(name, environ)
         if program is None:
-            raise CommandNotFound(
-                f"command `{name}` not found", hints=("check the search path: echo %PATH%",)
-            )
+            raise _not_found(name, "echo %PATH%")
         return program
     if "/" in name:
         candidates = [name]
@@ -129,7 +135,13 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
         raise CommandNotExecutable(
             f"`{found[0]}` is not executable", hints=(f"chmod +x {shlex.quote(found[0])}",)
         )
-    raise CommandNotFound(f"command `{name}` not found", hints=("check the search path: echo $PATH",))
+    raise _not_found(name, "echo $PATH")
+
+
+def _not_found(name: str, show_path: str) -> CommandNotFound:
+    return CommandNotFound(
+        f"command `{name}` not found", name=name, hints=(f"check the search path: {show_path}",)
+    )
 
 
 def _library_path(library_dirs: Sequence[Path]) -> str:

@@ -29,13 +29,13 @@ def _folders(home: Home) -> dict[str, Path]:
 
 
 @contextlib.contextmanager
-def _exclusive(what: str) -> Iterator[Home]:
+def _exclusive(what: str) -> Iterator[Context]:
     """Lock the home against other processes that use the cache or the store."""
     context = Context()
     context.require_own_home(changes=True)
     home, waiting = context.home, f"waiting for another rocenv that uses the {what}"
     with storage_errors(home.path), locked(home.in_use, waiting=waiting):
-        yield home
+        yield context
 
 
 @click.group("cache", invoke_without_command=True)
@@ -47,8 +47,10 @@ def cache(context: click.Context, as_json: bool) -> None:
         return
     from rocenv.install.store import tree_bytes
 
-    folders = _folders(Context().home)
-    sizes = {name: tree_bytes(folder) if folder.exists() else 0 for name, folder in folders.items()}
+    own = Context()
+    folders = _folders(own.home)
+    with own.progress.wait("Adding up file sizes", closing=False):
+        sizes = {name: tree_bytes(folder) if folder.exists() else 0 for name, folder in folders.items()}
     if as_json:
         found = [{"name": name, "path": str(folders[name]), "size_bytes": sizes[name]} for name in sizes]
         print_json({"cache": found, "size_bytes": sum(sizes.values())})
@@ -68,8 +70,8 @@ def clear(names: tuple[str, ...]) -> None:
     from rocenv.install.store import tree_bytes
 
     freed = 0
-    with _exclusive("cache") as home:
-        for name, folder in _folders(home).items():
+    with _exclusive("cache") as context, context.progress.wait("Emptying the cache", closing=False):
+        for name, folder in _folders(context.home).items():
             if name in (names or _FETCHED):
                 freed += tree_bytes(folder) if folder.exists() else 0
                 remove_tree(folder)
@@ -84,9 +86,10 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show unpacked packages that no env needs, and free them. For downloads, see `rocenv cache`."""
     from rocenv.install.store import sweep
 
-    with _exclusive("store") as home:
-        needed = frozenset(_needed(home))
-        found = sweep(home, needed, dry_run=True)
+    with _exclusive("store") as context:
+        needed = frozenset(_needed(context.home))
+        with context.progress.wait("Looking for unused packages", closing=False):
+            found = sweep(context.home, needed, dry_run=True)
         total = sum(size for _, size in found)
         if not as_json:
             click.echo(
@@ -96,7 +99,8 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
         if free and not yes:
             require_yes(f"Free {size_text(total)}?")
         if free:
-            sweep(home, needed, dry_run=False)
+            with context.progress.wait("Removing unused packages", closing=False):
+                sweep(context.home, needed, dry_run=False)
     if as_json:
         packages = [{"name": title, "size_bytes": size} for title, size in found]
         print_json({"freed": free, "size_bytes": total, "packages": packages})

@@ -56,6 +56,7 @@ _MESSAGES: Mapping[str, tuple[str, str]] = {
     ),
     "slow": ("slow", "较慢"),
     "running": ("Running the check {name}", "正在运行检查项 {name}"),
+    "checking": ("Running all checks", "正在运行所有检查项"),
     "no name": ("NAME is empty", "NAME 为空"),
     "needs": ("{one} works only with {other}", "{one} 只能与 {other} 一起使用"),
     "collected": (
@@ -181,7 +182,7 @@ def _run(
 
     def begin(check: Check) -> AbstractContextManager[object]:
         title = _message("running", language, name=check.name)
-        return context.progress.stage(title) if check.is_slow else nullcontext()
+        return context.progress.wait(title) if check.is_slow else nullcontext()
 
     checks = checks_for(checked, names)
     return run(checked, checks, language, begin), len(checks)
@@ -205,7 +206,8 @@ def _with_bundle(
         examined = examine(bundle, context.matrix, language, names)
     else:
         assert file is not None
-        examined = collect(file, context.home, context.matrix, language, names)
+        with context.progress.wait(_message("checking", language)):
+            examined = collect(file, context.home, context.matrix, language, names)
         for line in _about_bundle(file, examined.bundle, language):
             note(line)
     return list(examined.findings), examined.checks

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Component
     from rocenv.prefix import Prefix
 
+_SHOWN = 10
 _name = click.argument("name", shell_complete=candidates.env_names)
 
 
@@ -148,7 +149,8 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
     """Remove envs and everything in their folders. Files that other envs share stay."""
     from rocenv.install import change
 
-    home = Context().home
+    context = Context()
+    home = context.home
     prefixes = [prefix_of(home, name) for name in dict.fromkeys(names)]
     for prefix in prefixes:
         if prefix.state == "absent":
@@ -165,7 +167,8 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
         require_yes(f"Remove {', '.join((*links, *folders))}?")
     for prefix in prefixes:
         linked_folder = prefix.path.resolve() if prefix.is_link else None
-        change.remove(home, prefix.name)
+        with context.progress.wait(f"Removing env `{prefix.name}`", closing=False):
+            change.remove(home, prefix.name)
         if linked_folder is not None:
             note(f"removed the link `{prefix.path}`; `{linked_folder}` still exists")
         else:
@@ -235,8 +238,10 @@ def repair(name: str, as_json: bool) -> None:
         print_json(
             {"env": name, "repaired": [{"path": path, "what": what} for path, what in restored.items()]}
         )
-    for path, what in restored.items():
+    for path, what in list(restored.items())[:_SHOWN]:
         note(f"restored {path} (was {what})")
+    if len(restored) > _SHOWN:
+        note(f"restored {len(restored) - _SHOWN} more files; `--json` lists all")
     note(f"env `{name}` matches its record" + ("" if restored else "; there was nothing to repair"))
 
 

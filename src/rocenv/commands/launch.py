@@ -12,6 +12,7 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import label, output_language
 from rocenv.commands.output import colour, note, print_text
+from rocenv.commands.run import tool_hints
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.core.progress import sanitized
@@ -108,12 +109,15 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     if shortcut_folder is not None:
         _write_shortcut(start, shortcut_folder, argv)
         return 0
-    language = output_language(None)
-    launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix, language=language)
-    launch = with_kernels(with_changes_noted(launch), context.home)
-    with context.progress.wait(launch.message("checking", app=start.title)):
-        launch = adapt_arguments(launch)
-    return _run(launch, _check(launch, context))
+    with tool_hints(start.prefix, start.record, context):
+        language = output_language(None)
+        launch = LaunchContext(
+            start=start, host=detect(context.matrix), matrix=context.matrix, language=language
+        )
+        launch = with_kernels(with_changes_noted(launch), context.home)
+        with context.progress.wait(launch.message("checking", app=start.title)):
+            launch = adapt_arguments(launch)
+        return _run(launch, _check(launch, context))
 
 
 def _check(launch: LaunchContext, context: Context) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from rocenv.prefix import library_folders, prefix_of
 from rocenv.system.process import replace_process
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from click.shell_completion import CompletionItem
 
     from rocenv.core.model import Record
@@ -46,7 +49,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     prefix = prefix_of(context.home, name)
     record = prefix.record()
     environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)
-    try:
+    with tool_hints(prefix, record, context):
         if record.loader:
             folders = library_folders(prefix, record.lock)
             command_line = loader_argv(
@@ -54,20 +57,22 @@ def command(name: str, argv: tuple[str, ...]) -> None:
             )
         else:
             command_line = [find_program(argv[0], environ), *argv[1:]]
-    except CommandNotFound as error:
-        error.hints = (*_how_to_get(argv[0], prefix, record, context), *error.hints)
-        raise
     try:
         replace_process(command_line, environ)
     except OSError as error:
         raise CommandNotExecutable(f"cannot start `{argv[0]}`: {error.strerror}") from error
 
 
-def _how_to_get(program: str, prefix: Prefix, record: Record, context: Context) -> tuple[str, ...]:
-    """Name the command that creates an env with one of ROCm's tools."""
-    from rocenv.resolve.suggest import env_with_tools
+@contextlib.contextmanager
+def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[None]:
+    """Add to the error for a missing ROCm tool the command that creates an env with it."""
+    try:
+        yield
+    except CommandNotFound as error:
+        from rocenv.resolve.suggest import env_with_tools
 
-    if not _TOOL.fullmatch(program):
-        return ()
-    command = env_with_tools(record.lock, context.matrix, prefix.free_name())
-    return (f"`--dev` adds ROCm's compilers and tools: `{command}`",) if command else ()
+        if _TOOL.fullmatch(error.name):
+            command = env_with_tools(record.lock, context.matrix, prefix.free_name())
+            hints = (f"`--dev` adds ROCm's compilers and tools: `{command}`",) if command else ()
+            error.hints = (*hints, *error.hints)
+        raise

@@ -2,7 +2,7 @@
 
 On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
 Elsewhere (a pipe, `CI`, `TERM=dumb`) a line is printed for each 10 % or each minute, but at most every 5 s.
-In both cases, a successful stage of 1 s or more leaves a closing line.
+In both cases, a successful stage of 1 s or more leaves a closing line, unless its caller reports its end.
 """
 
 from __future__ import annotations
@@ -74,10 +74,13 @@ class Progress:
             yield stage
 
     @contextlib.contextmanager
-    def wait(self, title: str, usual_s: float = 0.0) -> Iterator[Wait]:
-        """Show the time while the block runs; `usual_s` is how long it took last time."""
+    def wait(self, title: str, usual_s: float = 0.0, *, closing: bool = True) -> Iterator[Wait]:
+        """Show the time while the block runs; `usual_s` is how long it took last time.
+
+        Without `closing`, no line remains.
+        """
         wait = Wait(self, title, usual_s, self._clock)
-        with self._shown(wait):
+        with self._shown(wait, closing=closing):
             yield wait
 
     def note(self, text: str) -> None:
@@ -103,7 +106,7 @@ class Progress:
             self.note(line)
 
     @contextlib.contextmanager
-    def _shown(self, stage: Stage) -> Iterator[Stage]:
+    def _shown(self, stage: Stage, *, closing: bool = True) -> Iterator[Stage]:
         timer = threading.Timer(SHOWN_AFTER_S, self._show, (stage,))
         timer.daemon = True
         with self._lock:
@@ -115,9 +118,9 @@ class Progress:
         finally:
             timer.cancel()
             self._end(stage)
-        closing = stage.closing_line()
-        if closing:
-            self.note(closing)
+        line = stage.closing_line()
+        if line and closing:
+            self.note(line)
 
     @property
     def _out(self) -> TextIO:

@@ -118,11 +118,11 @@ def repair(name: str, context: Context) -> dict[str, str]:
     with env_locked(context.home, name, uses_store=True):
         record = prefix.record_wherever_made()
         files = prefix.files(record)
-        found = differences(prefix.path, files)
+        found = differences(prefix.path, files, context.progress)
         if found:
             files = _restore(prefix, record, files, found, context)
         complete(prefix, record, files)
-        left = differences(prefix.path, prefix.files(prefix.record())) if found else {}
+        left = differences(prefix.path, prefix.files(prefix.record()), context.progress) if found else {}
         if left:
             path, what = next(iter(left.items()))
             raise PrefixError(
@@ -155,9 +155,10 @@ def _restore(
         expected[origin.artifact.sha256][origin.inner] = origin.entry
     unpacked = tuple(part for part in lock.components if not part.is_wheels)
     ensure_available(replace(lock, components=unpacked), context, expected)
-    for path in paths:
-        _clear(prefix.path, path)
-    place_files(prefix, origins, home)
+    with context.progress.wait("Restoring files"):
+        for path in paths:
+            _clear(prefix.path, path)
+        place_files(prefix, origins, home)
     kept = base_files(lock, files)
     if wheeled and venv_differs:
         undo_shims(prefix, lock)  # the wheel's RECORD lists torch's own files

@@ -81,11 +81,12 @@ def ensure_available(
     for attempt in count(1):
         lock = with_pins(lock, context)
         unpinned = [part for part in lock.artifacts if not part.sha256]
-        missing = [
-            part
-            for part in lock.artifacts
-            if not store.holds(context.home, part, expected.get(part.sha256, {}))
-        ]
+        with context.progress.wait("Checking the store"):
+            missing = [
+                part
+                for part in lock.artifacts
+                if not store.holds(context.home, part, expected.get(part.sha256, {}))
+            ]
         try:
             wheels = _download_and_unpack(missing, context, expected) if missing else {}
             break

@@ -41,7 +41,9 @@ def place_all(
     for text in require_fitting_packs(lock, origins, context.home):
         context.progress.note(text)
     require_short_names(prefix.path, origins)
-    if copies := place_files(prefix, origins, context.home):
+    with context.progress.wait("Linking files"):
+        copies = place_files(prefix, origins, context.home)
+    if copies:
         context.progress.note(
             f"{copies} files were copied, because `{prefix.path.parent}` does not support hard links to them "
             "(a cloud folder, another filesystem, or another user's files). Each env there is a full copy"

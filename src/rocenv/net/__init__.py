@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
+_TRIES_WITHOUT_SERVER = 2  # for a hasty caller; the second one right away, because name servers fail at times
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
@@ -149,6 +150,7 @@ class Network:
                 lambda: self._read(candidate, body, etag),
                 lambda: len(body.content),
                 restart=body.start_over,
+                hasty=True,
             )
             return replace(answer, passed_over=tuple(failure.message for failure in failures))
 
@@ -182,7 +184,7 @@ class Network:
                 raise FetchError(f"`{shown(candidate)}` does not state its size")
             return int(stated)
 
-        return self.try_each(url, lambda candidate: self.persist(lambda: stated_size(candidate)))
+        return self.try_each(url, lambda candidate: self.persist(lambda: stated_size(candidate), hasty=True))
 
     def try_each(
         self,
@@ -248,8 +250,7 @@ class Network:
     def pause_before(self, attempt: int, error: TransientError, *, advanced: bool = False) -> float:
         """Return the pause in seconds before attempt number `attempt` (2 is the first retry).
 
-        The pause does not grow after an attempt that `advanced`, because there may be thousands of such
-        attempts.
+        The pause is short after an attempt that `advanced`, because there may be thousands of such attempts.
         """
         # Add jitter, so that parallel downloads do not retry in step.
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
@@ -264,6 +265,7 @@ class Network:
         *,
         restart: Callable[[], object] = lambda: None,
         wait: Callable[[float], object] = time.sleep,
+        hasty: bool = False,
     ) -> T:
         """Retry an attempt that raises TransientError, up to TRIES times in a row without progress.
 
@@ -272,6 +274,7 @@ class Network:
             position: Returns how many bytes have arrived. Bytes that arrive too slowly are not included.
             restart: Called to discard the bytes if a server refuses to resume.
             wait: Called with the seconds of each pause.
+            hasty: Do not wait for a server that cannot be reached at all, because the user waits for a plan.
 
         Raises:
             TransientError: From the last attempt, or from the interruption after which a server refused to
@@ -293,11 +296,12 @@ class Network:
                 tries = 1 if advanced else tries + 1
                 if error.code != "range-refused" or failure is None:  # refused only after a break
                     failure = error
-                if tries == TRIES:
+                gives_up = hasty and error.no_server and not furthest
+                if tries >= (_TRIES_WITHOUT_SERVER if gives_up else TRIES):
                     raise failure from None
                 if error.code == "range-refused":
                     restart()
-                wait(self.pause_before(tries + 1, error, advanced=advanced))
+                wait(self.pause_before(tries + 1, error, advanced=advanced or gives_up))
 
     def _require_online(self, url: str) -> None:
         if self.is_offline:

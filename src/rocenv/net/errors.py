@@ -22,13 +22,21 @@ class TransientError(FetchError):
 
     Attributes:
         retry_after_s: The pause that the server requested; 0 = none.
+        no_server: No connection was made: the name does not resolve, or nothing listens or leads there.
     """
 
     def __init__(
-        self, message: str, *, code: str, retry_after_s: float = 0, hints: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        code: str,
+        retry_after_s: float = 0,
+        no_server: bool = False,
+        hints: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, code=code, hints=hints)
         self.retry_after_s = retry_after_s
+        self.no_server = no_server
 
 
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
@@ -112,6 +120,7 @@ def connection_error(
 
     `hint` says how to set a mirror.
     """
+    import errno
     import socket
     import ssl
 
@@ -131,11 +140,17 @@ def connection_error(
         )
     if isinstance(error, (exceptions.InvalidURL, exceptions.InvalidSchema, exceptions.TooManyRedirects)):
         return FetchError(f"`{shown(url)}` is not a usable URL: {error}")
+    no_server = any(
+        isinstance(cause, (socket.gaierror, ConnectionRefusedError))
+        or (isinstance(cause, OSError) and cause.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH))
+        for cause in causes
+    )
     if isinstance(error, exceptions.ProxyError):
         return TransientError(
             f"the proxy for `{host}` does not work, so `{shown(url)}` was not downloaded",
             hints=(_PROXY_HINT,),
             code="unreachable",
+            no_server=no_server,
         )
     reason = f"the connection to `{host}` broke"
     for kind, text in (
@@ -153,9 +168,8 @@ def connection_error(
         elif isinstance(cause, IncompleteRead):
             whole = cause.partial + cause.expected
             reason = f"{reason}: the response was truncated ({cause.partial} of {whole} bytes arrived)"
-    return TransientError(
-        f"{reason} while downloading `{shown(url)}`", hints=(_NETWORK_HINT, *hints), code="unreachable"
-    )
+    message = f"{reason} while downloading `{shown(url)}`"
+    return TransientError(message, hints=(_NETWORK_HINT, *hints), code="unreachable", no_server=no_server)
 
 
 def _retry_after_s(header: str) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from rocenv.system.exit_codes import describe_exit, is_crash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 # The rungs for each API, in order, with the rungs that must pass before. `torch` for HIP does not depend on
 # the set's own runtime, because its wheel bundles another one; a wheel built without ROCm is detected even
@@ -89,6 +91,7 @@ def run_ladder(
     rungs: Sequence[str],
     *,
     files: Callable[[], RungResult],
+    begin: Callable[[str], AbstractContextManager[object]] = nullcontext,
     judge: Callable[[RungResult], RungResult] = lambda result: result,
     report: Callable[[RungResult], None] = lambda _result: None,
 ) -> tuple[RungResult, ...]:
@@ -98,13 +101,19 @@ def run_ladder(
         probe: The env.
         rungs: The rungs to run; prerequisites outside this list are assumed to pass.
         files: The caller's implementation of the rung `files`.
+        begin: Returns a context in which a rung's child runs.
         judge: Adds the caller's knowledge to each result; later rungs depend on the returned result.
         report: Called with each result immediately.
     """
     results: dict[str, RungResult] = {}
     needs = NEEDS[probe.task.runtime]
     for rung in (rung for rung in needs if rung in rungs):
-        result = _unmet(needs[rung], rung, results) or (files() if rung == "files" else run_rung(probe, rung))
+        result = _unmet(needs[rung], rung, results)
+        if result is None and rung == "files":
+            result = files()
+        elif result is None:
+            with begin(rung):
+                result = run_rung(probe, rung)
         result = _contradict(result, results.get("device"))
         result = judge(_naming_standin(result, results.get("load")))
         results[rung] = result

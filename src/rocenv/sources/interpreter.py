@@ -20,6 +20,8 @@ from rocenv.system import WINDOWS
 from rocenv.system.process import run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocenv.sources.uv import Uv
     from rocenv.sources.uv_outcome import Outcome
 
@@ -111,6 +113,30 @@ def examine(path: Path) -> Interpreter:
 def is_from_store(path: Path) -> bool:
     """Whether a Windows path belongs to the Microsoft Store."""
     return "windowsapps" in (part.lower() for part in re.split(r"[/\\]", str(path)))
+
+
+def ranking(python: Interpreter) -> Callable[[str], int | None]:
+    """Return a sort key for wheel file names, most specific to this interpreter first.
+
+    The key is None for wheels that are not compatible with the interpreter.
+    """
+    from packaging.tags import compatible_tags, cpython_tags
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    major, minor = map(int, python.series.split("."))
+    interpreter = f"cp{major}{minor}"
+    abi = interpreter + ("t" if python.free_threaded else "")
+    tags = [*cpython_tags((major, minor), abis=[abi]), *compatible_tags((major, minor), interpreter)]
+    order = {tag: position for position, tag in enumerate(tags)}
+
+    def rank(file_name: str) -> int | None:
+        try:
+            fits = [order[tag] for tag in parse_wheel_filename(file_name)[3] if tag in order]
+        except InvalidWheelFilename:
+            return None
+        return min(fits, default=None)
+
+    return rank
 
 
 def _find_with_uv(spec: str, uv: Uv) -> Path:

@@ -23,9 +23,9 @@ from rocenv.core.versions import joined, series, specifier, version_of
 from rocenv.data.releases import RocmWheels, TorchSet
 from rocenv.sources import c_library, unreachable
 from rocenv.sources.general_index import from_first, general_indices, with_companions
-from rocenv.sources.interpreter import find_python
+from rocenv.sources.interpreter import find_python, ranking
 from rocenv.sources.simple_index import SimpleIndex, with_sizes
-from rocenv.sources.uv import Uv, ranking
+from rocenv.sources.uv import Uv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

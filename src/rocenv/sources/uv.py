@@ -20,6 +20,7 @@ from rocenv.core.logins import shown
 from rocenv.core.model import Artifact
 from rocenv.core.packages import wheel_file_name
 from rocenv.sources.encryption import require_encrypted
+from rocenv.sources.interpreter import ranking
 from rocenv.sources.uv_outcome import Outcome
 from rocenv.system.private import make_closed
 from rocenv.system.process import run
@@ -209,7 +210,9 @@ class Uv:
             with contextlib.suppress(OSError):  # uv reports an unwritable cache
                 make_closed(self.cache)
                 mark.touch()
-        outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http)
+        outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http, retries="0")
+        if outcome.may_succeed_later and (plain_http or not outcome.unencrypted):
+            outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http)
         if mark.exists() and outcome.unencrypted:
             self._discard_cache()
         outcome.require_protected(page or index_url, self.environ, plain_http=plain_http)
@@ -274,6 +277,7 @@ class Uv:
         index_url: str = "",
         page: str = "",
         plain_http: bool = False,
+        retries: str = "",
     ) -> Outcome:
         """Run uv to completion; the caller checks the exit code.
 
@@ -284,6 +288,7 @@ class Uv:
                 the command line, which all users on the machine can read.
             page: The URL of a page with links to more files, also absent from the command line.
             plain_http: Also allow unencrypted connections.
+            retries: How often uv repeats a failed request; "" = the user's setting or uv's default.
         """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
@@ -292,9 +297,10 @@ class Uv:
         if not self.cache.is_dir():
             with contextlib.suppress(OSError):  # uv reports the error
                 make_closed(self.cache)
-        addresses = {"UV_DEFAULT_INDEX": index_url, "UV_FIND_LINKS": page.replace(",", "%2C")}
+        own = {"UV_DEFAULT_INDEX": index_url, "UV_FIND_LINKS": page.replace(",", "%2C")}
+        own |= {"UV_HTTP_RETRIES": retries}
         environ = self._environ(plain_http=plain_http)
-        environ |= {name: url for name, url in addresses.items() if url}
+        environ |= {name: value for name, value in own.items() if value}
         done = run(argv, environ=environ, limit_bytes=_OUTPUT_LIMIT_BYTES, on_line=self._report_download)
         if done.code is None:
             raise _unusable(f"uv did not run: {done.problem}")
@@ -329,30 +335,6 @@ def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
         # Without an https proxy, exceptions can only concern http.
         kept = {name: value for name, value in kept.items() if name.upper() != "NO_PROXY"}
     return kept | {"http_proxy": _NOWHERE}
-
-
-def ranking(python: Interpreter) -> Callable[[str], int | None]:
-    """Return a sort key for wheel file names, most specific to this interpreter first.
-
-    The key is None for wheels that are not compatible with the interpreter.
-    """
-    from packaging.tags import compatible_tags, cpython_tags
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-    major, minor = map(int, python.series.split("."))
-    interpreter = f"cp{major}{minor}"
-    abi = interpreter + ("t" if python.free_threaded else "")
-    tags = [*cpython_tags((major, minor), abis=[abi]), *compatible_tags((major, minor), interpreter)]
-    order = {tag: position for position, tag in enumerate(tags)}
-
-    def rank(file_name: str) -> int | None:
-        try:
-            fits = [order[tag] for tag in parse_wheel_filename(file_name)[3] if tag in order]
-        except InvalidWheelFilename:
-            return None
-        return min(fits, default=None)
-
-    return rank
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Artifact:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
-
+# No connection was made: the name does not resolve, or nothing listens or leads there, on any system.
+_NO_SERVER = re.compile(r"dns error|failed to lookup address|\(os error (111|101|113|10061|10051|10065|61)\)")
 
 # In errors: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
 # In the log: "Sending fresh GET request for: http://host/x", "HTTP 302 Found. Redirecting to `http://host/x`"
@@ -57,7 +58,14 @@ class Outcome:
         causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]
         if not causes or causes[-1].startswith("Querying Python"):
             return heads[0]
+        if heads[0].startswith("Failed to fetch: "):  # the caller names the index
+            return causes[-1]
         return f"{heads[0]}: {causes[-1]}"
+
+    @property
+    def may_succeed_later(self) -> bool:
+        """Whether a request failed for a reason that passes, such as a timeout or an overloaded server."""
+        return bool(self.code) and "Failed to fetch" in self.stderr and not _NO_SERVER.search(self.stderr)
 
     def resolution_error(
         self, requirements: Sequence[str], index_url: str, series: str, *, offline: bool = False

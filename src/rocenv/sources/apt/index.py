@@ -317,19 +317,22 @@ def _fallback(place: Place, older: State, last: State, kept: State | None) -> St
 
 def _require_valid(place: Place, state: State, settings: Settings) -> None:
     """Raise FetchError if apt would reject the index because of its dates."""
-    clock = "check this machine's clock: `date`"
+    index = f"{place.title} from `{shown(state.base)}`"
+    clock = f"this machine's clock says {day_of(time.time(), exact=True)}"
+    hints = (
+        "if the clock is wrong, set it: `sudo timedatectl set-ntp true`",
+        f"if it is right, the mirror is outdated or malicious: {place.other_mirror}",
+    )
     if state.date_s > time.time() + CLOCK_SKEW_S and settings.check_date and state.base not in place.undated:
         raise FetchError(
-            f"{place.title} from `{shown(state.base)}` is dated in the future, "
-            f"{day_of(state.date_s, exact=True)}",
-            hints=(clock, place.other_mirror),
+            f"{index} is dated {day_of(state.date_s, exact=True)}, but {clock}",
+            hints=hints,
             code="index-future",
         )
     if state.has_expired and settings.check_valid_until and state.base not in place.dateless:
         raise FetchError(
-            f"{place.title} from `{shown(state.base)}` expired on {day_of(state.valid_until_s)}: "
-            "the mirror is outdated or malicious",
-            hints=(clock, place.other_mirror),
+            f"{index} expired on {day_of(state.valid_until_s, exact=True)}; {clock}",
+            hints=hints,
             code="index-expired",
         )
 
