@@ -1,4 +1,4 @@
-# Functions for the other scripts, which source this file before rocenv is installed.
+# Functions for the other scripts; they source this file before rocenv is installed.
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
@@ -24,7 +24,7 @@ find_python() {
 
 can_install_packages() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# Install system packages. Update apt's package lists only if the current lists lack the packages.
+# Install system packages. Update apt's package lists only if the current ones do not contain the packages.
 install_packages() {
     say "Installing $* with apt-get"
     local -a get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
@@ -51,7 +51,7 @@ install_needed() {
     packages=()
 }
 
-# The shells that activation supports, and the tools that check it. nushell and mise come from npm:
+# The shells that activation supports, and tools that check it. nushell and mise come from npm:
 # `get_nushell`, `get_mise`.
 need_for_shells() {
     local shell
@@ -98,7 +98,7 @@ need_for_windows() {
 
 wine_root=build/windows-lane/root
 
-# Make Wine 10 available to `scripts/wine`: the installed one, otherwise from a Debian 13 in $wine_root.
+# Make Wine 10 available to `scripts/wine`: use the installed one, otherwise install Debian 13 in $wine_root.
 get_wine() {
     if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
     can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'
@@ -135,8 +135,8 @@ make_wine_root() {
     mv "$made" "$wine_root"
 }
 
-# Create the venv $1 unless a working one exists. Recreate a venv that was moved here, because its programs start the
-# Python at the old path.
+# Create the venv $1 unless a working one exists. Recreate a venv that was moved, because its programs start
+# the Python at the old path.
 make_venv() {
     local venv=$1 python
     if [ -e "$venv/made-at" ] && [ "$(cat "$venv/made-at")" != "$venv" ]; then rm -rf "$venv"; fi
@@ -161,7 +161,7 @@ make_venv() {
 
 venv_package() { "$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'; }
 
-# Install rocenv and the test dependencies into the venv $1.
+# Install rocenv and the test dependencies in the venv $1.
 install_tools() {
     if [ ! -e "$1/installed" ]; then
         say 'Installing rocenv and the tools'
@@ -171,7 +171,8 @@ install_tools() {
     pip_install "$1" --editable . --group test
 }
 
-# Install the fuzzer into the venv $1 if it is missing. It has no package for some Pythons, and rocenv does not need it.
+# Install the fuzzer in the venv $1 if it is missing. It is not available for every Python version, and rocenv
+# does not need it.
 no_atheris='atheris cannot be installed for this Python, so fuzzing is skipped'
 install_atheris() {
     if "$1/bin/python" -c 'import atheris' 2>/dev/null; then return; fi

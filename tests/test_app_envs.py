@@ -353,7 +353,7 @@ def test_a_missing_app_is_noted_for_a_set_from_a_lock(world: Mini) -> None:
 def test_an_unsuitable_channel_is_not_suggested(world: Mini) -> None:
     add_channel(world)
     notes = plan(world, "--rocm", "6.4", "--app", "painter")["notes"]
-    assert "The channels that have it do not meet your other requirements" in notes[0]
+    assert "The channels that have it do not satisfy your other requirements" in notes[0]
     assert not any("--channel" in text for text in notes)
 
 
@@ -405,7 +405,7 @@ def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:
     assert any("Wise needs torch" in text for text in said["hints"])
     without = plan(world, "--app", "wise", "--no-torch")
     assert [part["kind"] for part in without["components"]] == ["rocm"]
-    assert any("which `--no-torch` omits" in text for text in without["notes"])
+    assert any("with `--no-torch`, it must bring its own" in text for text in without["notes"])
 
 
 def test_an_unknown_app_is_an_error(world: Mini) -> None:

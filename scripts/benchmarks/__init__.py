@@ -1,1 +1,1 @@
-"""Benchmarks of `scripts/bench`: one module per subject, each with a function `figures`."""
+"""Benchmarks for `scripts/bench`: each module covers one subject and has a function `figures`."""

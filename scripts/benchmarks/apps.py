@@ -1,7 +1,7 @@
-"""The overhead of `rocenv kernels build` over the compiler, and the number of steps of `rocenv mem probe`.
+"""The overhead that `rocenv kernels build` adds to the compiler, and how many steps `rocenv mem probe` takes.
 
 This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears its kernel
-cache. The steps are those of the search alone, on partly used cards of several sizes.
+cache. It counts only the search's own steps, on partly used cards of several sizes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CASES = 200  # of each
 
 
 def figures(bench: Bench, place: Path) -> list[Figure]:
-    """Measure compilation, and count the steps of the memory search."""
+    """Measure compilation, and count the steps in the memory search."""
     environ = {**bench.environ, "ROCENV_HOME": str(place)}
     output = bench.folder / "by rocenv"
     target = ("--target", TARGET, "--output", str(output))
@@ -48,7 +48,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
         ratio(f"{what}, elapsed time", ours.seconds, "s", by_hand, plain.seconds, 1.1),
         ratio(f"{what}, processor time", ours.cpu_seconds, "s", by_hand, plain.cpu_seconds, 1.1),
         ratio(
-            f"mem probe, the most allocations of {CASES * len(CARDS):,} cases",
+            f"mem probe, most allocations in {CASES * len(CARDS):,} cases",
             most,
             "steps",
             "log2 of the number of sizes it distinguishes",
@@ -77,7 +77,7 @@ def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
 
 
 def steps() -> tuple[int, float]:
-    """Return the largest number of allocations that a search makes, and the minimum for bisection (log2)."""
+    """Return the largest number of allocations in a search, and the minimum for bisection (log2)."""
     chance = random.Random(0)
     most = 0
     for size in CARDS:
@@ -90,7 +90,7 @@ def steps() -> tuple[int, float]:
 
 
 def asked_for(bound: int, free: int) -> int:
-    """Count the allocations of one search."""
+    """Count the allocations in one search."""
     tried: list[int] = []
 
     def works(size: int) -> bool:

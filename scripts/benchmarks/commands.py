@@ -1,4 +1,4 @@
-"""The duration of short commands, compared with starting a minimal click program."""
+"""How long short commands take, compared with starting a minimal click program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time, memory and disk space of creating envs, compared with the system's own tools."""
+"""The time, memory and disk space that creating envs takes, compared with the system's own tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def fetched(bench: Bench) -> list[Path]:
-    """Download missing packages of the set; return all packages."""
+    """Download the set's missing packages; return all its packages."""
     bench.run(bench.rocenv, "create", "fetch", *SET, "--yes", "--no-verify")
     lock = json.loads((bench.home / "envs" / "fetch" / "rocenv.lock").read_text())
     artifacts = [artifact for part in lock["components"] for artifact in part["artifacts"]]
@@ -62,7 +62,7 @@ def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
 
 
 def second_env(bench: Bench) -> list[Figure]:
-    """Compare creating a second env with the set to hard-linking the first one's tree."""
+    """Compare creating a second env with the same set to hard-linking the first env's tree."""
     envs = bench.home / "envs"
     runs: dict[str, list[Run]] = {"second": [], "cp": []}
     for _ in range(3 * bench.repetitions):
@@ -80,7 +80,7 @@ def second_env(bench: Bench) -> list[Figure]:
             what="a second env with the same set",
             ours=middle(runs["second"]).seconds,
             unit="s",
-            reference="cp -al of the first",
+            reference="cp -al of the first env",
             reference_value=copy,
             goal="<= 1.5 x + 0.2 s",
             limit=1.5 * copy + 0.2,
@@ -101,7 +101,7 @@ def wipe(bench: Bench) -> None:
 
 
 def write_data_member(package: Path, target: Path) -> None:
-    """Write the data member of a .deb (an ar archive) to a file."""
+    """Write a .deb's data member to a file (a .deb is an ar archive)."""
     with package.open("rb") as stream:
         stream.seek(8)
         while header := stream.read(60):
@@ -117,7 +117,7 @@ def write_data_member(package: Path, target: Path) -> None:
 
 
 def new_bytes(tree: Path) -> tuple[int, int]:
-    """Return the unshared disk space of a tree: (files with a single name, folders)."""
+    """Return the disk space that a tree does not share: (files with one link, folders)."""
     own = folders = 0
     for path in (tree, *tree.rglob("*")):
         info = path.lstat()

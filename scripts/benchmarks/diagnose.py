@@ -1,4 +1,4 @@
-"""The cost of the command `rocenv diagnose`: on a large log, on a small one, and with more rules.
+"""The cost of `rocenv diagnose` on a large log, on a small one, and with more rules.
 
 The noise comes from `diagnose_score` and contains strings that many extractors search for; only one
 line matches a rule.
@@ -41,7 +41,7 @@ def figures(bench: Bench) -> list[Figure]:
     literals = literals_of(read_rules())
     (folder / "literals").write_text("|".join(map(escaped, literals)))
     rules = copy_profiles(folder / "profiles")
-    output = folder / "output"  # not the null device, for which grep stops at the first match
+    output = folder / "output"  # not the null device: with it, grep stops at the first match
     more = {"ROCENV_HOME": str(folder / "home-more"), "ROCENV_PROFILES": str(folder / "profiles")}
 
     def runner(*argv: str, **changes: str) -> Callable[[], Run]:
@@ -95,7 +95,7 @@ def write_log(path: Path, size: int) -> None:
 
 
 def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the rule files and their contents."""
+    """Yield each rule file and its contents."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -106,7 +106,7 @@ def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def literals_of(files: Iterable[tuple[Path, dict[str, Any]]]) -> list[str]:
-    """Return the distinct literals of all rules."""
+    """Return the distinct literals in all rules."""
     patterns = (each for _, plain in files for rule in plain.get("rule", ()) for each in rule["pattern"])
     return list(dict.fromkeys(text for pattern in patterns for text in pattern["text"]))
 
@@ -137,7 +137,7 @@ def copy_profiles(target: Path) -> int:
 
 
 def shifted(literal: str, step: int) -> str:
-    """Replace each letter, to get a literal of the same length that no log contains."""
+    """Replace each letter, to get a literal with the same length that no log contains."""
     small, large = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     other = small[step:] + small[:step] + large[step:] + large[:step]
     return literal.translate(str.maketrans(small + large, other))

@@ -1,4 +1,4 @@
-"""Figures, and the measurement of commands' time and memory."""
+"""Figures, and the time and memory that commands use."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SET = ("--rocm", "5.7", "--target", "gfx1100")
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One line of the table."""
+    """One line in the table."""
 
     what: str
     ours: float
     unit: str
-    reference: str = ""  # the name of the reference; "" = none
+    reference: str = ""  # the reference's name; "" = none
     reference_value: float = 0
     goal: str = ""  # as text; "" = none
-    limit: float = 0  # the goal as a value of `ours`
+    limit: float = 0  # the goal, as a value for `ours`
 
     def row(self) -> tuple[str, ...]:
         """Format the line for the table."""
@@ -39,7 +39,7 @@ class Figure:
 
 
 def ratio(what: str, ours: float, unit: str, reference: str, value: float, times: float = 0) -> Figure:
-    """Compare a figure with a reference; `times` sets the goal, a multiple of the reference."""
+    """Compare a figure with a reference; `times` sets the goal as a multiple of the reference."""
     goal = f"<= {times:g} x" if times else ""
     return Figure(
         what=what,
@@ -58,7 +58,7 @@ def at_most(what: str, ours: float, unit: str, limit: float) -> Figure:
 
 
 class NotMeasured(Exception):
-    """A figure cannot be measured; the message says why."""
+    """A figure could not be measured; the message gives the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Run:
 
     seconds: float
     cpu_seconds: float  # including its children
-    peak_bytes: int  # of the largest process, the command itself or a child
+    peak_bytes: int  # in the largest process: the command or a child
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = None) -> Run:
@@ -96,12 +96,12 @@ def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = N
 
 
 def by_turns(commands: Mapping[str, Callable[[], Run]], rounds: int, warm_up: int = 1) -> dict[str, Run]:
-    """Run commands in turns; return the median times and the highest peak of each.
+    """Run commands alternately; return each one's median times and highest peak.
 
     Args:
         commands: Name -> function that runs the command once.
-        rounds: Number of measured runs of each command.
-        warm_up: Rounds before those, which write bytecode and fill caches.
+        rounds: Number of measured runs per command.
+        warm_up: Unmeasured rounds before those, to write bytecode and fill caches.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     for number in range(warm_up + rounds):

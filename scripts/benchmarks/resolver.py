@@ -41,7 +41,7 @@ IMPOSSIBLE = (
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Measure the slowest request that has a matching set, and the slowest that has none."""
+    """Measure the slowest request with a matching set, and the slowest without one."""
     data = load(PROFILES)
     home = Home(bench.home)
 
@@ -65,7 +65,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def milliseconds(work: Callable[[], object], repetitions: int) -> float:
-    """Return the shortest time of several runs, because other programs can only add time."""
+    """Return the shortest time from several runs, because other programs can only add time."""
     times = []
     for _ in range(1 + repetitions):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The cost of activation and of the hook in real shells, in milliseconds.
+"""The cost of activation and the hook in real shells, in milliseconds.
 
 Each shell runs in its own process without start-up files. The cost of sourcing is the difference between a
 shell that sources the script and one that sources an empty file.
@@ -84,7 +84,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
     )
     return [
         Figure(
-            what=f"the prompt hook of {shell}, nothing changed",
+            what=f"{shell}'s prompt hook, nothing changed",
             ours=look(shell, here),
             unit="ms",
             reference="direnv export" if direnv else "",
@@ -110,7 +110,7 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
         first = "set prompt='> '\n" if shell == "tcsh" else ""  # required by a venv's script
         file.write_text(f"{first}{'source' if shell in ('fish', 'tcsh') else '.'} {script}\n")
         argvs[name] = (*SHELL_ARGV[shell], str(file))
-    if shell == "tcsh":  # tcsh reads all folders on each change of PATH
+    if shell == "tcsh":  # tcsh reads all folders whenever PATH changes
         argvs["path"] = (*SHELL_ARGV[shell], str(here / "tcsh.path"))
         (here / "tcsh.path").write_text(f"{first}setenv PATH {prefix}/bin:${{PATH}}\n")
     times = by_turns(argvs, here)
@@ -118,7 +118,7 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
 
 
 def look(shell: str, here: Path) -> float:
-    """Return the time of one check for `.rocenv`, five folders deep, if nothing has changed."""
+    """Return the time for one `.rocenv` check, five folders deep, when nothing has changed."""
     deep = here.joinpath("a", "b", "c", "d")
     deep.mkdir(parents=True, exist_ok=True)
     hook = here / f"hook.{shell}"
@@ -134,7 +134,7 @@ def look(shell: str, here: Path) -> float:
 
 
 def function_figure(prefix: Path, here: Path) -> Figure:
-    """Compare the hook's function `rocenv activate` with the start of a Python process."""
+    """Compare the hook's `rocenv activate` function with starting a Python process."""
     hook, bare, active = here / "hook", here / "bare", here / "active"
     hook.write_text(HOOKS["bash"].render(Place(program="rocenv", envs=str(prefix.parent))))
     bare.write_text(f". {hook}\n")
@@ -154,7 +154,7 @@ def function_figure(prefix: Path, here: Path) -> Figure:
 
 
 def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUNDS) -> dict[str, float]:
-    """Return the median time of each command, in milliseconds."""
+    """Return each command's median time, in milliseconds."""
     times: dict[str, list[float]] = {name: [] for name in argvs}
     programs = {name: shutil.which(argv[0]) or argv[0] for name, argv in argvs.items()}
     environ = {**ENVIRON, "HOME": str(folder)}

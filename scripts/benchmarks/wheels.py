@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WHEELS = 12
 FILES = 1000  # per wheel
-LARGE, LARGE_BYTES = 10, 32 << 20  # number and size of the libraries among them
+LARGE, LARGE_BYTES = 10, 32 << 20  # the number and size of the libraries
 SMALL_BYTES = 20_000
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -72,7 +72,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def _plan(bench: Bench) -> int:
-    """Plan ROCm and PyTorch from an index without hashes and metadata; return the number of bytes sent.
+    """Plan ROCm and PyTorch from an index without hashes or metadata; return the number of bytes sent.
 
     rocenv reads only the list of files at the end of each wheel, so the test wheels can be small.
     """
@@ -106,7 +106,7 @@ def _with_more_files(wheel: bytes) -> bytes:
 
 
 def _wheel(folder: Path, number: int) -> Path:
-    """Write a wheel of libraries and small files; half of each file compresses to almost nothing."""
+    """Write a wheel with libraries and small files; half of each file compresses to almost nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     name, chance = f"rocm_bench_{number}", random.Random(number)
     path = folder / f"{name}-10.0.0-py3-none-any.whl"
@@ -128,7 +128,7 @@ def _wheel(folder: Path, number: int) -> Path:
 
 
 def _lock(bench: Bench, wheels: list[Path]) -> Path:
-    """Put the wheels into the download cache, and write a lock for them."""
+    """Add the wheels to the download cache, and write a lock for them."""
     import platform
 
     from rocenv.core.lock import lock_text

@@ -1,7 +1,7 @@
 """Ways to bury a log in noise, like real logs: long, from several threads, from a terminal, re-encoded.
 
-Telling noise is output of other programs that mentions versions and the system. Quiet noise adds no facts, so
-it shows whether facts or only the length of the log changed an answer.
+Telling noise is output from other programs that mentions versions and the system. Quiet noise adds no facts,
+so it shows whether facts or only the log's length changed an answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from diagnose_score.noise import BAR, CHINESE, PLAIN, TELLING, interleaved, line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_GAP = 5  # the maximum number of lines between two lines of the log
+_GAP = 5  # the maximum number of lines between two log lines
 TIMES = 10_000
 _MOST_BYTES = 8_000_000  # of a repeated log
 _WINDOWS = re.compile(
@@ -33,7 +33,7 @@ class Noise:
         self.seed = seed
 
     def around(self, log: str) -> list[str]:
-        """Return noise for a log's system."""
+        """Return noise that matches a log's system."""
         return self.telling["windows" if _WINDOWS.search(log) else "linux"]
 
     def block(self, log: str) -> bytes:
@@ -45,7 +45,7 @@ class Noise:
         return _joined(self.quiet, _lines(log)).encode()
 
     def scattered(self, log: str) -> bytes:
-        """Mix the lines of a log with those of other threads, with a little noise around them."""
+        """Mix a log's lines with lines from other threads, and add a little noise around them."""
         chance = random.Random(self.seed)
         rest = iter(self.around(log))
         mixed = [next(rest, "") for _ in range(200)]
@@ -73,7 +73,7 @@ class Noise:
         return gzip.compress(self.block(log), compresslevel=1, mtime=0)
 
     def chinese(self, log: str) -> bytes:
-        """Put a log between quiet Chinese lines, in the encoding of Chinese Windows."""
+        """Put a log between quiet Chinese lines, in Chinese Windows' encoding."""
         noise = interleaved([CHINESE, *PLAIN.values()], 2000, random.Random(self.seed))
         return _joined(noise, _lines(log)).replace("\n", "\r\n").encode("cp936", "replace")
 

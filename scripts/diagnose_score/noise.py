@@ -1,9 +1,9 @@
-"""Output of healthy programs, reproducible by seed.
+"""Output from healthy programs, reproducible by seed.
 
-The lines are invented, in the formats of these programs. None shows a failure, so any finding in them is
-wrong. Plain lines say nothing about the machine, so they change no answer. Telling lines mention the system
-and the programs with versions and paths, as in real logs. They never mention a GPU or a ROCm version, and
-never say that a GPU works, because such facts would contradict the log.
+The lines are invented, but in these programs' formats. None shows a failure, so any finding in them is
+wrong. Plain lines say nothing about the machine, so they do not change any answer. Telling lines mention the
+system and the programs with versions and paths, as in real logs. They never mention a GPU or a ROCm version,
+and never say that a GPU works, because such facts would contradict the log.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
         count: Number of lines.
         seed: The same seed gives the same lines.
         telling: Include lines that mention the system and its programs.
-        system: The system of those lines; "" = both.
+        system: The system that those lines describe; "" = both.
     """
     chance = random.Random(seed)
     programs = dict(PLAIN)
@@ -262,7 +262,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
 
 
 def interleaved(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
-    """Generate lines of programs that take turns, several lines each."""
+    """Generate lines from programs that take turns, several lines each."""
     printed: list[str] = []
     while len(printed) < count:
         templates = chance.choice(programs)

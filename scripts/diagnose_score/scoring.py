@@ -1,4 +1,4 @@
-"""Logs with their right answers, and the accuracy of `diagnose`."""
+"""Logs with their correct answers, and how accurate `diagnose` is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-NONE = "none"  # the label of a log in which nothing must be found
+NONE = "none"  # the label for a log in which nothing must be found
 FIRST, AMONG, SILENT = 0.95, 0.98, 0.95
 JUDGED = {"first, accepted": FIRST, "among, accepted": AMONG, "silent, accepted": SILENT}
 GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}
@@ -21,7 +21,7 @@ GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A log and its right answers."""
+    """A log and its correct answers."""
 
     name: str
     cause: str  # NONE = there must be no finding; "" = only `wrong` is known
@@ -31,7 +31,7 @@ class Case:
 
     @cached_property
     def text(self) -> str | None:
-        """The log as text; None if it has another encoding, which must be preserved."""
+        """The log as text; None if it has a different encoding, which must be preserved."""
         wide = self.log.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         try:
             return self.log.decode("utf-16" if wide else "utf-8-sig")
@@ -45,7 +45,7 @@ class Answer:
 
     case: Case
     codes: tuple[str, ...]  # best first
-    shown: tuple[str, ...] = ()  # the decisive line of each, for printing
+    shown: tuple[str, ...] = ()  # each one's decisive line, for printing
 
     @property
     def first(self) -> str:
@@ -77,7 +77,7 @@ class Share:
 
     @property
     def met(self) -> bool:
-        """Whether the goal is reached; always true without cases."""
+        """Whether the goal is reached; always true if there are no cases."""
         return not self.of or self.part >= self.goal * self.of
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Share:
 
 
 def shares(answers: Sequence[Answer]) -> dict[str, Share]:
-    """Compute the figures of a table: name -> fraction."""
+    """Compute the figures in a table: name -> fraction."""
     with_cause = [each for each in answers if each.case.cause not in (NONE, "")]
     known = [each for each in answers if each.case.cause]
     still = [each for each in answers if each.case.cause == NONE or each.case.wrong]
@@ -122,7 +122,7 @@ def confusion(answers: Sequence[Answer]) -> list[tuple[int, str, str, tuple[str,
 
 
 def read_reports(path: Path) -> list[Case]:
-    """Read the cases of a file with one JSON object per line."""
+    """Read cases from a file with one JSON object per line."""
     lines = path.read_text(encoding="utf-8").split("\n")
     return [_case(json.loads(line)) for line in lines if line.strip()]
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """An entry of an index page: a file or a folder."""
+    """An entry on an index page: a file or a folder."""
 
-    name: str  # the name of a folder ends with /
+    name: str  # folder names end with /
     sha256: str = ""
 
 
@@ -50,12 +50,12 @@ class _Anchors(HTMLParser):
 
 
 def body_of(network: Network, url: str) -> bytes:
-    """Fetch the body of a page; raise FetchError if that fails."""
+    """Fetch a page's body; raise FetchError if that fails."""
     return network.get(url).body
 
 
 def links(network: Network, url: str) -> list[Link]:
-    """Fetch the links of a listing; raise FetchError if there are none, as the page is then not a listing."""
+    """Fetch the links in a listing; raise FetchError if there are none: then the page is not a listing."""
     parser = _Anchors()
     parser.feed(body_of(network, url).decode("utf-8", errors="replace"))
     found = []
@@ -67,12 +67,12 @@ def links(network: Network, url: str) -> list[Link]:
             slash = "/" if address.endswith("/") else ""
             found.append(Link(name=unquote(name) + slash, sha256=fragment.partition("sha256=")[2]))
     if not found:
-        raise FetchError(f"`{shown(url)}` lists nothing; it may be a page from your proxy or provider")
+        raise FetchError(f"`{shown(url)}` lists nothing; it could be a page from your proxy or provider")
     return found
 
 
 def wheels(found: Iterable[Link]) -> list[Wheel]:
-    """Find the wheels among the links of a page."""
+    """Find the wheels among a page's links."""
     result = []
     for link in found:
         try:
@@ -97,7 +97,7 @@ def wheels(found: Iterable[Link]) -> list[Wheel]:
 
 
 def torch_wheels(network: Network, url: str) -> list[Wheel]:
-    """Fetch the wheels of torch on a page; raise FetchError if there are none."""
+    """Fetch a page's torch wheels; raise FetchError if there are none."""
     found = [wheel for wheel in wheels(links(network, url)) if wheel.project == "torch"]
     if not found:
         raise FetchError(f"`{shown(url)}` lists no wheels of torch")

@@ -1,4 +1,4 @@
-"""Compare pages with the content that the rows expect."""
+"""Compare pages with what the rows expect."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from rocenv.net import Network
 
-AT_ONCE = 4  # pages of one site that are fetched at the same time
+AT_ONCE = 4  # pages fetched from one site at the same time
 
-# The name of a thing -> its hash or version; "" = none, or unknown.
+# A thing's name -> its hash or version; "" = none, or unknown.
 Things = Mapping[str, str]
 
 
 class Lacking(Exception):
-    """A page exists but lacks something that rows need, other than the things in `Part.known`."""
+    """A page exists, but something that rows need is missing, other than the things in `Part.known`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A page, listing or index of a site.
+    """A page, listing or index on a site.
 
-    `look` returns what the page contains now, without things that the rows omit on purpose. It raises
-    Lacking, and FetchError if it cannot fetch the page or the page has an unexpected form.
+    `look` returns what the page contains now, without things that the rows leave out on purpose. It raises
+    Lacking, or FetchError if it cannot fetch the page or the page has an unexpected format.
     """
 
     place: str
@@ -71,8 +71,8 @@ def survey(
 ) -> list[Outcome]:
     """Check all parts, and return their results in the same order within `timeout_s`.
 
-    All sites are checked at the same time. The thread of a page that does not answer in time ends with the
-    process.
+    All sites are checked at the same time. If a page does not answer in time, its thread runs until the
+    process ends.
     """
     outcomes: dict[int, Outcome] = {}
     turns = {part.place: threading.Semaphore(AT_ONCE) for part in parts}
@@ -99,11 +99,12 @@ def outcome(part: Part, network: Network) -> Outcome:
     except FetchError as error:
         if error.code != "gone":
             return Outcome(part=part, not_reached=error.message)
-        # Every mirror agrees, so this is not a network problem. Parts without known things expect no page.
+        # Every mirror agrees, so this is not a network problem. A part without known things does not need a
+        # page.
         return Outcome(part=part, drifts=(drift(part, "gone", "the page"),) if part.known else ())
     except Lacking as error:
         return Outcome(part=part, drifts=(drift(part, "gone", str(error)),))
-    except Exception as error:  # a page may change its format at any time
+    except Exception as error:  # a page can change its format at any time
         return Outcome(part=part, not_reached=f"cannot read it: {error!r}")
     return Outcome(part=part, drifts=tuple(compare(part, present)))
 
@@ -124,10 +125,10 @@ def drift(part: Part, kind: Literal["gone", "new", "changed"], what: str) -> Dri
 
 
 def is_news(version: str, known: Iterable[str]) -> bool:
-    """Whether the rows should have a version.
+    """Whether a version should have a row.
 
-    True if it is newer than all known versions of its series. If its series has no row, it must be newer than
-    the oldest known version. Older versions were omitted on purpose.
+    It should if it is newer than all known versions in its series. If its series has no row, being newer than
+    the oldest known version is enough. Older versions were left out on purpose.
     """
     try:
         found, others = Version(version), [Version(each) for each in known]

@@ -1,4 +1,4 @@
-"""The sites that rows refer to: one function per site, which yields its parts; `PLACES` lists them."""
+"""The sites that rows refer to: one function per site yields its parts; `PLACES` lists them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.net import Network
 
 _FOLDER_OF_A_RELEASE = re.compile(r"(.+/)([\w-]+-)(\d[\d.]*)/")  # https://…/rocm/windows/rocm-rel-7.2.1/
-_one_at_a_time = threading.Lock()  # sets of one suite share its cached index
+_one_at_a_time = threading.Lock()  # a suite's sets share its cached index
 _WHEEL_HASH = re.compile(r"(\S+\.whl): sha256 ([0-9a-f]{64})")
 
 
@@ -53,7 +53,7 @@ def pytorch(matrix: Matrix, home: Home) -> Iterator[Part]:
         look = partial(_read_torch, f"{index}/torch/", rows, local, pinned)
         yield Part(place="pytorch", address=f"{index}/torch/", known={**known, **pinned}, look=look)
     for root in {index.rpartition("/")[0] for index in by_index}:
-        # This page lists the wheels of all indices, including those without a row.
+        # This page lists the wheels from all indices, including those without a row.
         address = f"{root}/torch/"
         have = {row.rocm for row in matrix.torch if row.released and row.rocm and not row.channel}
         yield Part(place="pytorch", address=address, known={}, look=partial(_find_new_rocm, address, have))
@@ -67,7 +67,7 @@ def _torch(version: str, python: str) -> str:
 def _read_torch(
     address: str, rows: Sequence[TorchSet], local: str, pinned: Things, network: Network
 ) -> Things:
-    """Return versions with as many digits as the rows have, and the wheels with a known hash."""
+    """Return versions, shortened to as many components as the rows use, and the wheels with a known hash."""
     parts = rows[0].version.count(".") + 1
     platform = "linux" if rows[0].rocm else "windows"
     have = [row.version for row in rows if row.released]
@@ -212,7 +212,7 @@ def _wheels(place: str, rows: Sequence[RocmWheels], matrix: Matrix) -> Part:
 
 
 def _read_wheels(address: str, rows: Sequence[RocmWheels], known: Things, network: Network) -> Things:
-    """Return the known things on the page and newer ROCm releases; the page may be flat."""
+    """Return the known things on the page, and newer ROCm releases; the page can be flat."""
     found = pages.links(network, address)
     if not pages.wheels(found):
         base = address.rstrip("/")
@@ -258,7 +258,7 @@ def packs(matrix: Matrix, home: Home) -> Iterator[Part]:
             branches.setdefault((match[1], match[3]), {})[unquote(match[4])] = ""
         elif match:
             by_repository.setdefault(match[1], {})[unquote(match[2])] = row.sha256
-        elif row.tag:  # the names of its files are unknown
+        elif row.tag:  # its file names are unknown
             by_repository.setdefault(row.provider, {})[f"{row.tag}/"] = ""
     for repository, known in by_repository.items():
         yield _release_part("packs", repository, known)
@@ -274,7 +274,7 @@ def _release_part(place: str, repository: str, known: Things) -> Part:
 
 
 def _read_assets(repository: str, known: Things, network: Network) -> Things:
-    """Return the assets of the releases in the rows, and of newer releases.
+    """Return the assets in the rows' releases and in newer ones.
 
     New archives for Linux are left out, because rocenv does not use them.
     """
@@ -305,11 +305,11 @@ class Release:
 
     tag: str
     published: str  # ISO 8601, UTC
-    assets: dict[str, str]  # name -> sha256, "" if GitHub has none
+    assets: dict[str, str]  # name -> sha256, "" if GitHub does not publish one
 
 
 def releases(network: Network, repository: str) -> list[Release]:
-    """Fetch all published releases of a repository.
+    """Fetch all of a repository's published releases.
 
     Raises:
         FetchError: GitHub does not answer, or the answer is not a list of releases.
@@ -324,7 +324,7 @@ def releases(network: Network, repository: str) -> list[Release]:
 
 
 def files(network: Network, repository: str, branch: str) -> set[str]:
-    """Fetch the names of the files in the top folder of a branch; raise FetchError as `releases` does."""
+    """Fetch the file names in a branch's top folder; raise FetchError as `releases` does."""
     rows = _json_list(network, f"{GITHUB_API}{repository}/contents/?ref={branch}")
     return {row["name"] for row in rows if row.get("type") == "file"}
 

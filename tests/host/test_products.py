@@ -48,12 +48,12 @@ def test_each_name_refers_to_one_target(text: str, target: str) -> None:
     [
         ("strix", "`--target gfx1151`: "),
         ("Ryzen AI 5 330", "`--target gfx1153`: "),
-        ("Ryzen 7 5700X", "name a target"),
+        ("Ryzen 7 5700X", "specify a target"),
         ("gfx90a:xnack-", "leave out `:xnack-`"),
-        ("GeForce RTX 4090", "name a target"),
-        ("", "name a target"),
-        ("RX", "name a target"),
-        ("((", "name a target"),
+        ("GeForce RTX 4090", "specify a target"),
+        ("", "specify a target"),
+        ("RX", "specify a target"),
+        ("((", "specify a target"),
     ],
 )
 def test_other_names_are_refused_with_a_hint(text: str, hint: str) -> None:

@@ -315,7 +315,7 @@ def test_changed_record_removes_nothing(lab: Lab, place: str) -> None:
         for name in (path.name, f"{changed.key}.json"):
             (path.parent / name).write_bytes(record)
         done = lab.run("--undo", "--json")
-        assert "this home did not write it" in done.stderr
+        assert "damaged or from a different home" in done.stderr
         assert precious.read_text() == "mine"
         assert json.loads(done.stdout)["error"] == "kernels-not-placed"
 

@@ -289,7 +289,7 @@ class TestData:
             ('gpu_used = ["Rendering with HIP"]', 'gpu_used = [""]', "`gpu_used`"),
             ('["Preparing the scene"]', '["x"]', "`gpu_work_shown`: `x` must be part of one line"),
             ('programs = ["render"]', 'programs = [" "]', "`programs` contains an empty string"),
-            ('zh = "与此无关"', 'zh = ""', "a language has no text: `no matter here`"),
+            ('zh = "与此无关"', 'zh = ""', "`en` or `zh` is empty: `no matter here`"),
             (
                 'title = "Render"',
                 'title = "Render"\ndevices = { arguments = ["-l"], pattern = "(" }',

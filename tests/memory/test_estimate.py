@@ -218,7 +218,7 @@ def test_a_sliding_window_makes_the_cache_an_upper_bound(tmp_path: Path) -> None
             {"llama.attention.head_count": None, "llama.attention.head_count_kv": None},
             "the number of KV heads",
         ),
-        ({"llama.embedding_length": None}, "the length of keys and values"),
+        ({"llama.embedding_length": None}, "the key and value lengths"),
         ({"llama.block_count": 10**9}, "no layers named blk.N"),
     ],
 )

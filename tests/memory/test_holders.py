@@ -167,7 +167,7 @@ def test_a_container_ignores_the_hosts_process_ids(machine: Machine, read_memory
     assert found.gpus[0].holders == ()
     assert (found.hidden, found.notes) == (
         None,
-        ("rocenv runs in a container and cannot see the processes outside that hold GPU memory",),
+        ("rocenv runs in a container and cannot see which processes outside it hold GPU memory",),
     )
 
 

@@ -429,7 +429,7 @@ class TestEnv:
         active = {"PATH": os.pathsep.join(["/usr/bin", str(other / "two" / "bin")])}
         assert env_for(both, active).name == "two"
         with pytest.raises(
-            RocenvError, match="2 envs have a HIP runtime, and none of them is active"
+            RocenvError, match="2 envs have a HIP runtime, but none of them is active"
         ) as caught:
             env_for(both, {"PATH": "/usr/bin"})
         assert "`rocenv mem probe one`" in caught.value.hints

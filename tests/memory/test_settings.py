@@ -219,8 +219,8 @@ class TestData:
         ("values", "expected"),
         [
             ({"torch": "newer"}, "not a valid version range"),
-            ({"value": ""}, "go together"),
-            ({"where": "setting"}, "go together"),
+            ({"value": ""}, "require each other"),
+            ({"where": "setting"}, "require each other"),
             ({"from_gib": 8, "to_gib": 4}, "below"),
         ],
     )

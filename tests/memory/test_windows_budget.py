@@ -81,7 +81,7 @@ def test_other_programs_memory_is_not_free(found: Callable[..., Usage]) -> None:
     gpu = only(usage)
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 20 * GIB, 4 * GIB)
     assert gpu.budget_bytes == 23 * GIB
-    assert any("does not refuse allocations" in note for note in usage.notes)
+    assert any("instead of refusing allocations" in note for note in usage.notes)
     assert [(each.pid, each.name, each.command) for each in gpu.holders] == [
         (412, "game.exe", ("C:\\A b\\game.exe", "-w"))
     ]
@@ -142,7 +142,7 @@ def test_budget_without_usage_is_not_free(found: Callable[..., Usage]) -> None:
 def test_a_gpu_that_dxgi_does_not_list_gets_a_note(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(name="other", device=1)], counters(GIB)))
     assert gpu.budget_bytes is None
-    assert any("DXGI reports no memory budget" in note for note in gpu.notes)
+    assert any("DXGI does not report a memory budget" in note for note in gpu.notes)
 
 
 @pytest.mark.parametrize("number", [[1], {}, None, "x"])

@@ -127,12 +127,11 @@ def test_each_component_has_a_reason() -> None:
 
 
 def test_the_message_if_nothing_matches() -> None:
-    assert no_set(linux("5.7")) == "rocenv knows of no set with ROCm 5.7 for gfx1100"
+    assert no_set(linux("5.7")) == "rocenv has no set with ROCm 5.7 for gfx1100"
     found = no_set(linux(torch="*", python="3.11"))
     assert found == "No ROCm and PyTorch combination works on gfx1100 (Python 3.11)"
     assert no_set(windows("6.1", zluda="3.8.3", torch="*", driver="25.4.1")) == (
-        "rocenv knows of no set with HIP SDK 6.1, ZLUDA 3.8.3 and PyTorch for gfx1100 "
-        "(Windows, driver 25.4.1)"
+        "rocenv has no set with HIP SDK 6.1, ZLUDA 3.8.3 and PyTorch for gfx1100 (Windows, driver 25.4.1)"
     )
 
 

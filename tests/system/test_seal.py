@@ -68,7 +68,7 @@ def test_a_key_that_others_could_know_is_rejected(tmp_path: Path) -> None:
         assert key.stat().st_mode & 0o777 == 0o600
         assert len(set(key.read_bytes())) > 1, "a new one"
         key.chmod(0o644)
-        with pytest.raises(DataError, match="is not a key of this rocenv home"):
+        with pytest.raises(DataError, match="is not this rocenv home's key"):
             read_sealed(file, key)
         key.unlink()
     key.mkdir()

@@ -273,7 +273,7 @@ def test_wheels_of_two_releases_are_never_mixed(plans: World) -> None:
     done = plans.run("resolve", "--rocm", "7.14.1", "--torch", "--target", "gfx1100", ok=False)
     assert done.returncode == 1
     told = " ".join(done.stderr.decode().split())
-    assert "all wheels of an env must be for the same ROCm release" in told
+    assert "all wheels in an env must be for the same ROCm release" in told
     assert "hipErrorInvalidValue" in told
     plan = plans.json("resolve", "--rocm", "7.14", "--torch", "--target", "gfx1100")
     assert all("+rocm7.14.0" in each for each in names(plan, "torch") if each.startswith("torch"))

@@ -1,4 +1,4 @@
-"""Stands in for AMD's `rocm_sdk`, which finds and loads the libraries of its wheels. Test equipment."""
+"""Stands in for AMD's `rocm_sdk`, which finds and loads the libraries in AMD's wheels. Test equipment."""
 
 import ctypes
 import importlib
@@ -20,8 +20,8 @@ def find_libraries(*shortnames):
     """Return the paths of libraries, omitting those for other systems and missing optional ones.
 
     Raises:
-        ModuleNotFoundError: The library's package is not installed, or the name is unknown.
-        FileNotFoundError: The package lacks the library.
+        ModuleNotFoundError: The library's package is not installed, or its name is unknown.
+        FileNotFoundError: The package does not contain the library.
     """
     found = []
     for name in shortnames:
@@ -45,7 +45,7 @@ def find_libraries(*shortnames):
 
 
 def preload_libraries(*shortnames, rtld_global=True):
-    """Load libraries, so that others can load them by name."""
+    """Load libraries so that other libraries can find them by name."""
     mode = ctypes.RTLD_GLOBAL if rtld_global else ctypes.RTLD_LOCAL
     for name in shortnames:
         for path in find_libraries(name) if name not in _loaded else ():

@@ -13,7 +13,7 @@ _STAY_LINKS = ("amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflan
 
 
 def get_devel_root():
-    """Return the folder of the unpacked development files, with links to those of each device wheel."""
+    """Return the folder with the unpacked development files, with links to each device wheel's files."""
     try:
         import rocm_sdk_devel
     except ModuleNotFoundError as error:

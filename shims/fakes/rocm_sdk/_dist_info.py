@@ -45,7 +45,7 @@ def package_name(target):
 
 
 def determine_target_family():
-    """Return the target of the extra `device`; raise ValueError if it is unavailable."""
+    """Return the target for the extra `device`; raise ValueError if it is unavailable."""
     target = os.getenv("ROCM_SDK_TARGET_FAMILY") or _detected() or DEFAULT_TARGET_FAMILY
     if target not in AVAILABLE_TARGET_FAMILIES:
         available = ", ".join(AVAILABLE_TARGET_FAMILIES)
@@ -62,7 +62,7 @@ def _detected():
 
 
 def requirements():
-    """Return the requirements of `rocm`, and those of each extra."""
+    """Return the requirements for `rocm` and for each extra."""
     extras = {name: [f"rocm-sdk-{name}=={__version__}"] for name in ("libraries", "devel")}
     extras["profiler"] = [f"rocm-profiler=={__version__}"]
     extras["device"] = [f"rocm-sdk-device-{package_name(determine_target_family())}=={__version__}"]

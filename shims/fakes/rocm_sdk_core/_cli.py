@@ -1,4 +1,4 @@
-"""Start a program from the development files if they are unpacked, else from the runtime. Test equipment."""
+"""Start a program from the unpacked development files, or without them from the runtime. Test equipment."""
 
 import importlib.util
 import os
@@ -10,7 +10,7 @@ INFO_TOOLS = ("amd-smi", "rocm_agent_enumerator", "rocminfo", "rocm-smi", "offlo
 
 
 def main():
-    """Run the program with the name of this script."""
+    """Run the program that this script is named after."""
     name = Path(sys.argv[0]).stem
     import _rocm_sdk_core
 
@@ -18,7 +18,7 @@ def main():
     if name not in INFO_TOOLS and importlib.util.find_spec("rocm_sdk_devel"):
         from rocm_sdk import _devel
 
-        root = _devel.get_devel_root()  # the first start of a compiler unpacks them
+        root = _devel.get_devel_root()  # starting a compiler for the first time unpacks them
     suffix = ".exe" if sys.platform == "win32" else ""
     program = str(root / "bin" / (name + suffix))
     if sys.platform == "win32":  # `execv` would return at once there

@@ -1,6 +1,6 @@
-"""Stands in for a CUDA build of torch for Windows; slow, with only what a check or a small app needs.
+"""Stands in for a CUDA build of torch for Windows; slow, and limited to what a check or a small app needs.
 
-Computations on "cuda" go through `lib/torch_cuda.dll`, and so through the cuBLAS and driver of this process.
+Computations on "cuda" go through `lib/torch_cuda.dll`, and so through this process's cuBLAS and driver.
 Test equipment, see ../../README.md; the tests build the wheels.
 """
 
@@ -71,7 +71,7 @@ def zeros(*shape, device="cpu"):
 
 
 def tensor(values, device="cpu"):
-    """Return a vector, or a matrix of rows."""
+    """Return a vector, or a matrix made of rows."""
     rows = values if isinstance(values[0], (list, tuple)) else [values]
     flat = [builtins.float(each) for row in rows for each in row]
     shape = (len(rows), len(rows[0])) if rows is values else (len(values),)

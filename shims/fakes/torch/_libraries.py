@@ -1,4 +1,4 @@
-"""Load all DLLs in `torch/lib` by full path, like torch, and call torch_cuda.dll."""
+"""Load all DLLs in `torch/lib` by full path, as torch does, and call torch_cuda.dll."""
 
 import ctypes
 import glob

@@ -1,4 +1,4 @@
-"""Tensors: an array on "cpu", or an address from the driver on "cuda"."""
+"""Tensors: each is an array on "cpu", or an address from the driver on "cuda"."""
 
 import builtins
 import ctypes
@@ -67,7 +67,7 @@ class Tensor:
         return ctypes.c_size_t(self._data)
 
     def to(self, where):
-        """Return a copy on another device or with another element type."""
+        """Return a copy on a different device or with a different element type."""
         if isinstance(where, Dtype):
             return self._with(array(where.code, self.host()), self.shape, where)
         where = "cuda" if str(where).startswith("cuda") else "cpu"
@@ -105,7 +105,7 @@ class Tensor:
         return self._with(array(self.dtype.code, map(abs, self.host())), self.shape, self.dtype)
 
     def reshape(self, *shape):
-        """Return the same elements in another shape."""
+        """Return the same elements in a different shape."""
         return self._with(array(self.dtype.code, self.host()), shape, self.dtype)
 
     def transposed(self):

@@ -11,7 +11,7 @@ _loaded = {}
 
 
 def load():
-    """Load the libraries; raises OSError."""
+    """Load the libraries; raise OSError on failure."""
     _rocm_init.initialize()
     library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "lib", _NAME))
     library.standin_error.restype = ctypes.c_char_p

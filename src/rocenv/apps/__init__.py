@@ -2,5 +2,5 @@
 
 `recognition` identifies the app, `start` builds its command and environment, and `query` asks the app for its
 help, its GPUs and its version. `arguments` adds GPU arguments. Facts come from
-`profiles/apps/`; `adapters` contains code for single apps. `rung` is the last rung of `verify --app`.
+`profiles/apps/`; `adapters` contains code for individual apps. `rung` is the last rung of `verify --app`.
 """

@@ -1,7 +1,7 @@
 """Arguments that make an app use the env's GPU.
 
-The app's profile and adapter propose arguments. rocenv adds one only if the help of this version lists it and
-the user has not given it. A required argument that cannot be added is reported.
+The app's profile and adapter propose arguments. rocenv adds one only if this version's help lists it and the
+user has not given it. If a required argument cannot be added, rocenv reports it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.apps.start import Start
     from rocenv.data.apps import Flag, Launcher
 
-_ITEMS = "\0"  # placeholder for the separator of a device list
+_ITEMS = "\0"  # placeholder for a device list's separator
 _SEPARATORS = re.compile("[,/]")
 
 
@@ -45,14 +45,14 @@ class Choice:
     added: tuple[Added, ...] = ()
     lacking: tuple[Flag, ...] = ()  # proposed, but this version does not have them
     unfilled: tuple[Flag, ...] = ()  # proposed, but their value is unknown
-    # The user's arguments that this version does not have, each with its replacement or "".
+    # The user's arguments that this version does not have, with their replacements ("" = none).
     unknown: tuple[tuple[str, str], ...] = ()
 
 
 def adapt_arguments(context: LaunchContext) -> LaunchContext:
     """Add the arguments that make an app use only the env's GPU.
 
-    Runs the program to read its help and list its GPUs, which can take seconds.
+    This runs the program to read its help and list its GPUs, and can take seconds.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -155,7 +155,7 @@ def _note(context: LaunchContext, added: Added, reasons: Mapping[str, str], valu
 def choose_flags(
     launcher: Launcher, given: Given, values: Mapping[str, str], proposed: Sequence[Flag] = ()
 ) -> Choice:
-    """Choose what to add to the user's arguments. Pure.
+    """Choose what to add to the user's arguments.
 
     Args:
         launcher: The app's profile.
@@ -183,7 +183,7 @@ def choose_flags(
 
 
 def takes_arguments(launcher: Launcher, options: Options) -> bool:
-    """Whether a program with another name accepts the app's arguments, according to its help."""
+    """Whether a program with a different name accepts the app's arguments, according to its help."""
     required = [flag for flag in launcher.flags if flag.required]
     if required:
         return all(_spelling(flag, options) for flag in required)
@@ -191,14 +191,14 @@ def takes_arguments(launcher: Launcher, options: Options) -> bool:
 
 
 def telltale_arguments(launcher: Launcher) -> tuple[str, ...]:
-    """Arguments that identify an app by its help."""
+    """Arguments that identify an app when its help lists them."""
     required = tuple(flag.words[0] for flag in launcher.flags if flag.required)
     listing = launcher.devices.arguments if launcher.devices else ()
     return required or tuple(word for word in listing if word.startswith("--"))
 
 
 def with_added(start: Start, added: Sequence[Added]) -> Start:
-    """Insert added arguments into a start's command."""
+    """Insert added arguments in a start's command."""
     program = program_words(start)
     users = start.words[len(program) :]
     first = [word for each in added if each.flag.place == "first" for word in each.words]
@@ -207,14 +207,14 @@ def with_added(start: Start, added: Sequence[Added]) -> Start:
 
 
 def _spelling(flag: Flag, options: Options) -> str:
-    """A flag's name in this version; "" if it lacks the flag."""
+    """A flag's name in this version; "" if it does not have the flag."""
     return next((name for name in flag.names if name in options), "")
 
 
 def _filled(words: tuple[str, ...], values: Mapping[str, str], options: Options) -> tuple[str, ...] | None:
     """Fill placeholders; None if a value is unknown."""
     option = options.by_name.get(words[0])
-    # Commas separate the devices of a list, unless the help shows that they separate runs.
+    # Commas separate the devices in a list, unless the help shows that they separate runs.
     separator = "/" if option and "/" in option.value and "," not in option.value else ","
     if any(name not in values for word in words for name in places(word)):
         return None

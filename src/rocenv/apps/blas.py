@@ -1,4 +1,4 @@
-"""Whether rocBLAS works for the env's target, and which env would fix it."""
+"""Whether rocBLAS works for the env's target, and which env to create if it does not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KERNELS = ("*/rocblas/library/*", "*/rocblas/Kernels*")
 
 
 def blas_state(context: LaunchContext, program: Path | None = None) -> State:
-    """Judge the env's rocBLAS by the last `verify`, or without one by its kernels.
+    """Judge the env's rocBLAS by the last `verify`, or by its kernels if `verify` has not run.
 
     `unknown` if the program ships its own rocBLAS, or the GPU does not work at all.
     """
@@ -46,7 +46,7 @@ def blas_state(context: LaunchContext, program: Path | None = None) -> State:
 
 
 def _has_kernels(context: LaunchContext) -> bool | None:
-    """Whether the env's rocBLAS has kernels for the target, by its files or the data; None = unknown."""
+    """Whether the env's rocBLAS has kernels for the target, from its files or the data; None = unknown."""
     start, lock = context.start, context.start.record.lock
     try:
         files = tuple(start.prefix.files(start.record))
@@ -65,7 +65,7 @@ def _has_kernels(context: LaunchContext) -> bool | None:
 def _is_of(row: RocmSet, version: str) -> bool:
     """Whether a row covers an env's release.
 
-    A mixed set covers its whole series, and the env may specify one release of that.
+    A mixed set covers its whole series, but an env can specify one release in that series.
     """
     return row.version == version or (row.is_mixed and series(version) == row.version)
 

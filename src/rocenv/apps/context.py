@@ -1,4 +1,4 @@
-"""The context of a launch, shared by adapters, checks and the outcome."""
+"""A launch's context, which adapters, checks and the outcome share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """The proposals and findings of an app's adapter."""
+    """What an app's adapter proposes and has found."""
 
     flags: tuple[Flag, ...] = ()  # to add if this version has them
     reasons: Mapping[str, str] = field(default_factory=dict)  # first word of a flag -> why, for the user
@@ -46,13 +46,13 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """The program's answers about itself, and the arguments chosen from them."""
+    """What the program reports about itself, and the arguments chosen from that."""
 
-    is_unknown: bool = False  # the program is not known to accept the app's arguments
+    is_unknown: bool = False  # rocenv does not know whether the program accepts the app's arguments
     options: Options | None = None  # from its help; None = it was not asked
     devices: Devices | None = None  # None = it was not asked
     named: Named | None = None  # devices that the user specified
-    is_for_others: bool = False  # it lists GPUs, but none of the env's
+    is_for_others: bool = False  # it lists GPUs, but not the env's
     choice: Choice | None = None  # None = nothing had to be added
     tuning: Tuning = field(default_factory=Tuning)
 
@@ -79,18 +79,18 @@ class LaunchContext:
 
     @property
     def app(self) -> str:
-        """The app for which to suggest another env; "" if unknown."""
+        """The app for which to suggest a different env; "" if unknown."""
         key = self.start.launcher.key
         return self.start.record.lock.request.app if key == GENERIC else key
 
     @property
     def machine(self) -> Machine:
-        """The machine, for suggesting another set."""
+        """The machine, for suggesting a different set."""
         return Machine(platform=self.host.platform, driver=self.host.driver.release)
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether the launch is pointless without a GPU, unlike one that just opens a window."""
+        """Whether the launch is pointless without a GPU, unlike a launch that only opens a window."""
         return self.start.is_gpu_work or not self.start.launcher.gpu_work
 
     def command(self, template: str) -> str:
@@ -112,7 +112,7 @@ class LaunchContext:
         return filled(text, values, self.language) or "" if text else ""
 
     def message(self, name: str, /, **values: str) -> str:
-        """Fill in one of the messages of `launch` in the user's language."""
+        """Fill in one of `launch`'s messages in the user's language."""
         row = next(row for row in self.matrix.messages if row.topic == "launch")
         return self.text(row.texts[name], **values)
 

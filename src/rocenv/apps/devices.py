@@ -1,4 +1,4 @@
-"""The GPUs that an app lists, and which of them belong to the env's target."""
+"""The GPUs that an app lists, and which of them have the env's target."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Named:
 
     used: tuple[Device, ...]  # HIP GPUs
     others: tuple[str, ...]  # other devices
-    unlisted: tuple[str, ...]  # names that the program does not list
+    unlisted: tuple[str, ...]  # devices that the program does not list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Devices:
     """A program's list of usable GPUs."""
 
     found: tuple[Device, ...]
-    others: tuple[str, ...]  # lines of other devices, such as the CPU
+    others: tuple[str, ...]  # lines for other devices, such as the CPU
     answer: Completed
 
     @property
@@ -61,7 +61,7 @@ class Devices:
         return "" if self.answer.ok else self.answer.end
 
     def for_lock(self, lock: Lock) -> tuple[Device, ...] | None:
-        """The GPUs of an env's target; None if the program's list does not identify them."""
+        """The GPUs with an env's target; None if the program's list does not identify them."""
         if not lock.target:  # a compiler env has many targets
             return self.found
         # With an override, a GPU reports the overriding target.
@@ -70,7 +70,7 @@ class Devices:
         return None if is_unclear else used
 
     def named(self, names: Iterable[str]) -> Named:
-        """Group the device names that the user gave by kind, ignoring case."""
+        """Group the user's device names by kind, ignoring case."""
         own = {each.name.casefold(): each for each in self.found}
         other = {line.partition(":")[0].strip().casefold() for line in self.others}
         found = [(name, own.get(name.casefold())) for name in names]
@@ -85,7 +85,7 @@ class Devices:
 def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DEVICES_S) -> Devices:
     """Ask a start's program for its GPUs.
 
-    If it prints no targets, take them from the machine's GPUs where the match is certain.
+    If it does not print targets, use the detected GPUs' targets where the match is certain.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -97,7 +97,7 @@ def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DE
     found = tuple(_found(answer.lines, row))
     if not any(each.target for each in found):
         cards = cards_of(host, matrix, start.environ)
-        if not cards and len(found) == 1:  # no GPU was detected, and the program lists only this one
+        if not cards and len(found) == 1:  # no GPU was detected, and the program lists just this one
             cards = (Card(target=start.record.lock.target),)
         found = with_targets(found, cards)
     return Devices(found=found, others=tuple(_others(answer.lines, row)), answer=answer)
@@ -136,13 +136,13 @@ def _others(lines: Sequence[str], row: DeviceList) -> Iterator[str]:
 
 
 def described(device: Device) -> str:
-    """A GPU for messages: its name and, if known, its target."""
+    """A GPU as shown in messages: its name and, if known, its target."""
     return f"{device.line} [{device.target}]" if device.target else device.line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A GPU on this machine, with the names that programs may use for it."""
+    """A GPU on this machine, with the names that programs can use for it."""
 
     target: str  # "" = unknown
     names: frozenset[str] = frozenset()  # several, because products share PCI IDs
@@ -150,7 +150,7 @@ class Card:
 
 
 def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Card, ...]:
-    """List this machine's GPUs with the names that programs may use for them."""
+    """List this machine's GPUs with the names that programs can use for them."""
     gpus = [gpu for gpu in host.gpus if gpu.state != "unable"]
     products: dict[str, list[str]] = {}
     for row in matrix.pci:
@@ -160,7 +160,7 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
     return tuple(
         Card(
             target=gpu.target,
-            # A lone "…" stands for more names.
+            # A name that is only "…" stands for more names.
             names=frozenset(
                 _plain(name)
                 for name in (*gpu.name.split(_SHARED), *products.get(gpu.pci_id, ()))
@@ -175,8 +175,8 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
 def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device, ...]:
     """Add the targets implied by the product names in the GPUs' lines.
 
-    A line without a product name gets the target of the cards that no other line mentions, if all of them
-    have the same target.
+    If a line has no product name, look at the cards that no other line mentions: if all of them have the same
+    target, the line gets that target.
     """
     named = [_owners(each.line, cards) for each in found]
     left = {each.target for each in cards if each.is_shown and not any(each in some for some in named)}

@@ -1,4 +1,4 @@
-"""Estimate how many layers of a model fit into free GPU memory."""
+"""Estimate how many of a model's layers fit in free GPU memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MIB = 1 << 20
 _DIGITS = 12
 _MOST_CELLS = 1 << 24
 _NUMBER = re.compile(r"[0-9]{1,4}$")
-# The inputs of the estimate, and the llama.cpp arguments that set them.
+# The estimate's inputs, and the llama.cpp arguments that set them.
 _SIZES = {
     "context": "--ctx-size",
     "batch": "--ubatch-size",
@@ -42,7 +42,7 @@ class Room:
     """The memory available to a model."""
 
     layers: int | None = None  # that fit; None = unknown
-    hidden_mib: int | None = None  # reported as free to the program, but used by others; None = unknown
+    hidden_mib: int | None = None  # reported to the program as free, but used by others; None = unknown
     why: str = ""  # how `layers` was determined, or why it is unknown, in the user's language
     integrated: bool = False  # the GPU uses system memory
 
@@ -52,8 +52,9 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
 
     Args:
         context: The launch.
-        given: The user's arguments, which determine the size.
-        devices: The GPUs as the program lists them; () = it lists none, so use the env's first one.
+        given: The user's arguments; they determine the size.
+        devices: The GPUs as the program lists them; () = it lists none, so use the first GPU with the env's
+            target.
         model: The model's file; None = unknown.
     """
     from rocenv.memory.gpus import read_usage
@@ -67,7 +68,7 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
         hidden_mib=_hidden_mib(pairs),
         integrated=any(each is not None and each.gpu.integrated for each in used),
     )
-    # The system and the program may disagree, so use the smaller value.
+    # The system and the program can disagree, so use the smaller value.
     free = [min((each for each in pair if each is not None), default=None) for pair in pairs]
     if not free or None in free:
         return replace(room, why=context.message("memory_unknown"))
@@ -80,7 +81,7 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
 
 
 def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory]) -> GpuMemory | None:
-    """Find the memory of a GPU that a program lists; None if its entry is ambiguous."""
+    """Find the memory usage for a GPU that a program lists; None if its entry is ambiguous."""
     environ, lock = context.start.environ, context.start.record.lock
     number = _NUMBER.search(device.name)
     index = int(number[0]) if number and not environ.get(BELOW_HIP) else -1
@@ -110,7 +111,7 @@ def _estimate(
 
 
 def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """The memory that a program considers free although others use it, on the GPU with the most of it."""
+    """The most memory on any one GPU that a program considers free although others use it."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
     return max(0, -(-max(more) // _MIB)) if more else None
 

@@ -1,4 +1,4 @@
-"""Parse a program's arguments from its help, and the user's arguments. Pure."""
+"""Parse the arguments that a program's help lists, and the user's arguments. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")
 # Some programs still list removed arguments.
 _GONE = re.compile(r"\bhas been removed\b|\bno longer (?:supported|available)\b|\[removed\]", re.IGNORECASE)
 _TAB = 8
-# Lines indented further than the first definitions are examples and wrapped prose, but some programs indent
-# names without a short form by four more columns.
+# Lines that are indented further than the first definitions are examples and wrapped prose, but some programs
+# indent names without a short form by four more columns.
 _SLACK = 4
 _LONGEST = 20_000  # lines
 _WIDEST = 1000  # characters in a line
@@ -45,7 +45,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The arguments of one version of a program."""
+    """The arguments that one version of a program accepts."""
 
     by_name: Mapping[str, Option] = field(default_factory=dict)
     problem: str = ""  # why they are unknown; "" = they are known
@@ -62,7 +62,7 @@ class Options:
 def read_help(text: str) -> Options:
     """Find the arguments that a help text defines, and ignore those that it only mentions.
 
-    A definition starts a line: names separated by commas, each with or without a value, then at least two
+    A definition starts a line. It consists of comma-separated names with or without values, then at least two
     spaces and an explanation.
     """
     lines = [line[:_WIDEST] for line in text.splitlines()[:_LONGEST]]
@@ -126,7 +126,7 @@ class Given:
         return self._place(name) is not None or self._variable(name) is not None
 
     def value(self, name: str) -> str | None:
-        """The value of an argument; None if it is not given."""
+        """An argument's value; None if it is not given."""
         place = self._place(name)
         if place is None:
             return self._variable(name)
@@ -142,7 +142,7 @@ class Given:
         return value is not None and (not wanted or value.lower() == wanted.lower())
 
     def _place(self, name: str) -> int | None:
-        """The index of an argument's last occurrence, which takes precedence."""
+        """The index of an argument's last occurrence: that one takes precedence."""
         names, is_behind = self.options.names(name), name in self.behind
         places = (
             place
@@ -156,7 +156,7 @@ class Given:
         """Yield each word that is not a value: its index, the word, and whether it comes after `--`."""
         is_value = is_past = False
         for place, word in enumerate(self.words):
-            # Words after `--` are for another program, so it is unknown which of them are values.
+            # Words after `--` are for a different program, so rocenv cannot tell which of them are values.
             option = None if is_value or is_past else self.options.by_name.get(word)
             if not is_value:
                 is_past = is_past or (bool(self.behind) and word == "--")

@@ -1,4 +1,4 @@
-"""Find an app's program: in this env, on PATH, in another env, or as the developers' build."""
+"""Find an app's program in this env, on PATH, in a different env, or among the developers' builds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
 
 
 def env_for(app: str, lock: Lock, name: str) -> str:
-    """The command that creates an env for an app and a set's target."""
+    """The command that creates an env for an app, with a set's target."""
     return create_command(name, Request(platform=lock.platform, target=lock.target, app=app), lock.platform)
 
 
@@ -56,7 +56,7 @@ def builds_for(context: LaunchContext) -> tuple[AppBuild, ...]:
 
 
 def has_gpu(host: Host, target: str) -> bool:
-    """Whether a machine has a usable GPU with this target."""
+    """Whether the machine has a usable GPU with this target."""
     return any(gpu.usable and gpu.target == target for gpu in host.gpus)
 
 
@@ -70,7 +70,7 @@ def program_of(
             name = row.program.rpartition("/")[2]
             places = (prefix.bin / name, prefix.path / part.into / row.program)
             found = next((each for each in places if each.exists()), None)
-            # If it is missing from the env, the rung `files` reports that.
+            # If the env's copy is missing, the rung `files` reports that.
             if found is not None or record.lock.request.app == launcher.key:
                 return (str(found or places[0]),)
     return tuple(filter(None, [next(_elsewhere(launcher, environ), "")])) or launcher.command

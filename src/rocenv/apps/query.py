@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocenv.data.apps import AppProgram, Launcher
     from rocenv.system.process import Completed
 
-HELP_S = 60.0  # a program of several GB may unpack itself first
+HELP_S = 60.0  # a program of several GB sometimes unpacks itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
 _LONGEST = 4000  # characters of a line
@@ -38,7 +38,7 @@ class AppVersion:
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
-    """Run a start's program in the env, with these arguments instead of the user's.
+    """Run a start's program in the env, with `arguments` instead of the user's.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -94,10 +94,10 @@ def ask_version(start: Start, row: AppProgram) -> AppVersion:
 
 
 def program_words(start: Start) -> tuple[str, ...]:
-    """The words of the command up to the program that accepts the app's arguments; () if none does.
+    """The command's words up to the program that accepts the app's arguments; () if there is none.
 
-    That is a program with one of the app's exact names, or a similar one, or any program if the user
-    specified the app. Only an exact name can be a script: other scripts might start working instead of
+    The program has one of the app's exact names or a similar one; if the user specified the app, any program
+    is accepted. A script must have an exact name, because other scripts might start working instead of
     answering.
     """
     launcher = start.launcher
@@ -123,19 +123,19 @@ def is_script(start: Start) -> bool:
 
 
 def is_program(word: str, launcher: Launcher) -> bool:
-    """Whether a word names a program that accepts the app's arguments."""
+    """Whether a word is the name of a program that accepts the app's arguments."""
     if launcher.entries:
         return _plain_name(word) in _plain_names(launcher.entries)
     return has_app_name(launcher, word)
 
 
 def is_helper(word: str, launcher: Launcher) -> bool:
-    """Whether a word names one of the app's programs that does not use the GPU."""
+    """Whether a word is the name of an app program that does not use the GPU."""
     return _plain_name(word) in launcher.helpers
 
 
 def program_file(words: Sequence[str], environ_path: str) -> Path | None:
-    """Find the program file named by the last of some words."""
+    """Find the program file that the last word refers to."""
     name = words[-1] if words else ""
     found = name if os.path.isfile(name) else shutil.which(name, path=environ_path) if name else None
     return Path(found) if found else None
@@ -151,7 +151,7 @@ def program_path(start: Start) -> Path | None:
 
 
 def program_behind(start: Start) -> Path | None:
-    """Find the file that a command starts; for one of the env's launch scripts, the program behind it."""
+    """Find the file that a command starts; for an env's launch script, the program that the script starts."""
     path = program_path(start)
     if path is None or path.parent != Path(os.path.realpath(start.prefix.bin)):
         return path

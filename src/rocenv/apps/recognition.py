@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.data.apps import Launcher, Starter
 
 GENERIC = "generic"
-LOOKED_AT = 4  # leading words of a command that may name a file of the app
+LOOKED_AT = 4  # how many of a command's first words can be one of the app's files
 _WILDCARDS = "*?[]"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -33,15 +33,15 @@ def choose(
 ) -> tuple[Launcher, Path]:
     """Find the profile and folder of the app that a command starts.
 
-    The program's name decides first, then the files around it, and finally the app that the env was created
-    for.
+    The program's name takes precedence, then the files around it, and finally the app that the env was
+    created for.
 
     Args:
         launchers: All profiles.
         key: The app that the user specified; "" = recognise it.
-        words: The command, which may be empty.
+        words: The command; it can be empty.
         here: The current folder.
-        platform: The platform of the env; "" = any.
+        platform: The env's platform; "" = any.
         own: The app that the env was created for; "" = none.
 
     Raises:
@@ -85,13 +85,13 @@ def program_at(words: Sequence[str], starters: Sequence[Starter]) -> int:
 
 
 def without_readers(words: Sequence[str], starters: Sequence[Starter]) -> tuple[str, ...]:
-    """Return the words before a command's program, except shells, which would read it as a script."""
+    """Return the words before a command's program, except shells: they would read it as a script."""
     kept = (words[begin:end] for starter, begin, end in _started(words, starters) if not starter.reads)
     return tuple(word for part in kept for word in part)
 
 
 def _started(words: Sequence[str], starters: Sequence[Starter]) -> Iterator[tuple[Starter, int, int]]:
-    """Yield each starter at the beginning of a command, with the start and end of its words."""
+    """Yield each starter at the beginning of a command, and where its words start and end."""
     at = 0
     while at < len(words):
         name = name_of(words[at]).lower().removesuffix(".exe")
@@ -120,14 +120,14 @@ def _end_of(starter: Starter, words: Sequence[str], at: int) -> int:
 
 
 def _has_inline_script(starter: Starter, word: str) -> bool:
-    """Whether an inline script follows, as after `-c`, alone or combined with other letters: `-ec`."""
+    """Whether an inline script follows, as after `-c` on its own or combined with other letters: `-ec`."""
     letters = [each[1] for each in starter.inline if len(each) == 2]
     is_short = word.startswith("-") and not word.startswith("--")
     return word.partition("=")[0] in starter.inline or (is_short and any(each in word for each in letters))
 
 
 def _takes_next_word(starter: Starter, word: str) -> bool:
-    """Whether the next word is the value of this option, or of the last one in a group such as `-eo`."""
+    """Whether the next word is the value for this option, or for the last one in a group such as `-eo`."""
     return word in starter.valued or (word[1:].isalpha() and f"{word[0]}{word[-1]}" in starter.valued)
 
 
@@ -147,7 +147,7 @@ def _by_program(
 
 
 def _likeness(launcher: Launcher, word: str) -> int:
-    """Count the literal characters of the best matching pattern: `*.llamafile` beats `l*`."""
+    """Count the literal characters in the best matching pattern: `*.llamafile` beats `l*`."""
     name = name_of(word).lower()
     names = {name, name.removesuffix(".exe")}
     matching = (each for each in launcher.programs if any(fnmatchcase(name, each.lower()) for name in names))
@@ -159,7 +159,7 @@ def _by_files(launchers: Sequence[Launcher], folders: Iterable[Path]) -> tuple[L
 
 
 def is_there(launcher: Launcher, folder: Path) -> bool:
-    """Whether a folder has the files that identify the app, and none that exclude it."""
+    """Whether a folder contains the files that identify the app, and none that rule it out."""
     return (
         bool(launcher.signs)
         and all((folder / name).exists() for name in launcher.signs)
@@ -168,7 +168,7 @@ def is_there(launcher: Launcher, folder: Path) -> bool:
 
 
 def _folders(words: Sequence[str], here: Path) -> list[Path]:
-    """List the folders that may contain the app, most likely first."""
+    """List the folders that could contain the app, most likely first."""
     named = [
         Path(place(here / word)).parent
         for word in words[:LOOKED_AT]
@@ -179,5 +179,5 @@ def _folders(words: Sequence[str], here: Path) -> list[Path]:
 
 
 def name_of(word: str) -> str:
-    """The last component of a path, in this operating system's notation."""
+    """The last component of a path, in this operating system's syntax."""
     return word.replace("\\", "/").rpartition("/")[2] if WINDOWS else os.path.basename(word)

@@ -1,4 +1,4 @@
-"""The last rung of `verify --app`: whether the app, started in the env, sees the env's GPU."""
+"""The last rung of `verify --app`: whether the app sees the env's GPU when started in the env."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rocenv.host import Host
     from rocenv.prefix import Prefix
 
-_NEEDED = ("files", "load", "device")  # the app cannot work if one of these failed
+_NEEDED = ("files", "load", "device")  # the app cannot work if one of these fails
 _BROKEN = ("failed", "crashed", "timeout")
 _TAIL = 4096  # characters
 _LOG = "app.log"
@@ -43,7 +43,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppRung:
-    """An app, ready to be queried in an env."""
+    """An app that is ready to be queried in an env."""
 
     context: LaunchContext
     timeout_s: float = 0.0  # seconds per query; 0 = the default
@@ -80,7 +80,7 @@ def app_rung(
 
     Args:
         prefix: The env.
-        matrix: Contains the app's profile.
+        matrix: The data, with the app's profile.
         host: The machine.
         key: The app's.
         environ: The environment variables before activation.
@@ -89,8 +89,7 @@ def app_rung(
         save_dir: Where to keep its answers; None = nowhere.
 
     Raises:
-        RocenvError: The app does not exist for the env's platform (exit code 2), or its program is not on
-            this machine.
+        RocenvError: The app does not support the env's platform (exit code 2), or its program was not found.
     """
     record = prefix.record()
     if target not in ("", record.lock.target, record.lock.code_target):
@@ -112,7 +111,7 @@ def app_rung(
 
 
 def _is_torch_only(launcher: Launcher) -> bool:
-    """Whether the app computes with torch, so there is no program to ask."""
+    """Whether the app computes with torch: then there is no program to ask."""
     return launcher.needs.torch and launcher.devices is None
 
 
@@ -124,7 +123,7 @@ def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     required = [flag.words[0] for flag in launcher.flags if flag.required]
     missing = [name for name in required if options and not options.problem and name not in options]
     if missing:
-        return _result("failed", f"this version has no `{missing[0]}`, which keeps it on the GPU")
+        return _result("failed", f"this version does not have `{missing[0]}` to keep it on the GPU")
     can_list = launcher.devices is not None and (
         options is None or options.problem or launcher.devices.arguments[0] in options
     )
@@ -174,11 +173,11 @@ def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[Ru
 def _advice(context: LaunchContext, devices: Devices) -> str:
     """Explain why an app does not list the env's GPU, and what to do."""
     if devices.found:
-        return f"`rocenv doctor {context.env}` shows why the app sees another GPU"
+        return f"`rocenv doctor {context.env}` shows why the app sees a different GPU"
     lock, name = context.start.record.lock, context.start.prefix.free_name()
     command = env_with(context.start.launcher.key, lock, context.matrix, context.machine, name)
     fix = f"; create an env that includes the app with HIP: `{command}`" if command else ""
-    return f"this build lacks HIP or does not find the HIP runtime{fix}"
+    return f"this build does not include HIP or does not find the HIP runtime{fix}"
 
 
 def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungResult:

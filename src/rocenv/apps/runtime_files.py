@@ -11,12 +11,12 @@ from rocenv.system import machine
 if TYPE_CHECKING:
     from rocenv.apps.context import LaunchContext
 
-# The loader's last resort. /etc/ld.so.conf adds folders that differ by distribution.
+# Where the loader looks last. /etc/ld.so.conf adds folders that depend on the distribution.
 _USUAL = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 def found(view: LaunchContext, name: str) -> str:
-    """Return the path of a library, searching the env's folders first; "" if it is missing."""
+    """Return a library's path, searching the env's folders first; "" if it is missing."""
     if name.startswith("/"):
         return name if machine.is_there(name) else ""
     own = [*map(str, library_folders(view.start.prefix, view.start.record.lock))]

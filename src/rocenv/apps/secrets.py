@@ -1,4 +1,4 @@
-"""Recognise secrets in commands, so that logs and messages mask them."""
+"""Recognise secrets in commands, so that logs and messages can mask them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[-/]+.+|[A-Za-z_][A-Za-z0-9_]*")  # an option or a variable
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option or a variable is secret, judged by its name."""
+    """Whether an option's or variable's value is secret, judging by its name."""
     return bool(_NAME.fullmatch(name) and _SECRET.fullmatch(name))
 
 

@@ -1,4 +1,4 @@
-"""Plan the start of an app: its folder, its arguments and its environment."""
+"""Plan how to start an app: its folder, its arguments and its environment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rocenv.data.apps import Launcher
     from rocenv.prefix import Prefix
 
-_HERE = "windows" if WINDOWS else "linux"  # the platform we run on, which may differ from the env's
+_HERE = "windows" if WINDOWS else "linux"  # the platform that rocenv runs on; the env's can be different
 # With a pipe instead of a terminal, programs buffer their output, and Python on Windows changes its encoding.
 _PIPED = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 
@@ -54,10 +54,10 @@ class Start:
     changes: tuple[EnvChange, ...]  # from the env and the app's profile
     outside: Mapping[str, str]  # the environment before these changes
     added: tuple[str, ...] = ()  # arguments that rocenv added
-    notes: tuple[str, ...] = ()  # differences from what the user typed, one line each, with the reason
+    notes: tuple[str, ...] = ()  # what differs from the user's command, and why, one line each
     wrapper: str = ""  # the app's script that rocenv replaces
     made_for: Path | None = None  # the app's own program, if a copy made by rocenv starts it
-    has_kernels: bool | None = None  # for the env's target, shipped or built; None = unknown
+    has_kernels: bool | None = None  # kernels for the env's target, shipped or built; None = unknown
     is_named: bool = False  # the user specified the app
     is_taken: bool = False  # its help shows that it accepts the app's arguments despite its name
 
@@ -84,7 +84,7 @@ class Start:
 
     @property
     def zluda(self) -> Path | None:
-        """The folder of the env's ZLUDA; None without ZLUDA."""
+        """The folder with the env's ZLUDA; None without ZLUDA."""
         part = self.record.lock.part("zluda")
         return self.prefix.path / part.into if part else None
 
@@ -100,19 +100,19 @@ class Start:
             folders = library_folders(self.prefix, record.lock)
             loader = self.prefix.path / record.loader
             return tuple(loader_argv(self.words, environ, loader=loader, library_dirs=folders))
-        # As in cmd, search the current folder, because people start apps with the app's own batch files.
+        # Search the current folder, as cmd does, because people start apps with the app's own batch files.
         found = shutil.which(self.words[0], path=environ.get("PATH", "")) if WINDOWS else None
         return (found or find_program(self.words[0], environ), *self.words[1:])
 
     @property
     def is_script(self) -> bool:
-        """Whether a shell script starts the program, so the exit code may be the script's."""
+        """Whether a shell script starts the program, so the exit code could be the script's."""
         names = [*self.programs(), name_of(self.argv()[0]).lower()]
         return any(name.endswith((".bat", ".cmd", ".sh")) for name in names)
 
     @property
     def is_app(self) -> bool:
-        """Whether the command starts the app itself, not another program in its folder."""
+        """Whether the command starts the app itself, not some other program in its folder."""
         own = (*self.launcher.entries, *self.launcher.settings)
         is_own = bool(set(self.programs()) & {name.lower() for name in own})
         return self.is_taken or is_own or is_program(self.launcher, self.program)
@@ -145,7 +145,7 @@ class Start:
         return [name_of(word).lower() for word in self._from_program()[:LOOKED_AT]]
 
     def given(self) -> list[str]:
-        """All of the app's arguments, including those from its variable."""
+        """All of the app's arguments, including those in its environment variable."""
         return [*self.words, *self._from_variable()]
 
     def _from_program(self) -> tuple[str, ...]:
@@ -173,10 +173,10 @@ def plan_start(
         prefix: The env.
         record: Its record.
         chosen: From `choose`.
-        words: The command. If it is empty or begins with an option, the app's usual command is put before it.
+        words: The command. If it is empty or begins with an option, the app's usual command is prepended.
         outside: The current environment.
         is_piped: Whether the app writes to a pipe.
-        columns: The width of the terminal that the pipe replaces; 0 = none.
+        columns: The width of the terminal that the pipe replaces; 0 = no terminal.
         is_named: The user specified the app.
 
     Raises:
@@ -190,7 +190,7 @@ def plan_start(
         words = (*before, *(fill(word, {"python": python}) for word in command), *words)
     places = {
         "python": python,
-        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files do not quote it
+        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files use it unquoted
         "prefix": str(prefix.path),
     }
     own = [structs.replace(each, value=fill(each.value, places)) for each in launcher.environment]
@@ -214,8 +214,8 @@ def _without_wrapper(
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Split a command at one of the app's scripts that would undo the env.
 
-    Returns the script's name, the words before it, and the words after it; if there is none, "", () and all
-    words.
+    Returns the script's name, the words before it, and the words after it; without such a script, returns "",
+    () and all words.
     """
     at = program_at(words, launcher.starters)
     typed = words[at : at + 1]

@@ -16,7 +16,7 @@ from rocenv.commands.verify import print_rung, verdict_text
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import OnlyFallback, RocenvError
-from rocenv.core.model import VENV, Machine, Request
+from rocenv.core.model import VENV, Machine, Request, series
 from rocenv.install.fetch import bytes_to_come, require_room
 from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
@@ -25,11 +25,14 @@ from rocenv.system.machine import cloud_folder
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocenv.core.model import Lock, Verification
     from rocenv.prefix import Prefix
     from rocenv.request import CompleteRequest
     from rocenv.sources.lock_review import Review
 
+_ACCEPT = "to take it: add `--accept-fallback`"
 _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
 
 
@@ -159,7 +162,7 @@ def _plan(
         return plan_for(complete, context, fallback=fallback), None
     except OnlyFallback as error:
         if not may_ask:
-            error.hints += ("to take it: add `--accept-fallback`",)
+            error.hints += (_ACCEPT,)
             raise
         return error.lock, error
 
@@ -167,11 +170,26 @@ def _plan(
 def _plan_again(
     complete: CompleteRequest, lock: Lock, context: Context, *, fallback: bool, may_ask: bool
 ) -> Lock:
-    """Plan from current package lists, because the mirror no longer has a file; ask about a fallback."""
+    """Plan from current package lists, because the mirror no longer has a file.
+
+    A set with other series than the user agreed to is a fallback.
+    """
     fresh, worse = _plan(complete, context.refreshing(), fallback=fallback, may_ask=may_ask)
+    if worse is None and not fallback and _releases(fresh, series) != _releases(lock, series):
+        gone, found = (" with ".join(_releases(each, str)) for each in (lock, fresh))
+        worse = OnlyFallback(f"{gone} no longer exists in full; only {found} can be installed", lock=fresh)
+        if not may_ask:
+            worse.hints = (_ACCEPT,)
+            raise worse
     if worse is not None and fresh.components != lock.components:
         _confirm(fresh, worse)
     return fresh
+
+
+def _releases(lock: Lock, spelled: Callable[[str], str]) -> list[str]:
+    """List the versions that users choose a set by."""
+    titles = {"rocm": "ROCm", "torch": "torch", "zluda": "ZLUDA"}
+    return [f"{titles[part.kind]} {spelled(part.version)}" for part in lock.components if part.kind in titles]
 
 
 def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:

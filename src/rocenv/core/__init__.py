@@ -1,1 +1,1 @@
-"""Values, errors, versions and text helpers that every other package uses."""
+"""Values, errors, versions and text helpers for all other packages."""

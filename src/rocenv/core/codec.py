@@ -1,7 +1,7 @@
 """Convert structs to and from plain values: records, locks, manifests and data rows.
 
 Reading is strict: a missing key, an unknown key or a wrong type raises DataError with the file and the key
-path. Nothing is coerced, so a damaged or foreign file is never partly accepted.
+path. Nothing is coerced, so a damaged or unrelated file is never partly accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.+)`", re.DOTALL)
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to dicts, lists, strings and numbers, and omit fields that have their default value."""
+    """Convert a value to dicts, lists, strings and numbers; omit fields that have their default value."""
     if isinstance(value, msgspec.Struct):
         contents = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
         return {name: to_plain(content) for name, content, default in contents if content != default}
@@ -39,7 +39,8 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
     """Build a struct from parsed JSON or TOML.
 
     Raises:
-        DataError: With the file (`where`) and the key path of the first mistake.
+        DataError: The data is invalid; the message includes the file (`where`) and the first mistake's key
+            path.
     """
     try:
         return msgspec.convert(plain, kind)
@@ -49,7 +50,7 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
 
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Map each field of a struct to its default."""
+    """Map each field in a struct to its default."""
     items = msgspec.structs.fields(kind)
     none = msgspec.NODEFAULT
     return {
@@ -58,7 +59,7 @@ def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _message(kind: type, error: str, where: str) -> str:
-    """Reword a `msgspec` error, which ends in the key path: "… - at `$.assets[0].name`"."""
+    """Reword a `msgspec` error, which ends with the key path: "… - at `$.assets[0].name`"."""
     what, _, path = error.partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     if missing := _MISSING.fullmatch(what):
@@ -91,7 +92,7 @@ def _join(path: str, name: str) -> str:
 
 
 def verification_to_plain(verification: Verification) -> dict[str, Any]:
-    """Convert a verification to the JSON output of `verify --json`."""
+    """Convert a verification to the JSON that `verify --json` prints."""
     rungs = [
         {
             "rung": result.rung,
@@ -121,7 +122,7 @@ def verification_file(verification: Verification) -> bytes:
 
 def verification_from_plain(plain: Any, where: str) -> Verification:
     """Decode `verified.json`; an invalid file raises KeyError, TypeError, ValueError or DataError."""
-    # A newer rocenv may have written additional keys.
+    # A newer rocenv version might have written additional keys.
     kept = {name: plain[name] for name in Verification.__struct_fields__ if name in plain}
     rungs = [
         {name: rung[name] for name in RungResult.__struct_fields__ if name in rung} for rung in plain["rungs"]

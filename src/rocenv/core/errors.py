@@ -1,7 +1,7 @@
 """Errors that users can act on.
 
 Each error identifies the file, env or value at fault. `hints` are the next steps, preferably commands to
-paste. A GPU that fails is reported as a `RungResult`, not as an error.
+paste. A failing GPU is reported as a `RungResult`, not as an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class RocenvError(Exception):
 
     Attributes:
         message: One sentence without a final period; passwords in URLs are masked.
-        hints: Next steps, one line each; passwords are masked, too.
+        hints: Next steps, one line each; passwords are masked here, too.
         code: A stable identifier for `--json`.
     """
 
@@ -57,7 +57,7 @@ class DataError(RocenvError):
 
 
 class ResolutionImpossible(RocenvError):
-    """No set in the matrix meets the request.
+    """No set in the matrix satisfies the request.
 
     Attributes:
         rejections: Why each candidate was rejected.
@@ -83,13 +83,13 @@ class ResolutionImpossible(RocenvError):
 
 
 class NotAvailable(RocenvError):
-    """A source lacks a requested component, or part of it."""
+    """A source does not have a requested component, or part of it."""
 
     code = "set-incomplete"
 
 
 class FetchError(RocenvError):
-    """A download failed, or its content does not match the expected hash."""
+    """A download failed, or does not match the expected hash."""
 
     code = "fetch-failed"
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 _DEEPEST = 64
-# Also matches whole strings, to ignore the brackets in them.
+# Also matches whole strings, so that brackets in them are ignored.
 _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
 
 
 def open_regular(path: Path | str) -> BufferedReader:
     """Open a regular file, or a link to one, for reading; raise OSError for anything else.
 
-    Pipes and devices are never opened, because opening one can block or alert the process at the other end.
+    Pipes and devices are never opened: that can block, or wake the process at the other end.
     """
     if stat.S_ISREG(os.stat(path).st_mode):
         stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 -- the caller closes it

@@ -1,4 +1,4 @@
-"""Choose the language of explanations: English or Chinese."""
+"""Choose the language for explanations: English or Chinese."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
-# Traditional Chinese (Taiwan, Hong Kong, Macau) gets English because there are no messages for it.
+# Traditional Chinese locales (Taiwan, Hong Kong, Macau) get English because there are no messages for them.
 _CHINESE = re.compile(r"zh(?!.*(TW|HK|MO|Hant))", re.IGNORECASE)
 _CHINESE_LANGIDS = (0x0804, 0x1004)  # LANGIDs for mainland China and Singapore
 # In order of precedence (POSIX). gettext's LANGUAGE overrides them if any locale is set.
@@ -18,7 +18,7 @@ _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
 def chosen(option: str | None = None) -> Language:
-    """Return the requested language, else that of the user's locale, else English.
+    """Return the requested language, or else the user's locale's, or else English.
 
     Source: POSIX, "Internationalization Variables"; learn.microsoft.com, GetUserDefaultUILanguage
     """

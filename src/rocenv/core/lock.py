@@ -1,4 +1,4 @@
-"""Lock files list every artifact of a set, so that any machine can build the same env.
+"""Lock files list every artifact in a set, so that any machine can build the same env.
 
 Locks are untrusted: every name, path and hash is validated before use.
 """
@@ -29,7 +29,7 @@ LOCK_SCHEMA = 2
 _MOST_BYTES = 16 << 20  # the largest real locks are about 200 kB
 WRAPPERS = ("rocm-exec", "python3", "python")  # wrappers that an env with its own C library adds to its `bin`
 _MAKE_ONE = ("`rocenv lock` writes one for an env",)
-_FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that may hold components
+_FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that can contain components
 _NAMED_BY_PEOPLE = ("archive", "installer", "folder")
 _NAME_BY_PEOPLE = re.compile("[A-Za-z0-9.+:~!_/ -]+")
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # cannot be mistaken for a command-line option
@@ -39,7 +39,7 @@ _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
 _TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
-_LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and the temporary name is longer
+_LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and temporary names are longer than this
 # In bytes. Systems allow 255 and 4096, including the env's own path.
 _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 
@@ -67,7 +67,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """Serialize a lock for any machine, without passwords in URLs; equal locks give identical text."""
+    """Serialize a lock for any machine, without passwords in URLs; equal locks produce identical text."""
     plain = to_plain(replace(lock, local_notes=()))
     for part in plain["components"]:
         for artifact in part.get("artifacts", ()):
@@ -76,7 +76,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def from_schema_1(lock: Lock) -> Lock:
-    """Convert a schema 1 lock, whose paths are relative to the folder `rocm`."""
+    """Convert a schema 1 lock, in which paths are relative to the `rocm` folder."""
     parts = []
     for part in lock.components:
         if part.kind == "torch":
@@ -89,7 +89,7 @@ def from_schema_1(lock: Lock) -> Lock:
 
 
 def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collection[str]) -> Lock:
-    """Replace what a lock contains for the machine that made it with what this machine needs.
+    """Replace a lock's machine-specific variables with the ones this machine needs.
 
     Args:
         lock: A lock from any machine.
@@ -138,7 +138,7 @@ def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fa
 
 
 def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
-    # Check all of them, because `lock.artifacts` omits those with the same hash.
+    # Check all of them, because `lock.artifacts` skips those with the same hash.
     for artifact in (each for part in lock.components for each in part.artifacts):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             yield f"the sha256 of `{artifact.name}`", f"is `{artifact.sha256}`"
@@ -236,7 +236,7 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
 
 
 def _other_places(part: Component) -> tuple[str, ...]:
-    """List the file names and the paths that are not relative to the prefix."""
+    """List file names, and paths that are not relative to the prefix."""
     libraries = part.layout.libraries.values() if part.layout else ()
     places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
     shims = part.shims

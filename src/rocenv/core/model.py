@@ -1,4 +1,4 @@
-"""Plain, frozen values that the layers exchange.
+"""Plain, frozen values that the packages exchange.
 
 They are structs because every command needs them, and defining a dataclass takes about 25 times as long.
 Annotations are types rather than strings, so reading a record does not evaluate them.
@@ -18,7 +18,7 @@ RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
 
 class Value(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Base class of these values and of everything else that `codec` reads and writes."""
+    """Base class for these values and everything else that `codec` reads and writes."""
 
 
 class Artifact(Value, frozen=True, kw_only=True):
@@ -31,25 +31,26 @@ class Artifact(Value, frozen=True, kw_only=True):
     sha256: str  # lowercase hex
     size_bytes: int
     installed_bytes: int = 0  # size once unpacked; 0 = unknown
-    repo: str = ""  # name of its repository in the matrix, for finding it on another mirror
+    repo: str = ""  # its repository's name in the matrix, for finding it on a different mirror
     path: str = ""  # path below the repository's base URL
 
 
 class Program(Value, frozen=True, kw_only=True):
-    """Programs that users run by name; each gets a starter in the prefix's `bin`.
+    """Programs that users run by name; each has a launch script in the prefix's `bin`.
 
-    In values and arguments, `{tree}` is the component's folder and `{bin}` the folder with the starters.
+    In values and arguments, `{tree}` is the component's folder and `{bin}` the folder with the launch
+    scripts.
     """
 
-    path: str  # the last component may be a pattern: "usr/bin/llama-*"
+    path: str  # the last component can be a pattern: "usr/bin/llama-*"
     environment: dict[str, str] = {}  # variables that locate its files
     arguments: tuple[str, ...] = ()  # arguments for the same purpose, inserted before the user's
-    not_before: str = ""  # omit `arguments` if the user's start with this: the program is calling itself
+    not_before: str = ""  # leave out `arguments` if the user's start with this: the program calls itself
     names: tuple[str, ...] = ()  # command names, if `path` is one program; () = its file name
 
 
 class Layout(Value, frozen=True, kw_only=True):
-    """The locations of a component's parts; paths use `/`.
+    """Where a component's parts are; paths use `/`.
 
     In a data row, paths are relative to the package; in a component, to the prefix.
     """
@@ -57,12 +58,12 @@ class Layout(Value, frozen=True, kw_only=True):
     root: str  # target of ROCM_PATH; "" = unset
     library_dirs: tuple[str, ...]  # in search order
     libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file to load
-    bin: str = ""  # folder of the programs; "" = no programs
-    device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
+    bin: str = ""  # folder with the programs; "" = no programs
+    device_libs: str = ""  # folder with the device bitcode; "" = built into the compiler
     runtime: dict[str, str] = {}  # role -> required prefix of the library's version
     programs: tuple[Program, ...] = ()
-    # Folder where programs look for files -> pattern of those files. A program run through the env's own
-    # loader mistakes the loader's folder for its own.
+    # Folder where programs look for files -> pattern that matches those files. A program run through the
+    # env's own loader mistakes the loader's folder for its own.
     links: dict[str, str] = {}
     names: dict[str, str] = {}  # link to create -> its target; skipped if the target is missing
     python: str = ""  # interpreter, if this is a venv
@@ -118,10 +119,10 @@ class EnvChange(Value, frozen=True, kw_only=True):
 
 
 class ShimFile(Value, frozen=True, kw_only=True):
-    """A file of a ZLUDA build that replaces a CUDA file."""
+    """A file in a ZLUDA build that stands in for a CUDA file."""
 
     file: str  # name in the build: "cublas.dll"
-    stands_for: str  # name that torch loads: "cublas64_11.dll"; may be the same
+    stands_for: str  # name that torch loads: "cublas64_11.dll"; can be the same
 
 
 class Switch(Value, frozen=True, kw_only=True):
@@ -135,8 +136,8 @@ class Switch(Value, frozen=True, kw_only=True):
 class Shims(Value, frozen=True, kw_only=True):
     """The files to load before a CUDA build of torch, in order, and the torch settings for ZLUDA."""
 
-    runtime: tuple[str, ...]  # the SDK's HIP runtime and its compiler, which other libraries load by name
-    driver: tuple[str, ...]  # files of the build that keep their names: nvcuda.dll, nvml.dll
+    runtime: tuple[str, ...]  # the SDK's HIP runtime and its compiler; other libraries load them by name
+    driver: tuple[str, ...]  # files in the build that keep their names: nvcuda.dll, nvml.dll
     behind: tuple[str, ...]  # SDK libraries that these files call
     files: tuple[ShimFile, ...]
     original: str = ""  # torch file that the build still calls, kept as `KEPT_ORIGINAL`; "" = none
@@ -148,7 +149,7 @@ KEPT_ORIGINAL = "nvrtc_cuda.dll"  # Source: lshqqytiger/ZLUDA@5e71745:zluda_rtc/
 
 
 class Component(Value, frozen=True, kw_only=True):
-    """One component of a set, with all its files."""
+    """One component in a set, with all its files."""
 
     kind: ComponentKind
     name: str
@@ -159,22 +160,22 @@ class Component(Value, frozen=True, kw_only=True):
     glibc: str = ""  # oldest C library that its programs run with; "" = any
     loader: str = ""  # its own dynamic loader, if it brings a C library; "" = use the system loader
     layout: Layout | None = None
-    python: str = ""  # for wheels: Python version of the venv, "3.11"
+    python: str = ""  # for wheels: the venv's Python version, "3.11"
     into: str = ""  # its folder in the prefix, "rocm/5.7"; "" = none
     anchor: str = ""  # a file in the archive; only its folder is unpacked
-    # Maps a file, or a folder such as `library/`, to a path below `into`. The component is an overlay that
-    # replaces files of another component.
+    # Maps a file, or a folder such as `library/`, to a path below `into`. The component then replaces another
+    # component's files.
     places: dict[str, str] = {}
     shims: Shims | None = None
 
     @property
     def is_wheels(self) -> bool:
-        """Whether it is installed into a venv."""
+        """Whether it is installed in a venv."""
         return any(artifact.kind in ("wheel", "sdist") for artifact in self.artifacts)
 
 
 class Rejection(Value, frozen=True, kw_only=True):
-    """A reason why no set meets a request: the requirement on a component, and its actual value."""
+    """A reason why no set satisfies a request: what a component would have to match, and what was found."""
 
     component: str
     requirement: str
@@ -214,18 +215,18 @@ class Request(Value, frozen=True, kw_only=True):
 
 
 class Machine(Value, frozen=True, kw_only=True):
-    """The properties of a machine that affect the choice of a set; "" = unknown."""
+    """The machine properties that affect which set is chosen; "" = unknown."""
 
-    platform: str = "linux"  # platform that suggested commands are for
+    platform: str = "linux"  # platform for suggested commands
     glibc: str = ""  # "2.36"
     kernel: str = ""  # "6.8.0-45-generic"
     driver: str = ""  # the kernel driver on Linux, the display driver on Windows
     wsl: bool = False  # Windows Subsystem for Linux
-    display: str = ""  # on WSL, the version of the Windows display driver: "32.0.31041.1004"
+    display: str = ""  # on WSL, the Windows display driver's version: "32.0.31041.1004"
 
 
 class Lock(Value, frozen=True, kw_only=True):
-    """A resolved set: enough to build the same env anywhere."""
+    """A resolved set, complete enough to build the same env anywhere."""
 
     request: Request
     platform: str
@@ -234,9 +235,9 @@ class Lock(Value, frozen=True, kw_only=True):
     environment: tuple[EnvChange, ...]
     runs_as: str = ""  # target that the set's code is built for, if an override is used
     watched: tuple[str, ...] = ()  # variables that would affect the set, reported if they are already set
-    warnings: tuple[str, ...] = ()  # what the GPU lacks with this set
+    warnings: tuple[str, ...] = ()  # what the GPU cannot do with this set
     notes: tuple[str, ...] = ()
-    local_notes: tuple[str, ...] = ()  # only true of the machine that chose the set, and of that day
+    local_notes: tuple[str, ...] = ()  # true only on the machine that chose the set, and on that day
 
     def part(self, kind: ComponentKind) -> Component | None:
         """Return the component of this kind, if the set has one."""
@@ -249,8 +250,8 @@ class Lock(Value, frozen=True, kw_only=True):
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """All files of the set, each once."""
-        # Hashes may be unknown until the first download.
+        """All files in the set, without duplicates."""
+        # Hashes can be unknown until the first download.
         found = {each.sha256 or each.url: each for part in self.components for each in part.artifacts}
         return tuple(found.values())
 
@@ -272,23 +273,23 @@ class FileEntry(Value, frozen=True, kw_only=True):
     sha256: str = ""  # "" for a link
     size_bytes: int = 0
     executable: bool = False
-    link: str = ""  # target of a symbolic link, relative; "" for a file
+    link: str = ""  # a symbolic link's target, relative; "" for a file
 
 
 class Record(Value, frozen=True, kw_only=True):
-    """The contents of an env. It is written last, because its presence marks the env as complete."""
+    """An env's contents. It is written last, because its presence marks the env as complete."""
 
     name: str
     created: str  # ISO 8601, UTC
     rocenv_version: str
     lock: Lock
     files_sha256: str = ""  # hash of the file list next to it; set when that list is written
-    loader: str = ""  # path of the prefix's own dynamic loader; "" = use the system loader
+    loader: str = ""  # path to the prefix's own dynamic loader; "" = use the system loader
     shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
 
 
 class RungResult(Value, frozen=True, kw_only=True):
-    """The result of one rung of the ladder."""
+    """The result of one rung in the ladder."""
 
     rung: str
     status: RungStatus
@@ -309,12 +310,12 @@ APP_RUNG = "app"  # runs after the ladder: does the app find the GPU?
 
 
 class Verification(Value, frozen=True, kw_only=True):
-    """The result of `verify` for an env on this machine; `.rocenv/verified.json` stores the last one."""
+    """The result of verifying an env on this machine; `.rocenv/verified.json` stores the last one."""
 
     env: str = ""
     target: str = ""
     results: tuple[RungResult, ...]
-    advice: tuple[str, ...] = ()  # known problems of this set, with remedies
+    advice: tuple[str, ...] = ()  # this set's known problems, with remedies
     when: str = ""  # ISO 8601, UTC
 
     @property
@@ -351,5 +352,5 @@ class Verification(Value, frozen=True, kw_only=True):
         return 4 if self.no_device else 0
 
     def status(self, rung: str) -> str:
-        """Return the status of a rung, "" if it did not run."""
+        """Return a rung's status, "" if it did not run."""
         return next((result.status for result in self.results if result.rung == rung), "")

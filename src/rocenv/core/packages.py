@@ -1,4 +1,4 @@
-"""Check the project and version in file names of Python packages."""
+"""Check the project and version in the file names of Python packages."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def wheel_file_name(url: str) -> str:
 
 
 def is_named_right(artifact: Artifact) -> bool:
-    """Whether the file name in the URL of a wheel or sdist matches its project and version."""
+    """Whether the file name in a wheel's or sdist's URL matches its project and version."""
     parse = parse_wheel_filename if artifact.kind == "wheel" else parse_sdist_filename
     try:
         name, version = parse(wheel_file_name(artifact.url))[:2]
         return (name, version) == (canonicalize_name(artifact.name), version_of(artifact.version))
-    except ValueError:  # not a wheel or sdist name, or an invalid version
+    except ValueError:  # not a wheel or sdist file name, or an invalid version
         return False

@@ -1,8 +1,8 @@
 """Show the progress of long work on stderr: a live display on a terminal, plain lines elsewhere.
 
 On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
-Elsewhere (a pipe, `CI`, `TERM=dumb`) a line is printed for each 10 % or each minute, but at most every 5 s.
-In both cases, a successful stage of 1 s or more leaves a closing line, unless its caller reports its end.
+Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10 % or every minute, but at most one every 5 s.
+In both cases, a successful stage that took 1 s or more leaves a closing line, unless its caller reports its end.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def size_text(size_bytes: float) -> str:
 def sanitized(text: str) -> str:
     """Replace characters that a terminal would interpret, and mask passwords in URLs.
 
-    The text may quote a log or a server's response.
+    The text can quote a log or a server's response.
     """
     return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in mask_logins(text))
 
 
 class Progress:
-    """The progress display of one command, shared by all its stages and threads."""
+    """A command's progress display, shared by all its stages and threads."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Progress:
             yield wait
 
     def note(self, text: str) -> None:
-        """Print a line that stays, above the display if there is one."""
+        """Print a permanent line, above the display if there is one."""
         text = sanitized(text)
         with self._lock:
             if self._display is not None:
@@ -94,7 +94,7 @@ class Progress:
                 self._out.flush()
 
     def update(self, stage: Stage, moved_bytes: int = 0) -> None:
-        """Redraw a stage. Only `moved_bytes` affect its rate."""
+        """Redraw a stage. Only `moved_bytes` affects its rate."""
         if self._terminal:
             display, task = self._display, stage.task
             if display is not None and task is not None:
@@ -139,7 +139,7 @@ class Progress:
             )
 
     def _new_display(self) -> Display:
-        from rich import progress  # imported late because most commands show no progress
+        from rich import progress  # imported late because most commands do not show progress
         from rich.console import Console
         from rich.text import Text
 
@@ -165,7 +165,7 @@ class Progress:
                 return
             if stage.task is not None:
                 self._display.update(stage.task, visible=False)
-                stage.task = None  # an abandoned thread may still report progress
+                stage.task = None  # an abandoned thread can still report progress
             if not self._stages:
                 self._display.stop()
                 self._display = None
@@ -201,11 +201,11 @@ class Stage:
             self._progress.update(self)
 
     def note(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self._progress.note(text)
 
     def figures(self, rate: float | None) -> str:
-        """Format amount, rate and remaining time: `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`."""
+        """Format the amount, rate and remaining time: `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`."""
         text = size_text(self.done_bytes)
         if self.total_bytes:
             text += f" of {size_text(self.total_bytes)}"

@@ -1,6 +1,6 @@
 """Fill placeholders: `{prefix}` and `{gfx|your GPU}` in rows and suggested commands, `__NAME__` in scripts.
 
-Values are inserted in one pass, because a value may look like a placeholder.
+Values are inserted in one pass, because a value can look like a placeholder.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PLACE_IN_SCRIPT = re.compile("__([A-Z]+(?:_[A-Z]+)*)__")
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """Replace each `{name}` that has a value; other braces stay as they are."""
+    """Replace each `{name}` that has a value; leave other braces unchanged."""
     return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), text)
 
 
 def fill_all(text: str, values: Mapping[str, str]) -> str | None:
-    """Replace each `{name}` by its value, or by its fallback if the value is unknown or empty.
+    """Replace each `{name}` with its value, or with its fallback if the value is unknown or empty.
 
     Returns None if a placeholder has neither.
     """
@@ -31,7 +31,7 @@ def fill_all(text: str, values: Mapping[str, str]) -> str | None:
 
 
 def without_values(text: str, word: Callable[[str], str]) -> str:
-    """Replace each `{name}` by its fallback, or by `word(name)`."""
+    """Replace each `{name}` with its fallback, or with `word(name)`."""
     return _PLACE.sub(lambda place: place[2] or word(place[1]), text)
 
 

@@ -1,18 +1,19 @@
-"""Variables of the HIP runtime.
+"""Environment variables that the HIP runtime reads.
 
 Uses only the standard library, because the child processes of `probe` import it.
 """
 
 import re
 
-OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"  # makes a GPU report another target
+OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"  # makes a GPU report a different target
 VISIBLE = "HIP_VISIBLE_DEVICES"  # GPU numbers, valid on one machine only
 
 
 def overridden_target(value: str) -> str:
-    """Return the target that a value of HSA_OVERRIDE_GFX_VERSION selects, "" if it is malformed.
+    """Return the target that an HSA_OVERRIDE_GFX_VERSION value selects, "" if it is malformed.
 
-    The value has three decimal numbers; the last two become hexadecimal digits: 9.0.10 is gfx90a.
+    The value consists of three decimal numbers; the last two are written as hexadecimal digits: 9.0.10 is
+    gfx90a.
     """
     version = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,3})\.([0-9]{1,3})", value)
     if not version:

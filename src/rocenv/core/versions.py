@@ -37,7 +37,7 @@ def specifier(text: str, option: str) -> SpecifierSet:
 
 
 def require_version(text: str, option: str) -> None:
-    """Raise WrongUsage unless the text is a version."""
+    """Raise WrongUsage if the text is not a version."""
     try:
         Version(text)
     except InvalidVersion:
@@ -61,7 +61,7 @@ def _range(text: str) -> SpecifierSet:
 def allows(text: str, version: str) -> bool:
     """Whether a range from the data includes a version; an empty range includes every version.
 
-    An untrusted lock may contain an invalid version, which only the empty range includes.
+    An untrusted lock can contain an invalid version; only the empty range includes it.
     """
     try:
         return not text or _range(text).contains(version_of(version))
@@ -71,7 +71,7 @@ def allows(text: str, version: str) -> bool:
 
 @cache
 def lowest(text: str) -> str:
-    """Return the lower bound of a range from the data: `4.4` for `>=4.4,<5.0`; "" = none."""
+    """Return the lower bound of a range in the data: `4.4` for `>=4.4,<5.0`; "" = none."""
     starts = [
         version_of(each.version.removesuffix(".*"))
         for each in _range(text)
@@ -92,10 +92,10 @@ def meets(spec: str, version: str, option: str, *, floating: bool = False, local
 
 @cache
 def meets_whole(spec: str, of_series: str, option: str) -> bool:
-    """Whether a command-line SPEC includes every release of a series.
+    """Whether a command-line SPEC includes every release in a series.
 
-    A set that mixes several releases of a series does not match a SPEC that includes only some of them, such
-    as `6.4.3` or `>=6.4.2`.
+    A set that mixes several releases from a series does not match a SPEC that includes only some of them,
+    such as `6.4.3` or `>=6.4.2`.
 
     Raises:
         WrongUsage: The SPEC is invalid.
@@ -105,15 +105,15 @@ def meets_whole(spec: str, of_series: str, option: str) -> bool:
 
 
 def any_meets(spec: str, versions: tuple[str, ...], option: str) -> bool:
-    """Whether a SPEC includes a release of any of these series."""
+    """Whether a SPEC includes a release in any of these series."""
     return any(meets(spec, version, option, floating=True) for version in versions)
 
 
 def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: str = "") -> bool:
-    """Whether a specifier includes a version or, if it is rolling, any release of that series.
+    """Whether a specifier includes a version or, if the version is rolling, any release in its series.
 
     `plan` checks the exact release again once it knows it from the channel's index. `local` is the local
-    version of the series' releases: `+rocm6.2`.
+    version that the series' releases have: `+rocm6.2`.
     """
     if wanted.contains(version_of(version)):
         return True
@@ -125,7 +125,7 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
 
 
 def _representative_patches(wanted: SpecifierSet) -> set[int]:
-    """Pick patch numbers to test: the bounds of the range, their neighbors, 0 and 99."""
+    """Pick patch numbers to test: the range's bounds, their neighbors, 0 and 99."""
     patches = {0, 99}
     for each in wanted:
         release = version_of(each.version.removesuffix(".*")).release
@@ -135,7 +135,7 @@ def _representative_patches(wanted: SpecifierSet) -> set[int]:
 
 
 def _is_build_of(version: str, series_of_row: str) -> bool:
-    """Whether a version is a pre-release, such as a nightly build, of a series: 10.2.0a20261001 of 10.2."""
+    """Whether a version is a pre-release (for example a nightly) in a series: 10.2.0a20261001 in 10.2."""
     parsed = version_of(version.removesuffix(".*"))
     return parsed.is_prerelease and ".".join(map(str, (*parsed.release, 0)[:2])) == series_of_row
 
@@ -156,6 +156,6 @@ def _stage(version: Version) -> tuple[int, int]:
 
 
 def joined(texts: Sequence[str], most: int = 6) -> str:
-    """Join strings with commas, at most `most` of them: `a, b and 3 more`."""
+    """Join strings with commas, showing at most `most` of them: `a, b and 3 more`."""
     shown = ", ".join(texts[:most])
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"

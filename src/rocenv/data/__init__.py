@@ -1,1 +1,1 @@
-"""The compatibility matrix: all facts about releases, targets and channels, read from data files."""
+"""The compatibility matrix: every fact about releases, targets and channels, read from data files."""

@@ -1,4 +1,4 @@
-"""Rows about apps: profiles, packages, builds, and requirements of releases."""
+"""Rows about apps: profiles, packages, builds, and what their releases require."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,43 +16,43 @@ if TYPE_CHECKING:
 
 
 class Failure(Value, frozen=True, kw_only=True):
-    """An error message of an app, whatever its exit code.
+    """An error message that an app prints, whatever its exit code.
 
-    With a `code`, it also matches that rule, so `diagnose` and `launch` show the rule's explanation.
+    With a `code`, it also matches that rule, and `diagnose` and `launch` show the rule's explanation.
     """
 
-    text: str  # part of a printed line
-    means: Text | None = None  # explanation; None = that of the rule
+    text: str  # part of a line that the app prints
+    means: Text | None = None  # explanation; None = the rule's
     remedy: str = ""  # command with a fallback's placeholders; "" = depends on the set
     code: str = ""  # the rule in `profiles/rules/`; "" = none
     cpu: bool = False  # whether the app continues on the CPU
 
 
 PLACES = ("device", "target")  # placeholders in `Flag.words`
-# Required groups of the patterns in a device list; `device` is the name of a GPU.
+# Groups that the patterns in a device list must have; `device` is a GPU's name.
 _GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
 # Fields that every app inherits from the row `generic`.
 INHERITED = ("compiling", "first_run", "starters")
 
 
 class Flag(Value, frozen=True, kw_only=True):
-    """Arguments that rocenv adds if this version of the app supports them and the user did not pass them.
+    """Arguments that rocenv adds if this app version supports them and the user did not pass them.
 
     `{device}` in `words` is the GPU as the app lists it; `{target}` in `words` and `why` is its target.
     """
 
     words: tuple[str, ...]  # used only if the app's help lists the first word
-    spellings: tuple[str, ...] = ()  # other names of the first word, best first
+    spellings: tuple[str, ...] = ()  # other names for the first word, best first
     unless: tuple[str, ...] = ()  # skip the flag if the user passes any of these
     place: Literal["first", "last"] = "last"  # position relative to the user's arguments
     required: bool = False  # refuse to launch without it: the app might silently use the CPU
-    repeats: bool = False  # accepted repeatedly, so add it even if the user passes it
+    repeats: bool = False  # it can be repeated, so add it even if the user passes it
     always_known: bool = False  # add it even if the help does not list it
     why: Text | None = None  # reason shown to the user
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the argument, best first."""
+        """The argument's names, best first."""
         return (self.words[0], *self.spellings)
 
     def faults(self) -> Iterator[str]:
@@ -71,11 +71,11 @@ class Renamed(Value, frozen=True, kw_only=True):
 
 
 class DeviceList(Value, frozen=True, kw_only=True):
-    """A program's option that lists usable GPUs and exits."""
+    """A program option that lists usable GPUs and exits."""
 
     arguments: tuple[str, ...]  # "--list-devices"
     pattern: str  # matches a GPU's line; group `device` is the name used in arguments
-    other: str = ""  # matches lines of other devices, such as the CPU
+    other: str = ""  # matches lines for other devices, such as the CPU
     target: str = ""  # matches a line with groups `target` and `number` (the end of the GPU's name)
 
     def faults(self) -> Iterator[str]:
@@ -124,14 +124,14 @@ class Starter(Value, frozen=True, kw_only=True):
     """Programs that run the command in their arguments, such as `nice`."""
 
     names: tuple[str, ...]
-    valued: tuple[str, ...] = ()  # arguments whose value is the next word
+    valued: tuple[str, ...] = ()  # arguments that take the next word as their value
     operands: int = 0  # number of words before the command, such as a duration
-    reads: bool = False  # it is a shell and runs the file as a script
-    inline: tuple[str, ...] = ()  # arguments followed by script text, which rocenv does not parse
+    reads: bool = False  # the program is a shell and runs the file as a script
+    inline: tuple[str, ...] = ()  # arguments followed by script text (rocenv does not parse it)
 
 
 class Needs(Value, frozen=True, kw_only=True):
-    """An app's requirements on an env; "" = none."""
+    """What an app requires from an env; "" = none."""
 
     rocm: str = ""  # PEP 440
     torch: bool = False
@@ -139,11 +139,11 @@ class Needs(Value, frozen=True, kw_only=True):
 
 
 class Launcher(Known, frozen=True, kw_only=True):
-    """The profile of an app: how to recognise it, start it, keep it on the GPU, and read its output.
+    """An app's profile: how to recognise it, start it, keep it on the GPU, and read its output.
 
     In commands and values, `{python}` is the env's Python, `{batch_python}` the same in quotes for Windows
-    batch files, which add none, and `{prefix}` the env's folder. Paths are relative to the app's folder and
-    use `/`. Every row inherits the `INHERITED` fields and the `secret_options` of the row `generic`.
+    batch files that do not add them, and `{prefix}` the env's folder. Paths are relative to the app's folder
+    and use `/`. Every row inherits the `INHERITED` fields and the `secret_options` from the row `generic`.
     """
 
     IDENTITY = ("key",)
@@ -155,20 +155,20 @@ class Launcher(Known, frozen=True, kw_only=True):
     needs: Needs = Needs()
 
     # Recognition. Without `signs` and `programs`, the app needs `--app`.
-    programs: tuple[str, ...] = ()  # patterns of program names, "llama-*"
+    programs: tuple[str, ...] = ()  # patterns for program names, "llama-*"
     signs: tuple[str, ...] = ()  # files that its folder must contain
     unlike: tuple[str, ...] = ()  # files that identify a similar app instead
 
     # Start.
     command: tuple[str, ...] = ()  # the usual command; () = the user must specify one
-    entries: tuple[str, ...] = ()  # programs that take its arguments
+    entries: tuple[str, ...] = ()  # programs that accept its arguments
     helpers: tuple[str, ...] = ()  # programs that do not use the GPU
-    settings: tuple[str, ...] = ()  # settings scripts that fix the arguments and ignore any others
+    settings: tuple[str, ...] = ()  # settings scripts that set the arguments and ignore all others
     starters: tuple[Starter, ...] = ()
     wrapper: Wrapper = Wrapper()
     arguments_variable: str = ""  # variable with further arguments; "" = none
     environment: tuple[EnvChange, ...] = ()
-    # Arguments with secret values, except those with obvious names (`--api-key`).
+    # Arguments with secret values; names that are obviously secret (`--api-key`) need no entry.
     secret_options: tuple[str, ...] = ()
 
     # Arguments.
@@ -180,18 +180,18 @@ class Launcher(Known, frozen=True, kw_only=True):
     behind_dashes: tuple[str, ...] = ()  # arguments valid only after `--`; () = `--` has no meaning
     only_tells: tuple[str, ...] = ()  # arguments that print something and exit
     cpu: tuple[str, ...] = ()  # arguments that select the CPU, "-ngl 0"
-    not_hip: tuple[str, ...] = ()  # arguments that select another GPU API, "--gpu vulkan"
+    not_hip: tuple[str, ...] = ()  # arguments that select a different GPU API, "--gpu vulkan"
     gpu_work: tuple[str, ...] = ()  # arguments that start GPU work; () = it always does GPU work
     memory_notes: tuple[MemoryNote, ...] = ()  # for `mem model`
 
     # Its own torch, Python and ZLUDA.
-    own_torch: tuple[str, ...] = ()  # arguments that prevent a torch download; omitted with ZLUDA
-    own_python: tuple[str, ...] = ()  # folders of its own Python
+    own_torch: tuple[str, ...] = ()  # arguments that prevent a torch download; not added with ZLUDA
+    own_python: tuple[str, ...] = ()  # folders with its own Python
     bypasses: tuple[str, ...] = ()  # programs that always use its own Python and ZLUDA
-    own_zluda: tuple[str, ...] = ()  # folders of its own ZLUDA
+    own_zluda: tuple[str, ...] = ()  # folders with its own ZLUDA
     zluda_arguments: tuple[str, ...] = ()  # added if the env has ZLUDA
-    zluda_variable: str = ""  # variable that selects another ZLUDA; "" = it always uses its own
-    deletes_zluda: tuple[str, ...] = ()  # arguments or ZLUDA files that make it delete the ZLUDA folder
+    zluda_variable: str = ""  # variable that selects a different ZLUDA; "" = it always uses its own
+    deletes_zluda: tuple[str, ...] = ()  # arguments or ZLUDA files that make the app delete the ZLUDA folder
     deletes_zluda_if_set: tuple[str, ...] = ()  # variables with the same effect, whatever their value
     shims: Literal["any", "private", "torch"] = "any"  # where ZLUDA must be installed
 
@@ -201,7 +201,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     failures: tuple[Failure, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     compiling: str = ""  # output while it compiles kernels
-    first_run: Text | None = None  # explanation of the wait
+    first_run: Text | None = None  # why the user has to wait
     logs: tuple[str, ...] = ()  # its own log files
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -255,7 +255,7 @@ class Launcher(Known, frozen=True, kw_only=True):
 
 
 class AppPackages(Known, frozen=True, kw_only=True):
-    """The packages of an app in some channels."""
+    """An app's packages in some channels."""
 
     IDENTITY = ("app", "channels")
     FRESH_DAYS = NEWS_DAYS
@@ -265,13 +265,13 @@ class AppPackages(Known, frozen=True, kw_only=True):
     app: str  # key of the app's profile
     channels: tuple[str, ...]
     names: tuple[str, ...]  # package names; the first determines the app's version
-    program: str  # main program's path in the tree: "usr/bin/blender"
+    program: str  # the main program's path in the tree: "usr/bin/blender"
     programs: tuple[Program, ...]  # programs that users run by name
     library_dirs: tuple[str, ...] = ()  # its own library folders in the tree
     links: dict[str, str] = msgspec.field(default_factory=dict)  # see `Layout`
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield each channel: only one row may list an app's packages there."""
+        """Yield each channel: only one row is allowed to list an app's packages there."""
         for channel in self.channels:
             yield (self.app, channel), ", ".join(self.channels)
 
@@ -283,15 +283,15 @@ class AppPackages(Known, frozen=True, kw_only=True):
 
 
 class Compiler(Known, frozen=True, kw_only=True):
-    """A compiler for GPU code from a channel; it gets its own env."""
+    """A channel's compiler for GPU code; it is installed in its own env."""
 
     IDENTITY = ("name",)
     VERSIONS = ("version",)
     REFERS = (("channel", "channel"),)
     NOT_EMPTY = ("packages",)
 
-    name: str  # name of its env, "clang-21"
-    version: str  # LLVM version; only the series if the channel updates it
+    name: str  # its env's name, "clang-21"
+    version: str  # LLVM version, or only its series if the channel updates it
     channel: str
     packages: tuple[str, ...]  # package names; the first determines the compiler's version
     targets: tuple[str, ...]  # targets that it can compile for
@@ -308,7 +308,7 @@ class Compiler(Known, frozen=True, kw_only=True):
 
 
 class AppBuild(Known, frozen=True, kw_only=True):
-    """Builds of an app that include GPU libraries."""
+    """An app's builds that include GPU libraries."""
 
     IDENTITY = ("app", "name", "platform")
     FRESH_DAYS = NEWS_DAYS
@@ -319,13 +319,13 @@ class AppBuild(Known, frozen=True, kw_only=True):
     url: str
     asset: str  # file name; `{family}` stands for the target's entry in `families`
     targets: tuple[str, ...]
-    # The publisher's names for targets, if they differ.
+    # The publisher's names for targets, if they are different.
     families: dict[str, str] = msgspec.field(default_factory=dict)
     note: str = ""
 
 
 class AppProgram(Known, frozen=True, kw_only=True):
-    """The version query of an app's program."""
+    """How to ask an app's program for its version."""
 
     IDENTITY = ("app",)
 
@@ -335,7 +335,7 @@ class AppProgram(Known, frozen=True, kw_only=True):
 
 
 class AppRelease(Known, frozen=True, kw_only=True):
-    """The GPU requirements of some releases of an app."""
+    """What some releases of an app require from the GPU."""
 
     IDENTITY = ("app", "versions", "platform")
     FRESH_DAYS = NEWS_DAYS
@@ -344,14 +344,14 @@ class AppRelease(Known, frozen=True, kw_only=True):
     versions: str  # PEP 440
     platform: Literal["linux", "windows"]
     without: str = ""  # why these releases cannot use the GPU; "" = they can
-    rocm: str = ""  # PEP 440; compatible releases of the runtime
+    rocm: str = ""  # PEP 440; compatible runtime releases
     libraries: tuple[str, ...] = ()  # file names it tries for the HIP runtime, in order; () = unknown
     ray_tracing: tuple[str, ...] = ()  # the same for hardware ray tracing
     runtime: int = 0  # lowest HIP runtime version that it accepts; 0 = any
     driver: str = ""  # oldest display driver that it accepts, in AMD's numbering; "" = any
     targets: tuple[str, ...] = ()  # targets with bundled kernels; () = unknown
     denoiser: tuple[str, ...] = ()  # targets that its GPU denoiser supports; () = unknown or no denoiser
-    refuses: tuple[str, ...] = ()  # patterns of targets that it rejects even with kernels
+    refuses: tuple[str, ...] = ()  # patterns for targets that it rejects even with kernels
     note: str = ""
 
 

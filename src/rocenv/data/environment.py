@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def changes_for(
     components: Sequence[Component], matrix: Matrix, platform: str = "linux", *, guarded: bool = True
 ) -> tuple[EnvChange, ...]:
-    """List the changes that activating a set makes; values contain `{prefix}`.
+    """List the changes that a set's activation makes; values contain `{prefix}`.
 
     Args:
         components: The set.
         matrix: The rows.
-        platform: The platform of the set.
+        platform: The set's platform.
         guarded: Keep other programs from replacing the set's wheels. Not used for torch with ZLUDA, because
             apps choose that torch themselves.
     """
@@ -52,7 +52,7 @@ def changes_on_wsl(components: Sequence[Component], matrix: Matrix) -> tuple[Env
 
 
 def machine_variables(matrix: Matrix) -> frozenset[str]:
-    """Return the machine-specific variables, so that locks can omit them."""
+    """Return the machine-specific variables, so that locks can leave them out."""
     return frozenset({VISIBLE, *(row.change.name for row in matrix.environment if row.when == "wsl")})
 
 
@@ -73,10 +73,10 @@ def _conditions(components: Sequence[Component]) -> Iterator[str]:
 
 
 def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
-    """Map placeholders in values to paths relative to the prefix, () if the set has no such path.
+    """Map placeholders in values to paths relative to the prefix; () if the set has no such path.
 
-    A set with its own C library gets no library search path: system programs would load that C library and
-    crash. Libraries in wheels need no search path to find each other.
+    If a set has its own C library, there is no library search path: system programs would load that C library
+    and crash. Libraries in wheels find each other without a search path.
     """
     layouts = [part.layout for part in components if part.layout is not None]
     tree = next((layout for layout in layouts if layout.root), Layout(root="", library_dirs=(), libraries={}))
@@ -93,7 +93,7 @@ def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
 
 
 def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) -> Iterator[str]:
-    """Yield the value once per path of its placeholder; a value without a placeholder is unchanged."""
+    """Yield the value once for each path of its placeholder; a value without one is unchanged."""
     place = next((place for place in places if value.startswith(place)), "")
     if not place:
         yield value
@@ -103,7 +103,7 @@ def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) ->
 
 
 def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Matrix) -> Shims | None:
-    """Return the files and settings that run torch on a ZLUDA build, or None if no row covers the pair.
+    """Return the files and settings for torch on a ZLUDA build, or None if no row covers the pair.
 
     Without torch, use those for the CUDA version that the build implements.
     """

@@ -25,10 +25,10 @@ class Target(Known, frozen=True, kw_only=True):
     products: str
     codename: str = ""
     memory: str = ""
-    gc_ip: str = ""  # the kernel driver's names for the graphics core, separated by commas
+    gc_ip: str = ""  # the kernel driver's names for the graphics core, comma-separated
     kfd: int = 0  # the kernel's `gfx_target_version`; 0 = none yet
     generic: str = ""  # generic target whose code it can run
-    family: str = ""  # TheRock's name for the group of builds
+    family: str = ""  # TheRock's name for the build group
 
 
 class GenericTarget(Known, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class GenericTarget(Known, frozen=True, kw_only=True):
 
 
 class PciId(Known, frozen=True, kw_only=True):
-    """A PCI device of vendor 1002."""
+    """A PCI device from vendor 1002 (AMD)."""
 
     IDENTITY = ("device", "revision")
 
@@ -52,35 +52,35 @@ class PciId(Known, frozen=True, kw_only=True):
     products: tuple[str, ...] = ()
     codename: str = ""
     revision: str = ""  # two hexadecimal digits, if the device ID does not determine the target
-    kind: Literal["", "card", "apu"] = ""  # set only if it differs from most GPUs of the target
+    kind: Literal["", "card", "apu"] = ""  # set only if it differs from most other GPUs with the target
 
 
 class GpuName(Known, frozen=True, kw_only=True):
-    """The target of GPUs that Windows identifies only by name."""
+    """The target for GPUs that Windows identifies only by name."""
 
     IDENTITY = ("pattern",)
     PATTERNS = ("pattern",)
 
     title: str
-    pattern: str  # regular expression, searched in the name without (TM) and (R), case-insensitive
+    pattern: str  # regular expression to find in the name without (TM) and (R), case-insensitive
     target: str
 
 
 class UnsupportedGpu(Known, frozen=True, kw_only=True):
-    """A generation of GPUs on which no ROCm release runs, and what its owners can use."""
+    """A GPU generation that no ROCm release supports, and what its owners can use."""
 
     IDENTITY = ("pattern",)
     PATTERNS = ("pattern", "device")
 
     title: str
-    pattern: str  # regular expression, searched in a name without (TM) and (R), case-insensitive
-    device: str  # regular expression of a whole PCI device ID
+    pattern: str  # regular expression to find in a name without (TM) and (R), case-insensitive
+    device: str  # regular expression that matches a whole PCI device ID
     why: str
     instead: str
 
 
 class Override(Known, frozen=True, kw_only=True):
-    """The effect of HSA_OVERRIDE_GFX_VERSION on a target.
+    """How HSA_OVERRIDE_GFX_VERSION affects a target.
 
     `ok` and `caution` are usable, with a note. `block` is known to fail. `reject` means that the target
     needs no override.
@@ -98,7 +98,7 @@ class Override(Known, frozen=True, kw_only=True):
 
 
 class Alternative(Value, frozen=True, kw_only=True):
-    """A ROCm release, a ZLUDA build, or both, that avoid a failing combination; "" = any."""
+    """A ROCm release, a ZLUDA build or both, to use instead of a failing combination; "" = any."""
 
     rocm: str = ""  # ROCm release or HIP SDK: "6.2.4"
     zluda: str = ""  # ZLUDA build: "3.9.5"
@@ -129,10 +129,10 @@ class Verdict(Known, frozen=True, kw_only=True):
     verdict: Literal["broken", "workaround", "works"]
     what: str  # what happens, in one sentence
     targets: tuple[str, ...] = ()
-    rocm: str = ""  # versions of ROCm or the HIP SDK, a PEP 440 specifier
-    zluda: str = ""  # versions of ZLUDA, a PEP 440 specifier
-    project: str = ""  # project of the ZLUDA build
-    flavour: tuple[str, ...] = ()  # flavours of the ZLUDA archive
+    rocm: str = ""  # ROCm or HIP SDK versions, a PEP 440 specifier
+    zluda: str = ""  # ZLUDA versions, a PEP 440 specifier
+    project: str = ""  # the ZLUDA build's project
+    flavour: tuple[str, ...] = ()  # the ZLUDA archive's flavours
     torch: str = ""
     # Display drivers, a PEP 440 specifier; the row becomes a note if the driver is unknown.
     driver: str = ""
@@ -145,7 +145,7 @@ class Verdict(Known, frozen=True, kw_only=True):
 
     @property
     def on_wheels(self) -> bool:
-        """Whether it is about AMD's wheels for Windows: PyTorch uses a HIP SDK only under ZLUDA."""
+        """Whether it applies to AMD's wheels for Windows: PyTorch uses a HIP SDK only under ZLUDA."""
         return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -219,7 +219,7 @@ class DisplayDriver(Known, frozen=True, kw_only=True):
 
 
 class WslNeeds(Known, frozen=True, kw_only=True):
-    """Requirements of ROCm releases for GPU access from WSL 2."""
+    """What ROCm releases require for GPU access from WSL 2."""
 
     IDENTITY = ("rocm",)
     FRESH_DAYS = NEWS_DAYS
@@ -233,7 +233,7 @@ class WslNeeds(Known, frozen=True, kw_only=True):
     needs: str  # a noun phrase: "ROCm 7.1 needs ..."
     switched: bool = False  # needs HSA_ENABLE_DXG_DETECTION=1 to find the GPU
     driver: str = ""  # oldest Windows display driver, in AMD's numbering
-    driver_file: str = ""  # the same in Windows' numbering
+    driver_file: str = ""  # the same driver in Windows' numbering
 
 
 class Incident(Known, frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ class Fact(Known, frozen=True, kw_only=True):
 
 
 class Variable(Known, frozen=True, kw_only=True):
-    """An environment variable of ROCm or ZLUDA."""
+    """An environment variable that ROCm or ZLUDA reads."""
 
     IDENTITY = ("name", "by")
 
@@ -266,8 +266,8 @@ class Variable(Known, frozen=True, kw_only=True):
     by: Literal["rocm", "zluda"]
     value: str = ""  # its default, or the value that envs set
     set_by: str = ""
-    fragile: bool = False  # its files fail if the home directory is read-only or on a network
-    folder: str = ""  # folder for its files in an env, relative to the prefix
+    fragile: bool = False  # its files do not work in a read-only or network home directory
+    folder: str = ""  # the env's folder for its files, relative to the prefix
 
 
 class EnvRow(Known, frozen=True, kw_only=True):
@@ -277,7 +277,7 @@ class EnvRow(Known, frozen=True, kw_only=True):
     RANGES = ("rocm",)
 
     change: EnvChange
-    # A component that the set has; `tree` and `wheels`: ROCm as its own tree or as wheels; `venv`: any
+    # A component in the set; `tree` and `wheels`: ROCm as its own tree or as wheels; `venv`: any
     # wheels; `guard`: wheels protected from other programs; `wsl`: ROCm on WSL.
     when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard", "wsl"]
     platform: Literal["linux", "windows"] = "linux"
@@ -286,7 +286,7 @@ class EnvRow(Known, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """The note for a change that only some machines get."""
+        """The note for a change that applies only to some machines."""
         return f"{self.change.name}={self.change.value} in the env: {self.reason}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -296,7 +296,7 @@ class EnvRow(Known, frozen=True, kw_only=True):
 
 
 class Watched(Known, frozen=True, kw_only=True):
-    """A variable that affects every set; leftovers of other installations are reported."""
+    """A variable that affects every set; rocenv reports values left over from other installations."""
 
     IDENTITY = ("name",)
 

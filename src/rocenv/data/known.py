@@ -1,4 +1,4 @@
-"""Base class of all rows: a fact's status, source and date, and the loader's checks."""
+"""Base class for all rows: a fact's status, source and date, and the loader's checks."""
 
 import re
 from collections.abc import Hashable, Iterable, Iterator
@@ -16,7 +16,7 @@ Status = Literal["maker", "tested", "reported", "inferred"]
 # From the most to the least reliable.
 STATUS_RANK: dict[Status, int] = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}
 
-NEWS_DAYS = 120  # `FRESH_DAYS` of tables that grow with releases of ROCm, PyTorch or apps
+NEWS_DAYS = 120  # `FRESH_DAYS` for tables that grow with ROCm, PyTorch or app releases
 
 Platform = Literal["linux", "windows"]
 
@@ -26,14 +26,14 @@ _SHORTEST = 3  # bytes; shorter literals occur in every log
 
 
 class Known(Value, frozen=True, kw_only=True):
-    """A fact with its source; subclasses declare what the loader checks."""
+    """A fact with its source; subclasses declare what the loader has to check."""
 
     # Rows with equal values in these fields describe the same thing; () = duplicates are allowed.
     IDENTITY: ClassVar[tuple[str, ...]] = ()
     VERSIONS: ClassVar[tuple[str, ...]] = ()  # fields with PEP 440 versions
     RANGES: ClassVar[tuple[str, ...]] = ()  # fields with a PEP 440 specifier
     PATTERNS: ClassVar[tuple[str, ...]] = ()  # fields with a regular expression
-    REFERS: ClassVar[tuple[tuple[str, str], ...]] = ()  # pairs of a field and the table that it refers to
+    REFERS: ClassVar[tuple[tuple[str, str], ...]] = ()  # (field, table that it refers to)
     NOT_EMPTY: ClassVar[tuple[str, ...]] = ()  # fields that must not be empty
     # Days until the source should be rechecked; None = the fact cannot change.
     FRESH_DAYS: ClassVar[int | None] = 365
@@ -49,14 +49,14 @@ class Known(Value, frozen=True, kw_only=True):
         return tuple(getattr(self, name) for name in self.IDENTITY) or None
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield pairs of a subject and a claim.
+        """Yield (subject, claim) pairs.
 
-        Two rows must not make different claims about a subject; the claim "" contradicts nothing.
+        Two rows must not make different claims about a subject; the claim "" does not contradict any other.
         """
         yield from ()
 
     def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Known | None":
-        """Return the row without the subjects that user rows already cover; None if nothing remains."""
+        """Return the row without subjects that user rows already cover; None if nothing remains."""
         return self
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Load `profiles/*.toml` as a `Matrix`: rocenv's rows, the user's rows, and a cache for speed.
+"""Load `profiles/*.toml` and the user's rows as a `Matrix`, with a cache for speed.
 
-Rows contain no code; the cache is msgpack and is read into the same types as the files. It is sealed, because
-rows decide what is trusted: repositories, keys and hashes.
+Rows contain no code; the cache uses msgpack and is read into the same types as the files. It is sealed,
+because rows decide what is trusted: repositories, keys and hashes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 HINT = "fix the row (docs/data.md describes the format) or move the file away"
-MOST_BYTES = 8_000_000  # per file; rocenv's longest has 40,000
+MOST_BYTES = 8_000_000  # per file; rocenv's largest has 40,000
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CHECKED = re.compile(rb'\bchecked = "([0-9-]{10})"')
 _STAMP_BYTES = 32
@@ -41,7 +41,7 @@ _STAMP_BYTES = 32
 TABLES: Mapping[str, type[Known]] = {item.name: get_args(item.type)[0] for item in fields(Matrix)}
 
 
-# Table -> rows, each with its location: file, table and number.
+# Table -> (location, row); a location is a file, a table and a number.
 _Rows = dict[str, list[tuple[str, "Known"]]]
 
 
@@ -58,7 +58,7 @@ def profiles_folder() -> Path:
 
 
 def data_files(folder: Path) -> list[Path]:
-    """List the data files below a folder, which need not exist, in a fixed order.
+    """List the data files below a folder in a fixed order; the folder does not have to exist.
 
     Links to folders are not followed, because they could form a loop.
 
@@ -72,10 +72,10 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
-    """Load rocenv's rows and the user's from the cache, or from the files if any has changed.
+    """Load rocenv's rows and the user's rows from the cache, or from the files if any of them has changed.
 
-    A cache that was not sealed with `key_file` is rebuilt. The cache and the folder of user rows may be
-    missing. Raises as `load` does.
+    A cache that was not sealed with `key_file` is rebuilt. The cache and the folder with user rows do not
+    have to exist. Raises as `load` does.
     """
     folder = profiles_folder()
     stamp = _stamp(folder, own)
@@ -84,7 +84,7 @@ def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
         if content[:_STAMP_BYTES] == stamp:
             return msgspec.msgpack.decode(memoryview(content)[_STAMP_BYTES:], type=Matrix)
     matrix = load(folder, own)
-    # Without a writable cache, the files are read every time: slower but correct.
+    # If the cache is not writable, the files are read every time: slower but correct.
     with contextlib.suppress(OSError, PrefixError):
         make_private(key_file.parent)
         cache.parent.mkdir(exist_ok=True)
@@ -98,7 +98,7 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
     User rows are added; each replaces a row with the same `IDENTITY`.
 
     Raises:
-        DataError: A file is damaged or too new for this rocenv, or a row has an unknown key, no source or a
+        DataError: A file is damaged or needs a newer rocenv, or a row has an unknown key, no source or a
             broken reference, or contradicts another row. The message shows the file and the row.
     """
     try:
@@ -109,9 +109,9 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 
 
 def newest_day(folder: Path | None = None) -> date | None:
-    """Return the latest `checked` date of rocenv's rows; None without rows.
+    """Return the latest `checked` date in rocenv's rows; None without rows.
 
-    The user's rows, which are part of a loaded matrix, are ignored.
+    The user's rows do not count here, although a loaded matrix includes them.
 
     Raises:
         DataError: The folder cannot be listed.
@@ -224,7 +224,7 @@ def _merged(rows: list[tuple[str, Known]], own: list[tuple[str, Known]]) -> list
 
 
 def _require_sound(rows: list[tuple[str, Known]], matrix: Matrix) -> None:
-    """Raise DataError if a row is invalid or contradicts another row of its table."""
+    """Raise DataError if a row is invalid or contradicts another row in its table."""
     said: dict[tuple[str, ...], tuple[str, str]] = {}
     for where, row in rows:
         for fault in row.all_faults(matrix):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Origin(Known, frozen=True, kw_only=True):
-    """A place that downloads come from, under its names in `[mirrors]`."""
+    """A download source, with its keys in `[mirrors]`."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -20,19 +20,19 @@ class Origin(Known, frozen=True, kw_only=True):
 
     name: str
     title: str
-    prefixes: tuple[str, ...]  # keys of `[mirrors]`; a longer one of another origin comes first
-    sample: str = ""  # a file to measure the speed with, relative to the first prefix
+    prefixes: tuple[str, ...]  # keys in `[mirrors]`; another origin's longer key takes precedence
+    sample: str = ""  # a file for measuring the speed, relative to the first prefix
     usual: str = ""  # the mirror that errors suggest
     note: str = ""
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Report a suggestion that is not a mirror of this origin."""
         if self.usual and self.usual not in {row.name for row in mirrors_of(self, matrix)}:
-            yield f"`usual`: no mirror of `{self.name}` is named `{self.usual}`"
+            yield f"`usual`: `{self.name}` has no mirror `{self.usual}`"
 
 
 class Mirror(Known, frozen=True, kw_only=True):
-    """A public copy of an origin, which rocenv uses only if the user sets it."""
+    """A public copy of an origin; rocenv uses it only if the user sets it."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -44,25 +44,25 @@ class Mirror(Known, frozen=True, kw_only=True):
     operator: str
     region: str
     note: str = ""
-    also: dict[str, str] = msgspec.field(default_factory=dict)  # other prefixes that it replaces -> address
+    also: dict[str, str] = msgspec.field(default_factory=dict)  # other prefixes that it replaces -> URL
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report an address that cannot be a value in `[mirrors]`."""
+        """Report a URL that cannot be a value in `[mirrors]`."""
         if not self.address.startswith(("https://", "http://")):
             yield f"`address`: `{self.address}` does not begin with `https://` or `http://`"
 
     def settings(self, origin: Origin) -> dict[str, str]:
-        """Return its entries in `[mirrors]`: prefix -> address."""
+        """Return its entries in `[mirrors]`: prefix -> URL."""
         return {**dict.fromkeys(origin.prefixes, self.address), **self.also}
 
 
 def mirrors_of(origin: Origin, matrix: "Matrix") -> list[Mirror]:
-    """List the known mirrors of an origin."""
+    """List an origin's known mirrors."""
     return [row for row in matrix.mirror if row.of == origin.name]
 
 
 def known_mirrors(matrix: "Matrix") -> Mapping[str, str]:
-    """Map each prefix with a known mirror to the address that errors suggest; "" = none in particular."""
+    """Map each prefix with a known mirror to the URL that errors suggest; "" = none in particular."""
     usual = {origin.usual for origin in matrix.origin}
     known: dict[str, str] = {}
     for origin in matrix.origin:

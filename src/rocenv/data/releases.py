@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Repo(Known, frozen=True, kw_only=True):
     """An apt repository.
 
-    `base` is a URL, or `debian:` or `host:` for this machine's own apt sources; `{apt_dir}` and `suite`
-    may be filled in by the set that uses it.
+    `base` is a URL, or `debian:` or `host:` for this machine's own apt sources; `{apt_dir}` and `suite` can
+    be filled in by the set that uses it.
     """
 
     IDENTITY = ("name",)
@@ -27,10 +27,10 @@ class Repo(Known, frozen=True, kw_only=True):
     base: str
     suite: str = ""  # "" = specified by the set, or the system's own release for `host:`
     components: tuple[str, ...] = ("main",)
-    keyrings: tuple[str, ...] = ()  # paths on the machine; missing ones are ignored
+    keyrings: tuple[str, ...] = ()  # local paths; missing files are ignored
     key_url: str = ""  # where to get the key if no keyring exists; requires `fingerprints`
     fingerprints: tuple[str, ...] = ()  # the only trusted keys, in uppercase; () = all keys in the keyrings
-    max_age_days: int = 0  # maximum age of a rolling suite's index; 0 = unlimited
+    max_age_days: int = 0  # maximum age for a rolling suite's index; 0 = unlimited
     suites_known: tuple[str, ...] = ()  # releases and aliases that identify a mirror of this repository
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -43,7 +43,7 @@ class Repo(Known, frozen=True, kw_only=True):
 
 
 class Channel(Known, frozen=True, kw_only=True):
-    """The maker of sets, and the repositories that provide them."""
+    """Who makes the sets, and the repositories that provide them."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -64,7 +64,7 @@ class KeepOut(Known, frozen=True, kw_only=True):
 
 
 class CLibrary(Known, frozen=True, kw_only=True):
-    """The package of a C library, and its dynamic loader."""
+    """A C library's package, and its dynamic loader."""
 
     package: str
     loader: str
@@ -72,7 +72,7 @@ class CLibrary(Known, frozen=True, kw_only=True):
 
 
 class Release(Known, frozen=True, kw_only=True):
-    """A ROCm release and the versions of its parts."""
+    """A ROCm release and its parts' versions."""
 
     IDENTITY = ("version", "channel")
     FRESH_DAYS = NEWS_DAYS
@@ -86,9 +86,9 @@ class Release(Known, frozen=True, kw_only=True):
 
 
 class RocmSet(Known, frozen=True, kw_only=True):
-    """A candidate: one ROCm release from one channel of Linux packages.
+    """A candidate: one ROCm release in one channel for Linux packages.
 
-    Distributions mix parts of several point releases, so the version is a series ("6.4") rather than one of
+    Distributions mix parts from several point releases, so the version is a series ("6.4") rather than one of
     its releases.
     """
 
@@ -118,7 +118,7 @@ class RocmSet(Known, frozen=True, kw_only=True):
 
 
 class Support(Known, frozen=True, kw_only=True):
-    """The support level of targets in AMD's packages and SDKs; wheels have their own fields (`RocmWheels`).
+    """How AMD's packages and SDKs support targets; wheels have their own fields (`RocmWheels`).
 
     `official`: supported by the maker. `deprecated`: supported, but about to be dropped. `libraries`: not
     supported, but the libraries have kernels. `runtime`: programs run, but the libraries have no kernels.
@@ -136,7 +136,7 @@ class Support(Known, frozen=True, kw_only=True):
     note: str = ""
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the level of each target."""
+        """Yield each target's level."""
         for target in self.targets:
             yield (self.platform, self.rocm, target), self.level
 
@@ -148,7 +148,7 @@ class Support(Known, frozen=True, kw_only=True):
 
 
 class Kernels(Known, frozen=True, kw_only=True):
-    """Targets of a release's rocBLAS, according to its source or its shipped files."""
+    """The targets that a release's rocBLAS supports, according to its source or its shipped files."""
 
     IDENTITY = ("rocm", "kind")
 
@@ -166,11 +166,11 @@ class SystemKernel(Known, frozen=True, kw_only=True):
     rocm: str
     os: str
     kernels: tuple[str, ...]
-    backports: bool = False  # the vendor backports drivers, so the version understates hardware support
+    backports: bool = False  # the vendor backports drivers, so old versions support newer GPUs
 
 
 class TorchSet(Known, frozen=True, kw_only=True):
-    """A torch release built for one ROCm release, or for a CUDA version that ZLUDA replaces."""
+    """A torch release built for one ROCm release, or for a CUDA version that ZLUDA implements."""
 
     IDENTITY = ("version", "rocm", "cuda", "channel")
     FRESH_DAYS = NEWS_DAYS
@@ -182,15 +182,15 @@ class TorchSet(Known, frozen=True, kw_only=True):
     version: str
     index: str
     python: tuple[str, ...]
-    rocm: str = ""  # the ROCm release it is built for
-    cuda: str = ""  # the CUDA version it is built for: "11.8"
-    channel: str = ""  # channel of the ROCm wheels that it requires; "" = it bundles ROCm
+    rocm: str = ""  # the ROCm release that it is built for
+    cuda: str = ""  # the CUDA version that it is built for: "11.8"
+    channel: str = ""  # the channel with the ROCm wheels that it requires; "" = it bundles ROCm
     targets: tuple[str, ...] = ()  # targets with BLAS kernels
     # Targets with torch's own kernels, even without BLAS kernels; () = the same as `targets`.
     compiled: tuple[str, ...] = ()
-    # Matching versions of torchvision, torchaudio, numpy …
+    # Matching torchvision, torchaudio and numpy versions …
     companions: dict[str, str] = msgspec.field(default_factory=dict)
-    # Project -> package with its kernels for `{target}`, which an extra of the project installs.
+    # Project -> package with its kernels for `{target}`; one of the project's extras installs it.
     kernels: dict[str, str] = msgspec.field(default_factory=dict)
     zluda: str = ""  # ZLUDA builds that app developers combine it with
     triton: str = ""
@@ -199,17 +199,17 @@ class TorchSet(Known, frozen=True, kw_only=True):
 
     @property
     def build(self) -> str:
-        """The version with its local part: `2.5.1+rocm6.2`, `2.5.1+cu118`."""
+        """The version, including its local part: `2.5.1+rocm6.2`, `2.5.1+cu118`."""
         local = f"rocm{self.rocm}" if self.rocm else f"cu{self.cuda.replace('.', '')}"
         return f"{self.version}+{local}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield an error unless it is built for either ROCm or CUDA and has GPU kernels."""
+        """Yield an error unless it is built for exactly one of ROCm and CUDA and has GPU kernels."""
         if bool(self.rocm) == bool(self.cuda):
             yield "exactly one of `rocm` and `cuda` must be set"
         rows = (row for row in matrix.rocm_wheels if (row.version, row.channel) == (self.rocm, self.channel))
         if not self.kernels and any("{target}" in name for row in rows for name in row.packages):
-            yield "`kernels` is missing, but this ROCm release has a package per GPU"
+            yield "`kernels` is missing, but this ROCm release has one package per GPU"
 
 
 class RocmWheels(Known, frozen=True, kw_only=True):
@@ -228,7 +228,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     index: str
     platform: Platform
     packages: tuple[str, ...]  # projects; `{target}` is replaced by each target; () = torch bundles ROCm
-    targets: tuple[str, ...]  # targets it is built for
+    targets: tuple[str, ...]  # targets that it is built for
     layout: Layout  # relative to the venv's site-packages
     python: tuple[str, ...]
     official: tuple[str, ...] = ()  # targets that AMD supports; unknown if `ready` is empty, too
@@ -239,7 +239,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     floating: bool = False  # rolling channel; the index determines the exact version
     driver: str = ""  # required display drivers
     glibc: str = ""  # oldest C library that it runs with
-    loader: str = ""  # name of the dynamic loader, if it brings its own C library
+    loader: str = ""  # the dynamic loader's name, if it brings its own C library
     note: str = ""
 
     @property
@@ -260,11 +260,11 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Report supported targets that are missing from `targets`."""
         for target in {*self.official, *self.ready} - set(self.targets):
-            yield f"`targets`: `{target}` is missing but listed as supported"
+            yield f"`targets`: `{target}` is listed as supported, but missing here"
 
 
 class FileHash(Known, frozen=True, kw_only=True):
-    """The hash of a file whose index publishes none."""
+    """The hash of a file, for indices that do not publish hashes."""
 
     IDENTITY = ("index", "file")
     FRESH_DAYS = None
@@ -312,7 +312,7 @@ class InstallerNote(Known, frozen=True, kw_only=True):
 
 
 class Asset(Value, frozen=True, kw_only=True):
-    """One archive of a ZLUDA build."""
+    """One of a ZLUDA build's archives."""
 
     name: str
     rocm: tuple[str, ...] = ()  # HIP SDK series: "6.2", or "6" for every 6.x; () = none
@@ -325,7 +325,7 @@ class Asset(Value, frozen=True, kw_only=True):
 
 
 class ZludaBuild(Known, frozen=True, kw_only=True):
-    """One build of ZLUDA; each of its Windows archives is a candidate."""
+    """One ZLUDA build; each of its Windows archives is a candidate."""
 
     IDENTITY = ("project", "version")
     FRESH_DAYS = NEWS_DAYS
@@ -363,7 +363,7 @@ class ZludaBuild(Known, frozen=True, kw_only=True):
 
 
 class Pack(Known, frozen=True, kw_only=True):
-    """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK lacks."""
+    """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK does not include."""
 
     IDENTITY = ("provider", "rocm", "asset", "targets")
     FRESH_DAYS = NEWS_DAYS
@@ -371,7 +371,7 @@ class Pack(Known, frozen=True, kw_only=True):
     provided_by = "windows"
 
     provider: str
-    rocm: tuple[str, ...]  # versions of the HIP SDK
+    rocm: tuple[str, ...]  # HIP SDK versions
     asset: str  # "" = unknown
     targets: tuple[str, ...]  # in the provider's spelling, with features such as :xnack-
     kind: Literal["rocblas", "hipblaslt"] = "rocblas"
@@ -391,7 +391,7 @@ class Pack(Known, frozen=True, kw_only=True):
 
 
 class PackPlace(Known, frozen=True, kw_only=True):
-    """The location of a library pack's file or folder in a HIP SDK."""
+    """Where a library pack's file or folder belongs in a HIP SDK."""
 
     IDENTITY = ("kind", "member")
 
@@ -409,7 +409,7 @@ class Index(Known, frozen=True, kw_only=True):
     name: str
     url: str
     platforms: tuple[Platform, ...]
-    published_at: tuple[str, ...] = ()  # other URLs of its files: "https://host/path/", "*.domain/path/"
+    published_at: tuple[str, ...] = ()  # other URLs for its files: "https://host/path/", "*.domain/path/"
     targets: tuple[str, ...] = ()
     note: str = ""
 
@@ -422,7 +422,7 @@ class ShimMap(Known, frozen=True, kw_only=True):
 
     project: Literal["lshqqytiger", "vosen"]
     zluda: str  # PEP 440 specifier for the build
-    cuda: str  # CUDA version of torch: "11.8"
+    cuda: str  # torch's CUDA version: "11.8"
     driver: tuple[str, ...]  # files loaded first under their own names, starting with the driver API
     behind: tuple[str, ...]  # HIP SDK libraries that `files` depend on, loaded before them
     files: tuple[ShimFile, ...]  # in loading order, cuBLAS first

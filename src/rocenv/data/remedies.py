@@ -1,4 +1,4 @@
-"""Choose the applicable remedies of a row, and fill in its messages."""
+"""Choose which of a row's remedies apply, and fill in its messages."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from rocenv.core.language import Language
     from rocenv.data.rules import Remedy, Text
 
-# Text from an untrusted log that may be part of a command.
+# Text from an untrusted log that is safe to insert in a command.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
 MOST_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to do."""
+    """One step for the user."""
 
     text: str
     commands: tuple[str, ...]
@@ -61,9 +61,9 @@ def steps(
 
     Args:
         rows: The remedies.
-        facts: Facts that their conditions refer to.
-        values: Values of placeholders in text and commands.
-        language: Language of the text.
+        facts: Facts for their conditions.
+        values: Values for placeholders in text and commands.
+        language: The text's language.
         commands: Complete commands from rocenv, inserted without quoting.
         quote: Quotes a value for a command; returns "" for a value that is not allowed there.
     """
@@ -83,7 +83,7 @@ def steps(
 
 
 def hold(when: Mapping[str, str], facts: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether all conditions hold; an unknown fact satisfies only the condition ""."""
+    """Whether all conditions are true; an unknown fact satisfies only the condition ""."""
     return all(_holds(condition, facts.get(name, ())) for name, condition in when.items())
 
 
@@ -97,7 +97,7 @@ def _holds(condition: str, values: tuple[str, ...]) -> bool:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a regular expression of a row."""
+    """Compile a row's regular expression."""
     return re.compile(pattern, re.IGNORECASE)
 
 

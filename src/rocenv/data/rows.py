@@ -60,7 +60,7 @@ class Matrix:
     """All data of `profiles/`.
 
     This is the only list of tables: each field is a table, and its type defines the rows. The order of rows
-    is irrelevant.
+    does not matter.
     """
 
     repo: tuple[Repo, ...] = ()
@@ -138,7 +138,7 @@ class Matrix:
 
     @property
     def keep_out_patterns(self) -> tuple[str, ...]:
-        """Name patterns of packages to exclude."""
+        """Name patterns for packages to exclude."""
         return tuple(row.pattern for row in self.keep_out)
 
     def names(self, table: str, field: str = "name") -> set[str]:

@@ -1,11 +1,11 @@
 """Rows about failures: symptoms in logs, causes and remedies.
 
 Regular expressions use Python's syntax and ignore case; literals must match exactly. Messages are in English
-and Chinese; `{gfx}` is replaced by the value of a fact, `{gfx|your GPU}` by the fallback if the fact is
+and Chinese; `{gfx}` is replaced with a fact's value, `{gfx|your GPU}` with the fallback if the fact is
 unknown.
 
 A condition (`when`) maps facts to required values: "" = unknown, "*" = known, a version range, or a regular
-expression that must match one whole value.
+expression that must match one of the values completely.
 """
 
 import re
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FARTHEST = 60  # maximum of `within`, in lines
 OPERATORS = ("<", ">", "=", "!", "~")
-# Facts that rocenv provides; `env` only for the log of an env.
+# Facts that rocenv provides; `env` only for an env's log.
 DERIVED = ("create", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel", "env", "another")
 _ONLY_SOMETIMES = "env"
 
@@ -36,9 +36,9 @@ class Text(Value, frozen=True, kw_only=True):
     zh: str
 
     def faults(self) -> Iterator[str]:
-        """Report empty messages, and placeholders that only one language has."""
+        """Report empty messages, and placeholders that only one language uses."""
         if not self.en or not self.zh:
-            yield f"a language has no text: `{self.en or self.zh}`"
+            yield f"`en` or `zh` is empty: `{self.en or self.zh}`"
         if places(self.en).keys() != places(self.zh).keys():
             yield f"`en` and `zh` have different placeholders: `{self.en}`"
 
@@ -47,10 +47,10 @@ class Pattern(Value, frozen=True, kw_only=True):
     """A log line that indicates a cause."""
 
     text: tuple[str, ...]  # literals, one of which the line contains
-    regex: str = ""  # matches the line; named groups become facts
+    regex: str = ""  # matches the line; its named groups are facts
     near: tuple[str, ...] = ()  # regular expressions that must all match nearby lines
     not_near: tuple[str, ...] = ()  # regular expressions that must not match nearby lines
-    within: int = 30  # maximum distance of nearby lines
+    within: int = 30  # how far away nearby lines can be
     when: dict[str, str] = msgspec.field(default_factory=dict)
     weight: float  # confidence from this line alone, 0 to 1
 
@@ -93,9 +93,9 @@ class Rule(Known, frozen=True, kw_only=True):
     code: str
     title: Text
     pattern: tuple[Pattern, ...]
-    why: tuple[Why, ...]  # the first one whose condition holds is shown
-    remedy: tuple[Remedy, ...]  # all whose conditions hold are shown, best first
-    explains: tuple[str, ...] = ()  # rules for consequences of this cause
+    why: tuple[Why, ...]  # the first one whose condition is true is shown
+    remedy: tuple[Remedy, ...]  # those whose conditions are true are shown, best first
+    explains: tuple[str, ...] = ()  # rules for problems that this cause leads to
     links: tuple[str, ...] = ()
     more: Text | None = None  # background
 
@@ -160,12 +160,12 @@ class Extractor(Known, frozen=True, kw_only=True):
 
 
 class Advice(Known, frozen=True, kw_only=True):
-    """The messages of a check's finding."""
+    """The messages for a check's finding."""
 
     IDENTITY = ("name",)
 
     name: str
-    code: str  # code of the rule for the same cause, or its own
+    code: str  # code of the rule for the same cause, or the check's own
     severity: Literal["error", "warning", "info"]
     title: Text
     detail: Text
@@ -173,7 +173,7 @@ class Advice(Known, frozen=True, kw_only=True):
     remedy: tuple[Remedy, ...] = ()
     links: tuple[str, ...] = ()
     fix: str = ""  # fix that `doctor --fix` applies; "" = none
-    checks: tuple[str, ...] = ()  # checks that report it; () = the check with the same name
+    checks: tuple[str, ...] = ()  # checks that report this; () = the check with the same name
     runs_in: tuple[Literal["doctor", "launch"], ...] = ("doctor",)  # commands that run these checks
 
     @property
@@ -188,7 +188,7 @@ class Advice(Known, frozen=True, kw_only=True):
 
 
 class Messages(Known, frozen=True, kw_only=True):
-    """Messages that a command prints besides findings."""
+    """Messages that a command prints in addition to findings."""
 
     IDENTITY = ("topic",)
 
@@ -196,7 +196,7 @@ class Messages(Known, frozen=True, kw_only=True):
     texts: dict[str, Text]
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report placeholders that only one language has."""
+        """Report placeholders that only one language uses."""
         for text in self.texts.values():
             yield from text.faults()
 
@@ -208,7 +208,7 @@ class Threshold(Known, frozen=True, kw_only=True):
 
     key: str
     values: tuple[str, ...]  # a number, a version, or names
-    text: str = ""  # explanation of the values
+    text: str = ""  # what the values mean
 
 
 class FirstKernel(Known, frozen=True, kw_only=True):

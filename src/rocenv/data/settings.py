@@ -1,4 +1,4 @@
-"""Rows about GPU memory: settings of programs, conflicts, and programs that release memory."""
+"""Rows about GPU memory: program settings, conflicts, and programs that can release memory."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
@@ -22,13 +22,13 @@ class Setting(Known, frozen=True, kw_only=True):
     key: str
     title: str  # "texture size"
     where: Literal["setting", "argument", "variable", "note"]  # `note`: only a hint, nothing to set
-    set: str = ""  # value to enter; "" for variables, which use `variables` and `value`
+    set: str = ""  # value to enter; "" for variables: they use `variables` and `value`
     place: str = ""  # location in the program's UI
     text: str  # benefit and cost
     variables: tuple[str, ...] = ()  # environment variables, all set to `value`
     value: str = ""
     arguments: tuple[str, ...] = ()  # command-line arguments
-    # Rows with the same choice are alternatives: of those whose conditions hold, the lowest rank wins.
+    # Rows with the same choice are alternatives: among those whose conditions are true, the lowest rank wins.
     choice: str = ""  # "" = none
     rank: int = 1  # 0 = shown before everything else
     from_gib: float = 0  # minimum GPU memory
@@ -41,7 +41,7 @@ class Setting(Known, frozen=True, kw_only=True):
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Report inconsistent fields, and conflicts with other settings."""
         if bool(self.variables) != (self.where == "variable") or bool(self.value) != bool(self.variables):
-            yield '`variables` and `value` go together, and only with `where = "variable"`'
+            yield '`variables` and `value` require each other and `where = "variable"`'
         if self.to_gib and self.to_gib < self.from_gib:
             yield "`to_gib` is below `from_gib`"
         for rule in matrix.never_together:
@@ -50,7 +50,7 @@ class Setting(Known, frozen=True, kw_only=True):
                 row for row in matrix.setting if row.program == self.program and row.sets(rule.variables)
             ]
             if self in rivals and len(rivals) > 1 and {row.choice for row in rivals} != {self.choice or None}:
-                yield f"all settings of {', '.join(rule.variables)} need the same `choice`: only one applies"
+                yield f"all settings for {', '.join(rule.variables)} need the same `choice`: only one applies"
 
     def sets(self, variables: tuple[str, ...]) -> bool:
         """Whether it sets one of these variables."""
@@ -58,27 +58,27 @@ class Setting(Known, frozen=True, kw_only=True):
 
 
 class NeverTogether(Known, frozen=True, kw_only=True):
-    """Options that conflict in the value of an environment variable."""
+    """Options that conflict within an environment variable's value."""
 
     IDENTITY = ("words",)
 
     variables: tuple[str, ...]  # aliases of one variable
     words: tuple[str, ...]
     off: tuple[str, ...] = ()  # strings that disable one of the words
-    text: str  # consequence of combining them
+    text: str  # what happens if they are combined
 
     def violations(self, names: tuple[str, ...], value: str) -> Iterator[str]:
-        """Report a value of one of these variables that contains all the words."""
+        """Report a value for one of these variables if it contains all the words."""
         if set(names) & set(self.variables) and self.contained(value) == self.words:
             yield f"`{value}` combines {' and '.join(self.words)}, which conflict in {names[0]}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report a row without two words or a variable."""
+        """Report a row with fewer than two words or without variables."""
         if len(self.words) < 2 or not self.variables:
             yield "`words` needs at least two entries, and `variables` at least one"
 
     def contained(self, value: str) -> tuple[str, ...]:
-        """Return the words that a value contains and does not disable."""
+        """Return the words that a value contains without disabling them."""
         value = "".join(value.split())  # torch ignores blanks
         for text in self.off:
             value = value.replace(text, "")
@@ -86,17 +86,17 @@ class NeverTogether(Known, frozen=True, kw_only=True):
 
 
 class Reclaim(Known, frozen=True, kw_only=True):
-    """A program that holds GPU memory while idle, and the command that makes it release some.
+    """A program that keeps GPU memory while idle, and the command that makes it release some.
 
-    It is recognised by its process name, or as a script next to certain files. In commands, `{port}` is the
-    port from its command line, else the default port.
+    rocenv recognises it by its process name, or as a script next to certain files. In commands, `{port}` is
+    the port from its command line, or else the default port.
     """
 
     IDENTITY = ("program",)
 
     program: str
     title: str
-    processes: tuple[str, ...] = ()  # patterns of process names
+    processes: tuple[str, ...] = ()  # patterns for process names
     scripts: tuple[str, ...] = ()  # names of its scripts, run by an interpreter
     beside: tuple[str, ...] = ()  # files that must all be next to the script
     not_beside: tuple[str, ...] = ()  # files that identify a related program's script instead

@@ -1,4 +1,4 @@
-"""Detect the GPUs on a machine, their targets, and the one to use, without loading a GPU library.
+"""Detect a machine's GPUs and their targets, and choose the one to use, without loading a GPU library.
 
 `ROCENV_TARGET` replaces detection. The sources are KFD and the PCI bus on Linux, HIP and the display drivers
 on Windows, and Windows itself on WSL. Every GPU is listed, even if it is unusable or rocenv does not know its
@@ -28,14 +28,14 @@ _NAMED = "ROCENV_TARGET"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The GPUs of a machine."""
+    """A machine's GPUs."""
 
     platform: Platform
     gpus: tuple[Gpu, ...]  # numbered; GPUs that HIP lists are in HIP's order
-    selected: int | None  # index of the GPU in use
+    selected: int | None  # the selected GPU's index
     why: str  # reason for the choice: a sentence without a final period
     driver: Driver = field(default_factory=Driver)
-    others: tuple[str, ...] = ()  # vendors of other cards: "NVIDIA"
+    others: tuple[str, ...] = ()  # other cards' vendors: "NVIDIA"
     notes: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()  # commands or advice for blocked GPUs
     named: bool = False  # the targets come from ROCENV_TARGET
@@ -48,9 +48,9 @@ class Host:
     def devices_for(self, *targets: str) -> tuple[Gpu, ...]:
         """Return the GPUs that an env should see, in order.
 
-        An env for several targets sees only their GPUs, in the order of the targets. An env for one target
-        sees its GPUs first, because programs use the first one, then other cards, but no iGPU if a card has
-        the target. Returns nothing if none of HIP's GPUs has a target of the env.
+        An env for several targets sees only GPUs with these targets, in the targets' order. An env for one
+        target sees the GPUs with that target first, because programs use the first GPU, and then the others,
+        but no other iGPU if a card has the target. Returns () if HIP lists no GPU with the env's targets.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
         own = [gpu for target in targets for gpu in listed if gpu.target == target]
@@ -61,7 +61,7 @@ class Host:
         return (*own, *others) if own else ()
 
     def visible_devices(self, *targets: str) -> str:
-        """Return HIP_VISIBLE_DEVICES for targets, by default that of the GPU in use; "" = not needed."""
+        """Return HIP_VISIBLE_DEVICES for targets, by default the selected GPU's; "" = not needed."""
         named = [target for target in targets if target] or [self.gpu.target if self.gpu else ""]
         shown = self.devices_for(*named)
         numbers = [str(gpu.hip_index) for gpu in shown]
@@ -72,7 +72,7 @@ class Host:
 def detect(matrix: Matrix) -> Host:
     """Detect the GPUs on this machine, or on the one below `ROCENV_SYSROOT`.
 
-    Unreadable or invalid files are treated as unknown and never cause an error.
+    Unreadable or invalid files count as unknown and never cause an error.
 
     Raises:
         RocenvError: `ROCENV_TARGET` contains an invalid target.
@@ -142,7 +142,7 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
 
 
 def _numbered(found: Found) -> tuple[Gpu, ...]:
-    """Number the GPUs, and assign HIP's numbers to usable GPUs; if there are none, to blocked ones."""
+    """Number the GPUs, and assign HIP's numbers to usable GPUs, or to blocked ones if none is usable."""
     listed = [gpu.usable for gpu in found.gpus]
     if not any(listed):
         listed = [gpu.state == "barred" for gpu in found.gpus]

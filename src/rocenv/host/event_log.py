@@ -1,6 +1,6 @@
-"""Read crashes from Windows' event log.
+"""Read crashes from the Windows event log.
 
-Source: the fields of event 1000 of Application Error have names since Windows 11, and only positions before.
+Source: since Windows 11, the fields in Application Error's event 1000 have names; before, only positions.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _TIMEOUT_S = 20
 _MOST_BYTES = 4 << 20
 _PROVIDER = "Application Error"  # other providers also use the number 1000
 _NEWEST = 50
-# Positions of the unnamed fields.
+# The unnamed fields' positions.
 _PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "ModulePath": 11}
 
 
 def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
-    """Return the data of events, newest first; None if the log cannot be read.
+    """Return events' data, newest first; None if the log cannot be read.
 
-    Unnamed data is stored under its number, from "0". `TimeCreated` is the time of the event and `Provider`
-    its source; event numbers are unique only within a provider.
+    Unnamed data is stored under its number, from "0". `TimeCreated` is the event's time and `Provider` its
+    source; event numbers are unique only within a provider.
 
-    For an examined machine, the file `copy` in `windows/` is read instead.
+    For an examined machine, this reads the file `copy` in `windows/` instead.
     """
     text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, most), _MOST_BYTES)
     if text is None:
         return None
-    # Files saved by the Event Viewer have a declaration.
+    # Files saved by the Event Viewer begin with an XML declaration.
     text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.removeprefix("\ufeff"))
     try:
-        # The output of wevtutil has no root. It never declares entities, so none are expanded.
+        # wevtutil's output has no root element. It never declares entities, so none are expanded.
         declares = "<!" in text.replace("<![CDATA[", "")
         root = None if declares else ElementTree.fromstring(f"<Events>{text}</Events>")
     except ElementTree.ParseError:
@@ -97,14 +97,14 @@ def fault_of(
     recent: datetime.datetime,
     code: int,
 ) -> Fault | None:
-    """Return the newest crash of a process, or else of a program that probably belongs to it.
+    """Return a process's newest crash, or else the newest crash of a program that probably belongs to it.
 
-    An app started through a batch file crashes in its own process. A matching name proves little, so such a
-    crash is used only if its exception matches the app's exit code or it is recent.
+    An app started through a batch file crashes in its own process. A matching name is weak evidence, so such
+    a crash counts only if its exception matches the app's exit code or it is recent.
 
     Args:
         pid: The process.
-        programs: Lowercase names of other programs.
+        programs: Other programs' names, in lowercase.
         since: When the process was started; all times have a time zone.
         recent: Crashes after this time are recent.
         code: The app's exit code, unsigned.
@@ -151,7 +151,7 @@ def _number(text: str) -> int | None:
 
 
 def _when(text: str) -> datetime.datetime | None:
-    # "2026-11-20T10:09:34.1234567Z" has more digits than Python accepts.
+    # "2026-11-20T10:09:34.1234567Z" has more digits than Python can parse.
     short = re.sub(r"(\.[0-9]{1,6})[0-9]*$", r"\1", text.removesuffix("Z"))
     with contextlib.suppress(ValueError):
         return datetime.datetime.fromisoformat(short).replace(tzinfo=datetime.timezone.utc)

@@ -1,4 +1,4 @@
-"""GPUs, drivers, and the notation of targets."""
+"""GPUs, drivers, and how targets are written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from rocenv.core.errors import RocenvError
 
-_LONGEST = 200  # maximum length of a name or other text from the machine
+_LONGEST = 200  # maximum length for a name or other text from the machine
 # `usable`: programs can compute on it now. `barred`: they can once the problem in `why_not` is fixed.
 # `unable`: no program can compute on it with the current driver.
 State = Literal["usable", "barred", "unable"]
@@ -18,17 +18,17 @@ _FILLER = re.compile(r"\bAMD |\bRadeon(?:\(TM\))? (?=RX )|\((?:TM|R)\)| Series\b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One AMD GPU, or one partition of a GPU, usable or not."""
+    """An AMD GPU or a GPU partition, usable or not."""
 
-    source: str  # origin of the GPU and of its target: "KFD, target by PCI id"
+    source: str  # where the GPU and its target were found: "KFD, target by PCI id"
     target: str = ""  # without features; "" = unknown
-    features: str = ""  # suffix of the target: ":xnack-"
+    features: str = ""  # the target's suffix: ":xnack-"
     name: str = ""  # product name; "" = unknown
     pci_id: str = ""  # "1002:73bf"
     address: str = ""  # "0000:03:00.0"
     integrated: bool | None = None  # part of a CPU; None = unknown
     vram_bytes: int | None = None
-    gtt_bytes: int | None = None  # system memory that the GPU may also use
+    gtt_bytes: int | None = None  # system memory that the GPU can also use
     compute_units: int | None = None
     state: State = "usable"
     why_not: str = ""
@@ -39,7 +39,7 @@ class Gpu:
 
     @property
     def short_name(self) -> str:
-        """The product name for people: `RX 7900 XTX/XT/GRE`; "" = unknown."""
+        """The product name, shortened for messages: `RX 7900 XTX/XT/GRE`; "" = unknown."""
         names: list[str] = []
         last: list[str] = []
         for product in dict.fromkeys(_FILLER.sub("", self.name).split(" / ")):
@@ -65,10 +65,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """The driver of a machine's GPUs."""
+    """The GPU driver on a machine."""
 
     kernel: str = ""  # Linux kernel version
-    amdgpu: str = ""  # version of AMD's own driver build; "" = the kernel's
+    amdgpu: str = ""  # the version of AMD's own driver build; "" = the kernel's
     loaded: bool = False  # whether the amdgpu module is loaded
     display: str = ""  # display driver in Windows' numbering: "32.0.12033.1030"
     release: str = ""  # display driver in AMD's numbering: "24.12.1"; "" = unknown
@@ -77,11 +77,11 @@ class Driver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The graphics hardware of a machine, before numbering and selection."""
+    """A machine's graphics hardware, before numbering and selection."""
 
     gpus: tuple[Gpu, ...] = ()
     in_hip_order: bool = True  # whether GPUs that HIP lists are in HIP's order
-    others: tuple[str, ...] = ()  # vendors of other cards
+    others: tuple[str, ...] = ()  # other cards' vendors
     remedies: tuple[str, ...] = ()  # advice for blocked GPUs
     notes: tuple[str, ...] = ()
     unknown: str = ""  # why detection failed, as a clause; "" = it succeeded
@@ -111,7 +111,7 @@ def target_age(target: str) -> tuple[int, int, int]:
 
 
 def is_target(text: str) -> bool:
-    """Whether a string has the form of a target without features."""
+    """Whether a string looks like a target without features."""
     return re.fullmatch(r"gfx[0-9a-f]{3,8}", text) is not None
 
 
@@ -121,7 +121,7 @@ def printable(text: str) -> str:
 
 
 def require_target(target: str) -> None:
-    """Raise RocenvError unless a string is the name of a target, without features such as `:xnack-`."""
+    """Raise RocenvError if a string is not a target without features such as `:xnack-`."""
     if is_target(target):
         return
     name, features = split_target(target)

@@ -1,7 +1,7 @@
 """The child process that lists HIP's devices in the format of `hipInfo`.
 
-It does not query targets, because their structure differs between releases; the display drivers' PCI IDs
-identify them.
+It does not query targets, because the structure that contains them differs between releases; the display
+drivers' PCI IDs identify them.
 
 Source: ROCm/HIP include/hip/hip_runtime_api.h
 """
@@ -13,7 +13,7 @@ import sys
 
 
 def main(library: str) -> int:
-    """Print the devices; the exit code is the error of the first failed call."""
+    """Print the devices; the exit code is the first failed call's error."""
     hip = ctypes.CDLL(library)
     count = ctypes.c_int()
     error: int = hip.hipGetDeviceCount(ctypes.byref(count))

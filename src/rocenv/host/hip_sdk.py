@@ -1,4 +1,4 @@
-"""Find the HIP SDKs on this Windows machine, identified by their files rather than folder names.
+"""Find the HIP SDKs on this Windows machine; their files identify them, not their folder names.
 
 AMD's installer sets `HIP_PATH`, `HIP_PATH_57` and so on for all users and installs below Program Files;
 users move, rename and patch these folders.
@@ -35,7 +35,7 @@ class InstalledSdk:
     row: HipSdk | None  # its release; None = unknown
     why_not: str = ""  # why it cannot be imported; "" = it can
     missing: tuple[str, ...] = ()  # files that are missing
-    mixed: tuple[str, ...] = ()  # files from other releases
+    mixed: tuple[str, ...] = ()  # files from a release other than this one
 
 
 def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
@@ -50,7 +50,7 @@ def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
 
 
 def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
-    """Identify the SDK in a folder by its runtime compiler's file names, which end in the release."""
+    """Identify the SDK in a folder by its runtime compiler's file names, which end with the release."""
     names = {entry.name.lower() for entry in (folder / "bin").iterdir()}
     rows = [row for row in matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
     if not rows:
@@ -72,7 +72,7 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
 
 
 def _is_of_an_env(folder: Path) -> bool:
-    """Whether a folder belongs to a rocenv env, which sets HIP_PATH while active."""
+    """Whether a folder belongs to a rocenv env: active envs set HIP_PATH."""
     return any((parent / ".rocenv").is_dir() for parent in folder.parents)
 
 
@@ -93,7 +93,7 @@ def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
 
 
 def _here(install_dir: str) -> Path:
-    r"""Return the installer's default folder; `C:\Program Files` may be elsewhere on this machine."""
+    r"""Return the installer's default folder; `C:\Program Files` can be elsewhere on this machine."""
     usual, own = r"C:\Program Files", os.environ.get("PROGRAMFILES", "")
     if own and install_dir.startswith(usual):
         install_dir = own + install_dir.removeprefix(usual)

@@ -1,4 +1,4 @@
-"""Read the nodes of the kernel's compute driver (KFD) from its topology in sysfs.
+"""Read the nodes that the kernel's compute driver (KFD) lists in sysfs.
 
 Source: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c
 """
@@ -25,15 +25,15 @@ _LINE = re.compile(r"^(\w+) ([0-9]{1,20})$", re.MULTILINE)  # "simd_count 192"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A GPU, or a partition of one, as KFD lists it.
+    """A GPU or GPU partition, as KFD lists it.
 
-    The properties are read from the kernel's text; older kernels have fewer.
+    The properties come from the kernel's text; older kernels have fewer.
     """
 
     number: int
     unreadable: bool = False  # true for GPUs that are hidden from a container
     properties: Mapping[str, int] = field(default_factory=dict)
-    gpu_id: int | None = None  # 0 if the driver failed to initialise it
+    gpu_id: int | None = None  # 0 if the driver could not initialise it
     memory_bytes: int = 0
 
     @property
@@ -47,7 +47,7 @@ class Node:
         return f"{self.value('device_id'):04x}" if self.value("device_id") else ""
 
     def addresses(self) -> tuple[str, str]:
-        """The possible PCI addresses: its own, and that of its board if it is a partition.
+        """The possible PCI addresses: its own and, if it is a partition, its board's.
 
         The lowest three bits of the location are the partition number on partitioned boards, and the PCI
         function on all others.
@@ -62,7 +62,7 @@ class Node:
 
 
 def gpu_nodes() -> tuple[Node, ...]:
-    """List the GPU nodes by number, which is also HIP's order."""
+    """List the GPU nodes by number; this is also HIP's order."""
     numbers = sorted(int(name) for name in list_folder(NODES) if _NUMBER.fullmatch(name))
     return tuple(filter(_is_gpu, map(_node, numbers)))
 

@@ -1,7 +1,7 @@
 """Detect the GPUs on a Linux machine: KFD nodes, then PCI cards that KFD skipped.
 
-The target of a node comes from the kernel if possible, else from the PCI ID. Detection loads no library and
-wakes no GPU.
+A node's target comes from the kernel if possible, or else from the PCI ID. Detection does not load libraries
+or wake GPUs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GRANT_ACCESS = "start the container with `--device /dev/kfd --device /dev/dri`"
 
 
 def linux_gpus(matrix: Matrix) -> Found:
-    """List the GPUs by KFD node, which is HIP's order, then those that KFD skipped."""
+    """List the GPUs in KFD node order (also HIP's order), then those that KFD skipped."""
     ids = pci.Ids(matrix)
     devices = pci.devices()
     nodes = kfd.gpu_nodes()
@@ -58,7 +58,7 @@ def linux_gpus(matrix: Matrix) -> Found:
 
 
 def _cards(nodes: tuple[kfd.Node, ...], devices: list[pci.Device]) -> Mapping[int, pci.Device]:
-    """Map each node to its card; several partitions may share one."""
+    """Map each node to its card; several partitions can share a card."""
     at = {device.address: device for device in devices}
     cards = {}
     for node in nodes:
@@ -75,7 +75,7 @@ def _of_node(node: kfd.Node, card: pci.Device | None, ids: pci.Ids) -> Gpu:
     device, revision = (card.device, card.revision) if card else (node.device, "")
     said = node.value("gfx_target_version")
     target = target_name(said) if said else ids.target(device, revision)
-    # Old APUs have one KFD node for CPU and GPU; newer ones have two.
+    # Old APUs have one KFD node for the CPU and the GPU; newer ones have two.
     integrated = True if node.value("cpu_cores_count") else ids.integrated(target, device, revision)
     vram = card.vram_bytes if card and (integrated or not node.memory_bytes) else node.memory_bytes
     gpu = Gpu(
@@ -155,7 +155,7 @@ class Barrier(NamedTuple):
 
 
 def linux_driver() -> Driver:
-    """Read the versions of the kernel and of amdgpu."""
+    """Read the kernel and amdgpu versions."""
     text = read_attribute("/proc/version")[0]
     version = re.match(r"Linux version (\S+)", text)
     return Driver(
@@ -167,9 +167,9 @@ def linux_driver() -> Driver:
 
 
 def kfd_barrier() -> Barrier | None:
-    """Return why `/dev/kfd`, which every GPU program needs, cannot be opened; None if it can.
+    """Return why `/dev/kfd` cannot be opened (every GPU program needs it); None if it can.
 
-    This opens it, because in a container the kernel may forbid what the mode allows.
+    This opens it, because in a container the kernel can forbid what the mode allows.
     """
     match error := open_errno(_KFD):
         case 0:

@@ -1,7 +1,6 @@
 """List graphics devices on the PCI bus, regardless of driver, and look up their IDs.
 
-This finds GPUs that the compute driver (KFD) skips, names products, and identifies targets that KFD does not
-state.
+This finds GPUs that the compute driver (KFD) skips, product names, and targets that KFD does not report.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ class Device:
     device: str  # four lowercase hexadecimal digits
     revision: str  # two lowercase hexadecimal digits
     driver: str  # "" = none
-    product: str  # name stored in the device; only server cards have one
+    product: str  # product name stored in the device; only server cards have one
     vram_bytes: int | None
     gtt_bytes: int | None
 
 
 def devices() -> tuple[Device, ...]:
-    """List the graphics devices of all vendors by address."""
+    """List all vendors' graphics devices by address."""
     found = []
     for address in list_folder(DEVICES):
         folder = f"{DEVICES}/{address}"
@@ -68,7 +67,7 @@ def devices() -> tuple[Device, ...]:
 
 
 class Ids:
-    """Look up AMD's PCI IDs in the matrix and in the system's own table of names."""
+    """Look up AMD's PCI IDs in the matrix and in the system's PCI ID database."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
@@ -89,7 +88,7 @@ class Ids:
         return self._rows.get((device, revision)) or self._rows.get((device, ""))
 
     def target(self, device: str, revision: str) -> str:
-        """Return the target of an ID, "" if no row has it."""
+        """Return an ID's target, "" if no row has it."""
         row = self.row(device, revision)
         return row.target if row else ""
 
@@ -105,7 +104,7 @@ class Ids:
         return " / ".join(row.products[:_SHOWN]) + more or row.codename
 
     def unsupported(self, device: str) -> str:
-        """Return why ROCm does not support an ID at all; "" if it may."""
+        """Return why ROCm cannot support a GPU with this ID; "" if it might."""
         row = unsupported(device, self._matrix)
         return row.why if row else ""
 

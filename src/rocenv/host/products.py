@@ -1,4 +1,4 @@
-"""Find the targets that people mean by a target, a product, a code name or a PCI ID."""
+"""Find the targets that users mean when they type a target, a product, a code name or a PCI ID."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from rocenv.data.knowledge import UnsupportedGpu
     from rocenv.data.rows import Matrix
 
-_MAKER = ("amd", "radeon")  # words that all products share
+_MAKER = ("amd", "radeon")  # words that many product names share
 
 
 def target_meant(text: str, matrix: Matrix) -> str:
-    """Return the target that a text names: `gfx1031`, `1031`, `RX 6750 XT`, `6750xt`, `strix halo`.
+    """Return the target that a string stands for: `gfx1031`, `1031`, `RX 6750 XT`, `6750xt`, `strix halo`.
 
     A well-formed target is accepted even if rocenv has no data about it.
 
     Raises:
-        RocenvError: The text names no target, or products with different targets.
+        RocenvError: The string stands for no target, or for products with different targets.
     """
     name, features = split_target(text.casefold())
     if is_target(name) and features:
@@ -41,7 +41,7 @@ def target_meant(text: str, matrix: Matrix) -> str:
     if found:
         rows = (matrix.targets[name] for name in found if name in matrix.targets)
         raise RocenvError(
-            f"`{text}` may be one of several targets",
+            f"`{text}` could be any of several targets",
             hints=tuple(f"`--target {row.name}`: {row.products}" for row in rows),
             code="target-unknown",
         )
@@ -55,16 +55,16 @@ def target_meant(text: str, matrix: Matrix) -> str:
         f"`{text}` is not a target or product that rocenv knows",
         hints=(
             *_similar(text, matrix),
-            'name a target (`--target gfx1100`) or a product (`--target "RX 7900 XT"`)',
+            'specify a target (`--target gfx1100`) or a product (`--target "RX 7900 XT"`)',
         ),
         code="target-unknown",
     )
 
 
 def targets_of_product(text: str, matrix: Matrix) -> list[str]:
-    """List the targets of a product, code name or PCI ID, sorted.
+    """List the targets for a product, code name or PCI ID, sorted.
 
-    An exact match comes alone; otherwise all products count that contain the words.
+    If there is an exact match, it is the only result; otherwise, all products that contain the words match.
     """
     device = text.strip().casefold().removeprefix("1002:")
     found = {row.target for row in matrix.pci if row.device == device}
@@ -86,7 +86,7 @@ def targets_of_product(text: str, matrix: Matrix) -> list[str]:
 
 
 def unsupported(text: str, matrix: Matrix) -> UnsupportedGpu | None:
-    """Find the row of a product or PCI ID that ROCm does not support."""
+    """Find the row for a product or PCI ID that ROCm does not support."""
     device = text.strip().casefold().removeprefix("1002:")
     name = " ".join(_words(text))
     for row in matrix.unsupported_gpu:
@@ -110,7 +110,7 @@ def _similar(text: str, matrix: Matrix) -> list[str]:
     joined = "".join(_words(text))
     longer = [name for name in names if joined and any(map(str.isdigit, joined)) and name.startswith(joined)]
     close = longer or difflib.get_close_matches(joined, names, n=3, cutoff=0.75)
-    # The letters of all products are alike, so the digits decide.
+    # Product names have similar letters, so the digits decide.
     digits = sorted(filter(str.isdigit, joined))
     fitting = [name for name in close if sorted(filter(str.isdigit, name)) == digits]
     return [f"did you mean `{names[name]}`?" for name in fitting[:1] if digits]

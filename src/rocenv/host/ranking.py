@@ -1,19 +1,20 @@
 """Choose the GPU to use, and explain the choice.
 
-The first rule that distinguishes two GPUs decides:
+The first rule that separates two GPUs decides:
 
 1. A usable GPU wins over a blocked one; one that cannot compute is never chosen.
 2. On Windows, a GPU wins if AMD has libraries for it or its target is unknown: overrides cannot replace
 missing libraries there, and library packs help only under ZLUDA.
 3. A card wins over a possible card, and a possible card over an iGPU, whatever their memory: cards are
 faster, and libraries are built for them.
-4. Official support in current releases wins over mere libraries, and libraries win over none.
+4. Official support in current releases wins over having libraries, and having libraries wins over having
+none.
 5. More memory wins, in whole GiB, because that is what programs run out of.
 6. The newer target wins.
 7. The GPU that HIP lists first wins.
 
-Beside another vendor's card, an iGPU is chosen only if current releases officially support it and it has more
-compute units than a desktop needs. Otherwise the other card is the one to compute on.
+Alongside another vendor's card, an iGPU is chosen only if current releases officially support it and it has
+more compute units than a desktop needs. Otherwise the other card is the one to compute on.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _DESKTOP_UNITS = 2
 _STATES = {"unable": 0, "barred": 1, "usable": 2}
 _CARDS = {True: 0, None: 1, False: 2}
 _GIB = 1 << 30
-# Reasons, by the first position at which the ranks differ.
+# Reasons, in the order of the positions in a rank.
 _REASONS = (
     "{best} can be used now, {other} cannot",
     "AMD has no libraries for {other} on Windows, only for {best}",
@@ -51,9 +52,9 @@ _KINDS = {True: "part of the CPU", None: "possibly not a card", False: "a card"}
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """Return the support for each target in the newest packages and the newest wheels of each channel.
+    """Return each target's support in each channel's newest packages and wheels.
 
-    Wheels are considered only if AMD's lists of supported targets are known.
+    Wheels count only if AMD's lists of supported targets are known.
     """
     from packaging.version import Version
 
@@ -75,7 +76,7 @@ def supported_today(matrix: Matrix) -> Mapping[str, Support]:
 
 
 def libraries_on_windows(matrix: Matrix) -> frozenset[str]:
-    """Return the targets with libraries in a HIP SDK, or with supported or release-ready wheels."""
+    """Return the targets with libraries in a HIP SDK, and those with supported or release-ready wheels."""
     sdks = (row for row in matrix.support if row.platform == "windows" and row.level in _LEVELS)
     wheels = (row for row in matrix.rocm_wheels if row.platform == "windows")
     return frozenset(target for row in sdks for target in row.targets) | frozenset(
@@ -93,7 +94,7 @@ def choose(
 
     Args:
         gpus: The GPUs, numbered.
-        others: The vendors of other cards.
+        others: The other cards' vendors.
         support: See `supported_today`.
         libraries: See `libraries_on_windows`; None if missing libraries do not matter.
 
@@ -159,7 +160,7 @@ def _worth_it(gpu: Gpu, support: Mapping[str, Support]) -> bool:
 def override_notes(
     value: str, gpus: Sequence[Gpu], support: Mapping[str, Support], known: Iterable[Override]
 ) -> tuple[str, ...]:
-    """Return warnings about an override that is useless or harmful; it affects all GPUs alike."""
+    """Return warnings about a useless or harmful override; an override affects all GPUs."""
     stands_for = overridden_target(value.strip())
     if not stands_for:
         return (

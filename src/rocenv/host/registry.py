@@ -1,8 +1,8 @@
-r"""Read the Windows registry, and JSON copies of facts about an examined machine.
+r"""Read the Windows registry, and JSON files with facts about an examined machine.
 
 For an examined machine, `windows/registry.json` contains keys below HKEY_LOCAL_MACHINE with their values,
 spelled as in the registry: `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`.
-Missing keys are unknown. Only values that checks read are recorded, because a key may contain other programs'
+Missing keys are unknown. Only values that checks read are recorded, because a key can contain other programs'
 secrets.
 """
 
@@ -23,7 +23,7 @@ _KEPT = re.compile(r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitori
 
 
 def values(key: str) -> dict[str, Any] | None:
-    """Return the values of a key below HKEY_LOCAL_MACHINE; None if it cannot be read."""
+    """Return the values in a key below HKEY_LOCAL_MACHINE; None if it cannot be read."""
     if examined_elsewhere():
         found = (copied(_COPY) or {}).get(key)
         return found if isinstance(found, dict) else None
@@ -34,12 +34,12 @@ def values(key: str) -> dict[str, Any] | None:
 
 
 def keep(key: str, row: dict[str, Any]) -> None:
-    """Record these values of a key."""
+    """Record these values from a key."""
     keep_row(_COPY, key, {name: value for name, value in row.items() if isinstance(value, str | int)})
 
 
 def copied(path: str) -> dict[str, Any] | None:
-    """Read the JSON object in a file of an examined machine; None if there is none."""
+    """Read the JSON object in a file from an examined machine; None if there is none."""
     text = read_attribute(path, _MOST_BYTES)[0].removeprefix("\ufeff")
     try:
         plain = parse_json(text, path)
@@ -62,7 +62,7 @@ if sys.platform == "win32":
     import winreg
 
     def registered(key: str) -> dict[str, Any] | None:
-        """Return the values of a key on this machine; None if it cannot be read."""
+        """Return the values in a key on this machine; None if it cannot be read."""
         try:
             access = winreg.KEY_READ | winreg.KEY_WOW64_64KEY
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key, 0, access) as opened:

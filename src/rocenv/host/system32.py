@@ -1,8 +1,8 @@
-r"""List libraries that Windows finds by name: first in System32, then in folders on PATH.
+r"""List the libraries that Windows finds by name: first in System32, then in folders on PATH.
 
 For an examined machine, `windows/system32.json` maps relevant names in System32 to file versions, "" if a
-file states none (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps other folders to
-the names in them (`{"C:\\tools": ["nvcuda.dll"]}`), an empty list for a missing folder.
+file has none (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps other folders to the names
+in them (`{"C:\\tools": ["nvcuda.dll"]}`), an empty list for a missing folder.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rocenv.system.machine import examined_elsewhere, keep_row
 
 _LIBRARIES = "/windows/system32.json"
 _FOLDERS = "/windows/folders.json"
-# From the display driver, CUDA or its replacement, and the Visual C++ runtime.
+# Libraries from the display driver, CUDA or its replacement, and the Visual C++ runtime.
 _MATTERS = re.compile(r"(amdhip64|amd_comgr|hiprtc|nvcuda|nvml|msvcp140|vcruntime140)\w*\.dll", re.IGNORECASE)
-# Names that identify a folder's contents: HIP's, and CUDA's, which ZLUDA may replace.
+# Names that identify a folder's contents: HIP's, and CUDA's (or ZLUDA's replacements).
 TELLING = re.compile(
     r"(amdhip64|amd_comgr|hiprtc|rocblas|hipblas|nvcuda|nvml|nvapi64|nvrtc|nccl|zluda"
     r"|cu(blas|blaslt|dnn|fft|fftw|sparse|solver|rand|dart))[\w-]*\.dll",
@@ -63,7 +63,7 @@ def names_in(folder: str) -> frozenset[str] | None:
 
 
 def is_system_folder(folder: str, windows: str) -> bool:
-    """Whether a folder on PATH belongs to Windows.
+    """Whether a folder on PATH is part of Windows.
 
     `windows` is the machine's SYSTEMROOT; if it is "" (unknown), a `Windows` folder on any drive counts.
     """

@@ -1,9 +1,9 @@
 """Detect the GPUs on a Windows machine: HIP's devices in order, with details from display drivers.
 
 HIP provides order, targets and memory; the display drivers provide PCI IDs, versions, and GPUs that HIP does
-not see. Their orders differ. The input is text: the output of `hipInfo`, or the same from HIP itself, and
-JSON in the format of `Win32_VideoController`. HIP is queried in a child process, because a display driver can
-crash or hang the process that loads it.
+not see. Their orders differ. The input is text: `hipInfo`'s output, or the same from HIP itself, and JSON in
+the format of `Win32_VideoController`. A child process queries HIP, because a display driver can crash or hang
+the process that loads it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _VALUES = {
     "DriverVersion": "DriverVersion",
     "RadeonSoftwareVersion": "RadeonSoftwareVersion",
 }
-# Variables that hide GPUs from HIP, which then numbers the others from 0.
+# Variables that hide GPUs from HIP; it then numbers the others from 0.
 _HIDING = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 
@@ -65,7 +65,7 @@ class Controller:
 
     @property
     def maker(self) -> int | None:
-        """The PCI vendor, guessed from the name if Windows does not state it."""
+        """The PCI vendor, guessed from the name if Windows does not report it."""
         if self.vendor is not None:
             return self.vendor
         if re.search(r"\b(AMD|Radeon|FirePro|Instinct)\b", self.name, re.IGNORECASE):
@@ -80,7 +80,7 @@ def windows_gpus(matrix: Matrix) -> Found:
 
 
 def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
-    """List the GPUs from Windows' display adapters (JSON) and the text of `hipInfo`.
+    """List the GPUs from Windows' display adapters (JSON) and `hipInfo`'s text.
 
     An empty `hipInfo` text means that HIP could not be queried.
     """
@@ -113,19 +113,19 @@ def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
 
 
 def display_driver(matrix: Matrix) -> str:
-    """Return the release of AMD's display driver in AMD's numbering; "" if unknown."""
+    """Return the AMD display driver's release in AMD's numbering; "" if unknown."""
     return _display_driver(parse_controllers(controllers_text()), matrix)[1]
 
 
 def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
-    """Parse the devices in the output of `hipInfo`, in the order of their numbers."""
+    """Parse the devices in `hipInfo`'s output, in the order of their numbers."""
     parts = _SEPARATOR.split(text)[1:]
     devices = sorted(zip(map(int, parts[::2]), parts[1::2], strict=True), key=lambda part: part[0])
     return tuple(_of_hip(dict(_FIELD.findall(part)), matrix) for _, part in devices)
 
 
 def parse_controllers(text: str) -> tuple[Controller, ...]:
-    """Parse display adapters from JSON with the keys of `Win32_VideoController`, in a list or alone."""
+    """Parse display adapters from JSON with `Win32_VideoController`'s keys: a list, or a single object."""
     try:
         plain = parse_json(text, "Win32_VideoController") if text.strip() else []
     except DataError:
@@ -135,7 +135,7 @@ def parse_controllers(text: str) -> tuple[Controller, ...]:
 
 
 def target_by_name(name: str, matrix: Matrix) -> str:
-    """Return the target for Windows' name of a GPU, "" if no row matches."""
+    """Return the target for the name that Windows gives a GPU, "" if no row matches."""
     plain = _plain(name)
     return next((row.target for row in matrix.gpu_name if re.search(row.pattern, plain, re.IGNORECASE)), "")
 
@@ -157,7 +157,7 @@ def _of_hip(fields: dict[str, str], matrix: Matrix) -> Gpu:
 
 
 def _units(text: str, wave: int) -> int | None:
-    """Return the compute units; HIP counts pairs if waves are 32 wide, as on RDNA."""
+    """Return the number of compute units; HIP counts pairs if waves have 32 lanes, as on RDNA."""
     if not wave or not re.fullmatch(r"[0-9]{1,6}", text):
         return None
     return int(text) * (2 if wave == 32 else 1)
@@ -208,7 +208,7 @@ def _plain(name: str) -> str:
 
 
 def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
-    """Find the display adapter of a HIP device by name, or else by target."""
+    """Find a HIP device's display adapter by name, or else by target."""
     same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
     same = same or [each for each in spare if each.target and each.target == gpu.target]
     return same[0] if same else None
@@ -224,7 +224,7 @@ def _joined(gpu: Gpu, twin: Gpu | None, matrix: Matrix) -> Gpu:
     total = gpu.vram_bytes
     joined = replace(gpu, target=target, integrated=integrated, pci_id=twin.pci_id if twin else "")
     if integrated:
-        # HIP's value for an iGPU includes all memory that it may use, mostly system memory.
+        # HIP's value for an iGPU includes all memory that the iGPU can use, mostly system memory.
         shared = total - (own or 0) if total else None
         joined = replace(joined, vram_bytes=own, gtt_bytes=shared)
     elif total is None:
@@ -246,7 +246,7 @@ def _unlisted(text: str) -> str:
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """Return the output of `hipInfo`, or the same from one of these HIP runtimes; "" without HIP."""
+    """Return `hipInfo`'s output, or the same from one of these HIP runtimes; "" without HIP."""
     return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
 
 
@@ -264,7 +264,7 @@ def _ask_hip(libraries: tuple[str, ...]) -> str:
 
 
 def controllers_text() -> str:
-    """Return the display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
+    """Return the display adapters as JSON, with `Win32_VideoController`'s keys and AMD's release."""
     text = program_output("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
     return (text or "").removeprefix(_MARK)
 

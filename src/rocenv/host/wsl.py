@@ -1,6 +1,6 @@
-"""Detect GPUs on WSL 2, where the Linux kernel lists none, by asking Windows through interop.
+"""Detect GPUs on WSL 2 by asking Windows through interop: the Linux kernel does not list any there.
 
-The answer has the format that is used on Windows, so both have one parser. If this fails, the GPUs are
+The answer has the same format as on Windows, so both use the same parser. If this fails, the GPUs are
 unknown; the user sees the reason and can specify a target.
 
 Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.dev, interop
@@ -22,7 +22,7 @@ from rocenv.system.programs import program_on_path
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
-ANSWER = "/wsl/video_controllers.json"  # in a snapshot of a machine: Windows' answer
+ANSWER = "/wsl/video_controllers.json"  # in a machine's snapshot: Windows' answer
 _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
 _MARK = "\ufeff"  # byte order mark that PowerShell writes
@@ -41,7 +41,7 @@ def wsl_gpus(matrix: Matrix) -> Found:
     """List the GPUs that Windows reports."""
     answer = (program_output(ANSWER, _ask) or "").removeprefix(_MARK)
     if not parse_controllers(answer):
-        why = printable(answer) or "the snapshot of that machine contains no answer from Windows"
+        why = printable(answer) or "that machine's snapshot contains no answer from Windows"
         return Found(unknown=f"this is WSL, and Windows did not list its GPUs: {why}; {_HINT}")
     found = found_on_windows(answer, "", matrix)
     gpus = tuple(replace(gpu, source=f"Windows, {gpu.source}") for gpu in found.gpus)
@@ -49,9 +49,9 @@ def wsl_gpus(matrix: Matrix) -> Found:
 
 
 def interop_is_off() -> bool:
-    """Whether the kernel's list of program formats shows that Linux cannot start Windows programs.
+    """Whether the kernel's program formats show that Linux cannot start Windows programs.
 
-    If that list is unreadable, as in a container, interop may be on.
+    If that list is unreadable, as in a container, interop could be on.
     """
     names = list_folder(_FORMATS)
     entries = [f"{_FORMATS}/{name}" for name in names if name.startswith("WSLInterop")]
@@ -59,7 +59,7 @@ def interop_is_off() -> bool:
 
 
 def _ask() -> str:
-    """Return the display adapters as JSON, or the reason for failure as a clause."""
+    """Return the display adapters as JSON, or a clause with the reason why that failed."""
     if interop_is_off():
         return "interop is off, so Linux cannot start Windows programs"
     found = program_on_path("powershell.exe") or (_USUAL if os.access(_USUAL, os.X_OK) else "")
@@ -82,7 +82,7 @@ def _ask() -> str:
 
 
 def _without_places(text: str) -> str:
-    """Remove the locations within this machine, which follow vendor and device."""
+    """Remove the part after vendor and device: it is the device's location in this machine."""
     plain = parse_json(text, "powershell.exe")
     rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
     ids = ["\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2]) for row in rows]

@@ -1,4 +1,4 @@
-"""GPU kernels of apps: compiled from the app's own source and put where the app finds them.
+"""GPU kernels for apps: compiled from the app's own source and placed where the app finds them.
 
 PATH ─► installation.py     find the app's source folder, program and version
   │

@@ -38,9 +38,9 @@ class BuildRequest:
 
     row: KernelSource
     kind: str
-    path: str = ""  # of the app; "" = the env's, else the one on PATH
-    target: str = ""  # "" = the env's, else that of the GPU in use
-    env: str = ""  # provides the compiler; "" = the active env, else the one that contains the app
+    path: str = ""  # of the app; "" = the env's, or else the one on PATH
+    target: str = ""  # "" = the env's, or else the selected GPU's
+    env: str = ""  # provides the compiler; "" = the active env, or else the one that contains the app
     include: Path | None = None
     version: str = ""  # of the app; "" = ask the app
     place: PlaceName = "overlay"
@@ -49,7 +49,7 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult:
-    """A built kernel and its location."""
+    """A built kernel, and where it was placed."""
 
     job: Job
     kernel: CompiledKernel
@@ -60,12 +60,12 @@ class BuildResult:
 def build(
     request: BuildRequest, context: Context, environ: Mapping[str, str], report: Callable[[str], None]
 ) -> BuildResult:
-    """Compile a kernel for an app and put it where the app finds it.
+    """Compile a kernel for an app and place it where the app finds it.
 
     Args:
         request: What to build.
         context: The home, the network and the matrix.
-        environ: The user's environment variables, which identify the active env.
+        environ: The user's environment variables; they identify the active env.
         report: Receives messages for the user.
 
     Raises:
@@ -76,8 +76,8 @@ def build(
     row, matrix, home = request.row, context.matrix, context.home
     if WINDOWS:
         raise RocenvError(
-            f"rocenv compiles kernels of {row.app} on Linux only",
-            hints=(f"install the newest official build of {row.app}, which may have kernels for your GPU",),
+            f"rocenv compiles kernels for {row.app} on Linux only",
+            hints=(f"install the newest official build of {row.app}, which might have kernels for your GPU",),
             code="kernels-no-compiler",
         )
     if request.output is not None:
@@ -117,14 +117,14 @@ def build(
 
 
 def _require_writable(output: Path) -> None:
-    """Raise RocenvError if a file cannot be written, instead of failing after minutes of compilation."""
+    """Raise RocenvError now if a file cannot be written, instead of failing after minutes of compilation."""
     folder = output.absolute().parent
     if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
         return
-    why = "it is a folder" if output.is_dir() else f"`{folder}` is not a folder that you may write to"
+    why = "it is a folder" if output.is_dir() else f"`{folder}` is not a folder that you can write to"
     raise RocenvError(
         f"cannot write `{output}`: {why}",
-        hints=("create that folder first, or choose another file with `--output`",),
+        hints=("create that folder first, or choose a different file with `--output`",),
         code="kernels-unwritable",
     )
 
@@ -146,7 +146,7 @@ def _program_of(env: Prefix | None, row: KernelSource) -> str:
 
 
 def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable[[str], None]) -> str:
-    """Choose the target that the GPU runs as in the app's env."""
+    """Choose the target that the GPU reports in the app's env."""
     locks = [(env.name, env.record().lock) for env in envs if env.state == "complete"]
     if named:
         for name, lock in locks[:1]:
@@ -161,8 +161,8 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
     host = detect(matrix)
     if host.gpu is None:
         raise RocenvError(
-            f"there is no GPU here to build for: {host.why}",
-            hints=("specify the target of the GPU that will run the kernel: `--target gfx1201`",),
+            f"this machine has no GPU to build for: {host.why}",
+            hints=("specify the target that the kernel is for: `--target gfx1201`",),
             code="no-gpu",
         )
     return host.gpu.target
@@ -181,7 +181,7 @@ def _with_source(installation: Installation, version: str, *, detected: bool) ->
 
 
 def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:
-    """Yield a warning if this version of the app is not known to accept the target."""
+    """Yield a warning if this app version is not known to accept the target."""
     app = job.installation.row.app
     for row in matrix.app_release:
         if (row.app, row.platform) != (app, "linux") or not row.targets or job.target in row.targets:
@@ -204,7 +204,7 @@ def _toolchain(
     if row is None:
         known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
-            f"rocenv knows of no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
+            f"rocenv has no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
             hints=("use an env that has one, with `--env`",),
             code="kernels-no-compiler",
         )

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: one folder per kernel, named by a hash of all its inputs."""
+"""The cache for compiled kernels: one folder per kernel, named after a hash of all its inputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ABANDONED_AFTER_S = 86400.0
 
 
 class Entry(Value, frozen=True, kw_only=True):
-    """The record of a cached kernel."""
+    """A cached kernel's record."""
 
     app: str
     kind: str
@@ -52,7 +52,7 @@ class Entry(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledKernel:
-    """A kernel from the compiler or from the cache."""
+    """A kernel, compiled just now or from the cache."""
 
     entry: Entry
     content: bytes
@@ -71,15 +71,15 @@ def cached_or_compiled(
 ) -> CompiledKernel:
     """Return a kernel from the cache, or compile it and add it to the cache.
 
-    If several processes need the same kernel, only one compiles it, and the others wait.
+    If several processes need the same kernel, one compiles it and the others wait.
 
     Args:
         job: What to compile.
         toolchain: The compiler.
-        compiler: The version that it prints.
+        compiler: The version that the compiler prints.
         home: The home with the cache.
         progress: Shows the elapsed time.
-        rows: ELF flags of GPU code, by target.
+        rows: The ELF flags that GPU code has, by target.
         report: Receives messages for the user.
 
     Raises:
@@ -90,7 +90,7 @@ def cached_or_compiled(
     place = home.kernels / key
     with storage_errors(home.kernels):
         home.kernels.mkdir(parents=True, exist_ok=True)
-        waiting = f"waiting for another rocenv that is compiling the {job.title}"
+        waiting = f"waiting for another rocenv process that is compiling the {job.title}"
         with locked(home.lock("kernel", key), waiting=waiting):
             if (cached := _cached(place, job.target, home.key)) is not None:
                 return cached
@@ -133,7 +133,7 @@ def _compile(
             flags=checked.flags,
             seconds=seconds,
         )
-        done = folder / place.name  # the seal covers the folder's name
+        done = folder / place.name  # the seal includes the folder's name
         done.mkdir()
         (done / _KERNEL).write_bytes(content)
         plain = json.dumps({"form": _FORM, **to_plain(entry)}, indent=1)
@@ -170,7 +170,7 @@ def _cached(place: Path, target: str, key_file: Path) -> CompiledKernel | None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove leftovers of killed processes, which are at least a day old."""
+    """Remove what killed processes left behind, if it is at least a day old."""
     for place in folder.glob(".building-*"):
         with contextlib.suppress(OSError):
             if time.time() - place.stat().st_mtime > _ABANDONED_AFTER_S:

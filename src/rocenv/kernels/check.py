@@ -1,4 +1,4 @@
-"""Check the compiler's output: it must contain code for the target, with kernels in it."""
+"""Check the compiler's output: it must contain kernels for the target."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _MAX_ENTRIES = 1000
 _ELF = b"\x7fELF"
-# The suffix of a kernel descriptor's symbol. Source: https://llvm.org/docs/AMDGPUUsage.html, "Symbols"
+# A kernel descriptor's symbol ends with this. Source: https://llvm.org/docs/AMDGPUUsage.html, "Symbols"
 _DESCRIPTOR = ".kd"
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The contents of a kernel file."""
+    """What a kernel file contains."""
 
     kernels: int
-    flags: int  # `e_flags` of the code object
+    flags: int  # the code object's `e_flags`
 
 
 def check(content: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
     """Inspect a code object, or the one for `target` in an offload bundle.
 
     Raises:
-        RocenvError: A GPU of that target cannot run it.
+        RocenvError: A GPU with that target cannot run it.
     """
     try:
         return _checked(_code_for(content, target), target, rows)
@@ -82,7 +82,7 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
     if row is not None and flags & row.mask != row.numbers[target]:
         found = next((name for name, number in row.numbers.items() if number == flags & row.mask), hex(flags))
         raise _rejected(f"it is for {found}, not for {target}")
-    names = {  # in a set, because a descriptor may be in two symbol tables
+    names = {  # in a set, because a descriptor can be in two symbol tables
         symbol.name
         for section in elf.iter_sections()
         if isinstance(section, SymbolTableSection)
@@ -97,6 +97,6 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
 def _rejected(why: str) -> RocenvError:
     return RocenvError(
         f"the compiler's output does not work on this GPU: {why}",
-        hints=("try the compiler of another env with `--env`",),
+        hints=("try the compiler in a different env with `--env`",),
         code="kernels-bad-result",
     )

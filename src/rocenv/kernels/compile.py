@@ -1,4 +1,4 @@
-"""Run the compiler and show its progress; after a failure, only its log remains."""
+"""Run the compiler and show its progress; if it fails, only its log remains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TARGET_ERRORS = (
 
 
 def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
-    """Build a command line that creates a bundle with code for the GPU only, like `hipcc --genco`."""
+    """Build a command line that creates a bundle with only GPU code, like `hipcc --genco`."""
     options = ["-x", "hip", "--cuda-device-only", f"--offload-arch={job.target}"]
     if toolchain.device_libs is not None:
         options.append(f"--rocm-device-lib-path={toolchain.device_libs}")
@@ -54,12 +54,12 @@ def compiler_version(toolchain: Toolchain) -> str:
             hints=(f"rocenv repair {shell_join(toolchain.env)}",),
             code="kernels-no-compiler",
         )
-    # The loader may print warnings before it.
+    # The loader can print warnings before it.
     return next((line for line in lines if "version" in line), lines[0] if lines else "")
 
 
 def compile_kernel(toolchain: Toolchain, job: Job, folder: Path, log: Path, progress: Progress) -> bytes:
-    """Compile a kernel and return its content.
+    """Compile a kernel and return the compiled bytes.
 
     Args:
         toolchain: The compiler.
@@ -69,7 +69,7 @@ def compile_kernel(toolchain: Toolchain, job: Job, folder: Path, log: Path, prog
         progress: Shows the elapsed time.
 
     Raises:
-        RocenvError: The compiler failed; the error shows the path of the log and repeats its last lines.
+        RocenvError: The compiler failed; the error shows the log's path and its last lines.
     """
     output = folder / "kernel"
     argv = command(toolchain, job, output)
@@ -114,7 +114,7 @@ def _failed(job: Job, why: str, log: Path) -> RocenvError:
 
 
 def _last_lines(log: Path) -> Iterator[str]:
-    """Yield the last non-empty lines of a log, and truncate long ones."""
+    """Yield a log's last non-empty lines, and truncate long ones."""
     with log.open("rb") as file:
         file.readline()  # the command
         file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _SEARCHED_BYTES))

@@ -1,4 +1,4 @@
-"""Find an app, the source of its kernels and its version."""
+"""Find an app, its kernel sources and its version."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
 _VERSION_TIMEOUT_S = 30.0
 _CHUNK = 8  # bytes of text in one x86-64 instruction
-_CHUNKS_WITHIN = 96  # bytes of code that contain all chunks of a string
+_CHUNKS_WITHIN = 96  # bytes of code within which all chunks of a string occur
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,36 +42,37 @@ class Installation:
 
     @property
     def source(self) -> Path:
-        """The folder of the source."""
+        """The source folder."""
         return self.folder / self.row.code
 
     @property
     def precompiled(self) -> Path:
-        """The folder of the kernels that the app ships with, which may not exist."""
+        """The folder with the kernels that the app ships with; it may not exist."""
         return self.folder / self.row.precompiled
 
     @property
     def resources(self) -> Path:
-        """The folder of everything that the program loads."""
+        """The folder with everything that the program loads."""
         return self.folder.parents[self.row.resources_up - 1]
 
     @property
     def folder_version(self) -> str:
-        """The version in the name of the resource folder, as in official builds; "" if there is none."""
+        """The version in the resource folder's name, as in official builds; "" if there is none."""
         match = re.search(self.row.version_folder, self.resources.name) if self.row.version_folder else None
         return str(match["version"]) if match else ""
 
 
 def find(path: str, row: KernelSource, home: Home) -> Installation:
-    """Find an app by its program or by the folder of its installation.
+    """Find an app by its program or by its installation folder.
 
     Args:
-        path: "" means the app's program on `PATH`; the start script of a linked copy means the app itself.
-        row: The app's row, with the folders of its source.
+        path: "" stands for the app's program on `PATH`; a linked copy's start script stands for the app
+            itself.
+        row: The app's row, with its source folders.
         home: The home with the envs.
 
     Raises:
-        RocenvError: The path does not exist, or the installation does not include the source of its kernels.
+        RocenvError: The path does not exist, or the installation does not include the kernel sources.
     """
     start = _without_copy(_existing(path, row), row, home)
     prefix = _prefix_around(start, home)
@@ -83,7 +84,7 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
     except OSError as error:
         raise RocenvError(
             f"cannot read `{error.filename or start}`: {error.strerror}",
-            hints=("choose an installation that you may read",),
+            hints=("choose an installation that you can read",),
             code="kernels-unreadable",
         ) from error
     searched = ", ".join(f"`{each}`" for each in row.folders[:3])
@@ -98,17 +99,17 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
 
 
 def with_source_of(installation: Installation, version: str) -> Installation | None:
-    """Select the source folder of one version; None if the installation has no such folder."""
+    """Select the source folder for one version; None if the installation has no such folder."""
     folders = (installation.folder, *_source_folders(installation.root, installation.row))
     for each in (replace(installation, folder=folder) for folder in folders):
-        # The folder of 5.2.1 is called 5.2; a folder without a version may be for any.
+        # The folder for 5.2.1 is called 5.2; a folder without a version can be for any version.
         if f"{version}.".startswith(f"{each.folder_version}." if each.folder_version else ""):
             return each
     return None
 
 
 def absolute_path(path: str, row: KernelSource) -> Path:
-    """Make a user's path absolute, and search `PATH` for a bare name; the path may not exist."""
+    """Make a user's path absolute, and search `PATH` for a bare name; the path does not have to exist."""
     return Path(os.path.abspath(_located(path, row) or path))
 
 
@@ -130,7 +131,7 @@ def _existing(path: str, row: KernelSource) -> Path:
 
 
 def _without_copy(path: Path, row: KernelSource, home: Home) -> Path:
-    """Replace a path in a linked copy with the path of the original program."""
+    """Replace a path in a linked copy with the original program's path."""
     for each in all_placed(home, row.app):
         folder = each.copy_folder
         if folder is not None and any(
@@ -146,7 +147,7 @@ def _prefix_around(path: Path, home: Home) -> Prefix | None:
 
 
 def _roots(start: Path, prefix: Prefix | None) -> Iterator[Path]:
-    """Yield possible roots of the installation, nearest first."""
+    """Yield possible installation roots, nearest first."""
     for path in dict.fromkeys((start, Path(os.path.realpath(start)))):
         yield from (path, path / "usr") if path.is_dir() else path.parents[:_LEVELS_ABOVE_PROGRAM]
     if prefix is not None:
@@ -174,7 +175,7 @@ def _program_in(root: Path, row: KernelSource) -> Path | None:
 
 
 def version_of(installation: Installation) -> str:
-    """Get the version from the program, or else from the name of its resource folder.
+    """Get the version from the program, or else from its resource folder's name.
 
     Raises:
         RocenvError: Neither contains a version.
@@ -224,10 +225,10 @@ def start_command(installation: Installation) -> list[str]:
 
 
 class ProgramBytes:
-    """The content of a program, to search for strings that show its build options.
+    """A program's bytes, searched for strings that show its build options.
 
     Args:
-        path: With None, or an empty or unreadable file, the content is unknown.
+        path: With None, or an empty or unreadable file, the bytes are unknown.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -241,7 +242,7 @@ class ProgramBytes:
 
     @property
     def known(self) -> bool:
-        """Whether the content could be read, so that the absence of a string is meaningful."""
+        """Whether the bytes could be read: only then does a missing string mean anything."""
         return len(self._bytes) > 0
 
     def contains(self, text: str) -> bool:
@@ -261,7 +262,7 @@ class ProgramBytes:
 
 
 def program_bytes(installation: Installation) -> ProgramBytes:
-    """Read an app's program; if it is a script, read the program of the same name that the script starts."""
+    """Read an app's program; if it is a script, read the program with the same name that it starts."""
     path = installation.program
     if path is not None and _is_script(path):
         name = path.name

@@ -28,7 +28,7 @@ _FORM = 1
 
 
 class Placed(Value, frozen=True, kw_only=True):
-    """The record of a placed kernel."""
+    """A placed kernel's record."""
 
     app: str
     kind: str
@@ -37,25 +37,25 @@ class Placed(Value, frozen=True, kw_only=True):
     place: PlaceName
     file: str
     sha256: str
-    source: str  # folder of the source
+    source: str  # source folder
     source_hash: str
     program: str = ""  # the app's
-    include: str = ""  # folder of the additional headers
+    include: str = ""  # folder with the additional headers
     env: str = ""  # the chosen or active env
-    start: str = ""  # script of a linked copy, to be run instead of the program
-    resources: str = ""  # folder of a linked copy that replaces the app's resources
-    original: str = ""  # backup of the file that was replaced; "" = there was none
+    start: str = ""  # a linked copy's script, to run instead of the program
+    resources: str = ""  # a linked copy's folder that replaces the app's resources
+    original: str = ""  # backup of the replaced file; "" = there was none
     original_sha256: str = ""
 
     @property
     def key(self) -> str:
-        """The name of its record; there is one record per file."""
+        """Its record's name; there is one record per file."""
         place = f"{self.place}\0{self.file}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(place).hexdigest()[:16]
 
     @property
     def copy_folder(self) -> Path | None:
-        """The folder with the linked copy and its start script; None for a kernel in the installation."""
+        """The folder with the linked copy and its script; None for a kernel in the installation."""
         return Path(self.start).parents[1] if self.start else None
 
     def build_words(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def app_folder(home: Home, app: str) -> Path:
 
 
 def write(home: Home, placed: Placed) -> None:
-    """Write a kernel's sealed record, so that `--undo` never uses a record from another home."""
+    """Write a kernel's sealed record, so that `--undo` never uses a record from a different home."""
     folder = app_folder(home, placed.app) / "placed"
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"form": _FORM, **to_plain(placed)}, indent=1)
@@ -97,23 +97,23 @@ def write(home: Home, placed: Placed) -> None:
 
 
 def forget(home: Home, placed: Placed) -> None:
-    """Remove the record of a kernel."""
+    """Remove a kernel's record."""
     with contextlib.suppress(FileNotFoundError):
         (app_folder(home, placed.app) / "placed" / f"{placed.key}.json").unlink()
 
 
 def all_placed(home: Home, app: str) -> tuple[Placed, ...]:
-    """Read all records of an app, except those that are damaged or from another home."""
+    """Read all of an app's records, except those that are damaged or from a different home."""
     return tuple(placed for path in records(home, app) if (placed := read(home, path)) is not None)
 
 
 def records(home: Home, app: str) -> tuple[Path, ...]:
-    """List the files of an app's records, damaged ones included."""
+    """List an app's record files, including damaged ones."""
     return tuple(sorted((app_folder(home, app) / "placed").glob("*.json")))
 
 
 def read(home: Home, path: Path) -> Placed | None:
-    """Read a record; None if it is damaged or from another home."""
+    """Read a record; None if it is damaged or from a different home."""
     try:
         plain = parse_json(read_sealed(path, home.key), str(path))
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:
@@ -144,7 +144,7 @@ def starting(home: Home, app: str, program: Path, *, targets: Sequence[str] = ()
 
     Args:
         home: The home with the records.
-        app: Key of the app's profile.
+        app: The key of the app's profile.
         program: The app's own program.
         targets: The targets of the GPUs in use; () = any.
     """

@@ -1,9 +1,9 @@
-"""Put a kernel where the app finds it, and remove it again.
+"""Place a kernel where the app finds it, and remove it again.
 
 The default location is an overlay: a copy of the app's resources that consists of links, except for the
 folder with the kernels, and a script that starts the program with that copy. An overlay works whether or not
-the app ships with kernels, and never changes the app. With `--place in-place`, the kernel replaces a file of
-the installation, and rocenv backs up the original.
+the app ships with kernels, and does not change the app. With `--place in-place`, the kernel replaces a file
+in the installation, and rocenv backs up the original.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 PLACES: tuple[PlaceName, ...] = ("overlay", "in-place")
 _ZSTD_LEVEL = 19  # as in Blender's own build
-_START = "rocenv-start"  # the folder of the start script, next to the copy
+_START = "rocenv-start"  # the folder with the start script, next to the copy
 _MAX_HINTS = 5
 
 
 def check_place(job: Job, place: PlaceName) -> None:
-    """Raise RocenvError with the alternatives if a kernel cannot go to a place; called before compiling."""
+    """Raise RocenvError with alternatives if a kernel cannot be placed there. Call this before compiling."""
     installation = job.installation
     row = installation.row
     if installation.program is None:
@@ -71,12 +71,12 @@ def check_place(job: Job, place: PlaceName) -> None:
 
 
 def put(job: Job, content: bytes, place: PlaceName, home: Home, env: str) -> Placed:
-    """Put a kernel in its place and record it.
+    """Place a kernel and record it.
 
     Args:
-        job: The compiled job, whose place passed `check_place`.
+        job: The compiled job; `check_place` must have accepted it.
         content: The kernel.
-        place: The kind of place.
+        place: Where to place it.
         home: The home for records, backups and linked copies.
         env: The chosen or active env; "" = none.
 
@@ -120,13 +120,13 @@ def undo(
     place: str = "",
     env: str = "",
 ) -> list[tuple[Placed, str]]:
-    """Remove an app's kernels and restore the originals, except for files changed by others.
+    """Remove an app's kernels and restore the originals, except for files changed by other programs.
 
     Args:
         row: The app.
         home: The home with the records.
         report: Receives messages for the user.
-        path: Of the app. It and the following arguments select the kernels to remove.
+        path: Of the app. This and the following arguments select the kernels to remove.
         kind: The kind of kernel.
         target: The GPU target.
         place: One of `PLACES`.
@@ -136,7 +136,7 @@ def undo(
         Each removed kernel, with a message for the user.
 
     Raises:
-        RocenvError: There is no such kernel, or one could not be removed. The others are removed.
+        RocenvError: There is no such kernel, or one could not be removed; the others are still removed.
     """
     app = row.app
     done: list[tuple[Placed, str]] = []
@@ -144,7 +144,7 @@ def undo(
     with storage_errors(home.path), locked(home.lock("kernels", app)):
         for record in records.records(home, app):
             if records.read(home, record) is None:
-                report(f"ignoring `{record}`: it is damaged, or this home did not write it")
+                report(f"ignoring `{record}`: it is damaged or from a different home")
         found: Iterable[Placed] = records.all_placed(home, app)
         if path:
             found = records.of_program(home, app, absolute_path(path, row))
@@ -172,10 +172,10 @@ def undo(
 
 def _nothing_to_undo(app: str, home: Home) -> RocenvError:
     others = records.all_placed(home, app)
-    message = f"rocenv has placed no kernel of {app}"
+    message = f"rocenv has not placed any kernel for {app}"
     if others:
         first = f" (the first {_MAX_HINTS} of {len(others)})" if len(others) > _MAX_HINTS else ""
-        message = f"no kernel of {app} matches; these commands remove the existing ones{first}"
+        message = f"no kernel for {app} matches; these commands remove the existing ones{first}"
     hints = tuple(shell_join(*each.undo_words()) for each in others[:_MAX_HINTS])
     return RocenvError(message, hints=hints, code="kernels-not-placed")
 
@@ -200,7 +200,7 @@ def _put_in_place(placed: Placed, content: bytes, home: Home) -> Placed:
         with contextlib.suppress(OSError):
             shutil.copystat(file, backup)
         placed = replace(placed, original=str(backup), original_sha256=_sha256(present))
-    # Write the record first, so that it leads to the original whatever happens next.
+    # Write the record first, so that it points to the original whatever happens next.
     records.write(home, placed)
     try:
         with storage_errors(file):
@@ -218,7 +218,7 @@ def _put_in_place(placed: Placed, content: bytes, home: Home) -> Placed:
 
 
 def _restore(placed: Placed, home: Home) -> str:
-    """Restore the original, unless the file has changed, for example in an upgrade."""
+    """Restore the original, unless something else (such as an upgrade) has changed the file."""
     file = Path(placed.file)
     with storage_errors(file):
         present = _read(file)
@@ -239,7 +239,7 @@ def _restore(placed: Placed, home: Home) -> str:
         if original is None or _sha256(original) != placed.original_sha256:
             raise RocenvError(
                 f"the backup of `{file}` is damaged or gone (`{placed.original}`)",
-                hints=("install the app again",),
+                hints=("reinstall the app",),
                 code="kernels-no-original",
             )
         file.parent.mkdir(exist_ok=True)
@@ -267,7 +267,7 @@ def _not_writable(why: str) -> RocenvError:
         why,
         hints=(
             "leave the installation unchanged: `--place overlay`",
-            "or run rocenv as the owner of the folder",
+            "or run rocenv as the folder's owner",
         ),
         code="kernels-unwritable",
     )
@@ -285,7 +285,7 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
     start = overlay / _START / program.name
     placed = replace(placed, file=str(file), start=str(start), resources=str(copy))
     overlay.parent.mkdir(parents=True, exist_ok=True)
-    # Not a TemporaryDirectory: its cleanup may chmod the targets of symlinks.
+    # Not a TemporaryDirectory: its cleanup can chmod the targets of symlinks.
     room = Path(tempfile.mkdtemp(dir=overlay.parent, prefix="."))
     try:
         fresh = room / "new"
@@ -297,7 +297,7 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
         script.parent.mkdir()
         write_atomic(script, os.fsencode(_start_script(installation, copy)))
         script.chmod(0o755)
-        # Replace, do not update: after an upgrade, a link may be where a folder was.
+        # Replace, do not update: after an upgrade, there can be a link where a folder was.
         if os.path.lexists(overlay):
             move(overlay, room / "old")
         move(fresh, overlay)
@@ -309,7 +309,7 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
 
 
 def _mirror(source: Path, copy: Path, own: tuple[str, ...]) -> None:
-    """Link everything in a folder, but create the folders along the path `own`."""
+    """Link everything in a folder, but create real folders along the path `own`."""
     copy.mkdir()
     for entry in os.scandir(source) if source.is_dir() else ():
         if entry.name not in (*own[:1], "__pycache__"):  # Python writes to it
@@ -319,7 +319,7 @@ def _mirror(source: Path, copy: Path, own: tuple[str, ...]) -> None:
 
 
 def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
-    """Read the other kernels of a copy, except those changed by others."""
+    """Read a copy's other kernels, except those changed by other programs."""
     found = {}
     for each in records.all_placed(home, placed.app):
         content = _read(Path(each.file)) if each.start == placed.start and each.key != placed.key else None
@@ -329,7 +329,7 @@ def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
 
 
 def _start_script(installation: Installation, copy: Path) -> str:
-    """Write the script that starts the program with the copy of its resources.
+    """Write the script that starts the program with the copied resources.
 
     If an env wrote the program's start script, that script already sets the variable, so copy its other lines
     instead of calling it.

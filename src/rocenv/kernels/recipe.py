@@ -1,4 +1,4 @@
-"""Choose the recipe for a version of an app, and fill in the paths of an installation."""
+"""Choose the recipe for an app version, and fill in an installation's paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.kernels.installation import Installation, ProgramBytes
 
-_MAX_SOURCE_BYTES = 64 << 20  # a larger file is not source
+_MAX_SOURCE_BYTES = 64 << 20  # larger files are not source code
 _MAX_SOURCE_FILES = 20_000
 
 
@@ -36,19 +36,19 @@ class Job:
     file: Path
     flags: tuple[str, ...]
     source_hash: str
-    include: Path | None = None  # the folder of additional headers
+    include: Path | None = None  # the folder with additional headers
     headers_hash: str = ""
-    file_name: str  # in the folder of the kernels that the app ships with
+    file_name: str  # in the folder with the kernels that the app ships with
     compressed: bool  # like those
 
     @property
     def title(self) -> str:
-        """The kernel's name in a sentence."""
+        """The kernel's name, for use in a sentence."""
         return f"{self.installation.row.title} {self.recipe.title} kernel for {self.target}"
 
 
 def kinds(app: str, matrix: Matrix) -> dict[str, KernelRecipe]:
-    """List an app's kinds of kernels, each with one of its recipes; the default kind comes first."""
+    """List an app's kinds of kernels with one recipe each; the default kind comes first."""
     found: dict[str, KernelRecipe] = {}
     for row in matrix.kernel_recipe:
         if row.app == app:
@@ -67,17 +67,17 @@ def job_for(
     *,
     to_be_loaded: bool = True,
 ) -> Job:
-    """Prepare the compilation of a kernel for an app.
+    """Prepare to compile a kernel for an app.
 
     Args:
         installation: The app.
-        program: Its program, whose content shows its build options.
+        program: The app's program; its bytes show its build options.
         version: Its version.
         kind: The kind of kernel.
         target: The GPU target.
-        include: The folder of additional headers, if the user gave one.
+        include: The folder with additional headers, if the user specified one.
         recipes: All recipes.
-        to_be_loaded: Whether this program will load the kernel, so that it must support the kind.
+        to_be_loaded: Whether this program will load the kernel: then it must support the kind.
 
     Raises:
         RocenvError: No recipe covers this version, the program was built without that kind, or headers or
@@ -88,15 +88,15 @@ def job_for(
         raise RocenvError(
             f"this {installation.row.app} {version} was built without {recipe.title} and would never load "
             f"the kernel (`{installation.program}`)",
-            hints=("use an official build, or one from another distribution",),
+            hints=("use an official build, or one from a different distribution",),
             code="kernels-built-without",
         )
     file = installation.source / recipe.file
     if not file.is_file():
         raise RocenvError(
-            f"`{file}` is missing: the source of this {installation.row.app} is incomplete",
+            f"`{file}` is missing: the source for this {installation.row.app} is incomplete",
             hints=(
-                "install it again",
+                "reinstall it",
                 "or specify the version with `--app-version`, if it was detected wrongly",
             ),
             code="kernels-no-source",
@@ -114,7 +114,7 @@ def job_for(
         flags=tuple(fill(flag, values) for flag in (*recipe.flags, *extra)),
         source_hash=content_hash(installation.source),
         include=headers,
-        # Only the folder of the headers: files next to it are not compiled.
+        # Only the headers' own folder: files next to it are not compiled.
         headers_hash=content_hash(headers / Path(recipe.headers).parts[0]) if headers is not None else "",
         file_name=fill(recipe.precompiled, values) + (".zst" if compressed else ""),
         compressed=compressed,
@@ -122,7 +122,7 @@ def job_for(
 
 
 def is_at_least(version: str, minimum: str) -> bool:
-    """Compare two versions; every version meets an empty minimum, and an invalid version meets no other."""
+    """Compare two versions; an empty minimum accepts every version, any other rejects an invalid one."""
     try:
         return not minimum or Version(version) >= Version(minimum)
     except InvalidVersion:
@@ -162,7 +162,7 @@ def _headers(recipe: KernelRecipe, source: Path, include: Path | None) -> Path:
 
 
 def content_hash(source: Path) -> str:
-    """Hash the names and contents of a source's files, but not the path of its folder."""
+    """Hash the names and contents of the files in a source folder, but not the folder's path."""
     digest = hashlib.sha256()
     for name, path in _files(source):
         content = _content(path)
@@ -172,7 +172,7 @@ def content_hash(source: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a folder in a fixed order."""
+    """Yield the files in a folder in a fixed order."""
     count = 0
     stack = [("", folder)]
     while stack:

@@ -1,1 +1,1 @@
-"""GPU memory: usage by process, allocation limits, and the needs of models."""
+"""GPU memory: usage by process, allocation limits, and how much models need."""

@@ -1,4 +1,4 @@
-"""Formatting and parsing of memory sizes in binary units."""
+"""Format and parse memory sizes in binary units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 MIB = 1 << 20
-MAX_BYTES = 1 << 50  # more than any GPU has; larger values are errors
+MAX_BYTES = 1 << 50  # more than any GPU has; larger values are treated as errors
 _UNITS = {"": 1, "k": 1 << 10, "m": MIB, "g": GIB, "t": 1 << 40}
 
 
@@ -26,7 +26,7 @@ def amount(size_bytes: float | None) -> str:
 
 
 def parse_amount(text: str) -> int | None:
-    """Parse `8`, `8G`, `7.5 GiB` or `900MiB` into bytes; None if the text is not an amount.
+    """Parse `8`, `8G`, `7.5 GiB` or `900MiB` into bytes; None if the text is not a size.
 
     A bare number is in GiB, and `GB` means `GiB`, as GPU vendors use it.
     """

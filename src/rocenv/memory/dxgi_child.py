@@ -1,7 +1,7 @@
-"""`python -m rocenv.memory.dxgi_child`: print the memory of DXGI's display adapters as JSON.
+"""`python -m rocenv.memory.dxgi_child`: print the memory that DXGI reports for display adapters, as JSON.
 
 This is a separate process because a display driver can crash or hang its caller. The budget applies to this
-process, which uses no GPU memory itself.
+process, but it does not use GPU memory itself.
 
 Source: learn.microsoft.com IDXGIFactory1::EnumAdapters1, DXGI_ADAPTER_DESC1, and
 IDXGIAdapter3::QueryVideoMemoryInfo
@@ -17,7 +17,7 @@ from typing import Any
 
 _FACTORY = uuid.UUID("770aae78-f26f-4dba-a829-253c83d1b387")  # IDXGIFactory1
 _ADAPTER = uuid.UUID("645967a4-1392-4310-a798-8053ce3e93fd")  # IDXGIAdapter3
-# Method table indices, including the base interfaces' methods.
+# Vtable indices, including the base interfaces' methods.
 _QUERY_INTERFACE, _RELEASE = 0, 2
 _GET_DESC1, _ENUM_ADAPTERS1, _QUERY_MEMORY = 10, 12, 14
 _LOCAL = 0
@@ -89,7 +89,7 @@ def _guid(value: uuid.UUID) -> Any:
 
 
 def _call(thing: ctypes.c_void_p, place: int, *arguments: Any) -> int:
-    """Call a COM object's method by its index in the method table."""
+    """Call a COM object's method by its index in the vtable."""
     table = ctypes.cast(thing, ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p)))[0]
     method = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *(_kind(each) for each in arguments))
     result: int = method(table[place] or 0)(thing, *arguments)

@@ -59,7 +59,7 @@ class EnvView:
 
 
 def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True) -> EnvView:
-    """Query env `name`, else the active env, if any; raise PrefixError if env `name` is missing."""
+    """Query env `name` or else the active env, if any; raise PrefixError if env `name` does not exist."""
     if not name and (not host.gpus or examined_elsewhere()):
         return EnvView()
     prefix = _named_or_active(context.home, os.environ, name)
@@ -73,10 +73,10 @@ def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True
 
 
 def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
-    """Choose env `name`, else the active env, else the only env with a HIP runtime.
+    """Choose env `name`, or else the active env, or else the only env with a HIP runtime.
 
     Raises:
-        PrefixError: `name` is not a valid name.
+        PrefixError: `name` is not a valid env name.
         RocenvError: No env has a HIP runtime, or several have.
     """
     if chosen := _named_or_active(home, environ, name):
@@ -91,7 +91,7 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
             code="no-env",
         )
     raise RocenvError(
-        f"{len(envs)} envs have a HIP runtime, and none of them is active; specify one",
+        f"{len(envs)} envs have a HIP runtime, but none of them is active; specify one",
         hints=tuple(f"`rocenv mem probe {shell_join(each.name)}`" for each in envs[:_MAX_NAMED]),
         code="env-not-named",
     )
@@ -108,7 +108,7 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
         timeout_s: Applies to each request.
 
     Raises:
-        RocenvError: The env has no HIP runtime of its own.
+        RocenvError: The env does not have its own HIP runtime.
     """
     with (
         handled(dict.fromkeys(("SIGTERM", "SIGHUP"), exit_by_signal)),
@@ -131,7 +131,7 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
 
 
 def first_answer(session: HipSession, env: str, kind: type[_T], request: str) -> _T:
-    """Send the first request of a session; raise NoGpu or RocenvError if it fails."""
+    """Send a session's first request; raise NoGpu or RocenvError if it fails."""
     try:
         return session.ask(kind, request)
     except NoAnswer as error:
@@ -154,7 +154,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
         with open_session(prefix, record, matrix, _TIMEOUT_S) as session:
             listed = first_answer(session, prefix.name, tuple[HipGpu, ...], "list")
     except RocenvError as error:
-        return replace(view, notes=(f"HIP in `{prefix.name}` reports no memory figures: {error.message}",))
+        return replace(view, notes=(f"could not query HIP in `{prefix.name}`: {error.message}",))
     found: dict[int, HipFigure] = {}
     notes = []
     for each in listed:
@@ -177,7 +177,8 @@ def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
     """Match a GPU that HIP lists to a detected GPU; None if no GPU or several match."""
     there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
     if there:
-        # A board's partitions share its address: their order matches only if HIP lists all of them.
+        # A board's partitions share its address, so match them by order; that works only if HIP lists all of
+        # them.
         return there[hip_gpu.before] if len(there) == hip_gpu.alike else None
     alike = [
         gpu

@@ -1,11 +1,11 @@
 """Estimate a model's GPU memory and the number of layers that fit.
 
-With `-ngl N`, llama.cpp puts the weights of the last N layers, their KV cache and a compute buffer on the
-GPU. The output is an additional layer. Some releases offload it first and others last, so the estimate takes
-the larger sum.
+With `-ngl N`, llama.cpp puts the last N layers' weights, their KV cache and a compute buffer on the GPU. The
+output is an additional layer. Some releases offload it first and others last, so the estimate takes the
+larger sum.
 
-The cache size is exact. The compute buffer is a few per cent above what llama.cpp 0.7.0 allocated for models
-of several shapes; it assumes no flash attention unless `Use` enables it. Logs: ollama/ollama#11265,
+The cache size is exact. The compute buffer is a few percent larger than what llama.cpp 0.7.0 allocated for
+models with several shapes; it assumes no flash attention unless `Use` enables it. Logs: ollama/ollama#11265,
 ggml-org/llama.cpp#16725
 """
 
@@ -30,19 +30,19 @@ MIN_GRAPH_BYTES = 600 * MIB
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _BLOCKS = {name.lower(): (elements, n_bytes) for name, elements, n_bytes in TENSOR_TYPES.values()}
 _DEFAULT_CONTEXT = 4096  # if neither the user nor the model specifies one
-_PADDING = 256  # of a cache, in tokens
+_PADDING = 256  # a cache's size is a multiple of this, in tokens
 _MIN_CONTEXT = 2 * _PADDING  # the shortest context to suggest
 _SMALL_BATCH = 128
 _WORTH = 1.1  # suggest a context only if it is longer by this factor
 _F32 = 4
 _F16 = 2
 _COPIES = 7  # simultaneous copies of a batch's vectors
-_WIDE_COPIES = 3  # the same within a feed-forward layer
+_WIDE_COPIES = 3  # the same, within a feed-forward layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The options that a model runs with."""
+    """The options for running a model."""
 
     context: int = 0  # tokens per conversation, unlike llama.cpp's `-c`; 0 = the trained length
     parallel: int = 1  # concurrent conversations
@@ -54,13 +54,13 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A model's memory needs with certain options."""
+    """How much memory a model needs with certain options."""
 
     use: Use  # with the actual context
     layout: ModelLayout
-    caches: tuple[int, ...]  # bytes of keys, values and states of each repeating layer
-    graph_bytes: int  # the compute buffer with everything on the GPU
-    _graphs: tuple[int, ...]  # the compute buffer with N layers on the GPU
+    caches: tuple[int, ...]  # bytes for keys, values and states, per repeating layer
+    graph_bytes: int  # the compute buffer's size with everything on the GPU
+    _graphs: tuple[int, ...]  # the compute buffer's size with N layers on the GPU
     _needs: tuple[int, ...]
 
     @property
@@ -70,7 +70,7 @@ class Estimate:
 
     @property
     def cache_bytes(self) -> int:
-        """Keys, values and states of all layers."""
+        """The bytes for all layers' keys, values and states."""
         return sum(self.caches)
 
     def needed(self, layers: int) -> int:
@@ -78,7 +78,7 @@ class Estimate:
         return self._needs[layers]
 
     def graph(self, layers: int) -> int:
-        """Return the size of the compute buffer for this many layers."""
+        """Return the compute buffer's size for this many layers."""
         return self._graphs[layers]
 
 
@@ -111,7 +111,7 @@ class Way:
 
 
 def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTES) -> Fit:
-    """Compute how many of a model's layers fit into free memory.
+    """Compute how many of a model's layers fit in free memory.
 
     Raises:
         RocenvError: The model's metadata is incomplete, or `use` specifies an unknown cache type.
@@ -127,7 +127,7 @@ def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTE
 
 
 def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> Fit:
-    """Compute the largest number of layers that fit and leave the margin free."""
+    """Compute how many layers fit while leaving the margin free."""
     room = free_bytes - margin_bytes
     layers = max(
         count for count in range(estimate.of_layers + 1) if not count or estimate.needed(count) <= room
@@ -142,7 +142,7 @@ def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES
 
 
 def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
-    """Estimate a model's memory needs.
+    """Estimate how much memory a model needs.
 
     Raises:
         WrongUsage: `use` specifies an unknown cache type.
@@ -162,7 +162,7 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
 
 
 def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> tuple[Way, ...]:
-    """List all ways to fit the whole model; if there are none, the one that fits the most layers."""
+    """List all ways to fit the whole model, or else the one way that fits the most layers."""
     now = fit_of(estimate, free_bytes, margin_bytes)
     found = []
     for use, arguments, gives_up in () if now.everything else _thriftier(estimate, free_bytes, margin_bytes):
@@ -183,7 +183,7 @@ def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_
 def _thriftier(
     estimate: Estimate, free_bytes: int, margin_bytes: int
 ) -> Iterator[tuple[Use, tuple[str, ...], str]]:
-    """Yield leaner options with their arguments and cost, the least costly first."""
+    """Yield options that need less memory, with their arguments and cost, the least costly first."""
     use = estimate.use
     flash = replace(use, flash_attention=True)
     small_cache = replace(flash, cache_k="q8_0", cache_v="q8_0")
@@ -207,7 +207,7 @@ def _thriftier(
 
 
 def longest_context(layout: ModelLayout, use: Use, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> int:
-    """Compute the longest context, up to that of `use`, with which the whole model fits; 0 = none."""
+    """Compute the longest context, up to `use.context`, that lets the whole model fit; 0 = none."""
     low, high = _MIN_CONTEXT // _PADDING - 1, use.context // _PADDING
     while low < high:
         middle = (low + high + 1) // 2
@@ -218,7 +218,7 @@ def longest_context(layout: ModelLayout, use: Use, free_bytes: int, margin_bytes
 
 
 def _row_bytes(kind: str, elements: int) -> int:
-    """Return the size of this many cache elements."""
+    """Return the bytes that this many cache elements take."""
     if kind.lower() not in CACHE_TYPES:
         raise WrongUsage(f"`{kind}` is not a cache type", hints=(f"use one of {', '.join(CACHE_TYPES)}",))
     block, block_bytes = _BLOCKS[kind.lower()]
@@ -247,7 +247,7 @@ def _logits(layout: ModelLayout, use: Use, copies: int) -> int:
 
 
 def _graph(layout: ModelLayout, use: Use) -> int:
-    """Return the compute buffer with everything on the GPU: the maximum over the steps of a batch."""
+    """Return the compute buffer's size with everything on the GPU: the maximum over a batch's steps."""
     tokens = _tokens(use) if any(layer.kv_heads for layer in layout.layers) else 0
     vectors = _COPIES * layout.embedding
     scores = 0 if use.flash_attention else tokens * layout.heads
@@ -258,7 +258,7 @@ def _graph(layout: ModelLayout, use: Use) -> int:
 
 
 def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
-    """Return the compute buffer with 0, 1, 2 … layers on the GPU.
+    """Return the compute buffer's size with 0, 1, 2 … layers on the GPU.
 
     To multiply whole batches, llama.cpp copies the matrices in main memory to the GPU, one at a time.
     """

@@ -1,7 +1,7 @@
-"""A reader for the headers of GGUF models.
+"""Read GGUF model headers.
 
-A header may be truncated, damaged or hostile, so only the first `MOST_BYTES` of a file are read. A llamafile
-is a program followed by a zip archive that contains the model uncompressed.
+A header can be truncated, damaged or hostile, so this reads only the first `MOST_BYTES` of a file. A
+llamafile is a program followed by a zip archive that contains the model uncompressed.
 
 Format: ggml-org/ggml:docs/gguf.md
 """
@@ -29,7 +29,7 @@ _VERSIONS = (2, 3)
 _MAX_KEYS = 4096
 _MAX_TENSORS = 1 << 16
 _MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
-_MAX_ITEMS = 512  # longer arrays are skipped: llama.cpp loads no model with more layers
+_MAX_ITEMS = 512  # longer arrays are skipped: llama.cpp does not support models with more layers
 _MAX_ALIGNMENT = 1 << 20
 _MAX_ZIP_READ = 1 << 20  # a llamafile's central directory takes a few kB
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -43,7 +43,7 @@ _HINTS = {
     "gguf-not": "specify a model in the GGUF format, or a llamafile",
     "gguf-damaged": "download it again, and compare its sha256 with the published one",
     "gguf-version": "download a newer version of the model, or upgrade rocenv",
-    "gguf-part-missing": "put all parts into one folder, under the names that they were downloaded with",
+    "gguf-part-missing": "put all parts in one folder, and keep their original file names",
 }
 # Tensor types: name, elements per block, bytes per block. The list only grows.
 # Source: PyPI gguf 0.19.0, `GGML_QUANT_SIZES`; a test compares the table with the package
@@ -84,7 +84,7 @@ TENSOR_TYPES = {
     41: ("Q1_0", 128, 18),
 }
 
-# None = a skipped array: of strings, or with more than 512 items.
+# None = a skipped array: it contains strings or more than 512 items.
 Value = Union[bool, int, float, str, "tuple[bool | int | float, ...]", None]
 
 
@@ -96,19 +96,19 @@ class Tensor:
     shape: tuple[int, ...]  # innermost dimension first, as in the file
     kind: str  # "Q4_K"
     n_bytes: int
-    offset: int  # in the data after the header
+    offset: int  # within the data after the header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A model in one or several files."""
 
-    path: Path  # the first part, which programs take as the model
+    path: Path  # the first part; programs load the model from it
     metadata: Mapping[str, Value]
     tensors: tuple[Tensor, ...]
     parts: tuple[Path, ...] = ()
     member: str = ""  # its name in a llamafile
-    missing_bytes: int = 0  # tensor data that the files lack
+    missing_bytes: int = 0  # tensor data that is missing from the files
     notes: tuple[str, ...] = ()
 
     @property
@@ -123,7 +123,7 @@ class Model:
 
     @property
     def weights_bytes(self) -> int:
-        """Size of all tensors."""
+        """The total size of all tensors."""
         return sum(tensor.n_bytes for tensor in self.tensors)
 
     def value(self, key: str) -> Value:
@@ -141,7 +141,7 @@ class Model:
 
 
 def read_model(path: Path) -> Model:
-    """Read a model from a GGUF file, any one of its parts, or a llamafile.
+    """Read a model from a GGUF file, from any of a model's parts, or from a llamafile.
 
     Raises:
         RocenvError: The file is not a readable model, or a part is missing.
@@ -174,11 +174,11 @@ def _join_parts(part: Model, count: int) -> Model:
         if model.metadata.get("split.no") != number:
             raise _error(
                 "gguf-damaged",
-                f"{model.path} is not part {number + 1} of the model, contrary to its name",
+                f"{model.path} is not part {number + 1} of the model, although its name says so",
             )
     tensors = tuple(tensor for model in models for tensor in model.tensors)
     if len({tensor.name for tensor in tensors}) < len(tensors):
-        raise _error("gguf-damaged", f"the parts beside {path} belong to different models")
+        raise _error("gguf-damaged", f"the parts next to {path} belong to different models")
     return replace(
         models[0],
         tensors=tensors,
@@ -254,7 +254,7 @@ def _not_a_model(path: Path, why: str) -> RocenvError:
 
 
 class _SmallReads:
-    """A file for `zipfile` with limited reads: a hostile archive could claim a huge central directory."""
+    """A file for `zipfile` that limits reads: a hostile archive could claim a huge central directory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.seek, self.tell, self._read = file.seek, file.tell, file.read
@@ -267,7 +267,7 @@ class _SmallReads:
 
 
 def _find_in_llamafile(file: BinaryIO, path: Path) -> tuple[int, int, list[str]]:
-    """Return the start and end of a llamafile's largest model, and the names of all its models."""
+    """Return where a llamafile's largest model starts and ends, and the names of all its models."""
     try:
         with zipfile.ZipFile(_SmallReads(file)) as archive:
             entries = [each for each in archive.infolist() if each.filename.lower().endswith(".gguf")]
@@ -321,7 +321,7 @@ class _Cursor:
         return self.data[begin : begin + size].decode("utf-8", "replace")
 
     def skip_texts(self, count: int) -> None:
-        """Skip strings. A vocabulary has up to 260,000, so this loop avoids method calls."""
+        """Skip strings. A vocabulary has up to 260,000 strings, so this loop avoids method calls."""
         unpack, data, at = struct.Struct("<Q").unpack_from, self.data, self.at
         for _ in range(count):
             at += 8 + unpack(data, at)[0]
@@ -336,13 +336,13 @@ class _Cursor:
 
 
 def _parse(cursor: _Cursor, path: Path) -> tuple[dict[str, Value], list[Tensor], int]:
-    """Parse the header: metadata, tensors (-1 bytes if the type is unknown), and the offset of the data."""
+    """Parse the header: metadata, tensors (-1 bytes if the type is unknown), and the data's offset."""
     if not cursor.data.startswith(_MAGIC):
         raise _Damaged("it does not begin with GGUF")
     cursor.at = len(_MAGIC)
     version = cursor.number("I")
     if version not in _VERSIONS:
-        why = f"it is GGUF version {version}; rocenv reads versions 2 and 3"
+        why = f"it is GGUF version {version}; rocenv supports versions 2 and 3"
         raise _error("gguf-version", f"cannot read {path}: {why}")
     tensor_count = cursor.count(_MAX_TENSORS, 24, "tensors")
     metadata: dict[str, Value] = {}
@@ -375,7 +375,7 @@ def _parse_value(cursor: _Cursor) -> Value:
         cursor.skip_texts(cursor.count(1 << 62, 8, "strings in an array"))
         return None
     if kind not in _NUMBERS:
-        raise _Damaged(f"an array has items of the unknown type {kind}")
+        raise _Damaged(f"an array has items with the unknown type {kind}")
     size = struct.calcsize(_NUMBERS[kind])
     count = cursor.count(1 << 62, size, "items in an array")
     if count > _MAX_ITEMS:
@@ -403,7 +403,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
 
 
 def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Size tensors of unknown types by the offset of the next tensor: new types appear every year."""
+    """Compute the sizes of tensors with unknown types from the next offset: new types appear every year."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

@@ -1,8 +1,8 @@
-"""Total and free memory of each GPU, and the processes that use it.
+"""Each GPU's total and free memory, and the processes that use it.
 
-On Linux, the figures are the kernel's counters, which include the desktop and games; HIP's do not. On
-Windows, free memory is limited by the budget that the system gives a program. If HIP reports free memory too,
-the smaller figure is used. This process loads no vendor library.
+On Linux, the figures are the kernel's counters, so they include the desktop and games; HIP's do not. On
+Windows, the budget that the system assigns to a program limits the free memory. If HIP reports free memory
+too, the smaller figure is used. This process loads no vendor library.
 
 VRAM is a card's own memory, or the memory that the BIOS reserves for an APU. GTT is main memory that the GPU
 can use.
@@ -41,7 +41,7 @@ class HipFigure:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One kind of a GPU's memory; None = unknown."""
+    """One kind of GPU memory; None = unknown."""
 
     total: int | None = None
     used: int | None = None
@@ -81,35 +81,35 @@ class GpuMemory:
 
     @property
     def unexplained_bytes(self) -> int | None:
-        """Memory in use that no known process holds."""
+        """Memory in use that no known process accounts for."""
         if self.used_bytes is None:
             return None
         return max(0, self.used_bytes - sum(self.held_by(each) for each in self.holders))
 
     def held_by(self, holder: Holder) -> int:
-        """Return a holder's share of `total_bytes`."""
+        """Return how much of `total_bytes` a process holds."""
         return holder.vram_bytes + (holder.shared_bytes if self.shared_counts else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The memory of all GPUs at one moment."""
+    """All GPUs' memory at one moment."""
 
     gpus: tuple[GpuMemory, ...] = ()
-    hidden: int | None = 0  # number of processes that this user may not inspect; None = unknown
+    hidden: int | None = 0  # number of processes that this user is not allowed to inspect; None = unknown
     notes: tuple[str, ...] = ()
 
 
 def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True) -> Usage:
-    """Read the memory of each GPU, in the host's order.
+    """Read each GPU's memory, in the host's order.
 
     Args:
         host: The machine.
         hip: HIP's figures by GPU index.
-        with_holders: Also find the processes that hold memory, which scans every process.
+        with_holders: Also find the processes that hold memory; this scans every process.
     """
     if host.named:
-        note = "ROCENV_TARGET overrides this machine's GPUs, so rocenv does not read their memory"
+        note = "ROCENV_TARGET overrides the detected GPUs, so rocenv does not read their memory"
         return Usage(gpus=tuple(GpuMemory(gpu=gpu) for gpu in host.gpus), notes=(note,) if host.gpus else ())
     if host.platform == "windows":
         from rocenv.memory.windows_budget import windows_usage
@@ -127,15 +127,15 @@ def combine_pools(
 ) -> GpuMemory:
     """Combine a GPU's own memory with the main memory that it can use.
 
-    An APU computes in both pools if the shared one is larger. If a pool's use exceeds its size, the use is
-    unknown. Source: ROCm/rocm-systems PR 5596 and 6350
+    An APU computes in both pools if the shared one is larger. If a pool's usage exceeds its size, the usage
+    is unknown. Source: ROCm/rocm-systems PR 5596 and 6350
 
     Args:
         gpu: The GPU.
         own: VRAM.
         shared: GTT, or Windows' shared GPU memory.
-        source: The source of the figures.
-        notes: Notes about the figures, possibly extended here.
+        source: Where the figures come from.
+        notes: Notes about the figures; this function can add some.
         available: Main memory that programs can still allocate; None = unknown.
     """
     own, shared = _plausible(own, notes), _plausible(shared, notes)
@@ -186,7 +186,7 @@ def drives_display(gpu: Gpu) -> bool | None:
     }
     if "connected" in states:
         return True
-    return None if states - {"disconnected"} else False  # "unknown" may be a display
+    return None if states - {"disconnected"} else False  # "unknown" could be a display
 
 
 def _plausible(pool: Pool, notes: list[str]) -> Pool:
@@ -229,7 +229,7 @@ def _of_gpu(gpu: Gpu, machine: MachineMemory) -> GpuMemory:
     notes: list[str] = []
     own, shared, source = _read_pool(gpu, "vram", notes), _read_pool(gpu, "gtt", notes), "sysfs"
     if own.used is None and not notes:
-        notes.append("the kernel does not report memory use, or you have no permission to read it")
+        notes.append("the kernel does not report memory use, or you do not have permission to read it")
     if own.total is None:
         own, source = Pool(gpu.vram_bytes), gpu.source.partition(",")[0] if gpu.vram_bytes else ""
     if shared.total is not None and machine.total is not None and shared.total > machine.total:
@@ -241,7 +241,7 @@ def _of_gpu(gpu: Gpu, machine: MachineMemory) -> GpuMemory:
 
 
 def _read_pool(gpu: Gpu, name: str, notes: list[str]) -> Pool:
-    """Read a GPU's VRAM or GTT; an implausible figure becomes unknown, with a note."""
+    """Read a GPU's VRAM or GTT; an implausible figure counts as unknown and adds a note."""
     folder = f"{_DEVICES}/{gpu.address}" if gpu.address else f"{_CARDS}/renderD{gpu.render_minor}/device"
     if not gpu.address and not gpu.render_minor:
         return Pool()

@@ -44,16 +44,16 @@ class Holder:
     name: str  # "" = unknown
     vram_bytes: int = 0
     shared_bytes: int = 0  # in main memory
-    command: tuple[str, ...] = ()  # may contain paths relative to `folder`
+    command: tuple[str, ...] = ()  # can contain paths relative to `folder`
     folder: str = ""  # the working directory; "" = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holders:
-    """The holders of all GPUs that are visible to this user."""
+    """The processes that hold memory on each GPU, as far as this user can see them."""
 
     by_gpu: Mapping[int, tuple[Holder, ...]] = field(default_factory=dict)  # by GPU index
-    hidden: int | None = 0  # number of processes that this user may not inspect; None = unknown
+    hidden: int | None = 0  # number of processes that this user is not allowed to inspect; None = unknown
     notes: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ class Client:
     """A GPU device that a process has open, and the memory allocated through it."""
 
     address: str  # the GPU's PCI address: "0000:03:00.0"
-    ident: str  # shared by duplicates in other processes; "" = none
+    ident: str  # duplicates in other processes have the same one; "" = none
     vram_bytes: int
     gtt_bytes: int
 
@@ -75,7 +75,7 @@ def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders
 
     Args:
         gpus: All GPUs on the machine.
-        partitioned: Addresses of boards with several partitions, which only KFD distinguishes.
+        partitioned: The addresses of boards with several partitions; only KFD can tell these apart.
     """
     pids = process_ids()
     namespace = _read_link("/proc/self/ns/pid")
@@ -90,7 +90,7 @@ def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders
     if not pids:
         note = "this system has no process list, so the processes that hold GPU memory are unknown"
     elif in_container:
-        note = "rocenv runs in a container and cannot see the processes outside that hold GPU memory"
+        note = "rocenv runs in a container and cannot see which processes outside it hold GPU memory"
     elif 1 not in pids:  # `hidepid` of proc(5)
         note = "this machine hides other users' processes, so rocenv cannot see whether they hold GPU memory"
     return Holders(by_gpu=_describe_all(held), hidden=None if note else hidden, notes=(note,) if note else ())
@@ -102,7 +102,7 @@ def process_ids() -> list[int]:
 
 
 def parse_fdinfo(text: str) -> Client | None:
-    """Parse the fdinfo of an open device; None if the device is not a GPU."""
+    """Parse an open device's fdinfo; None if the device is not a GPU."""
     found = {name: (value, unit) for name, value, unit in _LINE.findall(text)}
     address = found.get("drm-pdev", found.get("pdev", ("", "")))[0].lower()
     if not re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", address):
@@ -125,7 +125,7 @@ def _first_size(found: dict[str, tuple[str, str]], names: tuple[str, ...]) -> in
 
 
 def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, int]:
-    """Sum up the open devices of each process, and count the processes that this user may not inspect."""
+    """Sum up each process's open devices, and count the processes that this user cannot inspect."""
     held: _Held = {}
     counted: set[tuple[str, str]] = set()
     hidden = 0
@@ -150,11 +150,11 @@ def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, in
 
 
 def _open_devices(pid: int) -> Iterator[str]:
-    """Yield the fdinfo paths of a process's open GPU devices; raise OSError like `os.listdir`."""
+    """Yield the fdinfo paths for a process's open GPU devices; raise OSError as `os.listdir` does."""
     folder = f"/proc/{pid}"
     try:
         numbers = os.listdir(machine_path(f"{folder}/fd"))
-    except FileNotFoundError:  # a copy of another machine's files has no links
+    except FileNotFoundError:  # copies of another machine's files have no links
         yield from (f"{folder}/fdinfo/{number}" for number in list_folder(f"{folder}/fdinfo"))
         return
     for number in numbers:
@@ -171,7 +171,7 @@ def _is_kernel_thread_or_gone(pid: int) -> bool:
 
 
 def _read_kfd(gpus: Collection[Gpu]) -> dict[tuple[int, int], int]:
-    """Read KFD's VRAM counters by GPU and process, which any user can read."""
+    """Read KFD's VRAM counters by GPU and process; any user can read them."""
     indices = {}
     for gpu in gpus:
         path = f"{_KFD}/topology/nodes/{gpu.node}/gpu_id"

@@ -1,6 +1,6 @@
 """The parts of a model that matter for GPU memory.
 
-Names of tensors and keys: ggml-org/llama.cpp:gguf-py/gguf/constants.py
+Source of the tensor and key names: ggml-org/llama.cpp:gguf-py/gguf/constants.py
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Layer:
     weights_bytes: int
     largest_bytes: int  # the largest tensor
     kv_heads: int = 0  # 0 = no KV cache
-    state_bytes: int = 0  # per conversation, regardless of its length
+    state_bytes: int = 0  # per conversation, however long it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLayout:
-    """The sizes and dimensions of a model's parts; 0 if the model lacks the part."""
+    """The sizes and dimensions of a model's parts; 0 if the model does not have the part."""
 
     layers: tuple[Layer, ...]
     input_bytes: int  # stays in main memory
@@ -56,7 +56,7 @@ class ModelLayout:
 
     @property
     def weights_bytes(self) -> int:
-        """The size of all weights that can be on the GPU."""
+        """The total size of the weights that can be on the GPU."""
         return sum(layer.weights_bytes for layer in self.layers) + self.output_bytes
 
 
@@ -122,14 +122,14 @@ def _layer(tensors: list[Tensor], kv_heads: int, state_bytes: int) -> Layer:
 
 
 def _numbers(model: Model, key: str) -> tuple[int, ...]:
-    """Look up a number, or an array with a number per layer."""
+    """Look up a number, or an array with one number per layer."""
     value = model.value(key)
     values = value if isinstance(value, tuple) else (value,)
     return tuple(one for one in values if isinstance(one, int) and not isinstance(one, bool) and one >= 0)
 
 
 def _at_layer(values: tuple[int, ...], index: int) -> int:
-    """Return a layer's number; layers beyond the array's end get the largest."""
+    """Return a layer's number, or the largest number for layers past the array's end."""
     if len(values) == 1:
         return values[0]
     return values[index] if index < len(values) else max(values, default=0)
@@ -195,7 +195,7 @@ def _unknown(model: Model, layers: tuple[Layer, ...], lengths: tuple[int, int]) 
     elif not _kv_heads(model) and any(".attn_" in tensor.name for tensor in model.tensors):
         yield f"{name} does not specify the number of KV heads"
     elif any(layer.kv_heads for layer in layers) and not all(lengths):
-        yield f"{name} does not specify the length of keys and values"
+        yield f"{name} does not specify the key and value lengths"
 
 
 def _notes(model: Model) -> Iterator[str]:
@@ -205,9 +205,9 @@ def _notes(model: Model) -> Iterator[str]:
         yield "the cache is an upper bound: the model compresses keys and values (MLA)"
     if experts := _size(tensor for tensor in model.tensors if "_exps." in tensor.name):
         yield (
-            f"{amount(experts)} of the model are experts; `--n-cpu-moe N` keeps the experts of N layers in"
+            f"{amount(experts)} of the model are experts; `--n-cpu-moe N` keeps N layers' experts in"
             " main memory, which is faster than keeping whole layers there"
         )
     is_recurrent = any(part in tensor.name for tensor in model.tensors for part in (".ssm_", ".time_mix_"))
     if is_recurrent and not _state_bytes(model):
-        yield "the estimate excludes the state of the recurrent layers, because its size is unknown"
+        yield "the estimate excludes the recurrent layers' state, because its size is unknown"

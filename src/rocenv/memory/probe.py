@@ -1,7 +1,7 @@
 """Test how much GPU memory a program can allocate: in one block, in pieces, and beyond the total.
 
-The test leaves room for the desktop and other programs, except for one excessive request that no runtime
-should grant. Some runtimes do grant it, so the test skips that request if the user sets a limit.
+The test leaves room for the desktop and other programs, except for one excessive request that a runtime
+should refuse. Some runtimes grant it, so the test skips that request if the user sets a limit.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from rocenv.probe.wire import HipGpu
 
 TIMEOUT_S = 60.0  # per request: eviction on a full card can be slow
-UNIT_BYTES = MIB  # every amount is a multiple of it
-_MAX_HANGS = 2  # each takes a full timeout
+UNIT_BYTES = MIB  # every amount is a multiple of this
+_MAX_HANGS = 2  # each hang takes a full timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # the search's resolution is this fraction of the bound
-_KEPT = 0.9  # the fraction of the largest block that must be available again in pieces
+_KEPT = 0.9  # the fraction of the largest block that must be available again, in pieces
 _MIN_RESERVE = 512 * MIB
-_RESERVE_SHARE = 0.05  # of the GPU's memory
+_RESERVE_SHARE = 0.05  # as a fraction of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
 _MACHINE_RESERVE_SHARE = 0.1
 # If free memory is unknown, Windows could evict other programs' memory to make room for the test.
 _UNKNOWN_SHARE = 0.8
-# The driver and HIP use this much of an otherwise idle card.
+# The driver and HIP use this much on an otherwise idle card.
 _IDLE_BYTES = 512 * MIB
 
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
@@ -52,7 +52,7 @@ Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The user's limit: an amount, or a fraction of the free memory."""
+    """The user's limit: an amount, or a fraction of free memory."""
 
     size_bytes: int = 0  # 0 = no amount
     share: float = 0.0  # 0 = none
@@ -77,7 +77,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The maximum that the test allocates, and the reasons for it."""
+    """The most memory that the test allocates, and the reasons for that limit."""
 
     size_bytes: int  # a multiple of UNIT_BYTES
     free_bytes: int  # an estimate if the free memory is unknown
@@ -97,18 +97,18 @@ class Step:
 
     @property
     def is_trouble(self) -> bool:
-        """Whether the request failed for a reason other than lack of memory."""
+        """Whether the request failed for a reason other than insufficient memory."""
         return self.became not in ("had", "refused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excess:
-    """The result of the excessive request."""
+    """The excessive request's result."""
 
     asked_bytes: int
     became: Literal["refused", "granted", "failed", "crashed", "timeout"]
     answer: str = ""
-    info: str = ""  # an error of hipMemGetInfo afterwards; "" = none
+    info: str = ""  # a bad hipMemGetInfo result afterwards; "" = none
     trouble: str = ""
 
 
@@ -130,7 +130,7 @@ class ProbeResult:
 
     @property
     def reached_bound(self) -> bool:
-        """Whether the largest block is the bound, so that a larger one might work."""
+        """Whether the largest block reached the bound: then a larger one might work."""
         return self.largest_bytes == self.bound.size_bytes
 
     @property
@@ -138,7 +138,7 @@ class ProbeResult:
         """Descriptions of what failed."""
         larger = f"larger than {amount(self.largest_bytes)} " if self.largest_bytes else ""
         bad = sorted((step for step in self.steps if step.is_trouble), key=lambda step: -step.asked_bytes)
-        details = {step.became: step.detail for step in bad}  # of the smallest block per kind of failure
+        details = {step.became: step.detail for step in bad}  # for the smallest block, by kind of failure
         found = [f"a single block {larger}failed: {detail}" for detail in details.values()]
         if self.pieces is not None and self.pieces.outcome != "had":
             found.append(f"in pieces: {self.pieces.detail}")
@@ -163,8 +163,8 @@ def probe_memory(
         record: The env's record.
         matrix: The GPU data.
         limit: The user's limit.
-        announce: Called before the first large request, with the bound and the size of the excessive request
-            (0 = none).
+        announce: Called before the first large request, with the bound and the excessive request's size (0 =
+            none).
         timeout_s: Applies to each request.
 
     Raises:
@@ -184,7 +184,7 @@ def probe_memory(
             raise _no_room(bound)
         excess_bytes = 0
         if limit is None:
-            # Larger than all pools, so that Windows refuses it without evicting memory.
+            # It is larger than all pools, so that Windows refuses it without evicting memory.
             pools = max(memory.total_bytes or 0, total) + (memory.shared_total_bytes or machine.total or 0)
             excess_bytes = (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
         announce(opened, bound, excess_bytes)
@@ -222,7 +222,7 @@ def bound_of(
     limit: Limit | None,
     total: int,
 ) -> Bound:
-    """Compute how much GPU memory the test may allocate.
+    """Compute how much GPU memory the test is allowed to allocate.
 
     Args:
         memory: The GPU's memory, with HIP's figure.
@@ -309,15 +309,15 @@ def _no_room(bound: Bound) -> RocenvError:
 
 
 def resolution_of(bound: int) -> int:
-    """Return the precision of `largest_working`: its result is at most this much too small."""
+    """Return the precision of `largest_working`: the largest amount by which its result can be too small."""
     return max(UNIT_BYTES, bound // _SEARCH_PARTS // UNIT_BYTES * UNIT_BYTES)
 
 
 def largest_working(bound: int, works: Callable[[int], bool]) -> int:
-    """Find the largest amount up to `bound` that works, to a precision of `resolution_of`; 0 if none does.
+    """Find the largest amount up to `bound` that works, with the precision `resolution_of`; 0 if none does.
 
-    The bound comes first, because it usually works. If no amount down to the resolution works, smaller
-    ones are searched with a finer resolution.
+    It tries the bound first, because that usually works. If no amount down to the resolution works, it
+    searches smaller amounts with a finer resolution.
 
     Args:
         bound: A multiple of UNIT_BYTES.
@@ -358,7 +358,7 @@ class _Steps:
             result = self._session.ask(BlockResult, "try", size=size)
             step = Step(asked_bytes=size, became=result.outcome, answer=result.answer, detail=result.detail)
             if step.is_trouble:
-                self._session.close()  # the child may still hold this memory
+                self._session.close()  # the child could still hold this memory
         except NoAnswer as error:
             step = Step(asked_bytes=size, became=_became(error), detail=str(error))
         self.done.append(replace(step, elapsed_s=time.monotonic() - start))

@@ -1,4 +1,4 @@
-"""Programs that may keep GPU memory while idle, and commands that make them release it."""
+"""Programs that keep GPU memory while idle, and commands that make them release it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reclaimable:
-    """A program that holds GPU memory and has a command to release it."""
+    """A program that holds GPU memory and can release it on command."""
 
     row: Reclaim
     port: int  # 0 = none
     pids: tuple[int, ...]
-    size_bytes: int  # held on all GPUs; the program may release less
+    size_bytes: int  # held on all GPUs; the program might release less
 
     def command(self, shell: str) -> str:
-        """Return the command for a shell named as in `activate.shells.SHELLS`."""
+        """Return the command for a shell; `shell` is its name in `activate.shells.SHELLS`."""
         template = self.row.powershell if shell in ("powershell", "cmd") else self.row.command
         text = fill(template, {"port": self.port})
         if shell != "cmd":
@@ -42,10 +42,10 @@ class Reclaimable:
 def find_reclaimable(
     gpus: Iterable[GpuMemory], rows: Iterable[Reclaim], *, windows: bool
 ) -> tuple[Reclaimable, ...]:
-    """Find such programs among the holders, the largest first.
+    """Find such programs among the processes that hold memory, the largest first.
 
     Args:
-        gpus: The memory of all GPUs, with holders.
+        gpus: All GPUs' memory, with the processes that hold it.
         rows: The known programs.
         windows: Whether paths are Windows paths.
     """

@@ -1,4 +1,4 @@
-"""Select a program's memory settings for a GPU, without combinations that conflict."""
+"""Select a program's memory settings for a GPU, avoiding combinations that conflict."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rocenv.data.settings import NeverTogether, Setting
 
-# `taken`: suits the GPU. `instead`: an alternative to a `taken` one. `if`: depends on something unknown.
-# `kept-out`: conflicts with the user's environment.
+# `taken`: suits the GPU. `instead`: an alternative to a `taken` one. `if`: depends on something that rocenv
+# does not know. `kept-out`: conflicts with the user's environment.
 State = Literal["taken", "instead", "if", "kept-out"]
 _STATES: tuple[State, ...] = ("taken", "kept-out", "instead", "if")
 _PLACES = ("argument", "setting", "variable", "note")
@@ -35,7 +35,7 @@ class Card:
 
     @property
     def gib(self) -> int | None:
-        """The nominal memory size: firmware reserves part of it."""
+        """The nominal memory size, including what the firmware reserves."""
         return None if self.total_bytes is None else round(self.total_bytes / GIB)
 
 
@@ -50,7 +50,7 @@ class Advised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """All settings of a program that could suit a GPU."""
+    """All of a program's settings that could suit a GPU."""
 
     settings: tuple[Advised, ...]
     variables: Mapping[str, str]  # of the `taken` settings
@@ -71,7 +71,7 @@ def advise(
     Args:
         program: The program's name in the rows.
         card: The GPU and its software.
-        rows: The settings of all programs.
+        rows: All programs' settings.
         rules: The combinations that conflict.
         environ: The environment that the program will start in.
     """
@@ -115,7 +115,7 @@ def _place(each: Advised) -> tuple[bool, int, str, int, int, str]:
 
 
 def _open_condition(row: Setting, card: Card) -> str | None:
-    """Return the conditions that are unknown; "" if all are met, None if one is not."""
+    """Return the conditions that cannot be evaluated; "" if all are met, None if one is not."""
     gib = card.gib
     conditions: list[tuple[bool | None, str]] = []
     if row.from_gib:

@@ -1,7 +1,7 @@
-"""GPU memory budgets and holders on Windows.
+"""GPU memory budgets on Windows, and the processes that hold memory.
 
-The figures come from DXGI and from the counters that Task Manager shows; neither needs administrator rights.
-Under `ROCENV_SYSROOT` they are read from `windows/dxgi.json` and `windows/gpu_counters.json`.
+The figures come from DXGI and from the counters that Task Manager shows; neither requires administrator
+rights. Under `ROCENV_SYSROOT` they are read from `windows/dxgi.json` and `windows/gpu_counters.json`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
     notes = []
     if any(each.budget_bytes is not None for each in gpus):
         notes.append(
-            "beyond the budget, Windows does not refuse allocations but moves data to main memory, which"
+            "beyond the budget, Windows moves data to main memory instead of refusing allocations, which"
             " slows programs down without an error"
         )
     hidden = 0 if counters["processes"] or not with_holders else None
@@ -85,7 +85,7 @@ def _read_adapters() -> list[_Row]:
 
 
 def _read_counters() -> dict[str, list[_Row]]:
-    """Read the counters of `adapters` and `processes`, and the process `names`."""
+    """Read the counters for `adapters` and `processes`, and the process `names`."""
     plain = _parse(program_output("/windows/gpu_counters.json", _ask_counters, _MAX_OUTPUT))
     tables = plain if isinstance(plain, dict) else {}
     return {name: _rows(tables.get(name)) for name in ("adapters", "processes", "names")}
@@ -124,7 +124,7 @@ def _output(argv: list[str]) -> str | None:
 
 
 def _adapter_of(gpu: Gpu, adapters: list[_Row]) -> _Row:
-    """Find a GPU's adapter by PCI ID, else by name; {} if there is none."""
+    """Find a GPU's adapter by PCI ID, or else by name; {} if there is none."""
     for each in adapters:
         pci_id = f"{_number(each, 'vendor') or 0:04x}:{_number(each, 'device') or 0:04x}"
         if gpu.pci_id and gpu.pci_id == pci_id:
@@ -143,7 +143,7 @@ def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) 
     budget, own_use = _local(adapter, "budget"), _local(adapter, "usage")
     notes = []
     if budget is None:
-        notes.append("DXGI reports no memory budget for this GPU")
+        notes.append("DXGI does not report a memory budget for this GPU")
     if used[0] is None:
         notes.append("Windows' counters do not report how much memory is in use")
     source = "Windows (DXGI)" if budget is not None else "the display driver" if own else ""
@@ -154,7 +154,7 @@ def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) 
 
 
 def _instances(rows: list[_Row]) -> Iterator[tuple[str, int, _Sizes]]:
-    """Yield each counter's adapter, process (0 = all), and dedicated and shared bytes."""
+    """Yield for each counter the adapter, the process (0 = all), and the dedicated and shared bytes."""
     for row in rows:
         if found := _INSTANCE.fullmatch(str(row.get("Name"))):
             sizes = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")

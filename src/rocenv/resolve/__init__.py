@@ -1,9 +1,9 @@
-"""Find the sets in the matrix that meet a request, best first, or explain why none does.
+"""Find the sets in the matrix that satisfy a request, best first, or explain why there are none.
 
 The resolver does no I/O and does not read the clock. There are three kinds of sets: `linux`, `zluda` (Windows
 with ZLUDA) and `windows` (ROCm itself). Each module enumerates its combinations, documents its order of
 preference, and describes violated constraints. `combination` filters and sorts them and finds a minimal
-explanation. The order of rows in the files is irrelevant.
+explanation. The order of rows in the files does not matter.
 
 The resolver does not know which channels are reachable: `plan` takes the first candidate that it can
 download, and reports those that it could not.
@@ -41,15 +41,15 @@ __all__ = ["Candidate", "Choice", "resolve"]
 
 
 def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) -> Iterator[Candidate]:
-    """Find the sets that meet a request, best first; one per ROCm release and way to support the target.
+    """Find the sets that satisfy a request, best first; one per ROCm release and way to support the target.
 
     Raises:
         RocenvError: A SPEC or the driver is not a valid version, or ZLUDA is requested for several targets;
             exit code 2.
-        ResolutionImpossible: No set meets the request. The error has a minimal explanation, and commands that
-            would work.
+        ResolutionImpossible: No set satisfies the request. The error includes a minimal explanation, and
+            commands that would work.
     """
-    # A typo is an error even if nothing depends on it.
+    # A typo in a SPEC is an error even if nothing depends on it.
     for name in ("rocm", "zluda", "torch", "python"):
         specifier(getattr(request, name) or "*", f"--{name}")
     if request.driver:
@@ -62,7 +62,7 @@ def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) ->
     case = Case(request=request, matrix=matrix, machine=machine or Machine())
     if (request.platform, bool(request.zluda)) not in KINDS:
         raise ResolutionImpossible(
-            "ZLUDA is for Windows only; on Linux, PyTorch has wheels for ROCm itself",
+            "ZLUDA is for Windows only; on Linux, PyTorch has wheels built for ROCm",
             suggestions=without_zluda(case),
         )
     kind = kind_of(request)
@@ -94,7 +94,7 @@ def _unknown_target(case: Case) -> Rejection:
     newest = max((row.checked for row in targets.values()), default="")
     return Rejection(
         component=target,
-        requirement="a target of the matrix",
+        requirement="a target in the matrix",
         found=f"not among the {len(targets)} targets known as of {newest}",
         source="profiles/targets.toml",
         text=(

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
-    """Add an app's requirements to a request, except where the user decided; also return notes.
+    """Add an app's requirements to a request, except where the user decided; also return notes for the user.
 
-    Pass the user's original request, because `NO_TORCH` differs from unspecified.
+    Pass the user's original request, because `NO_TORCH` differs from an unspecified torch.
 
     Raises:
         RocenvError: The app is unknown or does not exist for the platform; exit code 2.
@@ -43,7 +43,7 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
         request = structs.replace(request, torch="*")
         notes.append(f"{row.title} needs torch, so the env includes it; `--no-torch` omits it")
     elif needs.torch and request.torch == NO_TORCH:
-        notes.append(f"{row.title} needs torch, which `--no-torch` omits, so it must bring its own")
+        notes.append(f"{row.title} needs torch; with `--no-torch`, it must bring its own")
     if needs.python and not request.python and request.torch not in ("", NO_TORCH):
         request = structs.replace(request, python=needs.python)
         notes.append(f"{row.title} works with Python {needs.python}; `--python` overrides this")
@@ -51,7 +51,7 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
 
 
 def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
-    """Find the packages of an app in a channel; None if there are none, or no app is requested."""
+    """Find an app's packages in a channel; None if there are none."""
     rows = (row for row in matrix.app_packages if row.app == app and channel in row.channels)
     return next(rows, None)
 
@@ -60,10 +60,10 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 
 
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
-    """Yield notes for a set without packages of its app, so users know to provide the program.
+    """Yield notes for a set that does not include its app, so that users know to provide the program.
 
-    Apps that run from their own folder and are in no channel get no notes, because users already have them.
-    `again` is the command for another set, without its options.
+    Apps that run from their own folder and are not in any channel need no notes: users already have them.
+    `again` is the command for a different set, without its options.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
     row = next((each for each in matrix.launcher if each.key == lock.request.app), None)
@@ -78,7 +78,7 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
 
 
 def _elsewhere(channels: set[str], case: Case, again: str) -> str:
-    """Return a channel that has the app and meets the request; opt-in channels come last."""
+    """Return text that recommends a channel with the app for this request; opt-in channels come last."""
     if not channels or case.request.platform != "linux":
         return ""
     known = case.matrix.channels
@@ -86,11 +86,11 @@ def _elsewhere(channels: set[str], case: Case, again: str) -> str:
         request = structs.replace(case.request, channel=name)
         if fitting(replace(case, request=request)):
             return f". {known[name].title} has it: `{again} {options(request, case.machine.platform)}`"
-    return ". The channels that have it do not meet your other requirements"
+    return ". The channels that have it do not satisfy your other requirements"
 
 
 def _release_notes(title: str, rocm: str, case: Case) -> Iterator[str]:
-    """Yield the app releases that a set supports, and the options for other releases."""
+    """Yield a note with the app releases that a set supports, and the options for other releases."""
     known = spans(known_releases(case.request.app, case.request.platform, case.matrix))
     if not known:
         return
@@ -113,16 +113,16 @@ class Span:
 
     rocm: str  # PEP 440
     low: str  # the first release
-    high: str = ""  # the first later release with other requirements; "" = none
+    high: str = ""  # the next release with different requirements; "" = none
 
     @property
     def label(self) -> str:
-        """The range of releases, to append to the app's name."""
+        """The range of releases, to be appended to the app's name."""
         return f"{self.low} or newer" + (f", before {self.high}" if self.high else "")
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
-    """List an app's releases with known ROCm requirements, newest first; each ends at the next."""
+    """List an app's releases with known ROCm requirements, newest first; each lasts until the next."""
     rows = [
         (low, row.rocm)
         for row in matrix.app_release

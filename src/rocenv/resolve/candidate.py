@@ -1,4 +1,4 @@
-"""A set that meets a request."""
+"""A set that satisfies a request."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ R = TypeVar("R", bound="Known")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The row chosen for one component, and the reason. The row states the source of its files."""
+    """The row chosen for one component, and the reason. The row determines where the files come from."""
 
     kind: ComponentKind
     row: Known
     version: str
     channel: str  # its channel, index, project or provider
     why: str
-    asset: Asset | None = None  # archive of a ZLUDA build
-    python: str = ""  # Python version of the wheels, "3.11"; "" = the source chooses
+    asset: Asset | None = None  # a ZLUDA build's archive
+    python: str = ""  # the wheels' Python version, "3.11"; "" = the source chooses
 
     def outline(self, name: str) -> Component:
         """Describe the component without its files."""
@@ -42,29 +42,29 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A set that meets a request, with its components in installation order."""
+    """A set that satisfies a request, with its components in installation order."""
 
     parts: tuple[Choice, ...]
     runs_as: str  # target that the set's code is built for
     override: Override | None = None  # makes the GPU report that target
-    warnings: tuple[str, ...] = ()  # what the GPU lacks with this set
+    warnings: tuple[str, ...] = ()  # what the GPU cannot do with this set
     notes: tuple[str, ...] = ()
     local_notes: tuple[str, ...] = ()  # on this machine
 
     @property
     def rocm(self) -> Choice:
-        """The ROCm release, which every set has."""
+        """The ROCm release; every set has one."""
         return next(each for each in self.parts if each.kind == "rocm")
 
     def part(self, kind: ComponentKind) -> Choice | None:
-        """Return the choice of this kind, or None if there is none."""
+        """Return the choice for this kind, or None if there is none."""
         return next((each for each in self.parts if each.kind == kind), None)
 
     def row(self, table: type[R]) -> R | None:
-        """Return the chosen row of a table, or None if no component uses one."""
+        """Return the chosen row from a table, or None if no component uses one."""
         return next((each.row for each in self.parts if isinstance(each.row, table)), None)
 
     @property
     def versions(self) -> tuple[tuple[ComponentKind, str], ...]:
-        """Kind and version of each component."""
+        """Each component's kind and version."""
         return tuple((each.kind, each.version) for each in self.parts)

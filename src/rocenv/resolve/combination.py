@@ -1,6 +1,6 @@
 """Search: enumerate combinations, filter them with reasons, and sort the remaining ones.
 
-A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations, which have one choice per component.
+A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations, with one choice per component.
 Each combination lists its violated constraints and its rank; it works if it violates none. There are at most
 a few thousand, so nothing is pruned.
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Constraints = frozenset[str]
 NONE: Constraints = frozenset()
 
-# The user's requirements, from the easiest to give up.
+# The user's requirements, starting with the easiest to give up.
 REQUIREMENTS = ("channel", "python", "torch", "zluda", "rocm", "driver")
 
 # Support levels at which the libraries have kernels for a target.
@@ -46,12 +46,12 @@ class Case:
 
     @property
     def driver(self) -> str:
-        """The requested driver, else the machine's; "" = unknown."""
+        """The requested driver, or else the machine's; "" = unknown."""
         return self.request.driver or self.machine.driver
 
     @property
     def unknown_target(self) -> Constraints:
-        """The violation that all combinations share if a target is unknown."""
+        """The constraint that all combinations violate if a target is unknown."""
         return frozenset([UNKNOWN_TARGET]) if self.unknown_targets else NONE
 
     @property
@@ -75,10 +75,10 @@ NOTHING = Option(row=None, rank=())  # for sets without this component
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Combination:
-    """One choice for every component of a set; the lowest rank is best."""
+    """One choice for every component in a set; the lowest rank is best."""
 
     root: object  # the ROCm component and its support for the target; only the best set per root is shown
-    parts: Any  # in the kind's own type
+    parts: Any  # its type depends on the kind
     rank: tuple[Any, ...]
     broken: Constraints
 
@@ -95,7 +95,7 @@ class Kind(Protocol):
         ...
 
     def rejection(self, constraint: str, parts: Any, case: Case) -> Rejection:
-        """Describe how a combination violates a constraint, with the source of the fact."""
+        """Describe how a combination violates a constraint, with the fact's source."""
         ...
 
 
@@ -125,7 +125,7 @@ def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
 
 
 def fitting(case: Case) -> list[Combination]:
-    """Find the working combinations, best first; none if no kind of set handles the request."""
+    """Find the working combinations, best first; empty if no kind of set handles the request."""
     request = case.request
     if (request.platform, bool(request.zluda)) not in KINDS:
         return []
@@ -137,8 +137,8 @@ def choices(
 ) -> Iterator[tuple[Option, Constraints]]:
     """Yield the relevant options with the constraints that they violate here.
 
-    An incompatible option is relevant only if it meets a requirement that no compatible option meets:
-    nobody wants an archive for another release if one for this release meets the same requirements.
+    An incompatible option is relevant only if it satisfies a requirement that no compatible option satisfies:
+    nobody wants an archive for a different release if one for this release satisfies the same requirements.
 
     Args:
         options: All options for a component.
@@ -154,13 +154,13 @@ def choices(
 
 
 def rejected(row: Known, name: str, wanted: str, found: str, text: str = "") -> Rejection:
-    """Describe why a component is ruled out, by default because the user requested another."""
+    """Describe why a component is ruled out, by default because the user requested a different one."""
     text = text or f"You asked for {wanted}, which rules out {name}"
     return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
 
 
 def unmet(**constraints: bool) -> Constraints:
-    """Return the names of the constraints that do not hold."""
+    """Return the names of the constraints that are violated."""
     return frozenset(name for name, holds in constraints.items() if not holds)
 
 
@@ -170,7 +170,7 @@ def requirements(broken: Constraints) -> Constraints:
 
 
 def requirement_behind(constraint: str) -> str:
-    """Return the requirement behind a constraint, also for `driver: …`; "" for a fact."""
+    """Return the requirement behind a constraint, including `driver: …`; "" for a fact."""
     name = constraint.partition(":")[0]
     return name if name in REQUIREMENTS else ""
 
@@ -187,8 +187,8 @@ def closest(combinations: Iterable[Combination]) -> dict[Constraints, Combinatio
 def explanation(broken: Iterable[Constraints]) -> list[str]:
     """Choose a minimal list of constraints such that every combination violates at least one.
 
-    Of several lists, choose the one with the most requirements, because users can change those. An unknown
-    target takes precedence over everything.
+    If there are several lists, choose the one with the most requirements, because users can change those. An
+    unknown target takes precedence over everything.
     """
     sets = list(broken)
     last = (*REQUIREMENTS, UNKNOWN_TARGET)
@@ -202,7 +202,7 @@ def explanation(broken: Iterable[Constraints]) -> list[str]:
 
 
 def example(constraint: str, lines: Iterable[str], found: dict[Constraints, Combination]) -> Combination:
-    """Find the best combination that violates this line of an explanation and no other line."""
+    """Find the best combination that violates this line in an explanation and no other line."""
     others = frozenset(lines) - {constraint}
     shown = [each for broken, each in found.items() if constraint in broken and not others & broken]
     return min(shown, key=lambda each: (len(each.broken), each.rank))

@@ -1,4 +1,4 @@
-"""Match kernel drivers with ROCm releases, and find the drivers that WSL needs instead."""
+"""Match kernel drivers with ROCm releases, and find what WSL needs instead."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 
 def kernel_driver(text: str, matrix: Matrix) -> str:
-    """Find the ROCm series of an amdgpu driver ("6.2", "30.10"); "" if unknown.
+    """Find an amdgpu driver's ROCm series ("6.2", "30.10"); "" if unknown.
 
-    It accepts a series, the version of an amdgpu package (`22.20.50200`, `6.1.60101`, `30.10.1`), and a
-    module version that ends in one (`5.16.9.22.20`). Other module versions (`6.10.5`) do not identify a
-    series.
+    It accepts a series, an amdgpu package's version (`22.20.50200`, `6.1.60101`, `30.10.1`), and a module
+    version that ends with one (`5.16.9.22.20`). Other module versions (`6.10.5`) do not identify a series.
     """
     parts = text.split(".")
     if not all(part.isdigit() for part in parts) or len(parts) < 2:
@@ -38,7 +37,7 @@ def kernel_driver(text: str, matrix: Matrix) -> str:
 
 
 def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
-    """Whether a release was tested with a kernel driver; None if no list has either of them."""
+    """Whether a release was tested with a kernel driver; None if neither is in any list."""
     if not driver:
         return None
     heard = False
@@ -79,7 +78,7 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
 
 
 def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
-    """Return a release's requirements for GPU access from WSL, or None if no row lists any."""
+    """Return what a release requires for GPU access from WSL, or None if no row covers it."""
     return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
 
 

@@ -4,22 +4,22 @@ A release comes as packages or as wheels (`RocmWheels`); both are ranked togethe
 
 The first difference decides:
 
-1. Support for the target: by its own kernels; by an override that works; by one that needs care; by
-wheels that are built for it but possibly never tested on it; or by a compiler that supports the target
-although rocBLAS has no kernels for it.
-2. A release tested with the machine's kernel driver, or on an equally old kernel, if known.
+1. How the release supports the target: with its own kernels; with an override that works; with one that
+needs care; with wheels that are built for it but possibly never tested on it; or with a compiler that
+supports the target although rocBLAS has no kernels for it.
+2. A release tested with the machine's kernel driver or on an equally old kernel, if that is known.
 3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
-by their package names, but wheels have other names and no search path.
+by their package names, but wheels use different names and have no search path.
 4. The maker supports the target; the builders mark it release-ready; only the libraries include it.
 5. The maker's own channel, before a distribution's.
-6. The reliability of the data about the release and the target: stated by the maker or tested, reported,
+6. How reliable the data about the release and the target is: stated by the maker or tested, reported,
 inferred.
 7. The newest release.
-8. A released PyTorch before a release candidate, for wheels one that AMD lists, then the newest.
+8. A released PyTorch before a release candidate; for wheels, one that AMD lists; then the newest.
 
-So PyTorch gets ROCm 10.0 wheels rather than 7.2 packages for a GPU that AMD supports in both, and 6.3
-packages rather than wheels that are merely built for a GPU. `--rocm` and `--channel` override this. Opt-in
-channels (`only_named`) are used only if the request specifies them.
+So PyTorch gets ROCm 10.0 wheels rather than 7.2 packages if AMD supports the GPU in both, and 6.3 packages
+rather than wheels that are only built for the GPU. `--rocm` and `--channel` override this. Opt-in channels
+(`only_named`) are used only if the request specifies them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _WAYS = {"native": 0, "ok": 1, "caution": 2, "built": 3, "compile": 4, "block": 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Way:
-    """The way in which a ROCm release supports a target."""
+    """How a ROCm release supports a target."""
 
     row: RocmSet | RocmWheels
     runs_as: str  # target that its kernels are built for
@@ -113,7 +113,7 @@ def _ways(case: Case) -> Iterator[Way]:
         has_kernels = set(case.request.targets) <= set(row.blas)
         yield Way(row=row, runs_as=target, kind=_native(row, case) if has_kernels else "compile")
         if has_kernels and (isinstance(row, RocmWheels) or not case.request.torch):
-            continue  # no target here needs an override
+            continue  # no requested target needs an override
         if case.request.more_targets:
             continue  # an override applies to all targets
         for override in overrides:
@@ -128,7 +128,7 @@ def _is_requested(row: RocmSet | RocmWheels, case: Case) -> bool:
 
 
 def _native(row: RocmSet | RocmWheels, case: Case) -> str:
-    """Distinguish tested kernels from those of wheels that were only built."""
+    """Tell tested kernels from kernels in wheels that were only built."""
     unproved = isinstance(row, RocmWheels) and wheels.promise(row, case.request.targets) == wheels.BUILT
     return "built" if unproved else "native"
 
@@ -184,7 +184,7 @@ def _promise(way: Way, more: Sequence[str]) -> int:
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Rate the uncertainty of the data about the release and its target support; 0 = certain."""
+    """Rate how uncertain the data about the release and its target support is; 0 = certain."""
     of_release = STATUS_RANK[way.row.status]
     if isinstance(way.row, RocmWheels):
         return of_release
@@ -199,7 +199,7 @@ def _doubt(way: Way, case: Case) -> int:
 
 
 def _untested(case: Case) -> frozenset[str]:
-    """List the releases that were not tested with the kernel driver, or only on newer kernels."""
+    """List the releases that were not tested with the kernel driver, or were tested only on newer kernels."""
     matrix, kernel = case.matrix, case.machine.kernel
     driver = kernel_driver(case.driver, matrix)
     releases = {series(row.version) for row in _rows(case)}
@@ -268,7 +268,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     if unlisted and way.kind != "compile" and way.override is None:
         yield f"its libraries have kernels for {target}, but its maker does not officially support it"
     if torch is not None and not torch.released and not torch.channel:
-        yield f"torch {torch.version} is a release candidate and may not be in its index yet"
+        yield f"torch {torch.version} is a release candidate and might not be in its index yet"
     yield from verdicts.notes(parts.facts, case)
     if row.note:
         yield f"{way.title}: {row.note}"
@@ -329,7 +329,7 @@ def _not_this_rocm(way: Way, case: Case) -> Rejection:
     text = ""
     if not any(_is_requested(each, case) for each in rows):
         versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
-        text = f"rocenv knows of no ROCm release that matches {spec}, only {', '.join(versions)}"
+        text = f"rocenv has no ROCm release that matches {spec}, only {', '.join(versions)}"
         near = [each for each in rows if meets(spec, each.version, "--rocm", floating=True)]
         text += "".join(f"; channel {row.channel} mixes releases of {row.version}" for row in near)
     return rejected(way.row, way.title, f"ROCm {spec}", way.row.version, text)
@@ -362,7 +362,7 @@ def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
 
 
 def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
-    """Describe why no PyTorch, or no requested one, matches a release."""
+    """Describe why no PyTorch release, or none that was requested, matches a ROCm release."""
     way = parts.way
     if isinstance(way.row, RocmWheels):
         return wheels.other_release(torch, way.row, way.title, case)

@@ -1,4 +1,4 @@
-"""Format a request as command-line options, as a command, and as text."""
+"""Format a request as command-line options, as a command or as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver", "
 
 
 def options(request: Request, here: str = "linux") -> str:
-    """Format a request as command-line options for a machine of the platform `here`."""
+    """Format a request as command-line options for a machine with the platform `here`."""
     parts = [f"--platform {request.platform}"] if request.platform != here else []
     for name in _OPTIONS:
         value = _torch_option(request) if name == "torch" else getattr(request, name)
@@ -32,7 +32,7 @@ def options(request: Request, here: str = "linux") -> str:
 
 
 def _torch_option(request: Request) -> str:
-    """Return the value of `--torch`; "" for the default, which is any release with ZLUDA."""
+    """Return the value for `--torch`; "" for the default (with ZLUDA: any release)."""
     if not request.zluda:
         return request.torch
     return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)
@@ -54,13 +54,13 @@ def resolve_command(request: Request, here: str = "linux") -> str:
 
 
 def no_set(request: Request) -> str:
-    """Return the message that no set meets a request: `No ROCm and PyTorch combination works on gfx1033`.
+    """Return the message that no set satisfies a request: `No ROCm and PyTorch combination works on gfx1033`.
 
-    If the request includes versions, there may be sets that rocenv does not know: `rocenv knows of no set
+    If the request includes versions, there could be sets that rocenv does not know: `rocenv has no set
     with ROCm 6.4.9 for …`.
     """
     if any(spec not in ("", "*") for spec in (request.rocm, request.zluda, request.torch)):
-        return f"rocenv knows of no set with {_components(request)} for {_place(request)}"
+        return f"rocenv has no set with {_components(request)} for {_place(request)}"
     noun = "combination" if request.zluda or request.torch else "release"
     return f"No {_components(request)} {noun} works on {_place(request)}"
 

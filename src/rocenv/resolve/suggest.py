@@ -1,4 +1,4 @@
-"""Suggest commands that work if a request is impossible or a set is known to fail."""
+"""Suggest commands that work when a request is impossible or a set is known to fail."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _without_torch(case: Case) -> Iterator[Suggestion]:
 
 
 def _with_zluda(case: Case) -> Iterator[Suggestion]:
-    """Yield the best set with ZLUDA, which is for Windows."""
+    """Yield the best set with ZLUDA (on Windows)."""
     request = Request(platform="windows", target=case.request.target, zluda="*", torch="*")
     best = _best(request, case)
     if best is not None and not case.request.more_targets:
@@ -68,7 +68,7 @@ def _with_zluda(case: Case) -> Iterator[Suggestion]:
 
 
 def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
-    """Yield the best set without some requirements; the command replaces these with the set's values."""
+    """Yield the best set without some requirements; the command uses the set's values for these."""
     request = case.request
     wildcard = {name: "*" for name in ("zluda", "torch") if getattr(request, name)}
     relaxed = structs.replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})
@@ -85,7 +85,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """Group the drivers by the ranges that include them, and list the newest of each other group."""
+    """Group drivers by the ranges that include them; list the newest in each group but the current one."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}
@@ -116,9 +116,9 @@ def _best(request: Request, case: Case) -> Candidate | None:
 def resolved_command(
     name: str, request: Request, matrix: Matrix, machine: Machine, unlike: tuple[tuple[str, str], ...] = ()
 ) -> str:
-    """Return the command that creates an env for a request; "" if no set meets it.
+    """Return the command that creates an env for a request; "" if no set satisfies it.
 
-    The app's requirements influence the set but are not in the command. A set with the kinds and versions of
+    The app's requirements affect the set but are not in the command. A set with the kinds and versions in
     `unlike` is skipped.
     """
     best = best_for(request, matrix, machine)
@@ -132,7 +132,7 @@ def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | 
     try:
         request = narrowed(request, matrix)[0]
         return _best(request, Case(request=request, matrix=matrix, machine=machine))
-    except RocenvError:  # also for an invalid version in an untrusted lock
+    except RocenvError:  # an invalid version in an untrusted lock also raises this
         return None
 
 
@@ -159,8 +159,8 @@ def suggest_env(
 ) -> str:
     """Return the command that creates the most similar set without a known failure; "" if there is none.
 
-    Recommendations of verdicts come first, in their order: an SDK, a build, or both. Then the same SDK with
-    another build, then any set.
+    What verdicts recommend comes first, in their order: an SDK, a build, or both. Then come the same SDK with
+    a different build, and then any set.
 
     `zluda` limits the builds, as the option does. `app` replaces the set's app.
     """
@@ -195,7 +195,7 @@ def _replacements(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterat
 
 
 def _alternatives(row: Verdict, plain: Request, release: str) -> Iterator[Request]:
-    """Yield the recommendations of a verdict, best first."""
+    """Yield what a verdict recommends, best first."""
     for each in row.instead:
         if each.rocm:
             yield structs.replace(plain, rocm=each.rocm, zluda=each.zluda or plain.zluda)

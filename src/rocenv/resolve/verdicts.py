@@ -30,13 +30,13 @@ class Facts(NamedTuple):
     project: str | None = None
     flavour: str | None = None
     torch: str | None = None
-    pack: str | None = None  # "none" = the SDK's own rocBLAS is used, else "some"
+    pack: str | None = None  # "none" = uses the SDK's own rocBLAS; "some" = uses a pack
 
 
 def applies(row: Verdict, facts: Facts) -> bool:
-    """Whether a set meets every condition of a verdict, as far as the facts are known.
+    """Whether a set meets all of a verdict's conditions, as far as the facts are known.
 
-    No other function decides this. Conditions on undecided facts are treated as met. Conditions that a row
+    No other function decides this. Conditions on undecided facts count as met. Conditions that a row
     cannot express (`only_if`) are not checked.
     """
     return (
@@ -58,7 +58,7 @@ def applies_to_any(row: Verdict, facts: Facts, targets: Iterable[str]) -> bool:
 
 
 def without_zluda(rocm: str, torch: str = "") -> Facts:
-    """Return the facts of a set without ZLUDA."""
+    """Return the facts about a set without ZLUDA."""
     return Facts(rocm=rocm, torch=torch, zluda="", project="", flavour="", pack="")
 
 
@@ -72,7 +72,7 @@ def is_certain(row: Verdict) -> bool:
 
 
 def certain(case: Case) -> list[tuple[str, Verdict]]:
-    """Find the verdicts that may exclude sets for a request, each with its constraint."""
+    """Find the verdicts that can exclude sets for a request: (constraint, verdict)."""
     request = case.request
     facts = Facts(platform=request.platform, driver=case.driver)
     rows = [row for row in case.matrix.verdict if is_certain(row)]
@@ -80,7 +80,7 @@ def certain(case: Case) -> list[tuple[str, Verdict]]:
 
 
 def against(rows: Iterable[tuple[str, Verdict]], facts: Facts, *, apart: object = False) -> Constraints:
-    """Return the constraints of the verdicts that apply.
+    """Return the constraints for the verdicts that apply.
 
     If the components are incompatible anyway (`apart`), skip verdicts about several components.
     """
@@ -103,7 +103,7 @@ def about(case: Case) -> list[Verdict]:
 
 def constraint_of(row: Verdict) -> str:
     """Return the constraint that represents a verdict."""
-    kind = "driver" if row.driver else "verdict"  # can be avoided with another driver
+    kind = "driver" if row.driver else "verdict"  # a different driver avoids it
     return f"{kind}: {row.what} {tuple(getattr(row, name) for name in _CONDITIONS)}"
 
 
@@ -137,7 +137,7 @@ def note(row: Verdict) -> str:
 
 
 def notes(facts: Facts, case: Case) -> Iterator[str]:
-    """Describe known problems of a set, including those that depend on undecided facts."""
+    """Describe a set's known problems, including those that depend on undecided facts."""
     facts = facts._replace(driver=case.driver or None)
     for row in about(case):
         if row.verdict != "works" and applies(row, facts):
@@ -147,9 +147,9 @@ def notes(facts: Facts, case: Case) -> Iterator[str]:
 def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict, ...]:
     """Find the verdicts against an existing set, most specific first.
 
-    `resolve` never returns such a set. But an env may be older than a verdict or come from an untrusted lock,
-    and the display driver may have changed. Verdicts on drivers are ignored if the driver is unknown. An
-    incompatibility of the ZLUDA build with the driver is returned as a verdict, too.
+    `resolve` never returns such a set. But an env can be older than a verdict or come from an untrusted lock,
+    and the display driver can change. Verdicts about drivers are ignored if the driver is unknown. If the
+    ZLUDA build does not work with the driver, that is returned as a verdict, too.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)
@@ -159,7 +159,7 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
 
 
 def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
-    """Collect the facts of an existing set."""
+    """Collect the facts about an existing set."""
     parts = {part.kind: part for part in lock.components}
     rocm, zluda, torch = parts.get("rocm"), parts.get("zluda"), parts.get("torch")
     return Facts(
@@ -176,7 +176,7 @@ def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
 
 
 def _flavour(part: Component, matrix: Matrix) -> str:
-    """Determine the flavour of a build's archive from its name."""
+    """Determine the flavour of a build from its archive's name."""
     names = [artifact.name for artifact in part.artifacts]
     builds = (build for build in matrix.zluda if build.project == part.channel)
     assets = (asset for build in builds for asset in build.assets)

@@ -1,6 +1,6 @@
-"""ROCm as Python wheels, on every platform: requirements of a release, and the matching PyTorch.
+"""ROCm as Python wheels, on every platform: what a release requires, and the matching PyTorch.
 
-Everything in the env is built for one ROCm release: libraries of 7.14.1 fail with PyTorch for 7.14.0.
+Everything in an env is built for one ROCm release: libraries from 7.14.1 fail with PyTorch for 7.14.0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rows(case: Case) -> list[RocmWheels]:
 
 
 def broken(row: RocmWheels, case: Case) -> Constraints:
-    """Return violated constraints of a release other than version, channel and targets."""
+    """Return the constraints that a release violates, other than version, channel and targets."""
     request, glibc = case.request, case.machine.glibc
     return unmet(
         python=any_meets(request.python, row.python, "--python"),
@@ -74,7 +74,7 @@ def torch_option(row: TorchSet, case: Case) -> Option:
     """Describe a PyTorch release as an option; older builds have fewer companions and fixes."""
     request, glibc = case.request, case.machine.glibc
     unfit = unmet(
-        # A request may include the build: `==2.5.1+rocm6.2`.
+        # A request can include the build: `==2.5.1+rocm6.2`.
         torch=meets(request.torch, row.version, "--torch", floating=True, local=f"+rocm{row.rocm}"),
         python=any_meets(request.python, row.python, "--python"),
         glibc=not (row.glibc and glibc) or allows(f">={row.glibc}", glibc),
@@ -86,7 +86,7 @@ def torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def torches_for(row: RocmWheels, options: Sequence[Option]) -> list[Option]:
-    """Keep only PyTorch releases of this release's series, if there are any."""
+    """Keep only PyTorch releases for this release's series, if there are any."""
     near = [
         each
         for each in options
@@ -104,7 +104,7 @@ def goes_with(torch: TorchSet, row: Known) -> bool:
 
 
 def rejection(constraint: str, row: RocmWheels, name: str, case: Case) -> Rejection:
-    """Describe how a release violates one of the constraints of `broken`."""
+    """Describe how a release violates one of the constraints in `broken`."""
     request = case.request
     if constraint == "glibc":
         return too_old(row, name, row.glibc, case)
@@ -133,7 +133,7 @@ def title(torch: TorchSet) -> str:
 
 
 def torch_rejection(constraint: str, torch: TorchSet, case: Case) -> Rejection:
-    """Describe how a PyTorch release violates one of the constraints of `torch_option`."""
+    """Describe how a PyTorch release violates one of the constraints in `torch_option`."""
     name = title(torch)
     if constraint == "torch":
         return rejected(torch, name, f"torch {case.request.torch}", torch.version)
@@ -144,12 +144,12 @@ def torch_rejection(constraint: str, torch: TorchSet, case: Case) -> Rejection:
 
 
 def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Rejection:
-    """Describe why a PyTorch release for another ROCm version does not match a wheel release."""
+    """Describe why a PyTorch release for a different ROCm version does not match a wheel release."""
     text = f"{title(torch)} does not work with {name}"
     if not any(goes_with(each, row) for each in case.matrix.torch):
         text = f"no PyTorch release is built for {name}, and {title(torch)} does not work with it"
-    text += ": all wheels of an env must be for the same ROCm release"
-    if row.note and not row.floating:  # the note warns of this mix
+    text += ": all wheels in an env must be for the same ROCm release"
+    if row.note and not row.floating:  # the note warns about this mix
         text += f"; {row.note}"
     return rejected(
         torch, title(torch), f"torch for ROCm {row.version}", f"built for ROCm {torch.rocm}", text
@@ -157,7 +157,7 @@ def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Re
 
 
 def not_built(row: Known, name: str, wanted: str, served: Iterable[str]) -> Rejection:
-    """Describe that a release has no kernels for a target."""
+    """Explain that a release has no kernels for a target."""
     targets = ", ".join(sorted(served, key=lambda each: (len(each), each)))
     text = f"{name} is not built for {wanted}; it is built for {targets}"
     return rejected(row, name, f"target {wanted}", f"built for {targets}", text)

@@ -1,7 +1,7 @@
 """Sets for Windows without ZLUDA: ROCm as Python wheels, or the HIP SDK alone without PyTorch.
 
 The first difference decides: wheels before the SDK; AMD supports the target, its builders mark it
-release-ready, or it is only built; the reliability of the data about the release; the newest ROCm; a PyTorch
+release-ready, or it is only built; how reliable the data about the release is; the newest ROCm; a PyTorch
 release that AMD lists for it, then the newest.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """A release and its PyTorch."""
+    """A ROCm release and its PyTorch."""
 
     rocm: Row
     torch: TorchSet | None = None
@@ -46,7 +46,7 @@ class Parts:
 
 
 def combinations(case: Case) -> Iterator[Combination]:
-    """Yield every release with every PyTorch."""
+    """Yield every combination of a release and a PyTorch release."""
     known = verdicts.certain(case)
     torches = [wheels.torch_option(row, case) for row in case.matrix.torch if row.channel]
     rows: list[Row] = [*wheels.rows(case), *case.matrix.hip_sdk]
@@ -99,7 +99,7 @@ def _broken(row: Row, case: Case) -> Constraints:
 
 
 def channel_of(row: Row) -> str:
-    """Return the channel of a row."""
+    """Return a row's channel."""
     return row.channel if isinstance(row, RocmWheels) else CHANNEL
 
 
@@ -168,7 +168,7 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
     wanted, found = {
         "rocm": (f"ROCm {request.rocm}", row.version),
         "channel": (f"channel {request.channel}", channel_of(row)),
-        "wheels": ("torch", "has no torch: use ROCm's own wheels, or ZLUDA (`--zluda`)"),
+        "wheels": ("torch", "does not include torch: use ROCm's own wheels, or ZLUDA (`--zluda`)"),
     }[constraint]
     return rejected(row, name, wanted, found, f"{name} {found}" if constraint == "wheels" else "")
 

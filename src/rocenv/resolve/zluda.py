@@ -3,10 +3,10 @@
 The first difference decides:
 
 1. The SDK: one that app developers recommend for the target, with an accepted build; one whose rocBLAS has
-kernels for the target, else one with a downloadable library pack; AMD's support for the target; how reliable
-the data is; the newest.
-2. The archive: of the build that apps currently use; a stable one before a nightly, which needs unofficial
-libraries; of the fork that apps use; how reliable the data is; the newest build.
+kernels for the target, or else one with a downloadable library pack; AMD's support for the target; how
+reliable the data is; the newest.
+2. The archive: from the build that apps currently use; a stable one before a nightly, because nightlies need
+unofficial libraries; from the fork that apps use; how reliable the data is; the newest build.
 3. The library pack, if the SDK's rocBLAS has no kernels for the target: one that can be downloaded; one that
 is reported to work; one with a known hash; one for this target alone; how reliable the data is; by name.
 4. PyTorch: one that app developers recommend for the target, the SDK and the build; one that they pair with
@@ -58,7 +58,7 @@ _PROMISES = {
 
 
 class Archive(NamedTuple):
-    """One archive of a build."""
+    """One of a build's archives."""
 
     build: ZludaBuild
     asset: Asset
@@ -144,7 +144,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
-    """Find the most reliable row about AMD's support for the target on an SDK."""
+    """Find the most reliable row about AMD's support for the target in an SDK."""
     wanted = ("windows", series(sdk.version))
     rows = [
         row
@@ -219,7 +219,7 @@ def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def packs_of(case: Case) -> list[Pack]:
-    """List the rocBLAS packs for the target, with any features: Windows uses only one variant."""
+    """List the rocBLAS packs for the target, whatever their features: Windows uses only one variant."""
     return [
         row
         for row in case.matrix.pack
@@ -241,7 +241,7 @@ def _torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
-    """Rank PyTorch releases that app developers recommend in such a set or pair with the build first."""
+    """Rank first the PyTorch releases that app developers recommend in such a set or pair with the build."""
     torch: TorchSet = option.row
     named = any(
         row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good
@@ -321,7 +321,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     if parts.pack is not None:
         yield from _pack_notes(parts.pack, case.request.target)
     if not asset.sha256:
-        yield f"no hash is published for {asset.name}, so rocenv records that of the first download"
+        yield f"no hash is published for {asset.name}, so rocenv records the first download's hash"
     yield from dict.fromkeys(_known(parts, case))
     for good in _recommending(parts, case):
         if good.driver and not case.driver:
@@ -351,7 +351,7 @@ def _known(parts: Parts, case: Case) -> Iterator[str]:
         if row.only_if and not row.targets:
             continue  # affects only a few machines; `explain` shows it
         if row.verdict == "works" and row.driver and not case.driver:
-            continue  # the machine may have another driver
+            continue  # the machine could have a different driver
         if (row.targets or row.zluda) and verdicts.applies(row, facts):
             # The build's own note already lists the drivers.
             if not (verdicts.is_certain(row) and row.driver and parts.archive.build.driver):
@@ -432,7 +432,7 @@ def _no_pack(parts: Parts, case: Case) -> Rejection:
     sdk, target = parts.sdk, case.request.target
     shown_by: HipSdk | Pack = sdk
     packs = packs_of(case)
-    found = f"rocenv knows of no pack for {target}"
+    found = f"rocenv has no pack for {target}"
     if packs:
         releases = sorted({series(version) for row in packs for version in row.rocm})
         found = f"packs for {target} are for HIP SDK {joined(releases)} only"

@@ -18,7 +18,7 @@ _ABORT = (
 _INSTRUCTION = ("it used an instruction that this CPU does not support", "它使用了这颗 CPU 不支持的指令")
 _NONE = ("", "")
 # Each code's name and, if the name does not explain it, its meaning in English and Chinese.
-# Source: MS-ERREF, "NTSTATUS Values"; abort() of the C runtime also ends with 0xC0000409.
+# Source: MS-ERREF, "NTSTATUS Values"; the C runtime's abort() also ends with 0xC0000409.
 _NTSTATUS = {
     0x40010004: ("ended by a debugger or at log-off", _NONE),
     0xC0000005: ("access violation", _ACCESS),
@@ -34,7 +34,7 @@ _NTSTATUS = {
     0xC0000139: (
         "an entry point was not found in a DLL",
         (
-            "a DLL lacks a function that another one calls: two versions are mixed",
+            "a DLL does not have a function that another DLL calls: two versions are mixed",
             "某个 DLL 缺少另一个 DLL 调用的函数：两个版本混在了一起",
         ),
     ),
@@ -58,28 +58,28 @@ _SIGNALS = {
         "它被终止；内存不足时内核会这样做",
     ),
 }
-# Fatal signals; programs do not use 128 plus their number as an ordinary exit code.
+# Fatal signals for which programs do not use 128 plus the number as an ordinary exit code.
 _REPORTED_BY_SHELLS = (
     *("SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL"),
     *("SIGSEGV", "SIGPIPE", "SIGTERM", "SIGXCPU", "SIGXFSZ", "SIGSYS"),
 )
 _CONTROL_C = 0xC000013A
-_OWN_NEGATIVE = 0xFFFF0000  # higher values are -1, -2 … returned by programs
+_OWN_NEGATIVE = 0xFFFF0000  # programs that return -1, -2 … have higher values
 _LAST_SIGNAL = 255
 
 
 def unsigned(code: int) -> int:
-    """Convert a Windows code that was read as a negative number to its usual form, 0xC0000005.
+    """Convert a Windows code that was read as a negative number to the usual form, 0xC0000005.
 
-    Signals (small negative numbers) and ordinary codes stay as they are.
+    Signals (small negative numbers) and ordinary codes are unchanged.
     """
     return code & 0xFFFFFFFF if code < -_LAST_SIGNAL else code
 
 
 def describe_exit(code: int, language: Language = "en") -> str:
-    """Describe the exit code of a child: `SIGSEGV`, `0xC0000005 (access violation)`, `exit code 3`.
+    """Describe a child's exit code: `SIGSEGV`, `0xC0000005 (access violation)`, `exit code 3`.
 
-    Windows codes may be unsigned or, as some tools print them, negative.
+    Windows codes can be unsigned or, as some tools print them, negative.
     """
     code, is_chinese = unsigned(code), language == "zh"
     if code < 0:
@@ -102,17 +102,17 @@ def is_known_exit(code: int) -> bool:
 
 
 def meaning_of_exit(code: int, language: Language = "en") -> str:
-    """Explain an exit code in a clause ("it …") if its name does not; else ""."""
+    """Explain an exit code in a clause ("it …"); "" if its name already explains it."""
     code = unsigned(code)
     _, meanings = _NTSTATUS.get(code, ("", _SIGNALS.get(describe_exit(code), _NONE)))
     return meanings[language == "zh"]
 
 
 def through_shell(code: int) -> int:
-    """Convert the exit code of a program that may be a shell script: signals become negative numbers.
+    """Convert the exit code of a program that could be a shell script: signals become negative numbers.
 
-    A shell reports a signal as 128 plus its number: 139 becomes -11, as for the program itself. Do not use
-    this for programs with their own codes in that range. Windows codes stay as they are.
+    A shell reports a signal as 128 plus its number, so 139 becomes -11, as if the program itself had ended.
+    Do not use this for programs with their own codes in that range. Windows codes are unchanged.
     """
     if WINDOWS or not 128 < code < 160:
         return code
@@ -135,8 +135,8 @@ def is_crash(code: int) -> bool:
 def own_exit_code(code: int) -> int:
     """Return the `sys.exit` or `os._exit` argument that reproduces how a child ended.
 
-    On Windows it keeps all 32 bits: both functions take a signed number, and `sys.exit` turns larger ones
-    into -1. As in every shell, a signal becomes 128 plus its number.
+    On Windows, it keeps all 32 bits: both functions take a signed number, and `sys.exit` turns larger numbers
+    into -1. As in shells, a signal becomes 128 plus its number.
     """
     if WINDOWS:
         code &= 0xFFFFFFFF

@@ -38,7 +38,7 @@ def file_chunks(path: Path, start: int = 0) -> Iterator[bytes]:
 
 
 def hash_of(path: Path, algorithm: str) -> bytes:
-    """Hash the contents of a file."""
+    """Hash a file's contents."""
     digest = hashlib.new(algorithm)
     for data in file_chunks(path):
         digest.update(data)
@@ -46,15 +46,15 @@ def hash_of(path: Path, algorithm: str) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """Hash the contents of a file; lowercase hex."""
+    """Hash a file's contents with SHA-256, as lowercase hex."""
     return hash_of(path, "sha256").hex()
 
 
 def clone_file(source: Path, destination: Path) -> str:
     """Copy `source` to `destination`, which must not exist, without duplicating data if possible.
 
-    Returns the method used: `hardlink`, `reflink` or `copy`. Filesystems without hard links (some cloud
-    folders, exFAT), different devices and link limits require the next method.
+    Returns the method used: `hardlink`, `reflink` or `copy`. It tries the next method on filesystems without
+    hard links (some cloud folders, exFAT), across devices, and at link limits.
     """
     try:
         os.link(source, destination)
@@ -87,11 +87,11 @@ def _reflink(source: Path, destination: Path) -> bool:
 
 
 def move(source: Path, destination: Path) -> None:
-    """Rename a file, replacing any existing one, or a folder to an unused name.
+    """Rename a file, replacing any existing one, or rename a folder to an unused name.
 
-    On Windows, retry for a few seconds, because a virus scanner may hold new files open.
+    On Windows, retry for a few seconds, because virus scanners can keep new files open.
     """
-    # `rename` can change only the case of a folder's name; on Windows it replaces nothing.
+    # For folders: `rename` can change just the case of a name, and on Windows it never replaces anything.
     rename = os.rename if os.path.isdir(source) else os.replace
     end = time.monotonic() + (_PATIENCE_S if WINDOWS else 0.0)
     while True:
@@ -106,7 +106,7 @@ def move(source: Path, destination: Path) -> None:
 
 
 def move_unused(folder: Path, destination: Path) -> None:
-    """Rename a folder; on Windows, raise PrefixError if a program has a file in it open."""
+    """Rename a folder; on Windows, raise PrefixError if a program has a file open in it."""
     try:
         move(folder, destination)
     except PermissionError as error:
@@ -127,9 +127,9 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
 
 
 def require_unused(folder: Path) -> None:
-    """Raise PrefixError if, on Windows, a program has a file open in a folder that will be removed.
+    """On Windows, raise PrefixError if a program has a file open in a folder that will be removed.
 
-    The check renames the folder and renames it back; `set_aside` recognises the temporary name after an
+    The check renames the folder and then renames it back; `set_aside` recognises the temporary name after an
     interruption.
     """
     if not WINDOWS:
@@ -140,7 +140,7 @@ def require_unused(folder: Path) -> None:
 
 
 def set_aside(name: str) -> str:
-    """Return the original name of a folder left by an interrupted removal, "" for any other name."""
+    """Return the original name of a folder that an interrupted removal left, "" for any other name."""
     found = _ASIDE.fullmatch(name)
     return found[1] if found else ""
 
@@ -148,7 +148,7 @@ def set_aside(name: str) -> str:
 def break_link(path: Path) -> None:
     """Give `path` its own writable copy of the data, so that changes do not affect the store or another env.
 
-    A file with a single link is only made writable.
+    If the file has a single link, this only makes it writable.
     """
     info = path.lstat()
     if not stat.S_ISREG(info.st_mode):
@@ -158,7 +158,7 @@ def break_link(path: Path) -> None:
         shutil.copy2(path, fresh)
         try:
             if WINDOWS:
-                _unlink(path)  # otherwise a read-only file could not be replaced
+                _unlink(path)  # otherwise, a read-only file could not be replaced
             move(fresh, path)
         except BaseException:
             _unlink(fresh)
@@ -167,10 +167,10 @@ def break_link(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that rocenv made, if it exists, including locked subfolders.
+    """Remove a folder that rocenv created, if it exists, including locked subfolders.
 
-    If a link took its place, remove only the link. File modes are never changed, because the store and other
-    envs may share the files.
+    If a link took its place, remove only the link. This never changes file modes, because the store and other
+    envs can share the files.
     """
     if leads_elsewhere(path):
         _remove_link(path)
@@ -199,7 +199,7 @@ def _open_folders(path: Path) -> None:
 def _remove_files(folder: Path) -> None:
     """Remove all files below a folder, even read-only ones, and make its subfolders removable.
 
-    Used on Windows only, where `os.walk` of older Python versions follows junctions.
+    Used only on Windows, where `os.walk` follows junctions in older Python versions.
     """
     folder.chmod(stat.S_IWRITE)
     with os.scandir(folder) as entries:
@@ -226,7 +226,7 @@ def leads_elsewhere(path: Path) -> bool:
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, a link (not its target) or a folder that rocenv made, if it exists."""
+    """Remove a file, a link (not its target) or a folder that rocenv created, if it exists."""
     if leads_elsewhere(path):
         _remove_link(path)
     elif path.is_dir():
@@ -236,7 +236,7 @@ def remove_path(path: Path) -> None:
 
 
 def _remove_link(path: Path) -> None:
-    # On Windows, links to folders and junctions are removed with the function for folders.
+    # On Windows, `rmdir` removes junctions and links to folders.
     if WINDOWS and path.is_dir():
         path.rmdir()
     else:
@@ -250,19 +250,19 @@ def _unlink(path: Path) -> None:
         except PermissionError:
             if not WINDOWS:
                 raise
-            # Windows refuses to unlink read-only files, which the store's files are.
+            # Windows refuses to unlink read-only files such as the store's.
             unlink_read_only(path)
 
 
 def beside(path: Path, purpose: str) -> Path:
-    """Return an unpredictable temporary path in the folder of `path`."""
+    """Return an unpredictable temporary path in the same folder as `path`."""
     return path.with_name(f".{path.name}.{os.urandom(4).hex()}.{purpose}")
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write `data` to `path` atomically: readers see either the old content or all of the new.
+    """Write `data` to `path` atomically: readers see either the old contents or all of the new.
 
-    The file gets `mode` minus the umask, regardless of any existing file's mode.
+    The file's mode is `mode` minus the umask, even if an existing file has a different one.
     """
     staging = beside(path, "new")
     try:
@@ -284,8 +284,8 @@ _uncached_writes = [hasattr(os, "pwritev")]
 def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
-    For gigabytes that will not be read soon: caching them would evict everything else and take longer than
-    writing. Other kernels and filesystems write normally.
+    Use this for gigabytes that will not be read soon: caching them would evict everything else and take
+    longer than writing. Kernels and filesystems without support write normally.
     """
     while data and _uncached_writes[0]:
         try:

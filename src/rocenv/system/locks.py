@@ -30,17 +30,17 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
-    """Hold a lock between processes; the kernel releases it when the process ends, even if killed.
+    """Hold a lock between processes; the kernel releases it when the process ends, even if it is killed.
 
-    After one second of waiting, the holders are reported on stderr.
+    After waiting for one second, report the holders on stderr.
 
     Args:
-        path: The lock file; created if missing and never removed, because that would race.
+        path: The lock file. It is created if missing and never removed, because removing it would be a race.
         shared: Allow other shared holders (on Windows every lock is exclusive).
         waiting: A message for stderr, printed once if the lock is taken.
 
     Raises:
-        PrefixError: The lock file is a link, or the filesystem has no locks.
+        PrefixError: The lock file is a link, or the filesystem does not support locks.
     """
     make_closed(path.parent)
     descriptor = _open(path)
@@ -70,7 +70,7 @@ def _open(path: Path) -> int:
             f"`{path}` is not a regular file, so rocenv cannot lock it", hints=(f"remove `{path}`",)
         ) from error
     if not WINDOWS:
-        with contextlib.suppress(OSError):  # it belongs to another member of the group
+        with contextlib.suppress(OSError):  # another group member owns it
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
                 os.fchmod(descriptor, mode)
     return descriptor
@@ -90,7 +90,7 @@ def _wait(path: Path, descriptor: int, shared: bool, waiting: str) -> None:
 
 
 def _record_holder(descriptor: int) -> None:
-    """Record the holder after the first byte, which is locked and unreadable for others on Windows."""
+    """Record the holder after the first byte: on Windows, others cannot read the locked byte."""
     found = _VERB.fullmatch(sys.argv[1]) if len(sys.argv) > 1 else None
     text = f" {os.getpid()} {time.time():.0f} {found[0] if found else '-'}\n"
     with contextlib.suppress(OSError):
@@ -121,7 +121,7 @@ def _holder(path: Path, descriptor: int) -> str:
 
 
 def _sharing(descriptor: int) -> list[int]:
-    """List the processes that hold a lock on a file, on Linux; empty on other systems."""
+    """List the processes that hold a lock on a file on Linux; empty on other systems."""
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
@@ -137,7 +137,7 @@ def _sharing(descriptor: int) -> list[int]:
 
 
 def _may_exist(pid: int) -> bool:
-    """Whether a process may exist; shared holders do not record themselves, so the file may be stale."""
+    """Whether a process could exist; shared holders do not record themselves, so the file can be stale."""
     if WINDOWS:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Query this machine, or a copy or recording of another.
+"""Query this machine, or a copy or recording of a different one.
 
 Queries go to this machine, to a copy of another machine's files (`ROCENV_SYSROOT`), or to recorded answers
 (`answering`). `recording` stores this machine's answers for the support bundle.
@@ -25,7 +25,7 @@ NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"}
 )
 
-# Opening a file for inspection must not block or leak to children; Windows lacks both flags.
+# Opening a file for inspection must not block or leak to children; Windows has neither flag.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _MOST_BYTES = 16 << 20  # size limit of `read_text`
 
@@ -40,36 +40,36 @@ def plain_path(path: str) -> str:
 
 @dataclass(slots=True)
 class Answers:
-    """The recorded answers of one machine, by query; numbers are errnos, 0 = none."""
+    """One machine's recorded answers, by query; numbers are errnos, 0 = none."""
 
     windows: bool = False  # it is a Windows machine
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
     folders: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     opened: dict[str, int] = field(default_factory=dict)
-    reached: dict[str, int] = field(default_factory=dict)  # expected from the mode alone
+    reached: dict[str, int] = field(default_factory=dict)  # judging by the mode alone
     real: dict[str, str] = field(default_factory=dict)  # paths with links resolved
     tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    shown: Callable[[str], bool] = bool  # variables that are listed while recording
+    shown: Callable[[str], bool] = bool  # variables to list while recording
     rows: dict[str, dict[str, object]] = field(default_factory=dict)  # for copies that are JSON objects
 
     def keep_file(self, path: str, text: str, error: int) -> None:
-        """Record the result of reading a file; of two reads, keep the longer one."""
+        """Record the result of reading a file; if it was read before, keep the longer text."""
         path = plain_path(path)
         if len(text) >= len(self.files.get(path, ("", 0))[0]):
             self.files[path] = (text, error)
 
     def file(self, path: str) -> tuple[str, int]:
-        """Return the text of a file and the errno of reading it."""
+        """Return a file's text and the errno from reading it."""
         return self.files.get(plain_path(path), ("", errno.ENOENT))
 
     def folder(self, path: str) -> tuple[tuple[str, ...], int]:
-        """Return the names in a folder and the errno of listing it."""
+        """Return the names in a folder and the errno from listing it."""
         return self.folders.get(plain_path(path), ((), errno.ENOENT))
 
 
 class Variables(Mapping[str, str]):
-    """The environment variables of a machine; names ignore case on Windows.
+    """A machine's environment variables; on Windows, names are case-insensitive.
 
     `seen` records each lookup. Iteration yields only variables that `shown` accepts; otherwise a recording
     would contain the user's whole environment.
@@ -106,7 +106,7 @@ _given: Answers | None = None
 
 @contextlib.contextmanager
 def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
-    """Record all queries and answers; only variables that `shown` accepts."""
+    """Record all queries and answers, but only variables that `shown` accepts."""
     global _kept
     assert _given is None and _kept is None
     _kept = Answers(windows=examined_windows(), shown=shown)
@@ -118,7 +118,7 @@ def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
 
 @contextlib.contextmanager
 def answering(answers: Answers) -> Iterator[None]:
-    """Use recorded answers instead of the machine; anything that was not recorded does not exist."""
+    """Use recorded answers instead of the machine; whatever was not recorded does not exist."""
     global _given
     assert _given is None and _kept is None
     _given = answers
@@ -131,7 +131,7 @@ def answering(answers: Answers) -> Iterator[None]:
 def sysroot() -> Path:
     """The root folder of the examined machine's files."""
     if _given is not None:
-        return Path(os.devnull)  # has no files below it, so this machine's are never used instead
+        return Path(os.devnull)  # has no files below it, so this machine's files are never used instead
     return Path(os.environ.get("ROCENV_SYSROOT") or "/")
 
 
@@ -141,7 +141,7 @@ def machine_path(path: str) -> Path:
 
 
 def examined_elsewhere() -> bool:
-    """Whether a machine other than this one is examined."""
+    """Whether rocenv examines a machine other than this one."""
     return _given is not None or bool(os.environ.get("ROCENV_SYSROOT"))
 
 
@@ -153,13 +153,13 @@ def examined_windows() -> bool:
 
 
 def missing_sysroot() -> str:
-    """The value of `ROCENV_SYSROOT` if it is not a folder, else ""."""
+    """The value of `ROCENV_SYSROOT` if it is not a folder, "" otherwise."""
     named = os.environ.get("ROCENV_SYSROOT", "")
     return named if named and _given is None and not os.path.isdir(named) else ""
 
 
 def environment() -> Mapping[str, str]:
-    """The environment variables of the examined machine, or of this process if it has none."""
+    """The examined machine's environment variables, or this process's if it has none."""
     if _given is not None:
         return Variables(_given.variables, windows=_given.windows)
     if _kept is not None:
@@ -168,7 +168,7 @@ def environment() -> Mapping[str, str]:
 
 
 def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
-    """Read the beginning of a file; returns its text and an errno, 0 = none.
+    """Read the beginning of a file; return its text and an errno, 0 = none.
 
     Never blocks, and never reads an endless file.
     """
@@ -207,9 +207,9 @@ def read_text(path: str) -> str | None:
 
 
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """Return the output of a program on this machine, as returned by `ask`; None = none.
+    """Return a program's output on this machine, as `ask` returns it; None = none.
 
-    For an examined machine, return the text of the file `copy`, such as `/windows/hipinfo.txt`.
+    For an examined machine, return the text in the file `copy`, such as `/windows/hipinfo.txt`.
     """
     if examined_elsewhere():
         text, error = read_attribute(copy, limit_bytes)
@@ -221,13 +221,13 @@ def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 
 
 
 def keep_row(copy: str, key: str, row: object) -> None:
-    """Record an answer under a key of a JSON file such as `/windows/registry.json`."""
+    """Record an answer under a key in a JSON file such as `/windows/registry.json`."""
     if _kept is not None:
         _kept.rows.setdefault(copy, {})[key] = row
 
 
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
-    """Return the result of an operation that works only on the machine itself, such as `free bytes`.
+    """Return the result of an operation that is possible only on the machine itself, such as `free bytes`.
 
     The result is a plain value, so that it can be recorded; `unknown` is returned for an examined machine
     without a recorded result.
@@ -244,7 +244,7 @@ def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
 
 
 def open_errno(path: str) -> int:
-    """Return the errno of opening a device for reading and writing, 0 on success."""
+    """Open a device for reading and writing, and return the errno, 0 on success."""
     if _given is not None:
         return _given.opened.get(path, errno.ENOENT)
     error = 0
@@ -258,7 +258,7 @@ def open_errno(path: str) -> int:
 
 
 def access_errno(path: str) -> int:
-    """Return the errno that opening a device would give, judging by its mode alone.
+    """Return the errno that opening a device would cause, judging by its mode alone.
 
     Use it for devices that must not be opened: opening a render node wakes a sleeping GPU.
     """
@@ -306,14 +306,14 @@ def _listed(path: str) -> tuple[tuple[str, ...], int]:
 
 
 def parent_name() -> str:
-    """Return the name of the parent process, which the kernel truncates to 15 bytes; "" if unknown."""
+    """Return the parent process's name, truncated to 15 bytes by the kernel; "" if unknown."""
     if WINDOWS:  # Windows has no /proc
         return ""
     return (read_text(f"/proc/{os.getppid()}/comm") or "").rstrip("\n")
 
 
 def glibc_version() -> tuple[int, int] | None:
-    """Return the version of the C library of this Python; None if it is not glibc."""
+    """Return the version of this Python's C library; None if it is not glibc."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (AttributeError, ValueError, OSError):
@@ -346,7 +346,7 @@ def mounts(text: str) -> Iterator[Mount]:
 
 
 def _unescaped(text: str) -> str:
-    """Decode a path from the kernel, which writes space, tab, newline and backslash in octal."""
+    """Decode a path from the kernel: it writes space, tab, newline and backslash in octal."""
     path = re.sub(
         rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 0xFF]), text.encode(errors="replace")
     )
@@ -364,7 +364,7 @@ def holder(listed: Iterable[Mount], path: PurePath) -> Mount | None:
 
 
 def mount_of(path: PurePath) -> Mount | None:
-    """Return the mount that contains `path`, which need not exist; None if mounts cannot be listed."""
+    """Return the mount that contains `path` (it does not have to exist); None if mounts cannot be listed."""
     text, error = read_attribute("/proc/self/mountinfo", _MOST_BYTES)
     return None if error else holder(mounts(text), _real(path))
 
@@ -379,7 +379,7 @@ def _real(path: PurePath) -> PurePath:
 
 
 def cloud_folder(path: Path) -> str:
-    """Return the OneDrive folder that contains `path`, else "".
+    """Return the OneDrive folder that contains `path`, or "".
 
     Source: the variables that OneDrive sets for its user
     """
@@ -392,7 +392,7 @@ def cloud_folder(path: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """Return the free space for ordinary users at `path`, which need not exist yet, in bytes."""
+    """Return the free space for ordinary users at `path`, in bytes; `path` does not have to exist."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 # Source: learn.microsoft.com, "PE Format", Machine Types
 _MACHINES = {0x8664: "64-bit", 0x14C: "32-bit", 0xAA64: "ARM64", 0x1C0: "ARM", 0x1C4: "ARM"}
-_IMPORTS, _EXPORTS, _RESOURCES = 1, 0, 2  # numbers of the data directories
-# The loader resolves these through an internal table; the files need not exist. Source: learn.microsoft.com,
-# "Windows API sets"
+_IMPORTS, _EXPORTS, _RESOURCES = 1, 0, 2  # the data directories' numbers
+# The loader resolves these through an internal table; the files do not have to exist. Source:
+# learn.microsoft.com, "Windows API sets"
 _API_SETS = ("api-ms-", "ext-ms-")
 _SHOWN = 3
 
@@ -31,15 +31,15 @@ class NotPe(RocenvError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pe:
-    """The headers of a library or program."""
+    """A library's or program's headers."""
 
     machine: str  # "64-bit", "32-bit", "ARM64"
     file_version: str  # "5.7.32000.0"; "" = not specified
-    imports: tuple[str, ...]  # as spelled in the file, without delay-loaded ones
+    imports: tuple[str, ...]  # as written in the file, without delay-loaded libraries
 
 
 def read(path: str | Path) -> Pe:
-    """Read the headers of a library or program.
+    """Read a library's or program's headers.
 
     Raises:
         NotPe: It is truncated, or not a Windows library or program.
@@ -59,7 +59,7 @@ def read(path: str | Path) -> Pe:
 
 
 def overlay(path: str | Path) -> int:
-    """Return the offset of data appended to a program; its length if there is none."""
+    """Return the offset of data appended to a program, or the program's length if there is none."""
     size: int = os.path.getsize(path)
     try:
         with _parsed(path) as pe:
@@ -70,7 +70,7 @@ def overlay(path: str | Path) -> int:
 
 
 def export_names(path: str | Path) -> frozenset[str]:
-    """Return the names that a library exports, including forwarded ones; raises the same errors as `read`."""
+    """Return the names that a library exports, including forwarded ones; raise the same errors as `read`."""
     with _parsed(path, _EXPORTS) as pe:
         table = getattr(pe, "DIRECTORY_ENTRY_EXPORT", None)
         symbols = table.symbols if table else ()
@@ -78,7 +78,7 @@ def export_names(path: str | Path) -> frozenset[str]:
 
 
 def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]) -> str:
-    """Explain why Windows cannot load a library; Windows itself says only that something is missing.
+    """Explain why Windows cannot load a library; Windows itself reports only that something is missing.
 
     The search covers `folders` in this order, including the library's own, then `system`.
     """
@@ -96,7 +96,7 @@ def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]
 
 
 def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[str | Path]) -> list[str]:
-    """Walk the imports of a library breadth-first and describe missing or incompatible ones.
+    """Walk a library's imports breadth-first and describe missing or incompatible ones.
 
     The search covers `folders` in this order, then `system`; Windows' own folders are assumed to be complete.
     Raises as `read` does if the library itself is invalid.
@@ -131,7 +131,7 @@ def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[st
 
 
 def _needs(chain: tuple[str, ...]) -> str:
-    """Describe the chain from the requested file to the library it needs."""
+    """Describe the chain from the requested file to the library that it needs."""
     first, second, *others = chain
     return f"{first} needs {second}" + "".join(f", which needs {name}" for name in others)
 
@@ -154,7 +154,7 @@ def _not_exported(path: str, folders: Iterable[str]) -> list[str]:
 
 
 class _Folders:
-    """Folders that are searched in order, with Windows' rules for comparing names."""
+    """Folders to search in order, comparing names by Windows' rules."""
 
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self._folders = [str(folder) for folder in folders if str(folder)]
@@ -172,7 +172,7 @@ class _Folders:
 def _listed(folder: str) -> dict[str, str]:
     try:
         return {name.lower(): name for name in os.listdir(folder)}
-    except OSError:  # Windows skips missing folders too
+    except OSError:  # Windows skips missing folders, too
         return {}
 
 

@@ -18,7 +18,7 @@ _of_user: list[int] = []
 
 
 def add_to_umask(mask: int) -> int:
-    """Add `mask` to the umask of this process and return the old one."""
+    """Add `mask` to this process's umask and return the old one."""
     before = os.umask(0o077)
     os.umask(before | mask)
     _of_user[:] = [before]
@@ -31,7 +31,7 @@ def umask_of_user() -> int:
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder and its missing parents for this user only; leave existing ones as they are."""
+    """Create a folder and its missing parents for this user only; leave existing folders unchanged."""
     if folder.is_dir():
         return
     if not folder.parent.is_dir():
@@ -51,7 +51,7 @@ def make_closed(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     wanted = mode | 0o070 if folder.parent.stat().st_mode & stat.S_IWGRP else mode & ~0o077
     if wanted != mode:
-        with contextlib.suppress(PermissionError):  # it belongs to another member of the group
+        with contextlib.suppress(PermissionError):  # another group member owns it
             folder.chmod(wanted)
 
 
@@ -66,7 +66,7 @@ def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
-    """Whether a folder has another owner or a write permission in `mask`; False if it is missing."""
+    """Whether a folder has a different owner or a write permission in `mask`; False if it is missing."""
     try:
         info = folder.stat()
     except OSError:
@@ -77,7 +77,7 @@ def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
 def close_folder(folder: Path, mask: int) -> bool:
     """Remove the permissions in `mask` from a folder; return whether that succeeded.
 
-    It fails on a filesystem without modes, such as a Windows drive in WSL, or on a read-only one.
+    It fails on filesystems without modes, such as Windows drives in WSL, and on read-only ones.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -117,7 +117,7 @@ def close_below(folder: Path, mask: int) -> str:
 def _close(descriptor: int, mask: int) -> None:
     info = os.fstat(descriptor)
     if stat.S_ISDIR(info.st_mode) and hasattr(os, "removexattr"):
-        with contextlib.suppress(OSError):  # it would give others access to files created later
+        with contextlib.suppress(OSError):  # it would allow others to access files created later
             os.removexattr(descriptor, "system.posix_acl_default")
     if info.st_mode & mask:
         with contextlib.suppress(OSError):

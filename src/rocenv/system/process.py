@@ -32,14 +32,14 @@ PACKAGE_PARENT = Path(__file__).parents[2]
 _LIMIT_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
 _LOOK_EVERY_S = 0.1  # on Windows, Ctrl-C arrives only between two waits
-_DRAIN_S = 5.0  # to read what remains in the pipes after the child has ended
+_DRAIN_S = 5.0  # for reading what remains in the pipes after the child has ended
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _OVERSTRUCK = re.compile(r"[^\n]\x08")  # bold and underlined text in manual pages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The output of a child and how it ended."""
+    """A child's output, and how the child ended."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -65,7 +65,7 @@ class Completed:
 
     @property
     def lines(self) -> list[str]:
-        """The non-empty lines of standard output."""
+        """The non-empty lines in standard output."""
         return [line for line in self.text.splitlines() if line.strip()]
 
     @property
@@ -90,9 +90,9 @@ def run(
 ) -> Completed:
     """Run a program to completion and capture its output.
 
-    The child has its own process group. The whole group is killed on timeout, on excessive output, and when a
-    callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. Errors of the child raise no exception; if the
-    program cannot be started, the result has a `problem`.
+    The child has its own process group. On timeout, on excessive output, and when a callback, Ctrl-C, SIGTERM
+    or SIGHUP interrupts the wait, the whole group is killed. A failing child does not raise an exception; if
+    the program cannot be started, the result has a `problem`.
 
     Args:
         argv: The program's path and arguments; on Windows also a complete command line.
@@ -101,10 +101,10 @@ def run(
         stdin: The child's standard input.
         stdout: `KEEP`, `DROP`, or a file to write to.
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
-        timeout_s: The maximum run time of the child.
-        limit_bytes: The maximum size of stdout and of stderr.
+        timeout_s: The child's maximum run time.
+        limit_bytes: The maximum size of stdout, and of stderr.
         plain_scripts: Run a script without `#!` with sh, as shells do.
-        on_line: Called in this thread with each line of standard error as it arrives.
+        on_line: Called in this thread with each line on standard error as it arrives.
         on_wait: Called several times a second while the child runs.
     """
     with contextlib.ExitStack() as stack:
@@ -167,7 +167,7 @@ class _Running:
             if timed_out or self._over_limit:
                 break
         if not self._ended.is_set() or not WINDOWS:
-            kill_group(self._child)  # even after it ended, because a grandchild could keep the pipes open
+            kill_group(self._child)  # even after the child ended: a grandchild could keep the pipes open
         for reader in self._readers:
             reader.join(_DRAIN_S)
         if self._over_limit:
@@ -204,8 +204,8 @@ def _slice(started: float, timeout_s: float | None) -> float:
 
 
 def own_child(module: str, *words: str) -> list[str]:
-    """Return Python arguments that run `main(*words)` of a rocenv module."""
-    # Not `-m`: isolated mode ignores a rocenv in the user's site-packages or on PYTHONPATH.
+    """Return Python arguments that run a rocenv module's `main(*words)`."""
+    # Not `-m`: isolated mode ignores a rocenv installed in the user's site-packages or on PYTHONPATH.
     start = "import sys; sys.path.append(sys.argv.pop(1))"
     code = f"{start}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
     return ["-I", "-c", code, str(PACKAGE_PARENT), *words]
@@ -218,7 +218,7 @@ def start_group(
     plain_scripts: bool = False,
     **options: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a child in its own process group, for `kill_group`; raises OSError."""
+    """Start a child in its own process group, for `kill_group`; raise OSError on failure."""
     if WINDOWS:
         options["creationflags"] = 0x00000200  # CREATE_NEW_PROCESS_GROUP
     else:
@@ -229,7 +229,7 @@ def start_group(
 def kill_group(child: subprocess.Popen[bytes]) -> None:
     """Kill a child started with `start_group`, and its descendants."""
     if WINDOWS:
-        # Use the full path, so that a program of this name in the current folder does not run.
+        # Use the full path, so that a program with this name in the current folder does not run.
         taskkill = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
@@ -245,7 +245,8 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
 def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
     """Start the user's program in this console and process group, so that Ctrl-C reaches it.
 
-    It shares this process's streams unless `options` for `Popen` say otherwise, and uses the user's umask.
+    The program shares this process's streams unless `options` (for `Popen`) change that, and uses the user's
+    umask.
 
     Raises:
         OSError: The program cannot be started.
@@ -272,9 +273,9 @@ def _popen(
 
 @contextlib.contextmanager
 def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None]:
-    """Install signal handlers for a block, skipping signals that this system lacks.
+    """Install signal handlers for a block, skipping signals that this system does not have.
 
-    Signals that this process inherited as ignored, as from `nohup` or a shell's `&`, stay ignored, including
+    If this process inherited a signal as ignored (from `nohup` or a shell's `&`), it stays ignored, including
     in children.
     """
     here = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
@@ -294,7 +295,7 @@ def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None
 def _terminations() -> Iterator[list[int]]:
     """Collect SIGTERM and SIGHUP, because a child in its own group would outlive this process.
 
-    A raising handler could interrupt the start of the child, which would then be lost.
+    A handler that raises could interrupt the child's start, and then nothing would end that child.
     """
     received: list[int] = []
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
@@ -316,10 +317,10 @@ def exit_by_signal(number: int, _frame: object) -> NoReturn:
 def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a child in the foreground, wait for it, and return its exit code.
 
-    Keyboard interrupts go to the child, and this process keeps waiting. The code is that of `subprocess`: all
-    32 bits, unsigned, on Windows; minus the signal elsewhere. To exit with it, use `own_exit_code`.
+    Keyboard interrupts go to the child, and this process keeps waiting. The code has `subprocess`'s form: all
+    32 bits, unsigned, on Windows; minus the signal elsewhere. Use `own_exit_code` to exit with it.
     """
-    # No-op handlers, because the child would inherit an ignored signal. Set them before it starts.
+    # Use no-op handlers, because the child would inherit an ignored signal. Set them before it starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):
         return start_child(argv, environ).wait()
 

@@ -1,6 +1,6 @@
 """Find programs that rocenv needs, never in the current folder.
 
-The user's own programs are found as the user's shell finds them.
+Programs that the user runs are found as the user's shell finds them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 
 from rocenv.system import WINDOWS
 
-# Only administrators can write here; the last folder is NixOS's.
+# Only administrators can write to these; NixOS uses the last one.
 SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 
 
@@ -20,7 +20,7 @@ def system_program(name: str) -> str | None:
 
 
 def program_on_path(name: str) -> str | None:
-    """Find any other helper in the absolute folders of PATH.
+    """Find any other helper in PATH's absolute folders.
 
     Empty and relative entries could run a program planted in the current folder.
     """
@@ -32,5 +32,5 @@ def _first_in(folders: tuple[str, ...] | list[str], name: str) -> str | None:
     paths = (
         os.path.join(folder, name + end) for folder in folders if os.path.isabs(folder) for end in suffixes
     )
-    # Include the folder: for a bare name, `which` on Windows searches the current folder first.
+    # Pass the folder, too: for a bare name, `which` on Windows searches the current folder first.
     return next(filter(None, map(shutil.which, paths)), None)

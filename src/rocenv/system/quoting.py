@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _BATCH = (".bat", ".cmd")
-# Source: `ftype`, `assoc` and PATHEXT of a fresh Windows
+# Source: `ftype`, `assoc` and PATHEXT on a fresh Windows installation
 _PATHEXT = ".COM;.EXE;.BAT;.CMD"
-# Characters without special meaning to cmd; words of these need no quotes.
+# Characters without a special meaning to cmd; words made of these need no quotes.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#$*+-./:?@\\_")
 
 
 def find_windows_program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Find a command as cmd does in `environ`; None if it is missing.
+    """Find a command as cmd does with the variables in `environ`; None if it does not exist.
 
-    For a name without extension, those in `PATHEXT` are tried in order, in each folder of `PATH`. The
-    current folder is not searched, because a file there must not run in place of a program.
+    For a name without an extension, this tries those in `PATHEXT` in order, in each folder on `PATH`. It does
+    not search the current folder, because a file there must not run in place of a program.
     """
     values = {key.upper(): value for key, value in environ.items()}
     extensions = [each for each in (values.get("PATHEXT") or _PATHEXT).split(";") if each]
@@ -49,12 +49,12 @@ def _searched(name: str, path: str) -> Iterator[str]:
 
 
 def command_line(argv: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return a command line for `argv`, whose first word is a path, that preserves every word.
+    """Return a command line that preserves every word in `argv`; the first word is a path.
 
-    Batch files run through cmd, which parses the line first.
+    Batch files run in cmd, and it parses the line first.
 
     Raises:
-        RocenvError: A word for a batch file contains a line break, which cmd cannot quote.
+        RocenvError: A word for a batch file contains a line break; cmd cannot quote those.
     """
     if not argv[0].lower().endswith(_BATCH):
         return subprocess.list2cmdline(argv)
@@ -74,7 +74,7 @@ def _for_cmd(word: str, always: bool = False) -> str:
 
     A `%` cannot be quoted on a command line; an empty expansion after it prevents it from starting a variable
     name.
-    Source: CVE-2024-24576 and the fixes of other programs.
+    Source: CVE-2024-24576 and the fixes in other programs.
     """
     text = word.replace("%", "%%cd:~,%")
     if not always and word and not set(word) - _PLAIN and not word.endswith("\\"):
@@ -101,5 +101,5 @@ def _quoted(word: str) -> str:
     line = subprocess.list2cmdline([word])
     if line != word or (word and not set(word) - _PLAIN):
         return line
-    # Programs need no quotes here, but cmd would interpret characters such as `&`.
+    # Programs do not need quotes here, but cmd would interpret characters such as `&`.
     return f'"{word}{chr(92) * (len(word) - len(word.rstrip(chr(92))))}"'

@@ -1,6 +1,6 @@
 """Sealed files are valid only in the home that wrote them; other caches are rebuilt.
 
-The first line is a keyed hash of the rest. Only users who may write to the home can read the key.
+The first line is a keyed hash of the rest. Only users who can write to the home can read the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEY_BYTES = 32
 
 
 def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
-    """Write a file atomically so that `read_sealed` accepts it for this path; create the key if missing."""
+    """Write a file atomically so that `read_sealed` accepts it at this path; create a missing key."""
     try:
         key = _key(key_file)
     except (OSError, DataError):
@@ -35,7 +35,7 @@ def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
 def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """Read a file that `write_sealed` wrote to this path with this key.
 
-    A user who can read the home but not its key accepts files that only the home's owner could write.
+    A user who can read the home but not its key trusts files that only the home's owner could have written.
 
     Raises:
         DataError: The seal is invalid.
@@ -55,7 +55,7 @@ def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> byt
 
 
 def _key(path: Path) -> bytes:
-    """Read the key; raise DataError if another user may have read or written it."""
+    """Read the key; raise DataError if another user could have read or written it."""
     key = read_file(path, _KEY_BYTES)
     info = path.lstat()
     if WINDOWS:
@@ -67,14 +67,14 @@ def _key(path: Path) -> bytes:
         owners = {0, os.geteuid(), path.parent.stat().st_uid}
         is_own = (is_shared or info.st_uid in owners) and not info.st_mode & (0o007 if is_shared else 0o077)
     if len(key) != _KEY_BYTES or not is_own:
-        raise DataError(f"`{path}` is not a key of this rocenv home")
+        raise DataError(f"`{path}` is not this rocenv home's key")
     return key
 
 
 def _new_key(path: Path) -> bytes:
     with locked(path.parent / "locks" / "key.lock"):
         with contextlib.suppress(OSError, DataError):
-            return _key(path)  # another process was first
+            return _key(path)  # another process created it first
         remove_path(path)
         key = os.urandom(_KEY_BYTES)
         write_atomic(path, key, 0o600)

@@ -1,8 +1,8 @@
 """File operations that differ on Windows.
 
-The read-only attribute belongs to a file and thus to all its names, some of which are in the store and other
-envs. Clearing it to remove one name would make the others writable. Also, no process can replace or remove a
-file while a program has it open.
+The read-only attribute belongs to a file and therefore to all its names, including those in the store and
+other envs. Clearing it to remove one name would make the others writable. Also, nothing can replace or remove
+a file while a program has it open.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if sys.platform == "win32":
     _ACCESS = 0x00010000 | 0x0100 | 0x0080  # DELETE, FILE_WRITE_ATTRIBUTES, FILE_READ_ATTRIBUTES
     _SHARED = 0x1 | 0x2 | 0x4  # FILE_SHARE_READ, …_WRITE, …_DELETE
     _OPEN_EXISTING = 3
-    # Address the name itself, even if it is a link: FILE_FLAG_OPEN_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS
+    # Open the name itself, even if it is a link: FILE_FLAG_OPEN_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS
     _FLAGS = 0x00200000 | 0x02000000
     _INVALID = wintypes.HANDLE(-1).value
     _BASIC, _DISPOSITION, _DISPOSITION_EX = 0, 4, 21
     _DELETE_READ_ONLY = 0x1 | 0x2 | 0x10  # …_DELETE, …_POSIX_SEMANTICS, …_IGNORE_READONLY_ATTRIBUTE
     _READONLY, _NORMAL = 0x1, 0x80
-    # Errors for unsupported requests from older Windows, filesystems other than NTFS, and Wine:
+    # Errors for unsupported requests on older Windows versions, filesystems other than NTFS, and Wine:
     # ERROR_INVALID_FUNCTION, …_NOT_SUPPORTED, …_INVALID_PARAMETER, …_CALL_NOT_IMPLEMENTED. Source: winerror.h
     _UNKNOWN = (1, 50, 87, 120)
 
@@ -52,7 +52,7 @@ if sys.platform == "win32":
     _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
 
     def unlink_read_only(path: Path) -> None:
-        """Remove one name of a file that may be read-only; its other names stay as they are.
+        """Remove one of a file's names, even if the file is read-only; its other names are unaffected.
 
         Raises:
             OSError: As from `unlink`.
@@ -116,7 +116,7 @@ if sys.platform == "win32":
         )
 
     def users_of(path: str) -> tuple[str, ...]:
-        """List the programs that use a file, as `name (process 123)`; empty if none is known.
+        """List the programs that use a file, as `name (process 123)`; empty if none are known.
 
         Source: learn.microsoft.com, Restart Manager (RmStartSession, RmRegisterResources, RmGetList);
         restartmanager.h for RM_PROCESS_INFO
@@ -147,9 +147,9 @@ if sys.platform == "win32":
 else:
 
     def unlink_read_only(path: Path) -> None:
-        """Remove a name of a file; its mode is irrelevant on this system."""
+        """Remove one of a file's names; its mode does not matter on this system."""
         path.unlink()
 
     def users_of(path: str) -> tuple[str, ...]:
-        """Return no programs, because an open file can be replaced."""
+        """Return no programs, because open files can be replaced on this system."""
         return ()

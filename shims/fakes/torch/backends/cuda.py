@@ -1,4 +1,4 @@
-"""Settings for matrix products and attention; changes are recorded."""
+"""Record settings for matrix products and attention."""
 
 
 class _Matmul:

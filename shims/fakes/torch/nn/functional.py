@@ -43,7 +43,7 @@ def conv2d(image, weight, padding=0):
 
 
 def _patches(planes, shape, window, padding, size):
-    """Return the inputs that each window element is multiplied with."""
+    """Return the inputs to multiply with each window element."""
     height, width = shape
     padded_width = width + 2 * padding
     found = array(planes[0].typecode)

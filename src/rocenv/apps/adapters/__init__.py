@@ -1,4 +1,4 @@
-"""Code for single apps. Most apps need only a profile."""
+"""Code for individual apps. Most apps need only a profile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Adapter(Protocol):
         """
 
 
-# The keys are those of the profiles.
+# The keys are the same as the profiles'.
 ADAPTERS: Mapping[str, Adapter] = {
     "blender": blender.tune,
     "llama.cpp": llama.tune_llama_cpp,

@@ -51,10 +51,10 @@ _WHY = {
 
 
 def tune(context: LaunchContext, given: Given, _devices: Sequence[Device]) -> Tuning:
-    """Propose arguments for a background render, and none for the GUI."""
+    """Propose arguments for background renders, but not for the GUI."""
     if not given.has("-b"):
         return Tuning()
-    # Since 5.0, which also added `--log-list-categories`, log levels are names; before, they were numbers.
+    # Log levels have names since 5.0, which also added `--log-list-categories`; before, they were numbers.
     named_levels = (_LOG_LEVEL,) if "--log-list-categories" in given.options else ()
     return Tuning(
         flags=(*_ALWAYS, *named_levels, _DEVICE),

@@ -1,4 +1,4 @@
-"""llama.cpp and llamafile: the number of layers on the GPU, and matrix products without rocBLAS."""
+"""llama.cpp and llamafile: how many layers run on the GPU, and how to multiply matrices without rocBLAS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALL_LAYERS = "999"  # more layers than any model has
 # Versions with `--fit` choose the number of layers themselves.
 _FIT = "--fit"
 _FIT_OFF = ("--fit off", "--fit disabled", "--fit false", "--fit 0")
-_FIT_MARGIN_MIB = 1024  # their default margin of free memory
+_FIT_MARGIN_MIB = 1024  # the free memory that they leave by default
 RECOMPILE = "--recompile"
 _AROUND_BLAS = ("--tinyblas", RECOMPILE)
 # `--recompile` runs the first of these that exists.
@@ -47,10 +47,10 @@ class Packed:
     path: Path | None = None  # the llamafile itself, if it contains a model
     arguments: tuple[str, ...] = ()  # its own
     is_replaced: bool = False  # the user's arguments replace its own
-    is_loaded: bool = True  # it loads its model by default
+    is_loaded: bool = True  # loads its own model by default
 
     def with_users(self, words: Sequence[str]) -> Packed:
-        """The same contents, adjusted to the user's arguments."""
+        """The contents, adjusted for the user's arguments."""
         return replace(self, arguments=(), is_loaded=False) if self.is_replaced and words else self
 
 
@@ -104,7 +104,7 @@ def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Devic
 
 
 def packed_in(program: Path) -> Packed:
-    """Read the contents of a llamafile; empty if the file is not a zip archive."""
+    """Read a llamafile's contents; empty if the file is not a zip archive."""
     try:
         with zipfile.ZipFile(program) as archive:
             names = set(archive.namelist())
@@ -141,7 +141,7 @@ def _measure(
 
 
 def _model_path(given: Given, packed: Packed) -> Path | None:
-    """Return the model file; None if the command names no model, or one that the app downloads."""
+    """Return the model file; None if the command specifies no model, or one that the app downloads."""
     for name in _MODEL:
         if value := given.value(name):
             return packed.path if value.startswith(_INSIDE) else Path(value)
