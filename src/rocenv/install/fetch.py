@@ -64,9 +64,9 @@ def bytes_to_come(lock: Lock, home: Home) -> tuple[int, int]:
 def ensure_available(
     lock: Lock, context: Context, expected: Mapping[str, Mapping[str, FileEntry]] = MappingProxyType({})
 ) -> tuple[Lock, dict[str, Path]]:
-    """Ensure that all packages of a lock are in the store and all wheels in the cache.
+    """Ensure that all of a lock's packages are in the store and all its wheels are in the cache.
 
-    Damaged cached packages are downloaded again. `expected` maps the hash of a package to files that must be
+    Damaged cached packages are downloaded again. `expected` maps a package's hash to files that must be
     undamaged in the store; if one is damaged, the package is unpacked again.
 
     Returns:
