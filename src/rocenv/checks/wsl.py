@@ -40,7 +40,7 @@ def wsl_windows_silent(context: CheckContext) -> Observation | None:
 
 
 def wsl_driver_old(context: CheckContext) -> Observation | None:
-    """Windows' display driver is too old for an env's ROCm or, without envs, for any ROCm on WSL."""
+    """Windows' display driver is too old for an env's ROCm or, without envs, for ROCm on WSL."""
     display = context.host.driver.display
     if not context.host.driver.wsl or not display:
         return None

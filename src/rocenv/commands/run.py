@@ -65,7 +65,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
 
 @contextlib.contextmanager
 def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[None]:
-    """Add to the error for a missing ROCm tool the command that creates an env with it."""
+    """Extend the error for a missing ROCm tool with the command that creates an env with that tool."""
     try:
         yield
     except CommandNotFound as error:
