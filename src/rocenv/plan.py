@@ -128,7 +128,7 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
     """Return the set that users should know about before they take a worse one; None if it is not worse.
 
-    A set that its channel does not have is no alternative, unless the GPU lacks something without it.
+    A set that its channel does not have is an alternative only if the GPU would miss something without it.
     """
     for miss in missed:
         if not miss.is_permanent:
@@ -147,7 +147,7 @@ def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
 
 
 def _lack(candidate: Candidate) -> int:
-    """Rate what the GPU lacks: 0 = nothing, 1 or 2 = it runs as another target, 3 = BLAS kernels."""
+    """Rate what is missing for the GPU: 0 = nothing, 1 or 2 = it runs as another target, 3 = BLAS kernels."""
     if candidate.override is not None:
         return 2 if candidate.override.verdict == "caution" else 1
     return 3 if candidate.warnings else 0
@@ -164,7 +164,7 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
             f"{text} from {each.rocm.channel}"
             for text, each in ((found, candidate), (preferred, miss.candidate))
         )
-    why = "its channel lacks a part of it" if miss.is_permanent else "cannot be downloaded now"
+    why = "its channel is missing a part of it" if miss.is_permanent else "cannot be downloaded now"
     return OnlyFallback(
         "; ".join((f"{preferred} fits best, but {why}", f"only {found} can be installed", *lacks)),
         lock=lock,
@@ -175,7 +175,7 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
 def _chosen(request: Request, context: Context, machine: Machine | None, *, unlisted: bool) -> Chosen:
     candidates = resolve(request, context.matrix, machine)
     if request.platform == "windows" and not WINDOWS:
-        # The data lists all files of a Windows set except the wheels, which only Windows can list.
+        # The data lists all of a Windows set's files except the wheels, which only Windows can list.
         best = next(candidates)
         return Chosen(best, _outlines(best, request, context))
     missed: list[Miss] = []
@@ -247,7 +247,7 @@ def _none_available(missed: Sequence[Miss]) -> RocenvError:
     reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed))
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:
-        message = f"Matching sets exist, but their channels lack some of the packages: {reasons}"
+        message = f"Matching sets exist, but their channels are missing some of the packages: {reasons}"
         return ResolutionImpossible(message, hints=hints)
     message = f"Matching sets exist, but none could be downloaded: {reasons}"
     return FetchError(message, hints=hints, code=codes.pop() if len(codes) == 1 else FetchError.code)

@@ -79,7 +79,7 @@ class Env:
 
     @property
     def gone(self) -> str:
-        """The message of a script whose env no longer exists."""
+        """The message that a script shows if its env no longer exists."""
         return f"the env at {self.prefix} no longer exists; `rocenv list` shows the envs"
 
 

@@ -1,4 +1,4 @@
-"""The allow-list of the support bundle: the questions that a bundle answers, and the fields of each answer.
+"""The support bundle's allow-list: the questions that a bundle answers, and the fields in each answer.
 
 Checks ask many more questions. Of those, a bundle contains only the resulting observations.
 """

@@ -64,7 +64,7 @@ def run(
 
 
 def run_before_start(launch: LaunchContext, home: Home, language: Language) -> list[Finding]:
-    """Run the checks of `launch`; an error means that starting the app would be useless or harmful."""
+    """Run the checks for `launch`; an error means that starting the app would be useless or harmful."""
     context = before_start(launch, home)
     return run(context, checks_for(context, command="launch"), language)
 

@@ -1,4 +1,4 @@
-"""`rocenv doctor`: checks of this machine and of an env, fixes, and support bundles."""
+"""`rocenv doctor`: checks for this machine and an env, fixes, and support bundles."""
 
 from __future__ import annotations
 

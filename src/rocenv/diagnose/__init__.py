@@ -85,7 +85,7 @@ def diagnose_bytes(data: bytes, matrix: Matrix) -> Diagnosis:
 def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
     """Diagnose each log separately, then rank all findings together.
 
-    Accepts any content; raises only what reading the blocks raises.
+    Accepts any bytes; raises only what reading the blocks raises.
     """
     logs = [_examined(file, of_file, matrix) for file, of_file in groupby(blocks, key=lambda each: each.file)]
     best: dict[str, tuple[Candidate, Facts]] = {}

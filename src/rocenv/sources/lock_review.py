@@ -117,7 +117,7 @@ def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> di
     with context.progress.wait("Looking up the lock's wheels"):
         try:
             look_up(*pins)
-        except ResolutionImpossible:  # it lacks a wheel, or there are two versions of a project
+        except ResolutionImpossible:  # a wheel is missing, or there are two versions of a project
             for pin in pins:
                 with contextlib.suppress(RocenvError):
                     look_up(pin)
@@ -133,7 +133,7 @@ def compared(
     """Compare a lock with the data.
 
     Args:
-        lock: A lock of any origin.
+        lock: A lock from anywhere.
         matrix: The data.
         places: Allowed origins of files.
         known: Files whose origin does not matter.
@@ -278,7 +278,7 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
 
 
 def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
-    """Whether the data contains such a change: the same value, or another folder in the env."""
+    """Whether the data contains such a change: the same value, or a different folder in the env."""
     if change.name == OVERRIDE:
         return change.action == "set" and bool(overridden_target(change.value))
     for row in matrix.environment:

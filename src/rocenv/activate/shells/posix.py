@@ -93,7 +93,7 @@ def _but_path(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_ours(env: Env) -> Iterator[str]:
-    """Yield patterns that match a PATH with an entry of the env; short, because bash reads slowly."""
+    """Yield patterns that match a PATH with an entry from the env; short, because bash reads slowly."""
     for entry in env.lists.get("PATH", ()):
         is_below = entry.startswith(f"{env.prefix}/")
         yield f"*:{quote(env.prefix + '/')}*" if is_below else f"*:{quote(entry)}:*"
