@@ -108,7 +108,7 @@ def _target_of(host: Host, matrix: Matrix, report: Callable[[str], None]) -> str
 
 
 def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
-    """List what the user of a machine without a usable GPU can do."""
+    """List what a user can do on a machine without a usable GPU."""
     rows = [row for gpu in host.gpus if (row := unsupported(gpu.pci_id, matrix))]
     here = [gpu.target for gpu in host.gpus if gpu.target]
     hints = [row.instead for row in rows]

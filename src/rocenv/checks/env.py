@@ -281,7 +281,7 @@ def _hashed_shims(env: Env) -> frozenset[str]:
 
 
 def _damaged(root: Path, files: Mapping[str, FileEntry]) -> dict[str, str]:
-    """Compare files by presence, size and type; return what is wrong with each that differs, by path."""
+    """Compare files by presence, size and type; return what is wrong with each differing file, by path."""
     found = {path: what for path, entry in files.items() if (what := _difference(root / path, entry))}
     return dict(sorted(found.items()))
 

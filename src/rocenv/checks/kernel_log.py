@@ -1,4 +1,4 @@
-"""The kernel's log since the last start, as far as this user may read it."""
+"""The kernel's log since the last start, as far as this user is allowed to read it."""
 
 from __future__ import annotations
 

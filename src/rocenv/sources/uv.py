@@ -84,7 +84,7 @@ class Uv:
 
     @property
     def may_fetch_python(self) -> bool:
-        """Whether uv may download an interpreter; the user's uv settings can forbid it."""
+        """Whether uv is allowed to download an interpreter; the user's uv settings can forbid it."""
         return not self.offline and self.environ.get("UV_PYTHON_DOWNLOADS") not in ("never", "manual")
 
     def resolve(
