@@ -237,7 +237,7 @@ class TestParts:
         rules = {row.code: row for row in matrix.rule}
         for code in KINDS["cause"].names(matrix):
             page = explain(code, matrix, language)
-            texts = [page.title, *(step.command for step in page.steps)]
+            texts = [page.title, *(command for line in page.lines for command in line.commands)]
             texts += [line.text for line in page.lines if not line.text.startswith("`")]
             background = "" if code not in rules else getattr(rules[code].more, language, "")
             quoted = " ".join(background.split())

@@ -16,7 +16,7 @@ from rocenv.host import detect
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from rocenv.explain.page import Explanation, Line
+    from rocenv.explain.page import Explanation, Line, Step
 
 _WIDTH = 100  # if stdout is not a terminal
 
@@ -70,15 +70,21 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
 def _for_this_machine(explanation: Explanation, context: Context) -> Explanation:
     """Adapt commands: a name that is not in use, and no options that match this platform and GPU."""
     name = context.home.unused_name("demo")
-    steps = [
-        replace(step, command=re.sub(" demo(?= |$)", f" {name}", step.command)) for step in explanation.steps
-    ]
+
+    def renamed(command: str) -> str:
+        return re.sub(" demo(?= |$)", f" {name}", command)
+
+    def line(each: Line) -> Line:
+        return replace(each, commands=tuple(map(renamed, each.commands)))
+
+    sections = tuple(replace(each, lines=tuple(map(line, each.lines))) for each in explanation.sections)
+    steps = [replace(step, command=renamed(step.command)) for step in explanation.steps]
     if any("--platform" in step.command for step in steps):
         host = detect(context.matrix)
         here = f" --platform {host.platform}"
         target = host.gpu.target.partition(":")[0] if host.gpu else ""
         steps = [replace(step, command=_shorter(step.command, here, target)) for step in steps]
-    return replace(explanation, steps=tuple(steps))
+    return replace(explanation, sections=sections, steps=tuple(steps))
 
 
 def _shorter(command: str, here: str, target: str) -> str:
@@ -106,9 +112,16 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         ],
         "commands": [
             {"label": step.label or None, "command": step.command, "gives": step.gives}
-            for step in explanation.steps
+            for step in (*explanation.steps, *_of_lines(explanation))
         ],
     }
+
+
+def _of_lines(explanation: Explanation) -> list[Step]:
+    from rocenv.explain.page import Step
+
+    commands = dict.fromkeys(command for line in explanation.lines for command in line.commands)
+    return [Step(command=command) for command in commands]
 
 
 def _line_json(line: Line) -> dict[str, Any]:
@@ -116,6 +129,7 @@ def _line_json(line: Line) -> dict[str, Any]:
         "label": line.label or None,
         "text": line.text,
         "status": line.status,
+        "commands": list(line.commands),
         "sources": [
             {"source": basis.source, "status": basis.status, "checked": basis.checked} for basis in line.basis
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.template import without_values
@@ -34,7 +35,6 @@ _HEADINGS: Mapping[str, tuple[str, str]] = {
     "more": ("Background", "更多说明"),
     "checks": ("Checks of `rocenv doctor`", "`rocenv doctor` 的相关检查"),
     "links": ("Further reading", "延伸阅读"),
-    "commands": ("Commands", "命令"),
 }
 _ALIASES = {
     "pytorch": "torch",
@@ -97,6 +97,7 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
     advice = [row for row in matrix.advice if row.code == name]
     cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
     cures += [(each, row) for row in advice for each in row.remedy]
+    cures.sort(key=lambda cure: "app" in cure[0].when)  # what helps with any app comes first
     links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
     about = next((row.about for row in advice if row.about), None)
 
@@ -111,24 +112,26 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
         title = about if about and not row.about and _UNKNOWN.search(row.title.en) else row.about or row.title
         return Line(label=row.name, text=_in(title, language), rows=(row,))
 
+    def cure(remedy: Remedy, row: Known) -> Line:
+        templates = (command.replace("{env}", "demo") for command in remedy.commands)
+        commands = (each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each)
+        line = Line(text=_in(remedy.text, language), rows=(row,))
+        return replace(line, commands=tuple(without_values(each, str.upper) for each in commands))
+
     title = rule.title if rule else about or advice[0].title
-    templates = (command.replace("{env}", "demo") for each, _row in cures for command in each.commands)
-    commands = [each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each]
     return Explanation(
         thing=name,
         kind="cause",
         title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
         answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
-            (heading("remedies"), lines((each.text, row) for each, row in cures)),
+            (heading("remedies"), (cure(*each) for each in cures if not _UNKNOWN.search(each[0].text.en))),
             (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
             (heading("more"), _background(rule, language)),
             (heading("checks"), map(check, advice) if rule else []),
             (heading("links"), [Line(text=link) for link in links]),
         ),
-        steps=tuple(Step(command=without_values(each, str.upper)) for each in dict.fromkeys(commands)),
-        steps_title=heading("commands"),
     )
 
 
