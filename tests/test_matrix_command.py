@@ -159,7 +159,8 @@ class TestExplain:
         assert windows["text"].startswith("yes")
         assert {section["title"] for section in document["sections"]} >= {"Linux", "Windows"}
         assert all(
-            step["command"].startswith(("rocenv create ", "rocenv resolve ")) for step in document["commands"]
+            step["command"].startswith(("rocenv create ", "rocenv resolve ", "rocenv explain "))
+            for step in document["commands"]
         )
 
     def test_several_words_need_no_quotes(self, home: Path) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.core.language import Language
+    from rocenv.data.apps import Launcher
     from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
     from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
@@ -43,6 +44,9 @@ _ALIASES = {
     "libraries": "pack",
     "wsl2": "wsl",
     "wsl 2": "wsl",
+    "llama": "llama.cpp",
+    "llamacpp": "llama.cpp",
+    "llm": "llama.cpp",
 }
 # Topic -> its title, the table of its rows, and the names of its versions.
 _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] = {
@@ -58,6 +62,7 @@ _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] =
     "shim": ("ZLUDA files in PyTorch", "", None),
     "therock": ("AMD's wheels (TheRock)", "", None),
     "torch-setting": ("PyTorch settings under ZLUDA", "", None),
+    "ollama": ("Ollama on AMD GPUs", "", None),
 }
 _WSL_STEPS = (
     Step(command="rocenv gpus", gives="list the GPUs and the display driver that Windows reports"),
@@ -325,21 +330,40 @@ def _values(row: Variable) -> Iterator[Line]:
 
 
 def subject_names(matrix: Matrix) -> list[str]:
-    """List the topics: kinds of parts, and topics of facts."""
-    return sorted({*_SUBJECTS, *(row.about for row in matrix.fact)})
+    """List the topics: kinds of parts, apps, and topics of facts."""
+    return sorted({*_SUBJECTS, *_apps(matrix), *(row.about for row in matrix.fact)})
 
 
 def subject_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the topic that a query matches."""
-    name = _ALIASES.get(thing, thing)
+    """Find the topic that a query matches; an app also by its title."""
+    titles = {row.title.casefold(): key for key, row in _apps(matrix).items()}
+    name = _ALIASES.get(thing, titles.get(thing, thing))
     return [name] if name in subject_names(matrix) else []
 
 
+def _apps(matrix: Matrix) -> dict[str, Launcher]:
+    return {row.key: row for row in matrix.launcher if row.programs or row.signs}
+
+
+def _app_steps(app: Launcher) -> Iterator[Step]:
+    gives = f"create an env with what {app.title} needs on this GPU"
+    yield Step(command=f"rocenv create --app {app.key}", gives=gives)
+    program = next(iter(app.entries), "")
+    if app.command or program:
+        words = "" if app.command else f" -- {program}"
+        gives = "start it in its folder, with the env's GPU libraries" if app.command else "start it"
+        yield Step(command=f"rocenv launch {app.key}{words}", gives=gives)
+
+
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
-    """Explain a topic: its newest rows and its facts."""
+    """Explain a topic: its newest rows and its facts; of an app also how to get and start it."""
     # Facts without a key come first, so that none seems to belong to a preceding key.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
-    title, table, names = _SUBJECTS.get(name, (f"Facts about {name}", "", None))
+    app = _apps(matrix).get(name)
+    known = (f"{app.title if app else name} on AMD GPUs", "", None)
+    title, table, names = _SUBJECTS.get(name, known)
+    builds = [row for row in matrix.app_build if row.app == name]
+    builds.sort(key=lambda row: (bool(row.targets), row.platform))
     newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
     if name == "wsl":
         newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
@@ -349,9 +373,11 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
         thing=name,
         kind="topic",
         title=title,
+        answer=tuple(rows.lines("app_build", (row for row in builds if not row.targets))),
         sections=sections(
+            ("Builds with ROCm", rows.lines("app_build", (row for row in builds if row.targets))),
             (heading, [*rows.lines(table, newest), *releases]),
             ("Good to know", rows.lines("fact", facts)),
         ),
-        steps=_WSL_STEPS if name == "wsl" else (),
+        steps=_WSL_STEPS if name == "wsl" else tuple(_app_steps(app)) if app else (),
     )
