@@ -44,9 +44,10 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
     """Explain a GPU, a version, a variable or an error.
 
     THING is a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, hip-sdk-6.4, zluda-3.9.5,
-    torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a topic
-    (wsl, zluda, torch, pack), an app (llama.cpp, ollama, comfyui), an incident (sdnext-3414), an exit code (0xC0000005 or 3221225477), or a cause
-    that `rocenv diagnose` or `rocenv doctor` reports (vram-oom). Causes are explained in English or Chinese.
+    torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), an app
+    (llama.cpp, ollama, comfyui), another topic (wsl, zluda, torch, pack), an incident (sdnext-3414), an exit
+    code (0xC0000005 or 3221225477), or a cause that `rocenv diagnose` or `rocenv doctor` reports (vram-oom).
+    Causes are explained in English or Chinese.
     Commands omit options that match this machine.
     """
     from rocenv.explain import explain

@@ -141,7 +141,8 @@ def explain(name: str, matrix: Matrix) -> Explanation:
 
 def _without_rocm(target: str, matrix: Matrix) -> Iterator[Step]:
     """Yield the apps that run without ROCm, unless AMD supports the target."""
-    if not any(target in row.official for row in (*matrix.rocm, *matrix.rocm_wheels)):
+    releases: tuple[RocmSet | RocmWheels, ...] = (*matrix.rocm, *matrix.rocm_wheels)
+    if not any(target in row.official for row in releases):
         for app in sorted({row.app for row in matrix.app_build if not row.targets}):
             gives = f"{app} with Vulkan, without ROCm and PyTorch"
             yield Step(label="Language models", command=f"rocenv explain {app}", gives=gives)
