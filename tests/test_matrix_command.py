@@ -84,6 +84,13 @@ class TestRows:
     def test_a_target_may_be_a_product(self, home: Path) -> None:
         assert tables(home, "--target", "RX 6750 XT") == tables(home, "--target", "gfx1031")
 
+    def test_the_target_needs_no_option(self, home: Path) -> None:
+        found = tables(home, "--target", "gfx1031", "--rocm", "6.2")
+        assert tables(home, "gfx1031", "--rocm", "6.2") == tables(home, "RX", "6750", "XT", "--rocm", "6.2")
+        assert tables(home, "gfx1031", "--rocm", "6.2") == found
+        done = run(home, "matrix", "gfx1031", "--target", "gfx1100")
+        assert (done.returncode, "specify one" in done.stderr) == (2, True)
+
     def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
         (incident,) = (row for row in found["verdict"] if row.get("code") == "sdnext-3414")
@@ -152,7 +159,8 @@ class TestExplain:
         assert windows["text"].startswith("yes")
         assert {section["title"] for section in document["sections"]} >= {"Linux", "Windows"}
         assert all(
-            step["command"].startswith(("rocenv create ", "rocenv resolve ")) for step in document["commands"]
+            step["command"].startswith(("rocenv create ", "rocenv resolve ", "rocenv explain "))
+            for step in document["commands"]
         )
 
     def test_several_words_need_no_quotes(self, home: Path) -> None:

@@ -443,6 +443,15 @@ def test_a_suggested_env_has_a_name_that_is_not_in_use(tmp_path: Path) -> None:
     assert "rocenv create demo " not in text
 
 
+def test_a_machine_without_a_gpu_gets_a_command_with_a_target(tmp_path: Path) -> None:
+    log = b"start\nError invalid device function at line 73 in file /home/user/ops.hip\n"
+    text = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="").stdout.decode()
+    assert "rocenv create demo --torch --target TARGET\n" in text
+    assert "replace TARGET by its target" in " ".join(text.split())
+    text = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="gfx1100").stdout.decode()
+    assert "rocenv create demo --torch --target gfx1100\n" in text
+
+
 class TestFoundingCases:
     """The reports that the project started with, and an expert's answers."""
 
@@ -457,7 +466,9 @@ class TestFoundingCases:
                     "6.1",
                     "gfx1031",
                     "rocblas.dll",
+                    "rocenv create demo --torch --target gfx1031",
                     "rocenv create demo --rocm 5.7 --zluda --target gfx1031",
+                    "rocenv explain sdnext-3414",
                     ".zluda",
                 ],
             ),

@@ -83,7 +83,7 @@ class TestDoesMyCardWork:
         assert "ROCm/rocBLAS#1339" in reported, "the override must cite the user reports that it rests on"
 
     def test_commands_match_the_resolver(self, matrix: Matrix) -> None:
-        linux, wheels, zluda = explain("gfx1031", matrix).steps
+        linux, wheels, zluda, _apps = explain("gfx1031", matrix).steps
         assert linux.command == "rocenv create demo --platform linux --torch --target gfx1031"
         assert linux.gives == "ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0"
         assert wheels.command == "rocenv create demo --platform windows --torch --target gfx1031"
@@ -237,7 +237,7 @@ class TestParts:
         rules = {row.code: row for row in matrix.rule}
         for code in KINDS["cause"].names(matrix):
             page = explain(code, matrix, language)
-            texts = [page.title, *(step.command for step in page.steps)]
+            texts = [page.title, *(command for line in page.lines for command in line.commands)]
             texts += [line.text for line in page.lines if not line.text.startswith("`")]
             background = "" if code not in rules else getattr(rules[code].more, language, "")
             quoted = " ".join(background.split())
@@ -248,6 +248,34 @@ class TestParts:
         assert "gfx1033 10.3.0 (runs as gfx1030): known to fail" in text
         assert "Linux only; Windows HIP does not go through HSA" in text
         assert "a leftover value causes memory faults" in text
+
+
+class TestApps:
+    @pytest.mark.parametrize("thing", ["llama.cpp", "Llama", "llm"])
+    def test_llama_cpp_needs_no_rocm(self, matrix: Matrix, read: Read, thing: str) -> None:
+        assert explain(thing, matrix).thing == "llama.cpp"
+        text = read(thing)
+        assert "Linux any GPU, with Vulkan: `llama-bNNNN-bin-ubuntu-vulkan-x64.tar.gz` from https://" in text
+        assert "`llama-bNNNN-bin-win-vulkan-x64.zip`" in text
+        assert "rocenv create --app llama.cpp" in text
+        assert "lemonade-sdk/llamacpp-rocm/releases; built nightly" in text
+
+    def test_ollama(self, read: Read) -> None:
+        assert "unless its service has `OLLAMA_IGPU_ENABLE=1`" in read("ollama")
+
+    @pytest.mark.parametrize("thing", ["SD.Next", "sdnext"])
+    def test_an_app_has_commands(self, matrix: Matrix, thing: str) -> None:
+        commands = [step.command for step in explain(thing, matrix).steps]
+        assert commands == ["rocenv create --app sdnext", "rocenv launch sdnext"]
+
+    @pytest.mark.parametrize(
+        ("target", "offered"), [("steam deck", True), ("RX 580", True), ("gfx1201", False), ("gfx942", False)]
+    )
+    def test_a_gpu_without_support_gets_an_app_without_rocm(
+        self, matrix: Matrix, target: str, offered: bool
+    ) -> None:
+        commands = [step.command for step in explain(target, matrix).steps]
+        assert ("rocenv explain llama.cpp" in commands) == offered
 
 
 class TestNames:
