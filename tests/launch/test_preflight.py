@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.core.model import EnvChange, Request
+from rocenv.core.model import EnvChange, Layout, Request
 from rocenv.data.load import load
 from tests import shipped
 from tests.launch.lab import BUILD_FILES, TARGET, component, hipinfo, zluda_parts
@@ -150,6 +151,20 @@ class TestApps:
         done = lab.run("launch", "sd", "--", "no-such-program")
         assert (done.returncode, b"command `no-such-program` not found" in done.stderr) == (127, True)
         assert b"--dev" not in done.stderr
+
+    @pytest.mark.parametrize("verb", ["run", "launch"])
+    def test_a_missing_folder_of_the_env_is_reported(self, lab: Lab, verb: str) -> None:
+        layout = Layout(root="rocm", library_dirs=("rocm/lib",), libraries={"hip": "libamdhip64.so.6"})
+        rocm = component("rocm", "6.4.3", "amd", into="rocm", layout=layout)
+        files = ("rocm/lib/libamdhip64.so.6", "rocm/lib/other", "rocm/share/doc")
+        path = lab.make(parts=(rocm,), platform="linux", files=files).path
+        assert b"rocenv repair" not in lab.run(verb, "sd", "--", "true").stderr
+        shutil.rmtree(path / "rocm/lib")
+        done = lab.run(verb, "sd", "--", "echo", "started")
+        assert done.stdout == b"started\n", "the command may not need them"
+        said = " ".join(done.stderr.decode().split())
+        assert "2 files of env `sd` are missing" in said or "missing or changed (2, such as" in said
+        assert "`rocenv repair sd`" in said
 
     @pytest.mark.parametrize("verb", ["run", "launch"])
     def test_a_missing_rocm_tool_leads_to_an_env_with_it(self, lab: Lab, verb: str) -> None:

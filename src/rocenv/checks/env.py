@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import stat
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells import SHELLS
@@ -20,6 +19,7 @@ from rocenv.install import store
 from rocenv.integrity import differences, replaced_packages
 from rocenv.prefix import all_prefixes
 from rocenv.preload import preload, shims_of, zluda_of
+from rocenv.presence import damaged, lost_files
 from rocenv.resolve.request import rebuild_command
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system.machine import list_folder, machine_path
@@ -79,9 +79,11 @@ def env_moved_home(context: CheckContext) -> Observation | None:
 def env_shims_missing(context: CheckContext) -> Observation | None:
     """Files that ZLUDA is loaded from are missing or changed."""
     env = context.the_env
+    if env.record.lock.part("zluda") is None:
+        return None
     files = files_of(env)
     hashed = _hashed_shims(env)
-    wrong = _damaged(env.prefix.path, {path: files[path] for path in _shims(env, files) if path in files})
+    wrong = damaged(env.prefix.path, {path: files[path] for path in _shims(env, files) if path in files})
     whole = {path: files[path] for path in hashed if path in files and path not in wrong}
     wrong |= differences(env.prefix.path, whole)
     return _wrong_files("env_shims_missing", wrong, env)
@@ -111,20 +113,24 @@ def _replaced(row: str, context: CheckContext, matches: Callable[[Replaced], boo
 
 
 def env_files_missing(context: CheckContext) -> Observation | None:
-    """Other files of the env are missing, have the wrong size, or link elsewhere."""
+    """Other files of the env are missing, have the wrong size, or link elsewhere.
+
+    Before a start, all files are compared only if a main part is missing. That is a warning, because the app
+    may not need it.
+    """
     env = context.the_env
-    files = files_of(env)
-    shims = _shims(env, files)
-    rest = {path: entry for path, entry in files.items() if path not in shims}
-    return _wrong_files("env_files_missing", _damaged(env.prefix.path, rest), env)
+    wrong = _lost(env) if context.launch else damaged(env.prefix.path, files_of(env))
+    shims = _shims(env, files_of(env)) if wrong else ()
+    wrong = {path: what for path, what in wrong.items() if path not in shims}
+    return _wrong_files("env_files_missing", wrong, env, severity="warning" if context.launch else "")
 
 
 def env_files_changed(context: CheckContext) -> Observation | None:
     """Files of the env have the right size but the wrong contents."""
     env = context.the_env
     files = files_of(env)
-    damaged = _damaged(env.prefix.path, files)
-    rest = {path: entry for path, entry in files.items() if path not in damaged}
+    wrong = damaged(env.prefix.path, files)
+    rest = {path: entry for path, entry in files.items() if path not in wrong}
     return _wrong_files("env_files_changed", differences(env.prefix.path, rest), env)
 
 
@@ -137,7 +143,7 @@ def env_store_damaged(context: CheckContext) -> Observation | None:
                 continue
             folder = store.tree_of(home, artifact)
             try:
-                wrong = _damaged(folder, store.manifest_of(home, artifact))
+                wrong = damaged(folder, store.manifest_of(home, artifact))
             except DataError as error:
                 wrong = {"manifest.json": error.message}
             if wrong:
@@ -266,6 +272,13 @@ def files_of(env: Env) -> dict[str, FileEntry]:
         return {}
 
 
+def _lost(env: Env) -> dict[str, str]:
+    try:
+        return lost_files(env.prefix, env.record)
+    except (RocenvError, ValueError):  # `env_unusable` reports it
+        return {}
+
+
 def _shims(env: Env, files: Mapping[str, FileEntry]) -> frozenset[str]:
     """The files that ZLUDA is loaded from."""
     preloaded = preload(env.record.lock, files, in_torch=env.record.shims_in_torch)
@@ -280,28 +293,12 @@ def _hashed_shims(env: Env) -> frozenset[str]:
     return frozenset({*drivers, *(shim.path for shim in shims_of(lock, in_torch=env.record.shims_in_torch))})
 
 
-def _damaged(root: Path, files: Mapping[str, FileEntry]) -> dict[str, str]:
-    """Compare files by presence, size and type; return what is wrong with each that differs, by path."""
-    found = {path: what for path, entry in files.items() if (what := _difference(root / path, entry))}
-    return dict(sorted(found.items()))
-
-
-def _difference(path: Path, entry: FileEntry) -> str:
-    try:
-        info = path.lstat()
-        if stat.S_ISLNK(info.st_mode):
-            return "" if os.readlink(path) == entry.link else "changed"
-    except OSError as error:
-        return "missing" if isinstance(error, FileNotFoundError | NotADirectoryError) else str(error.strerror)
-    is_same = stat.S_ISREG(info.st_mode) and not entry.link and info.st_size == entry.size_bytes
-    return "" if is_same else "changed"
-
-
-def _wrong_files(row: str, wrong: Mapping[str, str], env: Env) -> Observation | None:
+def _wrong_files(row: str, wrong: Mapping[str, str], env: Env, severity: str = "") -> Observation | None:
     if not wrong:
         return None
     values = {"env": env.name, "file": next(iter(wrong)), "count": str(len(wrong))}
-    return Observation(row, values, tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN]))
+    evidence = tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN])
+    return Observation(row, values, evidence, severity)
 
 
 def _text_of(path: Path) -> str:
