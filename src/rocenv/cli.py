@@ -57,6 +57,9 @@ GROUPS = {
         "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
         "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
     },
+    "Clusters": {
+        "bundle": ("bundle.command", "Write envs into one file, to create them without a network."),
+    },
     "Troubleshooting": {
         "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
         "diagnose": ("diagnose.command", "Find known causes in a log."),

@@ -52,6 +52,7 @@ class Context:
         self.max_age_s = max_age_s
         self._offline = offline
         self.bundled: Mapping[str, Section] = {}  # files of the bundle that `create` reads: sha256 -> place
+        self.proven: frozenset[str] = frozenset()  # hashes of that bundle's files that signed indices list
         self.index_pages: dict[str, tuple[str, str]] = {}  # Python package indices read by this command
         given = {"matrix": matrix, "network": network, "progress": progress}
         self.__dict__.update({name: part for name, part in given.items() if part is not None})

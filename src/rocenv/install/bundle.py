@@ -15,10 +15,13 @@ remembers where they start. Every content is hashed when it is used, and nothing
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 import tarfile
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.codec import from_plain
@@ -26,14 +29,17 @@ from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.foreign import open_regular, parse_json
 from rocenv.core.lock import MOST_LOCK_BYTES, parse_lock
 from rocenv.core.model import Value
-from rocenv.core.versions import joined
+from rocenv.core.versions import joined, series
 from rocenv.install.store import Section, bundle_error
+from rocenv.sources.interpreter import find_python, install_archive
+from rocenv.sources.uv import Uv
+from rocenv.system.files import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from io import BufferedReader
-    from pathlib import Path
 
+    from rocenv.context import Context
     from rocenv.core.model import Artifact, Lock
 
 BUNDLE_SCHEMA = 1
@@ -43,7 +49,9 @@ _MOST_MEMBERS = 20_000  # an env has about 100
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC = b"ustar"
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
-_MEMBER = re.compile(r"(artifacts/[0-9a-f]{64}|data\.json|(indices|kernels|locks|pythons)/[\w.+~-]+(/[\w.+~-]+)?)")
+_MEMBER = re.compile(
+    r"artifacts/[0-9a-f]{64}|data\.json|(indices|kernels|locks|pythons)/[\w.+~-]+(/[\w.+~-]+)?", re.ASCII
+)
 
 
 class Member(Value, frozen=True, kw_only=True):
@@ -69,6 +77,13 @@ class Bundle:
     manifest: Manifest
     sections: Mapping[str, Section]
 
+    @property
+    def extras(self) -> list[str]:
+        """Its interpreters and kernels, for people."""
+        names = (each.removesuffix(".tar.gz") for each in self.sections if each.startswith("pythons/"))
+        kernels = sum(each.startswith("kernels/") and each.endswith("/kernel") for each in self.sections)
+        return [*(each.partition("/")[2] for each in names), *([f"{kernels} GPU kernels"] if kernels else [])]
+
     def content(self, member: str, most_bytes: int) -> bytes:
         """Read a small member, and check its hash.
 
@@ -86,6 +101,20 @@ class Bundle:
         if hashlib.sha256(content).hexdigest() != known.sha256:
             raise bundle_error(self.path, f"`{member}` in it was changed")
         return content
+
+    def copy(self, member: str, target: Path) -> str:
+        """Copy a member into a new file, and return its hash; raise DataError if it was changed."""
+        section, digest = self.sections[member], hashlib.sha256()
+        with open_regular(self.path) as stream, target.open("xb") as out:
+            stream.seek(section.start)
+            left = section.size_bytes
+            while data := stream.read(min(left, CHUNK_BYTES)):
+                digest.update(data)
+                out.write(data)
+                left -= len(data)
+        if digest.hexdigest() != self.manifest.files[member].sha256:
+            raise bundle_error(self.path, f"`{member}` in it was changed")
+        return digest.hexdigest()
 
     def lock(self, name: str) -> Lock:
         """Read the lock of an env; a bundle with a single lock has the same one for every name.
@@ -114,6 +143,29 @@ class Bundle:
         return {each.sha256: self.sections[artifact_member(each)] for each in files}
 
 
+def provide_python(bundle: Bundle, lock: Lock, context: Context) -> None:
+    """Install the bundle's Python into the home if a lock's wheels need one that this machine lacks.
+
+    Raises:
+        DataError: It was changed.
+        RocenvError: uv cannot install it.
+    """
+    version = next((series(part.python) for part in lock.components if part.python), "")
+    start = f"pythons/cpython-{version}."
+    member = next((each for each in bundle.sections if version and each.startswith(start)), "")
+    if not member:
+        return
+    uv = Uv.for_context(context)
+    try:
+        find_python(version, dataclasses.replace(uv, offline=True))
+    except RocenvError:
+        key = member.removeprefix("pythons/").removesuffix(".tar.gz")
+        context.note(f"No Python {version} on this machine; installing {key} from the bundle")
+        with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+            archive = Path(folder) / f"{key}.tar.gz"
+            install_archive(key, archive, bundle.copy(member, archive), uv)
+
+
 def artifact_member(artifact: Artifact) -> str:
     """Return the name of an artifact's member."""
     return f"artifacts/{artifact.sha256}"
@@ -129,8 +181,8 @@ def open_bundle(path: Path) -> Bundle:
     """Read a bundle's manifest and find its members, in bounded memory.
 
     Raises:
-        DataError: It is not a bundle, a newer rocenv wrote it, or a member is missing, truncated, unsafe, or not
-            in the manifest.
+        DataError: It is not a bundle, a newer rocenv wrote it, or a member is missing, truncated, unsafe, or
+            not in the manifest.
     """
     try:
         with open_regular(path) as stream:

@@ -22,7 +22,7 @@ from rocenv.system.files import storage_errors
 from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Executor, Future
 
     from rocenv.context import Context
@@ -72,8 +72,9 @@ def ensure_available(
 ) -> tuple[Lock, dict[str, Path]]:
     """Ensure that all packages of a lock are in the store and all wheels in the cache.
 
-    Files of the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected` maps the hash of a package to files that must be
-    undamaged in the store; if one is damaged, the package is unpacked again.
+    Files of the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
+    maps the hash of a package to files that must be undamaged in the store; if one is damaged, the package is
+    unpacked again.
 
     Returns:
         The lock with every file's hash, and the wheels: sha256 -> file.
@@ -107,9 +108,6 @@ def _download_and_unpack(
     artifacts: Sequence[Artifact], context: Context, expected: Mapping[str, Mapping[str, FileEntry]]
 ) -> dict[str, Path]:
     """Unpack packages into the store while others are being downloaded; return the wheels."""
-    from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
-    from rocenv.sources.credentials import with_logins
-
     # Largest first, because the largest package determines the total time.
     files = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
     bundled = [each for each in files if each.sha256 in context.bundled]
@@ -132,10 +130,7 @@ def _download_and_unpack(
         context.progress.stage("Unpacking", unpacked_bytes) as stage,
     ):
         waiting: list[Future[None]] = []
-        # Use the same proxy as for the index, because only apt's proxy may have network access.
-        network = with_logins(context.network)
-        network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
-        fetched = fetch_all(remote, context.home.artifacts, network, context.progress)
+        fetched = download(remote, context)
         try:
             for artifact, path in chain(folders, _taken(bundled, context), fetched):
                 for future in waiting:
@@ -194,6 +189,17 @@ def _keep(
         raise
     if not artifact.sha256:
         record_pin(found, context)
+
+
+def download(artifacts: Sequence[Artifact], context: Context) -> Generator[tuple[Artifact, Path], None, None]:
+    """Yield each artifact and its file in the cache; see `fetch_all`."""
+    from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
+    from rocenv.sources.credentials import with_logins
+
+    # Use the same proxy as for the index, because only apt's proxy may have network access.
+    network = with_logins(context.network)
+    network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
+    return fetch_all(artifacts, context.home.artifacts, network, context.progress)
 
 
 def _apt_proxy(artifacts: Sequence[Artifact]) -> str:
