@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,16 @@ from rocenv import __version__
 from rocenv.commands import candidates
 from rocenv.commands.output import json_option, note, print_json
 from rocenv.context import Context
+from rocenv.core.errors import FetchError
 from rocenv.core.progress import size_text
 from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rocenv.core.model import Lock
     from rocenv.home import Home
+    from rocenv.sources.apt.signed import SignedIndex
 
 
 @click.command()
@@ -51,6 +57,7 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
     others: dict[str, bytes | Path] = {"data.json": _data(home)}
     for lock in locks.values():
         others |= export(home, lock.request.app, lock.targets)
+    others |= _indices(locks.values(), context)
     written = write_bundle(output.absolute(), locks, others, context)
     if as_json:
         print_json(
@@ -68,6 +75,22 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
     note(f"wrote `{output}`: {size_text(written.size_bytes)}, {written.artifacts} packages and wheels")
     note(f"sha256 {written.sha256}", verbatim=True)
     note(f"on the other machine: `{rebuild_command(next(iter(locks)), output.name)}`")
+
+
+def _indices(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]:
+    """Return the signed indices of the locks' packages; note that they are missing if there are none."""
+    from rocenv.sources.apt.signed import signed_indices
+
+    found: dict[Path, SignedIndex] = {}
+    try:
+        for lock in locks:
+            found |= {each.release: each for each in signed_indices(lock, context, math.inf)}
+    except FetchError as error:
+        note(f"the bundle cannot prove where its packages come from: {error.message}")
+    members: dict[str, bytes | Path] = {}
+    for number, release in enumerate(sorted(found)):
+        members |= found[release].members(number)
+    return members
 
 
 def _data(home: Home) -> bytes:

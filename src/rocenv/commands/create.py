@@ -200,11 +200,14 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
 
 def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
     """Read the lock for an env from a lock or a bundle, which then provides the files; see `_adapted`."""
+    from rocenv.install.bundle import proven_files
+
     bundle = _bundle_in(path)
     if bundle is None:
         return *_adapted(read_lock(path), context), None
     given = bundle.lock(name)
     context.bundled = bundle.artifacts(given)
+    context.proven = proven_files(bundle, given, context)
     lock, review = _adapted(given, context)
     return lock, replace(review, files=(*review.files, *bundle.extras)), bundle
 

@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.codec import from_plain
-from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.errors import DataError, FetchError, RocenvError
 from rocenv.core.foreign import open_regular, parse_json
 from rocenv.core.lock import MOST_LOCK_BYTES, parse_lock
 from rocenv.core.model import Value
 from rocenv.core.versions import joined, series
 from rocenv.install.store import Section, bundle_error
+from rocenv.sources.apt.signed import proven
 from rocenv.sources.interpreter import find_python, install_archive
 from rocenv.sources.uv import Uv
 from rocenv.system.files import CHUNK_BYTES
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 BUNDLE_SCHEMA = 1
 MANIFEST = "MANIFEST.json"
 _MOST_MANIFEST_BYTES = 4 << 20
+_MOST_INDEX_BYTES = 64 << 20  # Debian's has 10 MB
 _MOST_MEMBERS = 20_000  # an env has about 100
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC = b"ustar"
@@ -141,6 +143,30 @@ class Bundle:
             names = joined([f"{each.name} {each.version}" for each in missing], 5)
             raise bundle_error(self.path, f"it lacks {names}")
         return {each.sha256: self.sections[artifact_member(each)] for each in files}
+
+
+def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]:
+    """Find the packages of a lock that the bundle's signed indices list, by hash.
+
+    A key that this machine trusts must have signed them; why that fails is noted.
+
+    Raises:
+        DataError: An index was changed.
+    """
+    indices: dict[str, dict[str, bytes]] = {}
+    for member in bundle.sections:
+        folder, _, name = member.rpartition("/")
+        if folder.startswith("indices/"):
+            indices.setdefault(folder, {})[name] = bundle.content(member, _MOST_INDEX_BYTES)
+    wanted = {each.sha256 for each in lock.artifacts if each.kind == "deb"}
+    found: set[str] = set()
+    for folder, files in indices.items():
+        repo = context.matrix.repos.get(folder.removeprefix("indices/").rpartition("+")[0])
+        try:
+            found |= proven(repo, files, wanted) if repo is not None else set()
+        except FetchError as error:
+            context.note("\n  ".join((f"warning: {error.message}", *error.hints[-1:])))
+    return frozenset(found)
 
 
 def provide_python(bundle: Bundle, lock: Lock, context: Context) -> None:
