@@ -59,6 +59,7 @@ GROUPS = {
     },
     "Clusters": {
         "bundle": ("bundle.command", "Write envs into one file, to create them without a network."),
+        "mirror": ("mirror.command", "Keep a folder to serve the envs' packages from."),
     },
     "Troubleshooting": {
         "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),

@@ -213,7 +213,7 @@ def open_bundle(path: Path) -> Bundle:
     try:
         with open_regular(path) as stream:
             found = _sections(path, stream)
-            manifest = _manifest(path, stream, found.pop(MANIFEST, None))
+            manifest = _manifest(path, stream, found.pop(MANIFEST))
     except OSError as error:
         raise DataError(f"cannot read the bundle `{path}`: {error.strerror}") from error
     for name, known in manifest.files.items():
@@ -233,6 +233,12 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
     found: dict[str, Section] = {}
     position = stream.seek(0)
     while len(header := stream.read(_BLOCK)) == _BLOCK and header.strip(b"\0"):
+        if not found and header[:100].rstrip(b"\0") != MANIFEST.encode():
+            raise DataError(
+                f"`{path}` is a tar file, but not a bundle: it does not begin with `{MANIFEST}`",
+                hints=("write a bundle: `rocenv bundle NAME -o FILE`",),
+                code="bundle-damaged",
+            )
         name, size = _header(path, header)
         if name in found or len(found) == _MOST_MEMBERS:
             raise bundle_error(path, f"it has `{name}` twice" if name in found else "it has too many members")
@@ -259,13 +265,7 @@ def _header(path: Path, header: bytes) -> tuple[str, int]:
     return member.name, member.size
 
 
-def _manifest(path: Path, stream: BufferedReader, section: Section | None) -> Manifest:
-    if section is None:
-        raise DataError(
-            f"`{path}` is a tar file, but not a bundle: it has no `{MANIFEST}`",
-            hints=("make a bundle: `rocenv bundle NAME -o FILE`",),
-            code="bundle-damaged",
-        )
+def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
     if section.size_bytes > _MOST_MANIFEST_BYTES:
         raise bundle_error(path, f"`{MANIFEST}` in it is too large")
     stream.seek(section.start)

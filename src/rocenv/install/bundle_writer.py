@@ -75,7 +75,9 @@ def write_bundle(
         with closing(download(list(artifacts.values()), context)) as fetched:
             paths = {artifact.sha256: path for artifact, path in fetched}
         texts = {name: lock_text(lock).encode() for name, lock in locks.items()}
-        envs = {name: f"locks/{hashlib.sha256(text).hexdigest()}.lock" for name, text in texts.items()}
+        envs = {
+            name: f"locks/{hashlib.sha256(text).hexdigest()}.lock" for name, text in sorted(texts.items())
+        }
         pythons = dict(_pythons(locks.values(), context))
         contents: dict[str, bytes | Path] = {
             **{envs[name]: text for name, text in texts.items()},

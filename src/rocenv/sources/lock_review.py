@@ -242,12 +242,19 @@ def _split(url: str) -> Place:
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
     """Return the server of a URL outside all known locations; "" if it is inside one."""
-    origin, path = _split(url)
-    if origin and "@" not in urlsplit(url).netloc and _is_plain(path):
+    origin, path = plain_place(url)
+    if origin:
         for known, folder in places:
             if _is_at(origin, known) and path.startswith(folder):
                 return ""
-    return origin or repr(url)
+    return _split(url)[0] or repr(url)
+
+
+def plain_place(url: str) -> Place:
+    """Split a URL into server and path; "" for one that parsers may read differently."""
+    origin, path = _split(url)
+    is_plain = origin and "@" not in urlsplit(url).netloc and _is_plain(path)
+    return (origin, path) if is_plain else ("", "")
 
 
 def _is_at(origin: str, known: str) -> bool:
