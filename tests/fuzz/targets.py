@@ -33,6 +33,7 @@ from rocenv.diagnose.report import report
 from rocenv.home import Home
 from rocenv.host.windows import found_on_windows
 from rocenv.install.archive import unpack_archive
+from rocenv.install.bundle import open_bundle
 from rocenv.install.deb import data_chunks, unpack_tar
 from rocenv.install.installer import archive_start
 from rocenv.install.python_package import require_package, wheel_of
@@ -283,6 +284,33 @@ def lock_seeds() -> list[bytes]:
     return [text.encode(), json.dumps(json.loads(text)).encode()]
 
 
+def read_env_bundle(data: bytes, folder: Path) -> None:
+    bundle = open_bundle(put(folder, data))
+    for name in bundle.manifest.envs:
+        bundle.artifacts(bundle.lock(name))
+    for member in bundle.extras:
+        assert ".." not in member
+
+
+def env_bundle_seeds() -> list[bytes]:
+    lock = lock_seeds()[0]
+    member = f"locks/{hashlib.sha256(lock).hexdigest()}.lock"
+    contents = {f"artifacts/{each.sha256}": b"package" for each in sets.zluda_lock().artifacts}
+    contents |= {"data.json": b"{}", member: lock, "pythons/cpython-3.12.16-linux-x86_64-gnu.tar.gz": b""}
+    known = {
+        name: {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+        for name, content in contents.items()
+    }
+    manifest = {"schema": 1, "rocenv": "1", "envs": {"lab": member}, "files": known}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name, content in {"MANIFEST.json": json.dumps(manifest).encode(), **contents}.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return [out.getvalue()]
+
+
 def read_page(data: bytes, folder: Path) -> None:
     index = SimpleIndex(
         url=INDEX,
@@ -468,5 +496,6 @@ TARGETS: dict[str, Target] = {
         read_json, lambda: [b'{"a": [1, 2.5e3, "\\u00e9", null, {"b": "[["}]}', '["ä"]'.encode("utf-16")]
     ),
     "bundle": Target(read_bundle, bundle_seeds),
+    "env-bundle": Target(read_env_bundle, env_bundle_seeds),
     "hipinfo": Target(read_hipinfo, hipinfo_seeds),
 }

@@ -16,7 +16,7 @@ import pytest
 
 from rocenv.core.errors import RocenvError
 from rocenv.install.bundle import open_bundle
-from tests.aptrepo import archive_key
+from tests.aptrepo import Key
 from tests.network import cannot_run
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def test_the_name_chooses_among_several_locks(mini: Mini, bundle: Path) -> None:
 
 def test_files_that_nobody_vouches_for_need_approval(mini: Mini, bundle: Path) -> None:
     """The URLs in a lock do not say where the files of a bundle come from."""
-    (mini.sysroot / "usr/share/keyrings/mini.gpg").write_bytes(archive_key.__wrapped__().keyring)
+    (mini.sysroot / "usr/share/keyrings/mini.gpg").write_bytes(Key.new().keyring)
     done = elsewhere(mini, "lab", "-y")
     assert done.returncode == 1
     assert "mini5-" in done.stderr
@@ -287,13 +287,9 @@ def test_hostile_members_are_refused(bundle: Path, added: tuple[tarfile.TarInfo,
 
 def test_giant_sizes_are_refused_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "bomb.tar"
-    for name, size, why in (
-        ("MANIFEST.json", 1 << 40, "truncated"),
-        ("MANIFEST.json", 1 << 30, "too large"),
-        ("locks/x", (1 << 62), "truncated"),
-    ):
+    for size, why in ((1 << 40, "truncated"), (1 << 30, "too large"), (1 << 62, "truncated")):
         with path.open("wb") as out:
-            out.write(member(name, size=size)[0].tobuf(tarfile.GNU_FORMAT))
+            out.write(member("MANIFEST.json", size=size)[0].tobuf(tarfile.GNU_FORMAT))
             out.truncate(min(size, 1 << 30) + 2048)  # sparse
         with pytest.raises(RocenvError, match=why):
             open_bundle(path)
@@ -309,6 +305,7 @@ def test_reading_takes_little_memory(tmp_path: Path) -> None:
     """A real process, because the test's own is large already."""
     path = tmp_path / "many.tar"
     with path.open("wb") as out:
+        out.write(member("MANIFEST.json")[0].tobuf(tarfile.GNU_FORMAT))
         out.writelines(member(f"indices/{number}")[0].tobuf(tarfile.GNU_FORMAT) for number in range(200_000))
     code = (
         "import resource, sys, pathlib\n"

@@ -83,7 +83,7 @@ def update_mirror(folder: Path, locks: Iterable[Lock], context: Context) -> Mirr
 
 
 def _place_of(artifact: Artifact, matrix: Matrix) -> tuple[str, str, str]:
-    """Return the path of a file in a mirror, and the prefix and folder for `[mirrors]`; "" if it has no place."""
+    """Return a file's path in a mirror, and prefix and folder for `[mirrors]`; "" if it has no place."""
     repo = matrix.repos.get(artifact.repo)
     if repo is not None and is_symbolic(repo) and artifact.path:
         folder = repo.base.rstrip(":")
