@@ -251,6 +251,16 @@ def test_another_tar_file_is_not_a_bundle(mini: Mini) -> None:
     with tarfile.open(mini.root / "lab.tar", "w") as archive:
         archive.add(mini.root / "profiles" / "mini.toml", "data.json")
     assert "not a bundle" in refusal(mini)
+    prefixed = bytearray(member("MANIFEST.json")[0].tobuf(tarfile.USTAR_FORMAT))
+    prefixed[345:350] = b"locks"  # found by fuzzing: the name is `locks/MANIFEST.json`
+    (mini.root / "lab.tar").write_bytes(with_sum(prefixed) + bytes(1024))
+    assert "not a bundle" in refusal(mini)
+
+
+def with_sum(header: bytearray) -> bytes:
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
 
 
 def member(name: str, **fields: Any) -> tuple[tarfile.TarInfo, bytes]:

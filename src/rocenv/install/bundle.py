@@ -234,11 +234,7 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
     position = stream.seek(0)
     while len(header := stream.read(_BLOCK)) == _BLOCK and header.strip(b"\0"):
         if not found and header[:100].rstrip(b"\0") != MANIFEST.encode():
-            raise DataError(
-                f"`{path}` is a tar file, but not a bundle: it does not begin with `{MANIFEST}`",
-                hints=("write a bundle: `rocenv bundle NAME -o FILE`",),
-                code="bundle-damaged",
-            )
+            break
         name, size = _header(path, header)
         if name in found or len(found) == _MOST_MEMBERS:
             raise bundle_error(path, f"it has `{name}` twice" if name in found else "it has too many members")
@@ -247,6 +243,12 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
         if position > end:
             raise bundle_error(path, f"it is truncated: it ends in `{name}`")
         stream.seek(position)
+    if MANIFEST not in found:
+        raise DataError(
+            f"`{path}` is a tar file, but not a bundle: it does not begin with `{MANIFEST}`",
+            hints=("write a bundle: `rocenv bundle NAME -o FILE`",),
+            code="bundle-damaged",
+        )
     if len(header) < _BLOCK:
         raise bundle_error(path, f"it is truncated: it ends after {len(found)} members")
     return found
