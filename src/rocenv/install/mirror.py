@@ -186,7 +186,8 @@ def _indices(lock: Lock, matrix: Matrix) -> Iterator[tuple[str, bool]]:
             build = part.version.partition("+")[2]
             yield from ((row.index, False) for row in matrix.torch if row.build.partition("+")[2] == build)
         for row in matrix.rocm_wheels:
-            if part.kind == "rocm" and row.channel == part.channel and row.platform == lock.platform:
+            is_row = (row.channel, row.platform) == (part.channel, lock.platform)
+            if part.kind == "rocm" and is_row and (row.floating or row.version == part.version):
                 yield row.index, row.flat
 
 
