@@ -51,6 +51,7 @@ from rocenv.sources.simple_index import SimpleIndex
 from rocenv.system import pe
 from tests import debs, sets
 from tests.aptrepo import Repo, archive_key
+from tests.bundles import bundle_of
 from tests.install.test_archive import FILES, by_store, sevenzipped, with_header_sums, zipped
 from tests.kernels.code import code_object, kernels
 from tests.wheels.index import build_wheel
@@ -297,18 +298,7 @@ def env_bundle_seeds() -> list[bytes]:
     member = f"locks/{hashlib.sha256(lock).hexdigest()}.lock"
     contents = {f"artifacts/{each.sha256}": b"package" for each in sets.zluda_lock().artifacts}
     contents |= {"data.json": b"{}", member: lock, "pythons/cpython-3.12.16-linux-x86_64-gnu.tar.gz": b""}
-    known = {
-        name: {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
-        for name, content in contents.items()
-    }
-    manifest = {"schema": 1, "rocenv": "1", "envs": {"lab": member}, "files": known}
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for name, content in {"MANIFEST.json": json.dumps(manifest).encode(), **contents}.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return [out.getvalue()]
+    return [bundle_of(contents, {"lab": member})]
 
 
 def read_page(data: bytes, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -255,6 +256,11 @@ def test_another_tar_file_is_not_a_bundle(mini: Mini) -> None:
     prefixed[345:350] = b"locks"  # found by fuzzing: the name is `locks/MANIFEST.json`
     (mini.root / "lab.tar").write_bytes(with_sum(prefixed) + bytes(1024))
     assert "not a bundle" in refusal(mini)
+
+
+def test_a_compressed_bundle_is_refused_with_the_remedy(mini: Mini, bundle: Path) -> None:
+    bundle.write_bytes(gzip.compress(bundle.read_bytes()))
+    assert "gunzip lab.tar" in refusal(mini)
 
 
 def with_sum(header: bytearray) -> bytes:

@@ -35,6 +35,7 @@ from rocenv.sources.apt.signed import proven
 from rocenv.sources.interpreter import find_python, install_archive
 from rocenv.sources.uv import Uv
 from rocenv.system.files import CHUNK_BYTES
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,7 @@ _MOST_INDEX_BYTES = 64 << 20  # Debian's has 10 MB
 _MOST_MEMBERS = 20_000  # an env has about 100
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC = b"ustar"
+_COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz"}
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _MEMBER = re.compile(
     r"artifacts/[0-9a-f]{64}|data\.json|(indices|kernels|locks|pythons)/[\w.+~-]+(/[\w.+~-]+)?", re.ASCII
@@ -198,9 +200,21 @@ def artifact_member(artifact: Artifact) -> str:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a file is a tar file, whatever its name; raise OSError if it cannot be read."""
+    """Whether a file is a tar file, whatever its name.
+
+    Raises:
+        DataError: It is compressed.
+        OSError: It cannot be read.
+    """
     with open_regular(path) as stream:
-        return stream.read(_BLOCK)[257:262] == _MAGIC
+        head = stream.read(_BLOCK)
+    if program := next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), ""):
+        raise DataError(
+            f"`{path}` is compressed, but rocenv reads bundles in place",
+            hints=(f"decompress it first: `{program} {shell_join(str(path))}`",),
+            code="bundle-damaged",
+        )
+    return head[257:262] == _MAGIC
 
 
 def open_bundle(path: Path) -> Bundle:

@@ -99,6 +99,8 @@ def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
     Raises:
         RocenvError: uv knows no such Python, or cannot download it.
     """
+    if uv.environ.get("UV_PYTHON_DOWNLOADS") == "never":
+        raise RocenvError("UV_PYTHON_DOWNLOADS=never forbids downloading one", code="python-missing")
     found = uv.run("python", "list", version, "--only-downloads", "--output-format=json")
     listed = [] if found.code else parse_json(found.stdout, "uv python list")
     keys = [each["key"] for each in listed if _KEY.fullmatch(each["key"]) and each["variant"] == "default"]
