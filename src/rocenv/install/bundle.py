@@ -48,6 +48,7 @@ BUNDLE_SCHEMA = 1
 MANIFEST = "MANIFEST.json"
 _MOST_MANIFEST_BYTES = 4 << 20
 _MOST_INDEX_BYTES = 64 << 20  # Debian's has 10 MB
+_LONGEST_NAME = 200
 _MOST_MEMBERS = 20_000  # an env has about 100
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC = b"ustar"
@@ -295,4 +296,7 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
         )
     if schema != BUNDLE_SCHEMA:
         raise bundle_error(path, f"`{MANIFEST}` in it is not a bundle's")
-    return from_plain(Manifest, plain, where)
+    manifest = from_plain(Manifest, plain, where)
+    if any(len(name) > _LONGEST_NAME for name in manifest.envs):
+        raise bundle_error(path, "it has an env with a name that no env can have")
+    return manifest
