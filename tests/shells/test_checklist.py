@@ -7,6 +7,7 @@ and `tests/windows/test_cmd.py` those about cmd. Each shell's peculiarities have
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -437,7 +438,22 @@ def test_a_missing_or_moved_env_is_refused(work: Work) -> None:
             work.dump("after"),
         )
         assert "status" in outcome.stdout and "status 0" not in outcome.stdout, outcome
-        assert "no longer exists" in outcome.stderr
+        assert "no longer exists" in outcome.stderr or "was made for" in outcome.stderr
+        assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+@line(39)
+def test_a_copied_env_is_refused_but_links_lead_to_the_env(work: Work) -> None:
+    """Only some shells know the path of the script that they source."""
+    prefix = work.env()
+    copy, link = prefix.with_name("copy"), prefix.with_name("link")
+    shutil.copytree(prefix, copy, symlinks=True)
+    link.symlink_to(prefix)
+    outcome = work.run(work.dump("before"), work.enter(link), work.dump("entered"))
+    assert outcome.dumps["entered"] == apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
+    if work.driver.name in ("bash", "zsh", "ksh", "fish", "xonsh"):
+        outcome = work.run(work.dump("before"), work.driver.attempt(work.enter(copy)), work.dump("after"))
+        assert "was made for" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
 
 

@@ -82,6 +82,14 @@ class Env:
         """The message of a script whose env no longer exists."""
         return f"the env at {self.prefix} no longer exists; `rocenv list` shows the envs"
 
+    @property
+    def copied(self) -> str:
+        """The message of a script in a moved or copied env."""
+        return (
+            f"this env was made for {self.prefix}, and its scripts use files there; "
+            f"`rocenv show {self.label}` says how to use it here"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:

@@ -45,6 +45,8 @@ def files(env: Env) -> dict[str, str]:
         "EXECUTED": quote(f"rocenv: source this file instead of running it:  {source(script)}"),
         "STATUS": str(EXECUTED_STATUS),
         "GONE": quote(f"rocenv: {env.gone}"),
+        "COPIED": quote(f"rocenv: {env.copied}"),
+        "SCRIPT": quote(script),
         "LIBRARY": quote(fill_script(library, {"FUNCTIONS": " ".join(functions), "WATCHED": watched})),
         "OTHERS": " ".join(others),
         "ALL_UNSET": str(len(others) + 1),

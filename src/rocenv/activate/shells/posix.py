@@ -79,6 +79,7 @@ def _script(env: Env, separator: str) -> str:
             "EXECUTED": quote(f"rocenv: source this file instead of running it:  {source(script)}"),
             "STATUS": str(EXECUTED_STATUS),
             "GONE": quote(f"rocenv: {env.gone}"),
+            "COPIED": quote(f"rocenv: {env.copied}"),
             "ANY_SET": "".join(f"${{{name}+x}}" for name in (*_but_path(env.changed), *env.watched)),
             "LISTS": quote(" ".join(env.lists)),
             "PATH_WITH_OURS": " | ".join(dict.fromkeys(_with_ours(env))) or "''",

@@ -39,7 +39,8 @@ def files(env: Env) -> dict[str, str]:
     restore = (_tuple(name, *env.lists.get(name, ())) for name in env.changed)
     names = {
         "SOURCE": quote(source(env.path(FILE))),
-        "PREFIX": quote(env.prefix),
+        "GONE": quote(f"rocenv: {env.gone}"),
+        "COPIED": quote(f"rocenv: {env.copied}"),
         "MARKER": quote(env.marker),
         "IDENT": quote(env.ident),
         "LABEL": quote(f"({env.label}) "),

@@ -169,8 +169,11 @@ if __name__ == "__main__":
     say("source this file instead of running it:  " + SOURCE)
     sys.exit(33)
 if not os.path.isfile(MARKER):
-    gone = "the env at " + PREFIX + " no longer exists; `rocenv list` shows the envs"
-    raise XonshError("rocenv: " + gone)
+    raise XonshError(GONE)
+# xonsh's `source` puts the script's path into `__name__`.
+record = os.path.join(os.path.dirname(__name__), ".rocenv", "record.json")
+if os.path.isabs(__name__) and os.path.isfile(record) and not os.path.samefile(record, MARKER):
+    raise XonshError(COPIED)
 shared = sys.modules.get("_rocenv")
 while shared and any(ident == IDENT for ident, leave in shared.stack):
     # If the env is active, deactivate it and those on top of it, and start over.
