@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.env import label
+from rocenv.activate.env import ident, label
 from rocenv.activate.shells import SHELLS
 from tests.shells.driver import CHANGES, prepend, program, set_
+from tests.users import unprivileged
 
 if TYPE_CHECKING:
     from tests.shells.driver import Outcome, Work
@@ -455,6 +456,32 @@ def test_a_copied_env_is_refused_but_links_lead_to_the_env(work: Work) -> None:
         outcome = work.run(work.dump("before"), work.driver.attempt(work.enter(copy)), work.dump("after"))
         assert "was made for" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+@line(39)
+def test_a_user_who_cannot_write_to_the_env_has_caches_of_their_own(work: Work) -> None:
+    """Other shells cannot test this without a process."""
+    if work.driver.name in ("elvish", "nu", "powershell"):
+        pytest.skip(f"scripts for {work.driver.name} use the env's caches")
+    changes = (*CHANGES, set_("TORCH_HOME", "{prefix}/cache/torch"), set_("XDG_CACHE_HOME", "{prefix}/cache"))
+    prefix = work.env(changes=changes)
+    own = f"/rocenv/{ident(str(prefix))}"
+    for given, chosen in (
+        (None, f"{work.folder}/.cache{own}"),
+        ("/local/me's", f"/local/me's{own}"),
+        ("relative", f"{work.folder}/.cache{own}"),
+        (f"/local/me{own}", f"/local/me{own}"),
+    ):
+        environ = work.environ | ({} if given is None else {"XDG_CACHE_HOME": given})
+        for mode, cache, user in ((0o755, "", ()), (0o555, chosen, unprivileged())):
+            prefix.chmod(mode)
+            steps = (work.dump("before"), work.enter(prefix), work.dump("active"), work.driver.leave())
+            outcome = work.run(*steps, work.dump("after"), environ=environ, prefix=user)
+            assert outcome.dumps["active"] == apply(
+                expand(changes, str(prefix), cache), outcome.dumps["before"]
+            ), (given, mode)
+            assert outcome.dumps["after"] == outcome.dumps["before"]
+            assert "changed while" not in outcome.stderr
 
 
 @line(39)

@@ -18,7 +18,7 @@ from rocenv.core.template import fill_script
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rocenv.core.model import EnvChange
+    from rocenv.core.model import EnvChange, Lock
 
 # Written last by `create`, so it marks an env as complete.
 MARKER = (".rocenv", "record.json")
@@ -43,9 +43,18 @@ class Env:
     @property
     def ident(self) -> str:
         """An identifier of letters and digits, unique among the envs in a shell."""
-        import hashlib
+        return ident(self.prefix)
 
-        return hashlib.sha256(os.fsencode(self.prefix)).hexdigest()[:12]
+    def cached(self, change: EnvChange) -> str | None:
+        """Return a value's path below the folder of caches, which the user may choose; None = another."""
+        if self.platform != "linux" or change.action != "set":
+            return None
+        return rules.below_cache(change.value, self.prefix)
+
+    @property
+    def caches(self) -> dict[str, str]:
+        """Variables for folders of caches, and their paths below the folder of all caches."""
+        return {each.name: rest for each in self.changes if (rest := self.cached(each)) is not None}
 
     @property
     def label(self) -> str:
@@ -119,6 +128,28 @@ class Shell:
     files: Callable[[Env], Mapping[str, str]]  # path relative to the prefix -> text
     encode: Callable[[str], bytes] = os.fsencode  # keeps paths that are not UTF-8
     hook: Hook | None = None
+
+
+def ident(prefix: str) -> str:
+    """Return an identifier of letters and digits for an env at this path."""
+    import hashlib
+
+    return hashlib.sha256(os.fsencode(prefix)).hexdigest()[:12]
+
+
+def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tuple[EnvChange, ...]:
+    """Expand an env's changes; if the user cannot write to the env, caches are in the user's own folder."""
+    return rules.expand(lock.environment, prefix, users_cache(lock.platform, prefix, environ))
+
+
+def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
+    """Return the folder of this user's caches for an env that the user cannot write to; "" for other envs."""
+    if platform != "linux" or os.access(prefix, os.W_OK):
+        return ""
+    base, own = environ.get("XDG_CACHE_HOME", ""), f"/rocenv/{ident(prefix)}"
+    if not base.startswith("/"):
+        base = f"{environ.get('HOME', '')}/.cache"
+    return base if base.endswith(own) else base + own  # it ends so while the env is active
 
 
 def fill(resource: str, words: Mapping[str, str]) -> str:

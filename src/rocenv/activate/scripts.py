@@ -24,6 +24,7 @@ def activation_script(
     watched: Sequence[str] = (),
     shell: str = "sh",
     platform: str = "linux",
+    cache: str = "",
 ) -> str:
     """Render the script that activates the env when `shell` sources it.
 
@@ -37,12 +38,13 @@ def activation_script(
         watched: Variables to report if the machine sets them, in addition to the changed ones.
         shell: A name in `SHELLS`.
         platform: A platform that the shell supports.
+        cache: A folder of caches instead of the env's own; without it, some shells choose one.
 
     Raises:
         PrefixError: The prefix cannot be used in a list of paths or in a script.
         DataError: A shell cannot apply a change.
     """
-    return SHELLS[shell].files(_env(name, prefix, changes, watched, platform))[SHELLS[shell].file_name]
+    return SHELLS[shell].files(_env(name, prefix, changes, watched, platform, cache))[SHELLS[shell].file_name]
 
 
 def activation_files(
@@ -81,9 +83,16 @@ def write_activation(
     return tuple(written)
 
 
-def _env(name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str], platform: str) -> Env:
+def _env(
+    name: str,
+    prefix: str,
+    changes: Sequence[EnvChange],
+    watched: Sequence[str],
+    platform: str,
+    cache: str = "",
+) -> Env:
     require_listable(prefix, platform)
-    expanded = expand(changes, prefix)
+    expanded = expand(changes, prefix, cache)
     require_valid(expanded, platform)
     others = leftovers(expanded, watched, platform)
     return Env(

@@ -11,6 +11,7 @@
 ##   _ROCENV_OLD_NAME_IDENT    previous NAME: two options of `set`, then its values; absent if unset
 ##   _ROCENV_NEW_NAME_IDENT    x..., value of a list in the env
 ##   _rocenv_off_IDENT         the function that undoes the changes
+##   _ROCENV_CACHE_IDENT       the folder of caches, if the env changes any
 ##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
 ##   _ROCENV_KEPT              during deactivation: variables changed by the user
 ##

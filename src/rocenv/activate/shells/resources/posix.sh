@@ -9,6 +9,7 @@
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
 ##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... exported, s... set only; absent if unset
 ##   _ROCENV_NEW_IDENT_NAME  x..., value of a list in the env
+##   _ROCENV_CACHE_IDENT     the folder of caches, if the env changes any
 ##   _ROCENV_PS1_IDENT       what was prepended to the prompt
 ##   _ROCENV_OURS            x if `deactivate` is ours; another tool's stays
 ##   _ROCENV_ROOT            on Windows: mount point of the drives

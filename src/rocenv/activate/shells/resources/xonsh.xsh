@@ -121,12 +121,23 @@ def mark_prompt():
     return unmark
 
 
+def cache_folder():
+    # The env's own, or the user's if the user cannot write to the env.
+    if os.access(PREFIX, os.W_OK):
+        return PREFIX + "/cache"
+    base, own = held("XDG_CACHE_HOME") or "", "/rocenv/" + IDENT
+    if not base.startswith("/"):
+        base = (held("HOME") or "") + "/.cache"
+    return base if base.endswith(own) else base + own
+
+
 def enter():
+    folder, paths = cache_folder() if CACHES else "", dict(CACHES)
     before = {name: (state(name), held(name)) for name in CHANGED}
     watched = [name for name in LEFTOVERS if held(name) is not None]
     try:
-        for each in CHANGES:
-            change(*each)
+        for action, name, value in CHANGES:
+            change(action, name, folder + paths[name] if name in paths else value)
     except Exception:
         for name in CHANGED:
             put_back(name, *before[name][0])
