@@ -21,8 +21,10 @@ from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
+from rocenv.home import user_folder
 from rocenv.system import WINDOWS
 from rocenv.system.files import is_device, leads_elsewhere, remove_path, remove_tree, set_aside, write_atomic
+from rocenv.system.private import make_private
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -187,16 +189,25 @@ class Prefix:
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
 
     def verification(self) -> Verification | None:
-        """The result of the last `verify`, or None if it is missing or unreadable."""
-        try:
-            path = self.own / _VERIFIED
-            return verification_from_plain(load_json(path), str(path))
-        except (OSError, DataError, ValueError, KeyError, TypeError):
-            return None
+        """The last result of `verify`, by the user or the env's owner; None if there is no readable one."""
+        found = filter(None, map(_read_verification, (self.own / _VERIFIED, self._users_verification)))
+        return max(found, key=lambda each: each.when, default=None)
 
     def write_verification(self, verification: Verification) -> None:
-        """Save the result of `verify`; raises OSError."""
-        write_atomic(self.own / _VERIFIED, verification_file(verification))
+        """Save the result of `verify`, in the user's folder if the env is not writable; raises OSError."""
+        own = self._users_verification
+        if own is None or os.access(self.own, os.W_OK):
+            write_atomic(self.own / _VERIFIED, verification_file(verification))
+            return
+        make_private(own.parent)
+        write_atomic(own, verification_file(verification))
+
+    @property
+    def _users_verification(self) -> Path | None:
+        """The result's file if the user cannot write to the env; its name depends on the env's files."""
+        folder = user_folder("XDG_STATE_HOME", ".local/state")
+        lists = sorted(self.own.glob("files-*.json"))
+        return folder / "verified" / lists[-1].name if folder and lists else None
 
     @property
     def made_anew(self) -> tuple[str, ...]:
@@ -274,6 +285,13 @@ def _is_same_folder(path: str, other: Path) -> bool:
         return os.path.samefile(path, other)
     except OSError:
         return False
+
+
+def _read_verification(path: Path | None) -> Verification | None:
+    try:
+        return verification_from_plain(load_json(path), str(path)) if path else None
+    except (OSError, DataError, ValueError, KeyError, TypeError):
+        return None
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rocenv import __version__
 from rocenv.apps.secrets import is_secret
 from rocenv.core.logins import mask_logins
+from rocenv.home import user_folder
 from rocenv.system.private import make_private, open_own
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def open_log(context: LaunchContext, report: Callable[[str], None]) -> Log | Non
 
     The file is private to the user.
     """
-    folder = context.start.prefix.path / FOLDER
+    path = context.start.prefix.path
+    folder = path / FOLDER
+    if not os.access(path, os.W_OK):
+        folder = (user_folder("XDG_STATE_HOME", ".local/state") or path) / FOLDER
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
     stem = f"{when}-{_NOT_IN_NAMES.sub('-', context.start.launcher.key)}"
     try:
