@@ -142,7 +142,7 @@ class Prefix:
         from rocenv.resolve.request import rebuild_command  # imported late, as below
 
         here = str(self.path)
-        if os.access(self.own, os.W_OK):
+        if os.access(self.path / "cache", os.W_OK):  # images contain none
             hints = [f"make it work here: `rocenv repair {shell_join(self.name)}`"]
         else:
             rebuild = rebuild_command(self.name, str(self.lock_file))
@@ -195,12 +195,14 @@ class Prefix:
 
     def write_verification(self, verification: Verification) -> None:
         """Save the result of `verify`, in the user's folder if the env is not writable; raises OSError."""
-        own = self._users_verification
-        if own is None or os.access(self.own, os.W_OK):
+        try:
             write_atomic(self.own / _VERIFIED, verification_file(verification))
-            return
-        make_private(own.parent)
-        write_atomic(own, verification_file(verification))
+        except OSError:
+            own = self._users_verification
+            if own is None:
+                raise
+            make_private(own.parent)
+            write_atomic(own, verification_file(verification))
 
     @property
     def _users_verification(self) -> Path | None:

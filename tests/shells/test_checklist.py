@@ -465,6 +465,7 @@ def test_a_user_who_cannot_write_to_the_env_has_caches_of_their_own(work: Work) 
         pytest.skip(f"scripts for {work.driver.name} use the env's caches")
     changes = (*CHANGES, set_("TORCH_HOME", "{prefix}/cache/torch"), set_("XDG_CACHE_HOME", "{prefix}/cache"))
     prefix = work.env(changes=changes)
+    (prefix / "cache").mkdir()
     own = f"/rocenv/{ident(str(prefix))}"
     for given, chosen in (
         (None, f"{work.folder}/.cache{own}"),
@@ -474,7 +475,7 @@ def test_a_user_who_cannot_write_to_the_env_has_caches_of_their_own(work: Work) 
     ):
         environ = work.environ | ({} if given is None else {"XDG_CACHE_HOME": given})
         for mode, cache, user in ((0o755, "", ()), (0o555, chosen, unprivileged())):
-            prefix.chmod(mode)
+            (prefix / "cache").chmod(mode)
             steps = (work.dump("before"), work.enter(prefix), work.dump("active"), work.driver.leave())
             outcome = work.run(*steps, work.dump("after"), environ=environ, prefix=user)
             assert outcome.dumps["active"] == apply(

@@ -101,6 +101,16 @@ class Env:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an exporter has to know besides the env."""
+
+    base: str = ""  # container image of the distribution on which the env was made
+    has_loader: bool = False  # programs start through the env's own dynamic loader
+    folders: tuple[str, ...] = ()  # folders outside of the env that it needs
+    image: str = ""  # path of the image file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Machine-specific values for a hook."""
 
@@ -143,8 +153,11 @@ def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tup
 
 
 def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
-    """Return the folder of this user's caches for an env that the user cannot write to; "" for other envs."""
-    if platform != "linux" or os.access(prefix, os.W_OK):
+    """Return the folder of this user's caches if the user cannot write to the env's; "" otherwise.
+
+    Images contain no `cache`, because a FUSE filesystem may call everything writable.
+    """
+    if platform != "linux" or os.access(f"{prefix}/cache", os.W_OK):
         return ""
     base, own = environ.get("XDG_CACHE_HOME", ""), f"/rocenv/{ident(prefix)}"
     if not base.startswith("/"):

@@ -44,7 +44,9 @@ def activation_script(
         PrefixError: The prefix cannot be used in a list of paths or in a script.
         DataError: A shell cannot apply a change.
     """
-    return SHELLS[shell].files(_env(name, prefix, changes, watched, platform, cache))[SHELLS[shell].file_name]
+    return SHELLS[shell].files(env_at(name, prefix, changes, watched, platform, cache))[
+        SHELLS[shell].file_name
+    ]
 
 
 def activation_files(
@@ -54,7 +56,7 @@ def activation_files(
 
     Keys are paths relative to the prefix. Raises as `activation_script` does.
     """
-    env = _env(name, prefix, changes, watched, platform)
+    env = env_at(name, prefix, changes, watched, platform)
     found: dict[str, bytes] = {}
     for shell in SHELLS.values():
         if platform in shell.platforms and shell.file_name not in found:
@@ -83,7 +85,7 @@ def write_activation(
     return tuple(written)
 
 
-def _env(
+def env_at(
     name: str,
     prefix: str,
     changes: Sequence[EnvChange],
@@ -91,6 +93,7 @@ def _env(
     platform: str,
     cache: str = "",
 ) -> Env:
+    """Return the input for rendering an env; arguments and errors are those of `activation_script`."""
     require_listable(prefix, platform)
     expanded = expand(changes, prefix, cache)
     require_valid(expanded, platform)

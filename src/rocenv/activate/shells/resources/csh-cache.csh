@@ -1,7 +1,7 @@
-## The folder of caches: the env's own, or the user's if the user cannot write to the env. It stays the same in a shell
+## The folder of caches: the env's own, or the user's if the user cannot write to that. It stays the same in a shell
 ## started from this one.
 set _rocenv_cache=__PREFIX__/cache _rocenv_v=
-if (-w __PREFIX__ == 0) then
+if (-w __PREFIX__/cache == 0) then
 if ($?HOME) then
 set _rocenv_cache=$HOME:q/.cache/rocenv/__IDENT__
 endif

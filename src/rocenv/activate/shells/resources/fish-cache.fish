@@ -1,6 +1,6 @@
-## The folder of caches: the env's own, or the user's if the user cannot write to the env. It stays the same in a shell
+## The folder of caches: the env's own, or the user's if the user cannot write to that. It stays the same in a shell
 ## started from this one.
-if test -w __PREFIX__
+if test -w __PREFIX__/cache
     set -g _ROCENV_CACHE___IDENT__ __PREFIX__/cache
 else
     switch "$XDG_CACHE_HOME"

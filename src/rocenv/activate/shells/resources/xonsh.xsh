@@ -122,8 +122,8 @@ def mark_prompt():
 
 
 def cache_folder():
-    # The env's own, or the user's if the user cannot write to the env.
-    if os.access(PREFIX, os.W_OK):
+    # The env's own, or the user's if the user cannot write to that.
+    if os.access(PREFIX + "/cache", os.W_OK):
         return PREFIX + "/cache"
     base, own = held("XDG_CACHE_HOME") or "", "/rocenv/" + IDENT
     if not base.startswith("/"):
