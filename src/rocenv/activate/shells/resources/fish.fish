@@ -27,9 +27,12 @@ function _rocenv_enter
         builtin printf '%s\n' __EXECUTED__ >&2
         return __STATUS__
     end
-    # A copy of the env has a record too, but must not use the original's files. fish cannot compare files itself.
-    set -l _rocenv_record (builtin string replace -r '[^/]*$' '' -- "$_rocenv_here").rocenv/record.json
-    if test "$_rocenv_here" != __SCRIPT__ -a -f "$_rocenv_record"; and not /bin/sh -c 'test "$1" -ef "$2"' sh "$_rocenv_record" __MARKER__
+    ## A copy of the env has a record too, but must not use the original's files. fish cannot compare files itself.
+    if test "$_rocenv_here" != __SCRIPT__; and begin
+        set -l _rocenv_record (builtin string replace -r '[^/]*$' '' -- "$_rocenv_here").rocenv/record.json
+        test -f "$_rocenv_record"
+        and not /bin/sh -c 'test "$1" -ef "$2"' sh "$_rocenv_record" __MARKER__
+    end
         builtin printf '%s\n' __COPIED__ >&2
         return 1
     else if not test -f __MARKER__

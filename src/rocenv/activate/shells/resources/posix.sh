@@ -23,7 +23,7 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   *) "$_ROCENV_DO" printf '%s\n' __EXECUTED__ >&2; "$_ROCENV_DO" exit __STATUS__ ;;
   esac
 fi ;; esac
-# A copy of the env has a record too, but must not use the original's files. (dash does not know a script's path.)
+## A copy of the env has a record too, but must not use the original's files. (dash does not know a script's path.)
 case ${BASH_VERSION+b}${ZSH_VERSION+z}${KSH_VERSION+k} in
 b) _ROCENV_HOW=${BASH_SOURCE-} ;;
 z) _ROCENV_HOW=${(%):-%x} ;;
