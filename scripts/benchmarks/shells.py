@@ -182,7 +182,7 @@ def module_figure(prefix: Path, here: Path) -> list[Figure]:
     home = {**os.environ, "ROCENV_HOME": str(prefix.parents[1])}
     subprocess.run([*export, "-o", str(module)], env=home, check=True, capture_output=True)
     module.with_name("empty.lua").write_text("")
-    argvs = {}
+    argvs: dict[str, tuple[str, ...]] = {}
     for name in ("ours", "empty"):
         file = here / f"module.{name}"
         file.write_text(f". {LMOD}\nmodule use {module.parent}\nmodule load {name}\n")
