@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.loopback import Loopback
-from tests.mini import Mini
-from tests.users import missing
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.env import ident
 from rocenv.prefix import Prefix
+from tests.loopback import Loopback
+from tests.mini import Mini
+from tests.users import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -39,7 +39,13 @@ _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rock
 @click.command()
 @click.argument("name", shell_complete=candidates.env_names)
 @click.option("--to", "kind", type=click.Choice(list(EXPORTERS)), required=True, help="What to make.")
-@click.option("--at", metavar="PATH", required=True, help="The env's folder on the machines that use it.")
+@click.option(
+    "--at",
+    metavar="PATH",
+    type=click.Path(),
+    required=True,
+    help="The env's folder on the machines that use it.",
+)
 @click.option(
     "-o",
     "output",
