@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from rocenv import results
 from rocenv.context import Context
-from rocenv.core.codec import from_plain, to_plain, verification_file, verification_from_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
-from rocenv.home import user_folder
 from rocenv.system import WINDOWS
 from rocenv.system.files import is_device, leads_elsewhere, remove_path, remove_tree, set_aside, write_atomic
-from rocenv.system.private import make_private
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock, Verification
     from rocenv.home import Home
 
-_VERIFIED = "verified.json"
 _COPY = "copy" if WINDOWS else "cp"
 RECORD_SCHEMA = 2
 # Path and list separators on Linux and Windows, and characters that Windows forbids in file names.
@@ -190,26 +188,11 @@ class Prefix:
 
     def verification(self) -> Verification | None:
         """The last result of `verify`, by the user or the env's owner; None if there is no readable one."""
-        found = filter(None, map(_read_verification, (self.own / _VERIFIED, self._users_verification)))
-        return max(found, key=lambda each: each.when, default=None)
+        return results.read(self.own)
 
     def write_verification(self, verification: Verification) -> None:
         """Save the result of `verify`, in the user's folder if the env is not writable; raises OSError."""
-        try:
-            write_atomic(self.own / _VERIFIED, verification_file(verification))
-        except OSError:
-            own = self._users_verification
-            if own is None:
-                raise
-            make_private(own.parent)
-            write_atomic(own, verification_file(verification))
-
-    @property
-    def _users_verification(self) -> Path | None:
-        """The result's file if the user cannot write to the env; its name depends on the env's files."""
-        folder = user_folder("XDG_STATE_HOME", ".local/state")
-        lists = sorted(self.own.glob("files-*.json"))
-        return folder / "verified" / lists[-1].name if folder and lists else None
+        results.write(self.own, verification)
 
     @property
     def made_anew(self) -> tuple[str, ...]:
@@ -287,13 +270,6 @@ def _is_same_folder(path: str, other: Path) -> bool:
         return os.path.samefile(path, other)
     except OSError:
         return False
-
-
-def _read_verification(path: Path | None) -> Verification | None:
-    try:
-        return verification_from_plain(load_json(path), str(path)) if path else None
-    except (OSError, DataError, ValueError, KeyError, TypeError):
-        return None
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
