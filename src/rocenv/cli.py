@@ -52,6 +52,9 @@ GROUPS = {
         "hook": ("hook.command", "Print the code for a shell's start-up file."),
         "trust": ("trust.command", "Let the `.rocenv` file of a folder choose the env there."),
     },
+    "Clusters": {
+        "export": ("export.command", "Export an env as a module, a container or an image."),
+    },
     "This machine": {
         "gpus": ("gpus.command", "Show the GPUs on this machine and which one is used."),
         "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
@@ -88,7 +91,6 @@ _ELSEWHERE = {
     **dict.fromkeys(("log", "logs", "why"), "diagnose"),
     **dict.fromkeys(("plan", "solve"), "resolve"),
     "exec": "run",
-    "export": "lock",
     "fix": "repair",
     "freeze": "lock",
     "search": "matrix",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.changes import apply, expand
+from rocenv.activate.changes import apply
+from rocenv.activate.env import changes_for_user
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
 from rocenv.commands import candidates
 from rocenv.context import Context
@@ -43,7 +44,8 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     context = Context()
     prefix = prefix_of(context.home, name)
     record = prefix.record()
-    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)
+    changes = changes_for_user(record.lock, str(prefix.path), os.environ)
+    environ = apply(changes, os.environ, record.lock.platform)
     try:
         if record.loader:
             folders = library_folders(prefix, record.lock)
