@@ -167,7 +167,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     _prepare_streams()
-    limit_umask()
+    if "--node" not in argv:  # its watchdog must not touch the home, which may hang
+        limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
     if not _flush_output():
