@@ -64,6 +64,9 @@ GROUPS = {
         "resolve": ("resolve.command", "Show the set that `create` would install."),
         "matrix": ("matrix.command", "Show which releases work together."),
     },
+    "Clusters": {
+        "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
+    },
     "Housekeeping": {
         "config": ("config.command", "Read and edit the settings."),
         "gc": ("cache.gc", "Show and free what no env needs."),

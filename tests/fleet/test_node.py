@@ -1,4 +1,4 @@
-"""`rocenv verify --node` on an env of fakes: it ends in time, with a short reason and a scheduler's exit code."""
+"""`rocenv verify --node` on an env of fakes: a reason to drain the node, and a scheduler's exit code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
         yield mini
 
 
-def check(world: Mini, *options: str, **env: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+def check(world: Mini, *options: str, **env: Any) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     done = world.run("verify", "demo", "--node", "--json", *options, **env)
     return done, json.loads(done.stdout)
 
@@ -87,7 +87,7 @@ def test_a_healthy_node(world: Mini) -> None:
     ],
 )
 def test_what_is_wrong_ends_in_1_with_a_reason(
-    world: Mini, fault: dict[str, str], options: tuple[str, ...], reason: str
+    world: Mini, fault: dict[str, Any], options: tuple[str, ...], reason: str
 ) -> None:
     start = time.monotonic()
     done = world.run("verify", "demo", "--node", *options, **fault)
@@ -99,7 +99,7 @@ def test_what_is_wrong_ends_in_1_with_a_reason(
 def test_every_reason_is_shown_completely_by_sinfo() -> None:
     for rung in RUNGS:
         for status in ("failed", "crashed", "timeout"):
-            result = RungResult(rung=rung, status=status, detail="d")  # type: ignore[arg-type]
+            result = RungResult(rung=rung, status=status, detail="d")
             reason = outcome(Verification(results=(result,)))["reason"]
             assert reason.startswith(f"rocenv:{rung} ")
             assert reason.split()[-1] in ("bad", "died", "hung")
