@@ -57,15 +57,15 @@ GROUPS = {
         "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
         "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
     },
+    "Clusters": {
+        "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
+    },
     "Troubleshooting": {
         "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
         "diagnose": ("diagnose.command", "Find known causes in a log."),
         "explain": ("explain.command", "Explain a GPU, a version, a variable or a code, with sources."),
         "resolve": ("resolve.command", "Show the set that `create` would install."),
         "matrix": ("matrix.command", "Show which releases work together."),
-    },
-    "Clusters": {
-        "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
     },
     "Housekeeping": {
         "config": ("config.command", "Read and edit the settings."),

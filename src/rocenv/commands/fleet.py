@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
 _TIMEOUT_S = 300  # the first use of a GPU may compile for a long time
+_NOT_ASKED = ("busy", "drained", "down", "unresponsive")  # states in Slurm
 _SHOWN = 20
 _COLUMN = 16
 
@@ -172,7 +173,11 @@ def _remember(context: Context, record: FleetRecord, results: Results) -> None:
 
 
 def _exit_code(results: Results, found: Sequence[Finding]) -> int:
-    return 1 if results.unreadable or any(each.reason or each.code == "down" for each in found) else 0
+    return (
+        1
+        if results.unreadable or any(each.reason or each.code in ("down", "unresponsive") for each in found)
+        else 0
+    )
 
 
 # ---------------------------------------------------------------- output
@@ -195,7 +200,7 @@ def _print(
 
 def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
     """Build the table; nodes that differ in nothing that it shows share a row."""
-    labels = {each.node: each.code for each in reversed(found) if each.code in ("busy", "drained", "down")}
+    labels = {each.node: each.code for each in reversed(found) if each.code in _NOT_ASKED}
     labels |= {each.node: each.reason.removeprefix(PREFIX) for each in reversed(found) if each.reason}
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for node in sorted(results.newest.keys() | labels.keys()):

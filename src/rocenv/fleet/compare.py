@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import statistics
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -20,6 +21,7 @@ K = TypeVar("K")
 T = TypeVar("T", str, "tuple[tuple[str, str], ...]")
 
 _SLOW = 0.8  # share of the peers' rate
+_SMALL = re.compile(r" \d{1,3}x")  # products that measure the program rather than the card
 _STALE = datetime.timedelta(days=1)
 # Fewer GPUs than most is a loss if only one node, or at most this share of them, has so few.
 _FEW = 0.25
@@ -40,7 +42,7 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
     Args:
         results: Their answers.
         gpus_before: Node -> the number of GPUs that it once had.
-        states: Node -> why it was not asked: `busy`, `drained`, `down`; `silent`: it was, and did not answer.
+        states: Node -> why it was not asked: its state in Slurm; or `silent`: it was, and did not answer.
     """
     answers = results.newest.values()
     found = [
@@ -74,7 +76,8 @@ def _slow(answers: Iterable[Result]) -> Iterator[Finding]:
     peers: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for each in answers:
         for name, rate in each.gflops:
-            peers[each.target, name].append((rate, each.node))
+            if not _SMALL.search(name):
+                peers[each.target, name].append((rate, each.node))
     seen = set()
     for (target, name), rates in sorted(peers.items()):
         usual = statistics.median_high(rate for rate, _ in rates)

@@ -32,6 +32,7 @@ _QUERY_S = 60.0
 _START_S = 90  # until all nodes have started, or Slurm gives up on some of them
 _IMMEDIATE_S = 60
 _NODES_AT_ONCE = 100  # in one call of scontrol
+_PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node ([A-Za-z0-9._-]+)")
 _GPUS = re.compile(r"\bgpu(?::[^,:()]+)?:(\d+)")
 _STATES = {"drained": "drained", "draining": "drained", "down": "down", "fail": "down", "error": "down"}
@@ -42,7 +43,7 @@ _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 class SlurmNode(NamedTuple):
     """A node as Slurm sees it."""
 
-    state: str  # `idle`, `busy`, `drained`, `down`, or `silent`: Slurm gets no answer
+    state: str  # `idle`, `busy`, `drained`, `down`, or `unresponsive`: Slurm gets no answer
     gpus: int
     reason: str  # why it is drained
 
@@ -60,14 +61,14 @@ def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
         if is_node_name(name):
             plain = re.sub(r"[^a-z].*", "", state)
             known = _STATES.get(plain, "idle" if plain == "idle" else "busy")
-            known = "silent" if known in ("idle", "busy") and state.endswith("*") else known
+            known = "unresponsive" if known in ("idle", "busy") and state.endswith("*") else known
             found[name] = SlurmNode(known, sum(map(int, _GPUS.findall(gres))), reason)
     return found
 
 
 def partition_nodes(partition: str) -> dict[str, SlurmNode]:
     """Ask Slurm for the nodes of a partition; raise RocenvError if it has none."""
-    if not is_node_name(partition):
+    if not _PARTITION.fullmatch(partition):
         raise WrongUsage(f"`{partition}` is not the name of a partition")
     nodes = slurm_nodes(f"--partition={partition}")
     if not nodes:
@@ -155,7 +156,8 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
                     said = (done.error_text.strip().splitlines() or [done.end])[-1]
                 break
             group = [node for node in group if node not in failed]
-            if not group:
+            answers = [path for path in folder.glob(f"{gpus}-{attempt}-*.json") if path.stat().st_size]
+            if len(answers) >= len(group):
                 break
     return said
 
