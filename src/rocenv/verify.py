@@ -145,7 +145,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
     try:
         _require_room(Path(tempfile.gettempdir()), hint)
     except FileNotFoundError as error:  # not even a few bytes can be written in any usual folder
-        raise RocenvError("there is no folder for temporary files", hints=(hint,), code="no-room") from error
+        raise RocenvError("there is no folder for temporary files", hints=(hint,), code="no-temp") from error
     if save_dir is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocenv-verify-")))
     _require_room(save_dir, "choose a different folder with `--save-artifacts DIR`")
@@ -160,7 +160,7 @@ def _require_room(folder: Path, hint: str) -> None:
             file.write(bytes(_ROOM_BYTES))
     except OSError as error:
         raise RocenvError(
-            f"cannot write to the folder `{folder}`: {error.strerror}", hints=(hint,), code="no-room"
+            f"cannot write to the folder `{folder}`: {error.strerror}", hints=(hint,), code="no-temp"
         ) from error
 
 

@@ -44,7 +44,7 @@ _CODES = {
     "env-incomplete": "env damaged",
     "env-missing": "no env",
     "env-moved": "env moved",
-    "no-room": "no space",
+    "no-temp": "no space",
 }
 # Text in the detail of `blas`: "float32 within the bound, 123 GFLOP/s at 4096x4096".
 _RATE = re.compile(r"(\w+) within the bound, ([\d.e+]+) GFLOP/s at (\d+x\d+)")
