@@ -121,7 +121,7 @@ def test_drain_and_resume_touch_only_nodes_that_rocenv_drained(cluster: Cluster)
     cluster.wait_idle("n3")
     states = cluster.sinfo()
     assert (states["n1"], states["n4"]) == (admin, ("drained", "new power supply"))
-    assert json.loads((cluster.world.home / "fleet.json").read_text())["drained"] == {}
+    assert "drained" not in json.loads((cluster.world.home / "fleet.json").read_text())
     cluster.run("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=rocenv:no GPU")
     assert cluster.verify("--nodes", "n4", "--drain")[1]["commands"] == [], "an admin gave that reason"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ class _File(Struct, gc=False):
     target: _Text | None = None
     driver: Driver | None = None
     gpus: Annotated[list[_Gpu], Meta(max_length=256)] | None = None
-    gflops: Annotated[dict[_Text, float], Meta(max_length=20)] = {}
+    gflops: Annotated[dict[_Text, Annotated[float, Meta(gt=0)]], Meta(max_length=20)] = {}
 
 
 class Gpu(Struct, frozen=True, gc=False):
@@ -149,6 +150,7 @@ def read_results(folder: Path, *, named_by_file: bool = False) -> Results:
 def _parsed(content: bytes, node: str, kept: dict[Hashable, Hashable]) -> Result:
     """Parse an answer; equal parts of many answers are `kept` once."""
     file = msgspec.json.decode(content, type=_File)
+    datetime.datetime.fromisoformat(file.when)
     node = node or file.node
     if not is_node_name(node):
         raise ValueError("it has no valid node name")
