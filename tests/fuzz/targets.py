@@ -451,9 +451,6 @@ def read_node_result(data: bytes, folder: Path) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    "node-result": Target(
-        read_node_result, lambda: [json.dumps(node_result("n2", gpus=gpus)).encode() for gpus in (0, 2)]
-    ),
     "deb": Target(read_deb, deb_seeds),
     "tar": Target(read_tar, tar_seeds),
     "xz": Target(read_xz, xz_seeds),
@@ -465,6 +462,9 @@ TARGETS: dict[str, Target] = {
     "installer": Target(read_installer, installer_seeds, short_runs=100),
     "kernels": Target(read_kernels, lambda: [kernels("gfx1100", 3), code_object(["a.kd"], 0x41)]),
     "gguf": Target(read_gguf, gguf_seeds),
+    "node-result": Target(
+        read_node_result, lambda: [json.dumps(node_result("n2", gpus=gpus)).encode() for gpus in (0, 2)]
+    ),
     "lock": Target(read_lock_file, lock_seeds),
     "page": Target(read_page, page_seeds),
     "release": Target(read_release, release_seeds),
