@@ -63,7 +63,9 @@ def report(folder: Path, as_json: bool) -> int:
 
 @command.command()
 @click.argument("name", shell_complete=candidates.env_names)
-@click.option("--slurm", "partition", metavar="PARTITION", default="", help="Run on the idle nodes of it.")
+@click.option(
+    "--slurm", "partition", metavar="PARTITION", default="", help="Run on the idle nodes of PARTITION."
+)
 @click.option("--nodes", "listed", metavar="LIST", default="", help="Run on these nodes with ClusterShell.")
 @click.option(
     "--level",
