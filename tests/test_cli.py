@@ -39,6 +39,8 @@ SUBCOMMANDS = (
     "config mirrors",
     "cache clear",
     *MEM,
+    "fleet verify",
+    "fleet report",
 )
 
 

@@ -63,6 +63,7 @@ GROUPS = {
     "Clusters": {
         "bundle": ("bundle.command", "Write envs into one file, to create them without a network."),
         "mirror": ("mirror.command", "Keep a folder to serve the envs' packages from."),
+        "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
     },
     "Troubleshooting": {
         "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
@@ -173,7 +174,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     _prepare_streams()
-    limit_umask()
+    if "--node" not in argv:  # its watchdog must not touch the home, which may hang
+        limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
     if not _flush_output():

@@ -86,6 +86,11 @@ class Home:
         return self.path / "pins.json"
 
     @property
+    def fleet_record(self) -> Path:
+        """The nodes that rocenv drained, and how many GPUs each node had."""
+        return self.path / "fleet.json"
+
+    @property
     def key(self) -> Path:
         """The key for `rocenv.system.seal`."""
         return self.path / "key"

@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 
 
 def differences(
-    root: Path, files: Mapping[str, FileEntry], advance: Callable[[int], None] = lambda _size: None
+    root: Path,
+    files: Mapping[str, FileEntry],
+    advance: Callable[[int], None] = lambda _size: None,
+    *,
+    hashes: bool = True,
 ) -> dict[str, str]:
     """Compare the files below `root` with a list: path -> `missing`, `changed` or `unreadable: ...`, sorted.
 
-    Unlisted files are ignored. A file behind a link counts as missing, even if the link's target contains it.
+    Without `hashes`, files count as unchanged if their sizes are, and nothing is read. Unlisted
+    files are ignored. A file behind a link counts as missing, even if the link's target contains it.
     """
     real = _real_folders(root, files)
 
@@ -39,7 +44,7 @@ def differences(
         if path.rpartition("/")[0] not in real:
             return "missing"
         try:
-            found = file_entry(root / path)
+            found = file_entry(root / path, "" if hashes else expected.sha256)
         except FileNotFoundError:
             return "missing"
         except OSError as error:
@@ -53,7 +58,7 @@ def differences(
 
 
 def _same(found: FileEntry, expected: FileEntry) -> bool:
-    if (found.sha256, found.link) != (expected.sha256, expected.link):
+    if (found.sha256, found.size_bytes, found.link) != (expected.sha256, expected.size_bytes, expected.link):
         return False
     # Compare only the executable bit; the other bits depend on the umask.
     return bool(expected.link) or found.executable == expected.executable
@@ -70,8 +75,8 @@ def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
     return frozenset(real)
 
 
-def file_entry(path: Path) -> FileEntry:
-    """Describe the file at `path` without following a link.
+def file_entry(path: Path, sha256: str = "") -> FileEntry:
+    """Describe the file at `path` without following a link; read it unless its hash is given.
 
     Raises:
         FileNotFoundError: The path does not exist.
@@ -84,7 +89,7 @@ def file_entry(path: Path) -> FileEntry:
         raise OSError(errno.EINVAL, "not a file", str(path))
     # Windows has no such bit: Python derives it from the file name.
     executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
-    return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
+    return FileEntry(sha256=sha256 or sha256_of(path), size_bytes=info.st_size, executable=executable)
 
 
 class Replaced(NamedTuple):

@@ -30,6 +30,8 @@ from rocenv.core.model import Artifact
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.report import report
+from rocenv.fleet.compare import commands, findings, to_drain
+from rocenv.fleet.results import read_results
 from rocenv.home import Home
 from rocenv.host.windows import found_on_windows
 from rocenv.install.archive import unpack_archive
@@ -54,6 +56,7 @@ from tests.aptrepo import Repo, archive_key
 from tests.bundles import bundle_of
 from tests.install.test_archive import FILES, by_store, sevenzipped, with_header_sums, zipped
 from tests.kernels.code import code_object, kernels
+from tests.test_fleet_report import answer as node_result
 from tests.wheels.index import build_wheel
 
 if TYPE_CHECKING:
@@ -459,6 +462,12 @@ def hipinfo_seeds() -> list[bytes]:
     return [(json.dumps(controllers) + "\f" + device + "totalGlobalMem: 15.98 GB\n").encode()]
 
 
+def read_node_result(data: bytes, folder: Path) -> None:
+    put(folder, data, "n2.json")
+    put(folder, json.dumps(node_result("n1")).encode(), "n1.json")
+    commands(to_drain(findings(read_results(folder), {}, {})))
+
+
 TARGETS: dict[str, Target] = {
     "deb": Target(read_deb, deb_seeds),
     "tar": Target(read_tar, tar_seeds),
@@ -471,6 +480,9 @@ TARGETS: dict[str, Target] = {
     "installer": Target(read_installer, installer_seeds, short_runs=100),
     "kernels": Target(read_kernels, lambda: [kernels("gfx1100", 3), code_object(["a.kd"], 0x41)]),
     "gguf": Target(read_gguf, gguf_seeds),
+    "node-result": Target(
+        read_node_result, lambda: [json.dumps(node_result("n2", gpus=gpus)).encode() for gpus in (0, 2)]
+    ),
     "lock": Target(read_lock_file, lock_seeds),
     "page": Target(read_page, page_seeds),
     "release": Target(read_release, release_seeds),
