@@ -52,9 +52,6 @@ GROUPS = {
         "hook": ("hook.command", "Print the code for a shell's start-up file."),
         "trust": ("trust.command", "Let the `.rocenv` file of a folder choose the env there."),
     },
-    "Clusters": {
-        "export": ("export.command", "Export an env as a module, a container or an image."),
-    },
     "This machine": {
         "gpus": ("gpus.command", "Show the GPUs on this machine and which one is used."),
         "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
@@ -63,6 +60,7 @@ GROUPS = {
     "Clusters": {
         "bundle": ("bundle.command", "Write envs into one file, to create them without a network."),
         "mirror": ("mirror.command", "Keep a folder to serve the envs' packages from."),
+        "export": ("export.command", "Export an env as a module, a container or an image."),
         "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
     },
     "Troubleshooting": {
