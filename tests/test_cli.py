@@ -39,6 +39,8 @@ SUBCOMMANDS = (
     "config mirrors",
     "cache clear",
     *MEM,
+    "fleet verify",
+    "fleet report",
 )
 
 
@@ -688,6 +690,7 @@ class TestHousekeeping:
         with contextlib.suppress(FileNotFoundError):
             (demo.prefix("demo") / ".rocenv" / "verified.json").unlink()
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()
-        done = demo.run("verify", "demo", "--upto", "files")
+        (demo.root / "file").touch()  # instead of the folder for a user who cannot write to the env
+        done = demo.run("verify", "demo", "--upto", "files", XDG_STATE_HOME=str(demo.root / "file"))
         assert done.returncode == 0
         assert "could not save the result" in done.stderr

@@ -247,6 +247,14 @@ def test_the_igpu_is_also_hidden_for_a_different_card(mini: Mini) -> None:
     assert "HIP_VISIBLE_DEVICES=1,2 in the env hides the iGPU" in both.stderr
 
 
+def test_a_set_for_two_targets_names_the_one_without_kernels(mini: Mini) -> None:
+    for targets in ("gfx1100,gfx1030", "gfx1030,gfx1100"):
+        found = plan(mini.run("resolve", "--rocm", "5.7", "--target", targets, "--json"))
+        (warning,) = found["warnings"]
+        assert "no kernels for gfx1030," in warning
+        assert found["components"][0]["why"].endswith("only its compiler supports gfx1030")
+
+
 def test_gpu_numbers_are_those_of_the_machine_that_creates_the_env(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     here = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6).gpu(2, 0x744C, 110000, units=96)

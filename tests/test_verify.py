@@ -87,6 +87,23 @@ def test_a_fault_affects_only_its_rung(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("node", ["gfx1100", "gfx1030"])
+def test_an_env_for_two_targets_passes_on_nodes_with_either(world: Mini, node: str) -> None:
+    world.create("demo", "--rocm", "6.4", "--target", "gfx1100,gfx1030")
+    assert world.run("lock", "demo", "-o", "demo.lock").returncode == 0
+    gpu: dict[str, Any] = {"ROCENV_TARGET": node, "ROCENV_STANDIN_TARGET": node}
+    gpu["ROCENV_HOME"] = str(world.root / node)
+    created = world.run("create", "demo", "--from", "demo.lock", "--json", **gpu)
+    assert created.returncode == 0, created.stderr
+    verified = json.loads(created.stdout)["verify"]
+    assert (verified["target"], verified["level"]) == (node, "blas")
+    assert node in next(each for each in verified["rungs"] if each["rung"] == "device")["detail"]
+    assert json.loads(world.run("show", "demo", "--json", **gpu).stdout)["targets"] == ["gfx1100", "gfx1030"]
+    other = world.run("verify", "demo", "--json", **(gpu | {"ROCENV_STANDIN_TARGET": "gfx1201"}))
+    assert other.returncode == 1, "a third kind of GPU"
+    assert rungs(other)["device"]["status"] == "failed"
+
+
 def test_a_missing_gpu_exits_with_4_but_is_not_a_fault(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", ROCENV_STANDIN_DEVICES="0")

@@ -348,6 +348,7 @@ def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.P
 WITHOUT_CANDIDATES = {
     *("create name", "rename new", "clone new", "run argv", "launch argv", "config set value"),
     *("create driver", "resolve driver", "verify timeout_s"),
+    *("fleet verify partition", "fleet verify listed", "fleet verify timeout_s"),
 }
 
 

@@ -238,7 +238,7 @@ class TestState:
 class TestRecord:
     def test_round_trip(self, prefix: Prefix) -> None:
         record = prefix.record()
-        assert replace(record, files_sha256="") == record_of("demo")
+        assert replace(record, files_sha256="") == replace(record_of("demo"), prefix=str(prefix.path))
         assert prefix.files(record) == FILES
 
     @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +18,16 @@ from rocenv.context import Context
 from rocenv.core.errors import FetchError
 from rocenv.core.model import Request
 from rocenv.home import Home
+from rocenv.install.bundle import open_bundle, provide_python
 from rocenv.net import Network
 from rocenv.plan import make_plan
+from tests.network import cannot_run
+from tests.webserver import serving
 from tests.wheels.index import Index, build_wheel, serve
+from tests.wheels.test_interpreter import downloads_of, put_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rocenv.sources.interpreter import Interpreter
     from tests.mini import Mini
@@ -260,3 +266,75 @@ class TestALockWithADifferentIndex:
         mini, _ = torch_world
         done = mini.run("create", "two", "--from", str(lock), "--dry-run", NO_PROXY="127.0.0.1")
         assert "installs these Python packages: filelock, numpy, other, torch" in done.stdout
+
+
+def offline(mini: Mini, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Create an env from the bundle in another home, in a network namespace without a network."""
+    if subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode:
+        cannot_run("unshare cannot make a network namespace here")
+    return subprocess.run(
+        ["unshare", "-rn", *mini.command("create", name, "--from", "lab.tar", "--no-verify", *options)],
+        env={**mini.env, "ROCENV_HOME": str(mini.root / "elsewhere"), "ROCENV_OFFLINE": "1"},
+        cwd=mini.root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the interpreter is for one platform"
+)
+def test_a_bundle_has_the_wheels_and_a_python_for_them(
+    torch_world: tuple[Mini, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mini, _ = torch_world
+    create(mini, "lab", "--rocm", "6.4", "--torch", "--no-verify")
+    downloads = downloads_of(Path(sys.executable).resolve(), tmp_path)
+    done = mini.run("bundle", "lab", "-o", "lab.tar", "--json", UV_PYTHON_DOWNLOADS_JSON_URL=downloads)
+    assert done.returncode == 0, done.stderr
+    (key,) = json.loads(done.stdout)["pythons"]
+    assert key.startswith("cpython-")
+
+    refused = offline(mini, "lab", "-y")
+    assert refused.returncode == 1, "nobody vouches for wheels"
+    said = " ".join(refused.stderr.split())
+    assert "torch" in said
+    assert key in said
+    assert "mini6-hip" not in said.partition("error:")[2], "the signed index lists it"
+    done = offline(mini, "lab", "--trust-lock")
+    assert done.returncode == 0, done.stderr
+    home = str(mini.root / "elsewhere")
+    code = "import torch; print(torch.__version__)"
+    seen = mini.run("run", "lab", "--", "python", "-c", code, ROCENV_HOME=home)
+    assert seen.stdout == "2.8.0+rocm6.4\n", seen.stderr
+
+    # This machine has the same Python, so the bundle's was not needed yet.
+    bundle = open_bundle(mini.root / "lab.tar")
+    monkeypatch.setattr(sys, "executable", str(put_python(tmp_path / "python2", "2.7.1")))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    context = Context(Home(mini.root / "bare"), offline=True)
+    provide_python(bundle, bundle.lock("lab"), context)
+    assert list(context.home.pythons.glob(f"{key}/bin/python3"))
+
+
+def test_a_mirror_serves_wheels_and_their_index(torch_world: tuple[Mini, Index]) -> None:
+    mini, index = torch_world
+    create(mini, "lab", "--rocm", "6.4", "--torch", "--no-verify")
+    done = mini.run("mirror", "mirror", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["problems"] == []
+    home, before = str(mini.root / "elsewhere"), len(index.asked)
+    with serving(mini.root / "mirror") as url:
+        for each in answer["mirrors"]:
+            setting = (f"mirrors.{each['prefix']}", f"{url}/{each['folder']}/")
+            mini.run("config", "set", *setting, ROCENV_HOME=home)
+        argv = ("create", "lab", "--rocm", "6.4", "--torch", "--no-verify", "--json")
+        done = mini.run(*argv, ROCENV_HOME=home, NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0")
+        assert done.returncode == 0, done.stderr
+    assert len(index.asked) == before
+    wheels = json.loads(done.stdout)["plan"]["components"][-1]["artifacts"]
+    assert all(each["url"].startswith("https://download.pytorch.org/whl/") for each in wheels)

@@ -27,6 +27,7 @@ from tests import amd_real, amd_wheels, forked
 from tests.amd_binaries import LINUX
 from tests.amd_index import CURRENT, AmdIndex
 from tests.host.roots import Root
+from tests.webserver import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,6 +204,34 @@ def test_several_targets_each_get_their_packages(plans: World) -> None:
     assert plan["components"][1]["why"].endswith("with kernels for gfx1100, gfx1201")
     for package in ("gfx1100", "gfx110x", "gfx1201", "gfx12-0"):
         assert f"amd-torch-device-{package} 2.13.0+rocm10.0.0" in torch
+
+
+def test_a_mixed_cluster_installs_from_a_bundle_or_a_mirror(amd: World, tmp_path: Path) -> None:
+    targets = ("--target", "gfx1100,gfx1201")
+    amd.run("create", "hpc", "--rocm", "10.0", "--torch", *targets, "--no-verify")
+    bundle, folder = str(tmp_path / "hpc.tar"), tmp_path / "mirror"
+    amd.run("bundle", "hpc", "-o", bundle)
+    settings = amd.json("mirror", str(folder))["mirrors"]
+    before = len(amd.index.requests)
+    for node in ("gfx1100", "gfx1201"):
+        gpu: dict[str, Any] = {"ROCENV_TARGET": node, "ROCENV_STANDIN_TARGET": node}
+        gpu["ROCENV_HOME"] = str(tmp_path / node)
+        argv = ("create", "hpc", "--from", bundle, "--trust-lock")
+        verified = amd.json(*argv, ROCENV_OFFLINE="1", **gpu)["verify"]
+        assert (verified["target"], verified["level"]) == (node, "torch")
+    other: dict[str, Any] = {"ROCENV_HOME": str(tmp_path / "client")}
+    shutil.copytree(amd.home / "profiles", tmp_path / "client" / "profiles")  # the hashes of these files
+    with serving(folder) as url:
+        for each in settings:
+            place = f"{url}/{each['folder']}/"
+            amd.run("config", "set", f"mirrors.{each['prefix']}", place, **other)
+        plan = amd.json("resolve", "--rocm", "10.0", "--torch", *targets, **other)
+    assert len(amd.index.requests) == before
+    mine = amd.json("resolve", "--rocm", "10.0", "--torch", *targets)
+    # AMD's index publishes no hashes; the mirror does.
+    for part, own in zip(plan["components"], mine["components"], strict=True):
+        assert all(each["sha256"] for each in part["artifacts"])
+        assert [each["url"] for each in part["artifacts"]] == [each["url"] for each in own["artifacts"]]
 
 
 def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:

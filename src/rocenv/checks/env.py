@@ -10,7 +10,6 @@ import datetime
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.activate.shells import SHELLS
 from rocenv.core.errors import DataError, PrefixError, RocenvError
 from rocenv.core.model import Machine
 from rocenv.core.variables import VISIBLE
@@ -26,7 +25,6 @@ from rocenv.system.machine import list_folder, machine_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from rocenv.checks.context import CheckContext, Env
     from rocenv.core.model import FileEntry
@@ -61,19 +59,6 @@ def _row_of_state(prefix: Prefix) -> str:
     except (RocenvError, ValueError):
         return "env_record_damaged"
     return ""
-
-
-def env_moved_home(context: CheckContext) -> Observation | None:
-    """The env's scripts point to the wrong folder, for example because ROCENV_HOME was moved."""
-    env = context.the_env
-    path = str(env.prefix.path)
-    shells = [shell for shell in SHELLS.values() if env.record.lock.platform in shell.platforms]
-    texts = [text for shell in shells if (text := _text_of(env.prefix.path.joinpath(shell.file_name)))]
-    # Shells quote other characters differently.
-    is_plain = all(char.isascii() and (char.isalnum() or char in r"/\:._- ") for char in path)
-    if not is_plain or not texts or any(path in text for text in texts):
-        return None
-    return Observation("env_moved_home", {"env": env.name}, (path,))
 
 
 def env_shims_missing(context: CheckContext) -> Observation | None:
@@ -299,10 +284,3 @@ def _wrong_files(row: str, wrong: Mapping[str, str], env: Env, severity: str = "
     values = {"env": env.name, "file": next(iter(wrong)), "count": str(len(wrong))}
     evidence = tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN])
     return Observation(row, values, evidence, severity)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -97,7 +97,6 @@ CHECKS: tuple[Check, ...] = (
     Check("env_python_missing", env.env_python_missing, "any", needs_env=True, each_env=True),
     Check("app_missing", app.app_missing, "any"),
     Check("env_unusable", env.env_unusable, "any"),
-    Check("env_moved_home", env.env_moved_home, "any", needs_env=True, each_env=True),
     Check("env_shims_missing", env.env_shims_missing, "any", needs_env=True, each_env=True),
     Check("app_own_zluda", app.app_own_zluda, "any"),
     Check("app_deletes_zluda", app.app_deletes_zluda, "any"),

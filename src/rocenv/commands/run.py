@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.changes import apply, expand
+from rocenv.activate.changes import apply
+from rocenv.activate.env import changes_for_user
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
 from rocenv.commands import candidates
 from rocenv.commands.output import note
@@ -52,7 +53,8 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     prefix = prefix_of(context.home, name)
     record = prefix.record()
     _warn_of_lost_files(prefix, record)
-    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)
+    changes = changes_for_user(record.lock, str(prefix.path), os.environ)
+    environ = apply(changes, os.environ, record.lock.platform)
     with tool_hints(prefix, record, context):
         if record.loader:
             folders = library_folders(prefix, record.lock)
