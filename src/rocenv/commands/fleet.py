@@ -17,6 +17,7 @@ from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized
 from rocenv.fleet.node import PREFIX
 from rocenv.fleet.results import folded
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,11 +150,16 @@ def _results(
         folder = Path(name)
         if slurm is None:
             run.check_with_clush(asked, words, folder, timeout_s)
-        elif said := run.check_with_slurm(
-            {node: slurm[node].gpus for node in asked}, words, folder, timeout_s
-        ):
-            note(f"srun: {said}")
+        else:
+            run.check_with_slurm({node: slurm[node].gpus for node in asked}, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
+        if asked and not results.newest:  # a wrong path, say; no reason to drain the whole cluster
+            said = run.first_error(folder)
+            raise RocenvError(
+                f"none of {len(asked)} nodes answered{': ' if said else ''}{said}",
+                hints=(f"run on a node: `{shell_join('rocenv', *words)}`",),
+                code="no-results",
+            )
     results.silent.clear()  # srun's files have other names
     for node in results.newest.keys() - set(asked):
         del results.newest[node]

@@ -104,7 +104,8 @@ def _ask(program: str, *arguments: str) -> process.Completed:
 
 
 def _environ() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not _OF_JOB.match(name)}
+    in_job = "SLURM_JOB_ID" in os.environ
+    return {name: value for name, value in os.environ.items() if not (in_job and _OF_JOB.match(name))}
 
 
 def _own_command() -> list[str]:
@@ -113,7 +114,7 @@ def _own_command() -> list[str]:
     return [path] if os.path.basename(path) == "rocenv" else [sys.executable, "-m", "rocenv"]
 
 
-def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int) -> str:
+def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int) -> None:
     """Run `rocenv WORDS` on nodes with srun, one step for all nodes with the same number of GPUs.
 
     If Slurm cannot start the step on a node, it ends it everywhere, so the other nodes get another step.
@@ -124,13 +125,13 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
         folder: Gets the nodes' outputs.
         timeout_s: When a check ends.
 
-    Returns:
-        The last error of srun; "" = none.
+    Raises:
+        RocenvError: srun could not start a step at all, which says nothing about the nodes.
     """
     srun = program_on_path("srun")
     if srun is None:
         raise RocenvError("`srun` is not on PATH", code="no-scheduler")
-    said, by_gpus = "", defaultdict(list)
+    by_gpus: dict[int, list[str]] = defaultdict(list)
     for node, gpus in nodes.items():
         by_gpus[gpus].append(node)
     for gpus, group in by_gpus.items():
@@ -154,12 +155,20 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
             if not failed:
                 if not any(folder.glob(f"{gpus}-{attempt}-*.json")):
                     said = (done.error_text.strip().splitlines() or [done.end])[-1]
+                    raise RocenvError(f"srun could not start the check: {said}", code="no-scheduler")
                 break
             group = [node for node in group if node not in failed]
             answers = [path for path in folder.glob(f"{gpus}-{attempt}-*.json") if path.stat().st_size]
             if len(answers) >= len(group):
                 break
-    return said
+
+
+def first_error(folder: Path) -> str:
+    """Return the last line that a node wrote to stderr, of the first node that did; "" = none did."""
+    for path in sorted(folder.glob("*.err")):
+        for line in reversed(path.read_text(errors="replace").splitlines()):
+            return line
+    return ""
 
 
 def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, timeout_s: int) -> None:
@@ -183,9 +192,7 @@ def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, t
 class FleetRecord(Value, frozen=True, kw_only=True):
     """What rocenv remembers about nodes: `fleet.json` in its home."""
 
-    drained: dict[str, str] = msgspec.field(
-        default_factory=dict
-    )  # nodes that rocenv drained -> the reason that it gave
+    drained: dict[str, str] = msgspec.field(default_factory=dict)  # node -> the reason that rocenv gave
     gpus: dict[str, int] = msgspec.field(default_factory=dict)  # node -> the most GPUs that it had
 
 
