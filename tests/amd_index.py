@@ -1,6 +1,7 @@
 """AMD's ROCm wheel indices on loopback: URLs, redirects, pages and responses.
 
-Each wheel is built on the first request for it, once per process. A page with hashes needs all its wheels.
+Each wheel is built on the first request for it, once per process. A page with hashes requires all its wheels
+to be built.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ MIRRORS = {
 }
 
 
-_MAKING = threading.Lock()  # clients request several files at once, which share compiled libraries
+_MAKING = threading.Lock()  # clients request several files at once, and those files share compiled libraries
 
 
 class AmdIndex(Loopback):
-    """Serve the indices until the end of the `with` block.
+    """Serve the indices until the `with` block ends.
 
     Args:
         platforms: The platforms of the wheels; Windows needs mingw.
@@ -70,7 +71,7 @@ class AmdIndex(Loopback):
         self._pages: dict[
             str, list[str]
         ] = {}  # path of a page -> paths of its files, or names of its projects
-        self._false: set[str] = set()  # names of files with a wrong hash on the page
+        self._false: set[str] = set()  # names of files whose hash on the page is wrong
         pure = list(amd_wheels.pure_files())
         for base, releases in (
             (STABLE, amd_wheels.STABLE),
@@ -115,7 +116,7 @@ class AmdIndex(Loopback):
         return self._made(next(path for path in self._makers if path.endswith(f"/{name}")))
 
     def asked(self, name: str) -> bool:
-        """Whether a client requested this file or a part of it."""
+        """Whether a client requested this file or part of it."""
         return any(each.path.endswith(f"/{name}") and each.method == "GET" for each in self.requests)
 
     def add(self, wheels: Iterable[Wheel]) -> None:
@@ -147,11 +148,11 @@ class AmdIndex(Loopback):
             self.offer(base, dict(amd_wheels.shipped_files(row, builds)).items())
 
     def break_hash(self, name: str) -> None:
-        """Publish a wrong hash for a file, if pages have hashes."""
+        """Publish a wrong hash for a file, if the pages contain hashes."""
         self._false.add(name)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Replace the content of a file, but not its published hash."""
+        """Replace a file's contents, but not its published hash."""
         for path in self._makers:
             if path.endswith(f"/{name}"):
                 self.files[path] = content
@@ -166,7 +167,7 @@ class AmdIndex(Loopback):
                     listed.remove(path)
 
     def drop_page(self, path: str) -> None:
-        """Serve the content of `files` instead of a page."""
+        """Serve `files` instead of a page."""
         self._pages.pop(path, None)
 
     def content(self, path: str) -> bytes | None:
@@ -225,7 +226,7 @@ def _same(wheel: Wheel) -> Wheel:
 
 
 def project_of(file_name: str) -> str:
-    """Return the project of a file."""
+    """Return the project that a file belongs to."""
     return canonicalize_name(file_name.split("-")[0])
 
 

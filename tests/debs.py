@@ -19,7 +19,7 @@ _SUFFIX = {"xz": ".xz", "xz-blocks": ".xz", "gz": ".gz", "zst": ".zst", "none": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One member of a package's file tree; the name is written unchanged."""
+    """A member of a package's file tree; its name is written unchanged."""
 
     name: str
     kind: bytes = tarfile.REGTYPE
@@ -111,7 +111,7 @@ def deb(
 
     Args:
         entries: Its file tree.
-        control: The text of its control file.
+        control: The text of the control file.
         compression: The compression of the file tree.
         block_bytes: The uncompressed size of each block, for `xz-blocks`.
         data: The bytes of the data member, instead of `entries`.

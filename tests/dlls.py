@@ -59,10 +59,10 @@ def dll(
     """Build a DLL that imports one function from each DLL in `needs`.
 
     Args:
-        path: The file to write, in an existing folder.
+        path: The file to write. Its folder must exist.
         needs: The existing DLLs that it imports.
         exports: The names of its functions.
-        numbers: The numeric version, `5,7,1,0`; without it and `text`, there is no version resource.
+        numbers: The numeric version, `5,7,1,0`; without this and `text`, the DLL has no version resource.
         text: The version as text.
         delayed: The name of a DLL that it loads on demand.
     """

@@ -41,7 +41,7 @@ def tables(home: Path, *argv: str) -> dict[str, list[dict[str, Any]]]:
 
 
 class TestOverview:
-    def test_the_overview_fits_and_matches_the_data(self, home: Path) -> None:
+    def test_the_overview_fits_the_terminal_and_matches_the_data(self, home: Path) -> None:
         done = run(home, "matrix")
         lines = done.stdout.splitlines()
         assert max(map(len, lines)) <= 112
@@ -67,21 +67,21 @@ class TestOverview:
 
 
 class TestRows:
-    def test_text_has_status_and_source(self, home: Path) -> None:
+    def test_each_row_shows_its_status_and_source(self, home: Path) -> None:
         text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031", "--full").stdout
         long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
         assert long == []
         assert "[sdnext-3414]" in text
         assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "with status, in full"
 
-    def test_one_screen_without_full(self, home: Path) -> None:
+    def test_the_output_fits_on_one_screen_without_full(self, home: Path) -> None:
         lines = run(home, "matrix", "--rocm", ">=6.1,<6.3", "--target", "gfx1031").stdout.splitlines()
         assert len(lines) <= SCREEN
         assert re.fullmatch(
             r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
         )
 
-    def test_a_target_may_be_a_product(self, home: Path) -> None:
+    def test_a_target_can_be_a_product(self, home: Path) -> None:
         assert tables(home, "--target", "RX 6750 XT") == tables(home, "--target", "gfx1031")
 
     def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
@@ -159,7 +159,7 @@ class TestExplain:
         done = run(home, "explain", "RX", "6750", "XT")
         assert done.stdout.startswith("gfx1031: RX 6700/6750")
 
-    def test_one_screen_without_full(self, home: Path) -> None:
+    def test_the_output_fits_on_one_screen_without_full(self, home: Path) -> None:
         lines = run(home, "explain", "RX", "6750", "XT").stdout.splitlines()
         assert len(lines) <= SCREEN
         assert re.fullmatch(r"\d+ more: `rocenv explain 'RX 6750 XT' --full`", lines[-1])

@@ -13,13 +13,13 @@ ENTRY = st.text(alphabet="abc/ .", min_size=1, max_size=4)
 ACTION = st.sampled_from(["set", "prepend", "unset"])
 
 
-def test_expand_replaces_the_prefix_once_and_nothing_else() -> None:
+def test_expand_replaces_only_the_prefix_and_only_once() -> None:
     (change,) = expand([set_("A", "{prefix}/x:{other}:$HOME:{prefix}")], "/a/{prefix}/b")
     assert change.value == "/a/{prefix}/b/x:{other}:$HOME:/a/{prefix}/b"
 
 
 @pytest.mark.parametrize("before", [{}, {"L": ""}])
-def test_prepending_to_nothing_leaves_no_empty_entry(before: dict[str, str]) -> None:
+def test_prepending_to_an_unset_list_adds_no_empty_entry(before: dict[str, str]) -> None:
     assert apply([prepend("L", "/own")], before) == {"L": "/own"}
 
 
@@ -37,7 +37,7 @@ def test_changes_apply_in_order_to_a_copy() -> None:
 
 
 @given(st.lists(ENTRY, max_size=5), st.lists(ENTRY, min_size=1, max_size=3))
-def test_prepended_entries_come_first_once_and_others_keep_their_order(
+def test_prepended_entries_come_first_without_duplicates_and_others_keep_their_order(
     old: list[str], new: list[str]
 ) -> None:
     changes = [prepend("L", entry) for entry in new]

@@ -37,7 +37,7 @@ SHELLCHECK_EXCLUDES = {
     "SC2296": "`${(t)NAME}` is used only in zsh",
     "SC3028": "OSTYPE and FUNCNAME are empty in other shells",
     "SC3034": "`$(<FILE)` is used only in zsh",
-    "SC3054": "the array of aliases is used only in bash",
+    "SC3054": "only bash uses the array of aliases",
     "SC3043": "dash, bash and zsh have `local`; ksh has its own function",
 }
 
@@ -48,7 +48,7 @@ def shellcheck(file: Path, dialect: str) -> str:
 
 
 def run(*argv: str) -> str:
-    """Return all output of a command, which may fail."""
+    """Run a command that may fail, and return all its output."""
     done = subprocess.run(
         [program(argv[0]), *argv[1:]], capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL
     )
@@ -96,7 +96,7 @@ def test_resource_files_pass_the_linters(tmp_path: Path) -> None:
         ".ps1": ("powershell",),
         ".nu": ("nu",),
     }
-    # Fragments that are valid only after other code, in a module, or when filled.
+    # Fragments that are valid only after other code, in a module, or once their placeholders are filled in.
     whole = {
         "powershell.ps1",
         "elvish-shared.elv",
@@ -142,7 +142,7 @@ RENDERED = {
 }
 
 
-# (In check mode, tcsh still expands `!` from the history.)
+# (Even in check mode, tcsh expands `!` from the history.)
 @pytest.mark.parametrize("prefix", ["/home/me/env", f"/{HOSTILE}".replace("!", "")])
 def test_rendered_scripts_pass_the_linters(tmp_path: Path, prefix: str) -> None:
     files = activation_files("my env", prefix, (*CHANGES, set_("A", prefix)), WATCHED, "linux")
@@ -166,7 +166,7 @@ def test_rendered_hooks_pass_the_linters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("platform", ["linux", "windows"])
-def test_powershells_grammar_accepts_the_functions(platform: str) -> None:
+def test_the_functions_are_valid_powershell(platform: str) -> None:
     assert [node for node in nodes(library(platform)) if node.is_error or node.is_missing] == []
 
 

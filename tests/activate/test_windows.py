@@ -1,4 +1,4 @@
-"""Windows activation, as far as other systems can test it: the oracle's rules, rejections, PowerShell's
+"""The parts of Windows activation that other systems can test: the oracle's rules, rejections, PowerShell's
 grammar.
 
 `tests/windows/test_cmd.py` runs the cmd script.
@@ -52,7 +52,7 @@ def test_names_and_entries_are_case_insensitive() -> None:
     assert entries([*changes, prepend("Path", "x")], "path", "windows") == (r"C:\env\bin", "x")
 
 
-def test_variables_cannot_be_empty_and_colons_do_not_separate() -> None:
+def test_windows_variables_cannot_be_empty_and_colons_are_not_separators() -> None:
     before = {"EMPTY": "x", "L": ";;", "PATH": r"C:\a;D:\b"}
     changes = [set_("EMPTY", ""), prepend("L", r"C:\l"), prepend("PATH", r"D:\b")]
     assert apply(changes, before, "windows") == {"L": r"C:\l", "PATH": r"D:\b;C:\a"}
@@ -98,7 +98,7 @@ def test_non_ascii_values_are_refused_except_the_prefix() -> None:
         activation_script("sd", PREFIXES[0], [set_("A", "漢字")], WATCHED, "cmd", "windows")
 
 
-def test_no_name_is_mistaken_for_a_placeholder() -> None:
+def test_names_are_not_mistaken_for_placeholders() -> None:
     for word in ("LONGEST", "WHERE", "IDENT", "NAME", "SHOWN", "LABEL"):
         script = activation_script(word, f"C:\\{word}\\sd", CHANGES, WATCHED, "cmd", "windows")
         assert f'_ROCENV_P=C:\\{word}\\sd"' in script

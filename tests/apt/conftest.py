@@ -1,4 +1,4 @@
-"""In-process access to the miniature world, with an archive like AMD's."""
+"""In-process access to the miniature world, and an archive like AMD's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare the closure with an oracle that tries every combination."""
+"""Compare the dependency closure with an oracle that tries every combination."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_real_package_beats_a_virtual_one() -> None:
 
 
 def test_only_the_provided_version_satisfies_a_bound() -> None:
-    """The providing package's own version does not satisfy it, and neither does an unversioned name."""
+    """Neither the providing package's own version nor an unversioned name satisfies it."""
     offered = (package("a", "3", provides="v (= 1)"), package("b", provides="v"))
     assert found("v (>= 2)", *offered, package("c", provides="v (= 2)")) == ["c 1"]
     with pytest.raises(NotAvailable):
@@ -222,7 +222,7 @@ def test_a_dependency_cycle_resolves() -> None:
     assert found("a", package("a", depends="b"), package("b", depends="a (>= 1)")) == ["a 1", "b 1"]
 
 
-def test_a_package_may_conflict_with_the_name_it_provides() -> None:
+def test_a_package_can_conflict_with_a_name_that_it_provides() -> None:
     assert found("a", package("a", provides="mta", conflicts="mta")) == ["a 1"]
 
 
@@ -283,7 +283,7 @@ def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
         found(f"{wanted}, y0", *free, *chain)
 
 
-def test_demands_on_lists_lower_bounds() -> None:
+def test_demands_on_returns_lower_bounds() -> None:
     needing = (
         package("a", depends="libc6 (>= 2.34)"),
         package("b", depends="libc6 (>> 2.38) | musl, libc6 (<< 3)"),

@@ -86,5 +86,5 @@ class Lab:
 
 
 def words(output: bytes) -> str:
-    """Decode the output of a command."""
+    """Decode a command's output."""
     return os.fsdecode(output)

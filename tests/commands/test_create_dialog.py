@@ -1,4 +1,4 @@
-"""Questions of `create` and `remove` at a terminal, and their behaviour without one."""
+"""The questions that `create` and `remove` ask at a terminal, and their behaviour without one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def without_64(mini: Mini) -> Mini:
 
 
 def other_channel(mini: Mini, blas: str = '["gfx1100"]') -> None:
-    """Add a channel that offers the packages of 5.7.1 as 6.4.0."""
+    """Add a channel that offers the packages from 5.7.1 as 6.4.0."""
     add_row(mini.root / "profiles", "mini5", "6.4.0")
     path = mini.root / "profiles/mini5-6.4.0.toml"
     text = path.read_text().replace('channel = "mini"', 'channel = "other"')
@@ -79,7 +79,7 @@ signs = ["paint.py"]
 
 @pytest.fixture
 def with_apps(mini: Mini) -> Mini:
-    """A machine whose data has an app."""
+    """A machine whose data contains an app."""
     (mini.root / "profiles/apps.toml").write_text(APPS)
     return mini
 
@@ -104,19 +104,19 @@ class TestName:
 
 
 class TestAnswers:
-    def test_no_changes_nothing(self, mini: Mini) -> None:
+    def test_answering_no_changes_nothing(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="n\n")
         assert code == 1
         assert "Continue? [Y/n]: " in shown
         assert shown.endswith("Nothing was changed.\n")
         assert not mini.prefix("demo").exists()
 
-    def test_no_is_an_answer_in_json_too(self, mini: Mini) -> None:
+    def test_json_reports_the_answer_no(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", "--json", answers="n\n")
         assert code == 1
         assert '"error": "declined"' in shown
 
-    def test_without_stdin_nobody_is_asked(self, mini: Mini) -> None:
+    def test_create_asks_nothing_without_stdin(self, mini: Mini) -> None:
         argv = [
             "sh",
             "-c",
@@ -127,7 +127,7 @@ class TestAnswers:
         done = subprocess.run(argv, env=mini.env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
 
-    def test_ctrl_d_interrupts(self, mini: Mini) -> None:
+    def test_ctrl_d_interrupts_create(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="\x04")
         assert (code, "interrupted" in shown) == (130, True)
 
@@ -140,14 +140,14 @@ class TestAnswers:
         assert "Continue? [y/N]: " in shown
         assert ask(mini, *argv, answers="y\n")[0] == 0
 
-    def test_no_to_gc_frees_nothing(self, mini: Mini) -> None:
+    def test_answering_no_to_gc_frees_nothing(self, mini: Mini) -> None:
         assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
         assert mini.run("remove", "-y", "demo").returncode == 0
         code, shown = ask(mini, "gc", answers="n\n")
         assert (code, shown.endswith("Nothing was changed.\n")) == (1, True), shown
         assert json.loads(mini.run("gc", "--json").stdout)["packages"], "nothing was freed"
 
-    def test_no_to_all_fixes_of_doctor_fixes_nothing(self, mini: Mini) -> None:
+    def test_answering_no_to_every_fix_changes_nothing(self, mini: Mini) -> None:
         assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
         (mini.prefix("demo") / ".rocenv/record.json").unlink()
         del mini.env["ROCENV_SYSROOT"], mini.env["ROCENV_PROFILES"]
@@ -167,7 +167,7 @@ class TestAnswers:
         assert not mini.prefix("one").exists()
         assert not mini.prefix("two").exists()
 
-    def test_remove_of_several_changes_nothing_if_one_does_not_exist(self, mini: Mini) -> None:
+    def test_remove_changes_nothing_if_one_of_several_envs_does_not_exist(self, mini: Mini) -> None:
         assert mini.run("create", "one", "--rocm", "5.7", "--no-verify").returncode == 0
         done = mini.run("remove", "-y", "one", "onne")
         assert done.returncode == 1
@@ -176,7 +176,7 @@ class TestAnswers:
 
 
 class TestFallback:
-    def test_without_an_answer_a_worse_set_is_refused(self, without_64: Mini) -> None:
+    def test_a_worse_set_is_refused_without_an_answer(self, without_64: Mini) -> None:
         for more in ((), ("-y",), ("--dry-run",)):
             done = without_64.run("create", "demo", "--no-verify", *more)
             assert done.returncode == 1
@@ -190,35 +190,35 @@ class TestFallback:
         assert answer["error"] == "fallback"
         assert not without_64.prefix("demo").exists()
 
-    def test_an_option_or_an_answer_accepts_it(self, without_64: Mini) -> None:
+    def test_an_option_or_an_answer_accepts_a_worse_set(self, without_64: Mini) -> None:
         code, shown = ask(without_64, "create", "demo", "--no-verify", answers="\n")
         assert (code, "Install this set instead? [y/N]: " in shown) == (1, True)
         code, shown = ask(without_64, "create", "demo", "--no-verify", answers="y\n")
         assert (code, shown.count("[y/N]")) == (0, 1), shown
         assert without_64.run("create", "two", "-y", "--no-verify", "--accept-fallback").returncode == 0
 
-    def test_the_same_series_from_another_channel_is_taken(self, without_64: Mini) -> None:
+    def test_the_same_series_from_a_different_channel_needs_no_answer(self, without_64: Mini) -> None:
         other_channel(without_64)
         done = without_64.run("create", "demo", "-y", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("would fit better") == 1
         assert "rocm 6.4.0 from other" in done.stderr
 
-    def test_the_same_series_without_blas_kernels_is_worse(self, without_64: Mini) -> None:
+    def test_the_same_series_without_blas_kernels_needs_an_answer(self, without_64: Mini) -> None:
         other_channel(without_64, blas="[]")
         done = without_64.run("create", "demo", "--rocm", "6.4", "-y", "--no-verify")
         assert done.returncode == 1
         assert "ROCm 6.4.3 from mini fits best" in done.stderr
         assert "only ROCm 6.4.0 from other can be installed; its rocBLAS has no kernels for" in done.stderr
 
-    def test_resolve_shows_it(self, without_64: Mini) -> None:
+    def test_resolve_reports_the_better_set(self, without_64: Mini) -> None:
         done = without_64.run("resolve")
         assert done.returncode == 0
         assert "ROCm 6.4.3 from mini would fit better" in done.stdout
 
 
 class TestGuide:
-    def test_it_offers_what_works_here(self, with_apps: Mini) -> None:
+    def test_create_offers_sets_that_work_on_this_machine(self, with_apps: Mini) -> None:
         code, shown = ask(with_apps, "create", answers="q\n")
         assert code == 1
         assert "  1  ROCm without PyTorch: ROCm 6.4.3\n" in shown, "no PyTorch fits"
@@ -237,12 +237,12 @@ class TestGuide:
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
         assert "rocenv run default -- COMMAND" in shown
 
-    def test_a_second_env_gets_another_name(self, with_apps: Mini) -> None:
+    def test_a_second_env_gets_a_different_name(self, with_apps: Mini) -> None:
         for name in ("default", "default2"):
             ask(with_apps, "create", answers="1\n")
             assert (with_apps.prefix(name) / ".rocenv/record.json").exists()
 
-    def test_without_a_gpu_it_ends_with_the_next_step(self, with_apps: Mini) -> None:
+    def test_without_a_gpu_create_suggests_the_next_step(self, with_apps: Mini) -> None:
         with_apps.env["ROCENV_TARGET"] = ""
         code, shown = ask(with_apps, "create", answers="")
         assert code == 1

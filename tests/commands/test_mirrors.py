@@ -1,4 +1,4 @@
-"""`config mirrors`: its list, its settings, and its measurements of servers that misbehave."""
+"""`config mirrors` lists mirrors, sets them, and measures servers, including ones that misbehave."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def document(lab: Lab, *argv: str) -> Any:
 
 
 def write_rows(lab: Lab, addresses: dict[str, str]) -> None:
-    """Add an origin and mirrors of it to the user's rows."""
+    """Add an origin and its mirrors to the user's rows."""
     rows = ["schema = 1\n[[origin]]\nname = 'mine'\ntitle = 'x'\nprefixes = ['https://a.invalid/whl']\n"]
     rows.append(f"sample = '{SAMPLE}'\n{KNOWN}")
     for name, address in addresses.items():
@@ -48,7 +48,7 @@ def write_rows(lab: Lab, addresses: dict[str, str]) -> None:
     (lab.home / "profiles" / "mine.toml").write_text("".join(rows))
 
 
-def test_every_origin_and_mirror_is_listed_without_a_connection(lab: Lab) -> None:
+def test_every_origin_and_mirror_is_listed_offline(lab: Lab) -> None:
     done = lab.run("config", "mirrors", ROCENV_OFFLINE="1")
     text = done.stdout.decode()
     matrix = load()
@@ -61,7 +61,7 @@ def test_every_origin_and_mirror_is_listed_without_a_connection(lab: Lab) -> Non
     assert not lab.config.exists()
 
 
-def test_the_document_lists_sources(lab: Lab) -> None:
+def test_json_lists_sources(lab: Lab) -> None:
     (found,) = document(lab, "debian")["origins"]
     assert found["prefixes"] == ["debian:"]
     assert {"name", "address", "operator", "region", "source", "status", "checked"} <= set(
@@ -70,7 +70,7 @@ def test_the_document_lists_sources(lab: Lab) -> None:
     assert not any(each["set"] or each["speed"] for each in found["mirrors"])
 
 
-def test_use_sets_what_downloads_then_try_first(lab: Lab) -> None:
+def test_downloads_try_the_chosen_mirror_first(lab: Lab) -> None:
     address = next(row.address for row in load().mirror if row.name == "pytorch-nju")
     lab.home.mkdir()
     lab.config.write_text("# mine\n[mirrors]\n'debian:' = 'https://d.example/'\n")

@@ -41,7 +41,7 @@ class Lab:
         return self.mini.run(*argv)
 
     def changes(self, *argv: str) -> list[str]:
-        """Run a command to completion and return its changes to the disk, in order."""
+        """Run a command to completion and return the changes it made to the disk, in order."""
         log = self.mini.root / "log"
         log.unlink(missing_ok=True)
         done = self._run_watched(*argv, KILL_LOG=str(log))
@@ -83,7 +83,7 @@ class Lab:
                 assert tree(place / "tree") == manifest(place), place
 
     def envs(self) -> dict[str, Any]:
-        """Return the content of `envs`, except creation times."""
+        """Return the contents of `envs`, except creation times."""
         found = tree(self.mini.home / "envs")
         for name in [name for name in found if name.endswith("/.rocenv/record.json")]:
             record = json.loads((self.mini.home / "envs" / name).read_text())
@@ -100,7 +100,7 @@ class Lab:
 
 
 def tree(place: Path) -> dict[str, Any]:
-    """Return path -> content of all files and links below a folder."""
+    """Map the path of each file and link below a folder to its contents."""
     found: dict[str, Any] = {}
     for path in sorted(place.rglob("*")):
         info = path.lstat()

@@ -144,5 +144,5 @@ def test_gc(lab: Lab) -> None:
 
 
 def without_staging(lab: Lab) -> dict[str, object]:
-    """Return the content of the envs without files that a killed process left in staging."""
+    """Return the contents of the envs, except files that a killed process left in staging."""
     return {name: what for name, what in lab.envs().items() if not name.endswith(".new")}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refusal(folder: Path, table: str, row: dict[str, Any]) -> str:
-    """Return the message that rejects a row of `1.toml`; "" if it loads."""
+    """Return the message that rejects a row in `1.toml`; "" if it loads."""
     try:
         loaded(folder, (table, row))
     except DataError as error:

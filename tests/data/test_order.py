@@ -43,12 +43,12 @@ OWN: Rows = [
 
 
 def content(matrix: Matrix) -> dict[str, Counter[str]]:
-    """Return the rows of each table regardless of their order."""
+    """Return each table's rows in a form that does not depend on their order."""
     return {table: Counter(map(repr, getattr(matrix, table))) for table in TABLES}
 
 
 def dealt(rows: Rows, files: int, seed: int) -> list[Rows]:
-    """Shuffle the rows and distribute them over this many files."""
+    """Shuffle the rows and spread them over this many files."""
     order = random.Random(seed)
     shuffled = order.sample(rows, len(rows))
     hands: list[Rows] = [[] for _ in range(files)]

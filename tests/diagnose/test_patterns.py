@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 MATRIX = load()
 LONGEST_S = 0.25
-LINE, AROUND = 2_000, 16_000  # maximum length of the text for a pattern, and for `near`
+LINE, AROUND = 2_000, 16_000  # maximum text length for a pattern, and for `near`
 TRIES = 3  # because another program may delay one
 UNITS = 24  # repetitions per pattern
 _CLASSES = {
@@ -58,7 +58,7 @@ def patterns() -> Iterator[tuple[str, int]]:
 
 
 def units(pattern: str) -> list[str]:
-    """Build the beginnings of matches, for each alternative of a pattern."""
+    """Build the beginnings of matches for each alternative in a pattern."""
     found = dict.fromkeys(text for text in _beginnings(parser.parse(pattern)) if text)
     kept = list(found)
     step = max(1, len(kept) // UNITS)
@@ -118,7 +118,7 @@ def _all(parsed: Iterable[tuple[Any, Any]]) -> str:
 
 
 def seconds(pattern: str, text: str, tries: int = TRIES) -> float:
-    """Measure the shortest time of several searches."""
+    """Return the shortest time of several searches."""
     taken = []
     for _ in range(tries):
         start = time.thread_time()
@@ -148,7 +148,7 @@ def test_no_pattern_is_slow_on_a_hostile_line() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"(?:rock\w*|amd\w*)\S* failed", r"\S*lib\S*\.so: gone"])
-def test_slow_pattern_is_detected(pattern: str) -> None:
+def test_a_slow_pattern_is_detected(pattern: str) -> None:
     lines = ((unit, (unit * LINE)[:LINE]) for unit in units(pattern))
     unit, line = next(each for each in lines if seconds(pattern, each[1], 1) >= LONGEST_S)
     assert not is_quick(pattern, unit, line)

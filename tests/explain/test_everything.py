@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MATRIX = load()
-# Products share their targets' pages.
+# Products share their target's page.
 NAMES = [(kind, name) for kind in KINDS if kind != "product" for name in KINDS[kind].names(MATRIX)]
 
 
@@ -39,7 +39,7 @@ def faults(kind: str, name: str) -> Iterator[str]:
     short = shortened(page, width=80, command="x")
     if len(short) > SCREEN:
         yield f"has {len(short)} lines on one screen"
-    # Addresses, variables and commands are never wrapped.
+    # URLs, variables and commands are never wrapped.
     long = [line for line in lines if len(line) > 100 and len(re.sub("`[^`]*`", "``", line).split()) > 1]
     commands = {f"    {step.command}" for step in page.steps}
     yield from (f"too long: {line}" for line in long if line not in commands and "https://" not in line)
@@ -76,7 +76,7 @@ def test_no_page_has_a_code_as_its_title() -> None:
 
 
 @pytest.mark.parametrize("thing", ["gfx1100", "gfx906", "rocm-6.2", "zluda", "vram-oom"])
-def test_a_short_page_fits_on_one_screen_with_all_commands(thing: str) -> None:
+def test_a_short_page_with_all_commands_fits_on_one_screen(thing: str) -> None:
     page = explain(thing, MATRIX)
     *short, last = shortened(page, width=80, command="more")
     assert len(short) < SCREEN < len(rendered(page, width=80))

@@ -24,7 +24,7 @@ LAST_LINES = 40
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one target."""
+    """The result for one target."""
 
     name: str
     ok: bool

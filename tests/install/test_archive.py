@@ -41,7 +41,7 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name)
-            info.filename = name  # unchanged, even if the constructor would truncate or alter it
+            info.filename = name  # the constructor may truncate or alter the name
             info.compress_type = method
             archive.writestr(info, content)
     return out.getvalue()
@@ -56,7 +56,7 @@ def sevenzipped(files: dict[str, bytes]) -> bytes:
 
 
 def by_7z(folder: Path, files: dict[str, bytes], *options: str) -> bytes:
-    """Return an archive of these files made by 7-Zip."""
+    """Return an archive of these files, written by 7-Zip."""
     source = folder / "source"
     for name, content in files.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ class TestContents:
     def test_7z(self, place: Place, tmp_path: Path, options: str) -> None:
         self.check(place, by_7z(tmp_path, FILES, *options.split()))
 
-    def test_7z_written_by_py7zr(self, place: Place) -> None:
+    def test_a_7z_that_py7zr_wrote_is_unpacked(self, place: Place) -> None:
         self.check(place, sevenzipped(FILES))
 
     @staticmethod
@@ -151,7 +151,7 @@ class TestContents:
         for name in files:
             assert stat.S_IMODE((place.into / name).stat().st_mode) == 0o444
 
-    def test_without_a_suitable_program_the_error_suggests_one(
+    def test_the_error_suggests_a_program_if_none_is_suitable(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -210,7 +210,7 @@ class TestContents:
         place.take(pack({"Bin/a.dll": b"a", "bin/b.dll": b"b", "BIN/Library/c": b"c"}))
         assert place.contents == {"Bin/a.dll": b"a", "Bin/b.dll": b"b", "Bin/Library/c": b"c"}
 
-    def test_modes_in_the_archive_are_ignored(self, place: Place) -> None:
+    def test_file_modes_in_the_archive_are_ignored(self, place: Place) -> None:
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:
             for mode in (0o777, 0o4755, 0o000):
@@ -454,7 +454,7 @@ class TestBombs:
             require_plausible(150 << 20, 100_000)
 
     def test_many_names_for_the_same_bytes_are_rejected(self, place: Place) -> None:
-        # Every entry of the list points to the same compressed member.
+        # Every entry in the list points to the same compressed member.
         data = zipped({"a": bytes(20 << 20)})
         start = data.index(b"PK\x01\x02")
         end = data.index(b"PK\x05\x06")
@@ -537,7 +537,7 @@ class TestInTheStore:
 
 
 def by_store(content: bytes) -> bytes:
-    """Return an uncompressed 7z archive of `a.dll`."""
+    """Return an uncompressed 7z archive that contains `a.dll`."""
     out = io.BytesIO()
     with py7zr.SevenZipFile(out, "w", filters=[{"id": py7zr.FILTER_COPY}]) as archive:
         archive.writef(io.BytesIO(content), "a.dll")

@@ -1,4 +1,4 @@
-"""A user who can write to the cache, or to the store without its key, cannot change any byte of an env."""
+"""A user who can write to the cache, or to the store but lacks its key, cannot change any byte in an env."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def zipped(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> Iterator[None]:
-    """Repeatedly swap a file for another and back in a separate process."""
+    """In a separate process, repeatedly replace a file with a different one and restore it."""
     (folder_ / "good").write_bytes(good)
     (folder_ / "evil").write_bytes(evil)
     head = f"""
@@ -158,7 +158,7 @@ def test_special_files_in_the_cache_are_refused(cached_home: CachedHome, kind: s
 
 
 class TestTheManifest:
-    def test_a_change_of_both_files_and_manifest_is_detected(self, cached_home: CachedHome) -> None:
+    def test_changing_both_files_and_manifest_is_detected(self, cached_home: CachedHome) -> None:
         artifact = cached_home.artifact("x", ENTRIES)
         cached_home.add(artifact)
         place = cached_home.home.store / artifact.sha256
@@ -236,7 +236,7 @@ class TestUnpackedSizeLimit:
         return sum(sizes)
 
     @pytest.mark.parametrize("how", ["xz", "xz-blocks", "gz", "zst"])
-    def test_a_package_may_not_exceed_its_declared_size(
+    def test_a_package_must_not_greatly_exceed_its_declared_size(
         self, cached_home: CachedHome, how: Compression
     ) -> None:
         package = deb([file("./x", bytes(200 << 20))], compression=how)
@@ -249,7 +249,7 @@ class TestUnpackedSizeLimit:
         assert self.written(cached_home, cached_home.artifact("x", (), package)) < 80 << 20
         assert "states no size" in self.message
 
-    def test_a_package_may_exceed_its_declared_size_by_a_quarter(self, cached_home: CachedHome) -> None:
+    def test_a_package_can_exceed_its_declared_size_by_a_quarter(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(180 << 20))], compression="gz")
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=150 << 20)
         cached_home.add(artifact)

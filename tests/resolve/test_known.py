@@ -1,4 +1,4 @@
-"""Known problems of existing sets, and commands for better ones."""
+"""Known problems with existing sets, and commands that create better ones."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class TestKnownBroken:
             ("10.0.0", "2.13.0+rocm10.0.0", "gfx1201", False),
         ],
     )
-    def test_a_problem_of_one_build_does_not_affect_others(
+    def test_a_problem_with_one_build_does_not_affect_others(
         self, rocm: str, torch: str, target: str, known: bool
     ) -> None:
         parts = (component("rocm", rocm, "therock"), component("torch", torch, "therock"))
         found = known_broken(lock_of(parts, target), MATRIX)
         assert [row.code for row in found] == (["therock-7861"] if known else [])
 
-    def test_a_missing_library_pack_is_a_condition(self) -> None:
+    def test_a_verdict_can_require_a_missing_library_pack(self) -> None:
         bare = zluda_parts("5.7.1", "3.9.5", "rocm5")
         assert any(row.pack == "none" for row in known_broken(lock_of(bare), MATRIX))
         packed = (*bare, component("libraries", "5.7", "x"))
@@ -116,7 +116,7 @@ class TestSuggestEnv:
         assert told.startswith("rocenv create sd2 ")
         assert command in told
 
-    def test_on_another_platform_the_suggestion_includes_the_platform(self) -> None:
+    def test_for_a_different_platform_the_suggestion_includes_the_platform(self) -> None:
         told = suggest_env(lock_of(INCIDENT), MATRIX, Machine(platform="linux"))
         assert told == "rocenv create NAME --platform windows --rocm 5.7 --zluda --target gfx1031"
 
@@ -133,7 +133,7 @@ class TestSuggestEnv:
         assert "--rocm 5.7" in suggest_env(lock, MATRIX, app="of-a-profile-that-is-gone")
 
     @pytest.mark.parametrize("number", [0, 1, 2], ids=["sdk", "build", "torch"])
-    def test_a_lock_may_have_invalid_versions(self, number: int) -> None:
+    def test_a_lock_with_invalid_versions_is_accepted(self, number: int) -> None:
         parts = tuple(
             replace(each, version="odd") if at == number else each for at, each in enumerate(INCIDENT)
         )
@@ -141,11 +141,11 @@ class TestSuggestEnv:
         assert "sdnext-3414" not in {row.code for row in known_broken(lock, MATRIX)} or number == 2
         assert suggest_env(lock, MATRIX).startswith("rocenv create NAME ")
 
-    def test_no_suggestion_without_an_alternative(self) -> None:
+    def test_there_is_no_suggestion_without_an_alternative(self) -> None:
         assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
 
     @pytest.mark.parametrize("target", sorted(MATRIX.targets))
-    def test_a_suggestion_exists_if_a_set_exists(self, target: str) -> None:
+    def test_there_is_a_suggestion_if_a_set_exists(self, target: str) -> None:
         request = Request(platform="windows", target=target, zluda="*", torch="*")
         try:
             next(resolve(request, MATRIX))

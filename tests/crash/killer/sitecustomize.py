@@ -39,7 +39,7 @@ def changes(event: str, arguments: tuple[Any, ...]) -> bool:
     if event == "open":
         path, _mode, flags = arguments
         return isinstance(flags, int) and bool(flags & WRITING) and str(path).startswith(below)
-    # `shutil.rmtree` uses descriptors of folders.
+    # `shutil.rmtree` uses folder descriptors.
     return event in CHANGES and (str(arguments[0]).startswith(below) or not str(arguments[0]).startswith("/"))
 
 
