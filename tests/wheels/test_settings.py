@@ -1,4 +1,4 @@
-"""Machine settings that affect the source of wheels, and an unusable uv."""
+"""Settings on the machine that affect where wheels come from, and an unusable uv."""
 
 from __future__ import annotations
 
