@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LINUX, WINDOWS = "linux_x86_64", "win_amd64"
 _SYSDEPS, _HOST_MATH = "lib/rocm_sysdeps/lib", "lib/host-math/lib"
-# Folder in the package -> sonames of the stubs in it.
+# Folder in the package -> sonames of its stubs.
 _CORE_STUBS = {
     "lib": (
         "libamd_comgr.so.3 libhsa-runtime64.so.1 libhiprtc-builtins.so.7 libhipfile.so.0 libroctx64.so.4 "
@@ -63,7 +63,7 @@ def libraries(release: Release, platform: str) -> dict[str, bytes]:
 
 
 def torch(release: Release, platform: str) -> dict[str, bytes]:
-    """Build torch's GPU library, which needs HIP and rocBLAS by name and has no search path for them."""
+    """Build torch's GPU library, which loads HIP and rocBLAS by name and has no search path for them."""
     if platform == LINUX:
         needs = ("libamdhip64.so.7", "librocblas.so.5")
         return {"lib/libtorch_hip.so": library("libtorch_hip.so", "torch_hip.c", 0, needs, "$ORIGIN")}

@@ -48,11 +48,11 @@ class AmdIndex(Loopback):
     """Serve the indices until the `with` block ends.
 
     Args:
-        platforms: The platforms of the wheels; Windows needs mingw.
-        pythons: The Pythons of the torch builds.
+        platforms: The wheels' platforms; Windows needs mingw.
+        pythons: The Python versions that torch is built for.
         hashes: Add the sha256 of each file to the pages. AMD's stable index does not.
         ranges: Support range requests.
-        sidecars: The projects that publish metadata next to their files.
+        sidecars: Projects that publish metadata next to their files.
     """
 
     def __init__(
@@ -67,10 +67,8 @@ class AmdIndex(Loopback):
         super().__init__(ranges=ranges, missing=403)
         self.hashes = hashes
         self.sidecars = frozenset(sidecars)
-        self._makers: dict[str, Maker] = {}  # path on the server -> the file there
-        self._pages: dict[
-            str, list[str]
-        ] = {}  # path of a page -> paths of its files, or names of its projects
+        self._makers: dict[str, Maker] = {}  # path on the server -> file
+        self._pages: dict[str, list[str]] = {}  # page path -> paths of its files, or names of its projects
         self._false: set[str] = set()  # names of files whose hash on the page is wrong
         pure = list(amd_wheels.pure_files())
         for base, releases in (
@@ -120,7 +118,7 @@ class AmdIndex(Loopback):
         return any(each.path.endswith(f"/{name}") and each.method == "GET" for each in self.requests)
 
     def add(self, wheels: Iterable[Wheel]) -> None:
-        """Add files to the index of 7.13 to 7.14.1."""
+        """Add files to the index for 7.13 to 7.14.1."""
         self.offer(LEGACY, ((wheel.filename, partial(_same, wheel)) for wheel in wheels))
 
     def offer(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
@@ -201,7 +199,7 @@ class AmdIndex(Loopback):
         return "\n".join([*lines, "  </body>", "</html>", "<!--TIMESTAMP 1790000000-->", ""])
 
     def _link(self, page: str, path: str) -> str:
-        """Build a link from a page to a file or a project below it, or to a file in the parent folder."""
+        """Build a link from a page to a file or project below it, or to a file in the parent folder."""
         folder, _, name = path.rpartition("/")
         if not path.startswith("/"):
             return path

@@ -1,7 +1,7 @@
 """Real ROCm from Debian's packages, repackaged in the layout of AMD's wheels.
 
-AMD's wheels run with an old C library, but Debian's ROCm needs a new one. The wheels include it in a folder
-that no library searches, so only programs started by its own loader use it.
+AMD's wheels run with an old C library, but Debian's ROCm needs a new one. The wheels include that C library
+in a folder that no library searches, so only programs started by its own loader use it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def row(version: str, target: str, glibc: str) -> str:
 
 
 def wheels(tree: Path, version: str, target: str) -> tuple[Wheel, ...]:
-    """Build the wheels of a release for one target.
+    """Build a release's wheels for one target.
 
     Args:
         tree: The `usr` folder in an env with Debian's ROCm.

@@ -32,13 +32,13 @@ class Release:
 
     rocm: str
     hip: int  # the result of hipRuntimeGetVersion
-    rocm_of_torch: str  # the version of `rocm` that torch requires
+    rocm_of_torch: str  # the `rocm` version that torch requires
     torch: tuple[str, ...] = ()
     vision: tuple[str, ...] = ()
     audio: str = ""
     triton: str = ""
     targets: tuple[str, ...] = TARGETS
-    families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
+    families: tuple[tuple[str, str], ...] = ()  # target -> family of its AOTriton kernels
     libraries: str = "rocm-sdk-libraries"  # "" = torch contains all of ROCm
     local: str = ""  # local version of the torch builds; "" = as in AMD's indices
     bare: bool = False  # build empty wheels, which is enough for a plan
@@ -63,7 +63,7 @@ class Release:
 
 _FAMILIES = (("gfx1100", "gfx110x"), ("gfx1151", "gfx115x"), ("gfx1201", "gfx12-0"))
 _FAMILIES_7 = (("gfx1100", "gfx11"), ("gfx1151", "gfx11"))
-# The pairs of torch and ROCm come from AMD's table. Triton versions that it does not list are invented.
+# AMD's table defines the pairs of torch and ROCm. Triton versions that the table does not list are invented.
 LEGACY = (
     Release(
         rocm="7.14.0", hip=71426190, rocm_of_torch="==7.14.0", torch=("2.12.0", "2.13.0"),
@@ -332,7 +332,7 @@ def sdist(release: Release) -> Wheel:
 
 @cache
 def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
-    """Build a torch that needs HIP and rocBLAS by name, with its kernels in other wheels."""
+    """Build a torch that loads HIP and rocBLAS by name, with its kernels in separate wheels."""
     full = f"{version}+{release.build}"
     sources = {} if release.bare else _torch_sources(release, full) | amd_binaries.torch(release, platform)
     requires = [*TORCH_REQUIRES]
@@ -486,7 +486,7 @@ def pypi_files() -> Iterator[tuple[str, Maker]]:
 
 
 def radeon_files(release: Release) -> Iterator[tuple[str, Maker]]:
-    """Yield the flat folder of a Windows release that predates the index, for one Python."""
+    """Yield the files for one Python in the flat folder of a Windows release that predates the index."""
     if release.libraries:
         yield from core_files(release, (WINDOWS,))
     yield from torch_files(release, (WINDOWS,), ("cp312",))

@@ -67,7 +67,7 @@ class Built:
 
 @dataclass
 class Repo:
-    """A repository with one suite below `folder`; changes take effect with `publish`."""
+    """A repository with one suite below `folder`; `publish` makes changes take effect."""
 
     folder: Path
     suite: str = "mini"
@@ -89,12 +89,12 @@ class Repo:
         """Add a package to the pool and the next index, alongside its other versions.
 
         Args:
-            name: The name of the package.
+            name: The package name.
             version: The full version.
             entries: Its file tree.
-            compression: The compression of the file tree.
+            compression: The compression for the file tree.
             content: The package file's bytes, instead of a valid package built from `entries`.
-            fields: Fields of its stanza, which override the correct values (`Size`, `SHA256` ...).
+            fields: Fields in its stanza, which override the correct values (`Size`, `SHA256` ...).
             **relations: More fields, with names like `depends` and `pre_depends`.
         """
         more = {key.replace("_", "-").title(): value for key, value in relations.items()}
@@ -118,7 +118,7 @@ class Repo:
         return built
 
     def remove(self, name: str, *, from_index: bool = True) -> None:
-        """Remove every version of a package from the pool, and by default from the next index."""
+        """Remove all versions of a package from the pool and, by default, from the next index."""
         for package in [package for package in self.packages if package.name == name]:
             (self.folder / package.path).unlink(missing_ok=True)
             if from_index:

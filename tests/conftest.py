@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# An AMD user's settings and programs must not affect tests, which set what they need.
+# An AMD user's settings and programs must not affect tests. Tests set what they need.
 SETTINGS = re.compile(
     r"(ROCM|HIP|HSA|HCC|AMD|GPU|MIOPEN|ROCBLAS|HIPBLASLT|TENSILE|TORCH|PYTORCH|CUDA|ZLUDA|TRITON)(_.*|$)"
     r"|ROCENV_(?!WRITE_GOLDEN).*|LD_LIBRARY_PATH|LD_PRELOAD|(OCL|OPENCL)_.*"

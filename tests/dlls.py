@@ -31,7 +31,7 @@ END
 """
 
 
-# A delay-load import table, which Microsoft's linker writes and GNU's does not.
+# A delay-load import table. Microsoft's linker writes one; GNU's does not.
 # Source: learn.microsoft.com, "PE Format", Delay-Load Import Tables
 _DELAYED = """
 asm(".section .rdata\\n"
@@ -60,8 +60,8 @@ def dll(
 
     Args:
         path: The file to write. Its folder must exist.
-        needs: The existing DLLs that it imports.
-        exports: The names of its functions.
+        needs: Existing DLLs that it imports.
+        exports: The functions that it exports.
         numbers: The numeric version, `5,7,1,0`; without this and `text`, the DLL has no version resource.
         text: The version as text.
         delayed: The name of a DLL that it loads on demand.

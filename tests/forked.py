@@ -117,7 +117,7 @@ def parent_pid() -> int:
 
 
 class _Server:
-    """The process that forks; the first `run` starts it."""
+    """The process that forks. The first `run` starts it."""
 
     def __init__(self, within: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair()
@@ -172,7 +172,7 @@ def _server(within: tuple[str, ...]) -> _Server:
 
 
 def _serve(connection: socket.socket) -> None:
-    """Fork a child for each request, one after another; return only in a child, with its argv set."""
+    """Fork a child for each request in turn; return only in a child, with its argv set."""
     while True:
         head, ancillary, _flags, _address = connection.recvmsg(_LENGTH.size, socket.CMSG_SPACE(3 * 4))
         if not head:
@@ -209,7 +209,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         setattr(sys, f"__{name}__", stream)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     site = Path(os.environ.get("PYTHONPATH", ""), "sitecustomize.py")
-    if site.is_absolute() and site.exists():  # Python would run this at start-up
+    if site.is_absolute() and site.exists():  # Python would run this when it starts
         runpy.run_path(str(site))
 
 
@@ -231,7 +231,7 @@ def _main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit as Python does, but without destroying all objects, which takes longer than most commands."""
+    """Exit as Python does, but without destroying all objects, which would take longer than most commands."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -42,7 +42,7 @@ class Fault:
     block_bytes: int = BLOCK_BYTES  # the size of each write
     ignores_range: bool = False
     shifts_range: int = 0  # answer 206, but start this many bytes too late
-    content_length: int | None = None  # send this wrong Content-Length
+    content_length: int | None = None  # send this Content-Length, which is wrong
     states_length: bool = True  # False: omit Content-Length, and end the body by closing the connection
 
 
@@ -55,7 +55,7 @@ class Request:
     headers: Mapping[str, str]
     status: int
     first_byte: int
-    proxied: bool  # its URL is absolute, as in requests to a proxy
+    proxied: bool  # the URL is absolute, as in requests to a proxy
 
 
 class Loopback:
@@ -63,7 +63,7 @@ class Loopback:
 
     Args:
         files: Path on the server -> bytes.
-        folder: Served for paths that are not in `files`.
+        folder: A folder for paths that are not in `files`.
         validators: Send ETag and Last-Modified.
         tls: Use HTTPS with this context.
         ranges: Support range requests; otherwise send whole files.
@@ -163,7 +163,7 @@ def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are separate writes
+    disable_nagle_algorithm = True  # headers and body are separate writes
     loopback: Loopback
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -220,7 +220,7 @@ def c_library_files() -> list[Entry]:
     """Read this Python's C library, as package entries."""
     maps = Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/libc\.so\.6$", maps, re.MULTILINE)
-    assert match is not None, "this Python does not run with the GNU C library"
+    assert match is not None, "this Python does not use the GNU C library"
     names = (LOADER, "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1")
     found = [Path(match[1]) / name for name in names]
     return [

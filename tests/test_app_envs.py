@@ -358,7 +358,7 @@ def test_an_unsuitable_channel_is_not_suggested(world: Mini) -> None:
 
 
 def test_a_note_lists_the_app_releases_that_a_set_supports(world: Mini) -> None:
-    """By default, the env is for the newest release; the note says what to request for older ones."""
+    """By default, the env is for the newest release; the note explains how to request older ones."""
     found = plan(world, "--app", "render")
     assert found["components"][0]["version"] == "6.4.3"
     newest = "Render 5 needs ROCm >=6.3, so only that is considered; `--rocm` overrides this"
@@ -378,7 +378,7 @@ def test_a_note_lists_the_app_releases_that_a_set_supports(world: Mini) -> None:
 # ---------------------------------------------------------------- what it needs
 
 
-def test_an_apps_requirements_narrow_open_choices(world: Mini) -> None:
+def test_an_apps_requirements_limit_what_the_user_left_open(world: Mini) -> None:
     found = plan(world, "--app", "modern")
     assert found["components"][0]["version"] == "6.4.3"
     assert any("Modern needs ROCm >=6" in text for text in found["notes"])
@@ -395,7 +395,7 @@ def test_an_apps_unmet_requirement_is_reported(world: Mini) -> None:
     assert "Modern needs ROCm >=9" in told(done)
     commands = [line for line in done.stderr.splitlines() if "rocenv resolve" in line]
     assert commands
-    assert all("--app modern" in line for line in commands), "the next command must be for the same app"
+    assert all("--app modern" in line for line in commands), "the suggested command must be for the same app"
 
 
 def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:

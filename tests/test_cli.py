@@ -43,7 +43,7 @@ SUBCOMMANDS = (
 
 
 def pool_path(mini: Mini, name: str) -> str:
-    """Return the URL path of a package on the server."""
+    """Return a package's URL path on the server."""
     (built,) = (built for built in mini.repo.packages if built.name == name)
     return f"/debian/{built.path}"
 
@@ -88,7 +88,7 @@ class TestUsage:
             golden.parent.mkdir(exist_ok=True)
             golden.write_text(done.stdout)
         assert done.stdout == golden.read_text()
-        assert not (tmp_path / "home").exists(), "the help creates no files"
+        assert not (tmp_path / "home").exists(), "showing the help does not create files"
 
     def test_every_command_imports_on_its_own(self) -> None:
         done = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True, check=True)
@@ -314,7 +314,7 @@ class TestBugs:
         out, err = capsys.readouterr()
         assert out == ""
         assert "ZeroDivisionError: the cause" in err
-        assert "Traceback" not in err, "only the report has it"
+        assert "Traceback" not in err, "only the report contains the traceback"
         match = re.search(r"report it with `(.+)`", err)
         assert match is not None
         report = Path(match[1]).read_text()

@@ -97,7 +97,7 @@ def test_a_compiler_is_downloaded_once_into_an_env_with_its_name(context: Contex
     again, lines = install(Context())
     assert again == toolchain
     assert lines == []
-    assert not mini.server.requests, "an installed compiler needs no network"
+    assert not mini.server.requests, "an installed compiler does not need a network"
 
 
 def test_the_start_script_adds_the_rows_arguments(context: Context) -> None:
@@ -119,7 +119,7 @@ def test_an_envs_compiler_is_found(context: Context, mini: Mini) -> None:
     found = toolchain_of(prefix, "gfx1100:xnack-")
     assert found is not None
     assert found.env == "clang-21"
-    assert toolchain_of(prefix, "gfx1201") is None, "its device libraries do not cover it"
+    assert toolchain_of(prefix, "gfx1201") is None, "its device libraries do not support the target"
     mini.create("plain")
     assert toolchain_of(prefix_of(context.home, "plain"), "gfx1100") is None
 

@@ -433,7 +433,7 @@ def test_trust_requires_a_lock(mini: Mini) -> None:
 # ---------------------------------------------------------------- what is not a file
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have such files")
 @pytest.mark.parametrize("kind", ["fifo", "zero", "huge", "folder", "link to a fifo"])
 def test_endless_files_are_not_read(mini: Mini, kind: str) -> None:
     path = mini.root / "a.lock"

@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int:
 
 
 def writable_by_others(home: Path) -> list[str]:
-    """List paths that others can reach and write to, according to their modes."""
+    """List paths that others can reach and write to, based on file modes."""
     paths = [home, *home.rglob("*")]
     return [str(path) for path in paths if not path.is_symlink() and mode_of(path) & 0o022]
 
@@ -250,7 +250,7 @@ class TestHomeWritableByOthers:
         assert "others could" not in done.stderr
         assert mode_of(mini.home / "envs") & 0o070 == 0o070, "the group can create envs"
         assert mode_of(mini.home / "locks") & 0o777 == 0o770
-        assert mode_of(mini.home / "config.toml") == 0o644, "the group reads it too"
+        assert mode_of(mini.home / "config.toml") == 0o644, "the group can read it too"
 
     def test_the_setting_must_be_a_boolean(self, mini: Mini) -> None:
         file = mini.home / "config.toml"

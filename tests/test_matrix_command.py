@@ -72,7 +72,7 @@ class TestRows:
         long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
         assert long == []
         assert "[sdnext-3414]" in text
-        assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "with status, in full"
+        assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "full source with status"
 
     def test_the_output_fits_on_one_screen_without_full(self, home: Path) -> None:
         lines = run(home, "matrix", "--rocm", ">=6.1,<6.3", "--target", "gfx1031").stdout.splitlines()

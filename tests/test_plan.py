@@ -244,7 +244,7 @@ def test_planning_uses_the_cache_when_offline(planner: Planner) -> None:
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
 def test_an_unreachable_channel_is_retried_early_in_some_cases(planner: Planner, way: str) -> None:
-    """If the user requests the channel or fresh data, if a mirror is configured, or after ten minutes."""
+    """Cases: the user requests the channel or fresh data, a mirror is configured, or ten minutes pass."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()

@@ -65,7 +65,7 @@ def test_a_longer_stage_ends_with_one_line() -> None:
     assert plain.lines == ["Fetching: 10.0 MB in 2.0 s (5.0 MB/s)"]
 
 
-def test_lines_show_the_rate_and_time_left_and_are_five_seconds_apart() -> None:
+def test_lines_show_the_rate_and_time_left_at_most_every_five_seconds() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         plain.spend(stage, 20, 80 * MB)
@@ -216,7 +216,7 @@ class TestTerminal:
         assert "Fetching" in plain
 
     @pytest.mark.parametrize("environ", [{"CI": "true"}, {"TERM": "dumb"}])
-    def test_an_incapable_terminal_gets_plain_lines(self, environ: dict[str, str]) -> None:
+    def test_a_dumb_terminal_gets_plain_lines(self, environ: dict[str, str]) -> None:
         _, shown = on_terminal(1.2, **environ)
         assert "\x1b" not in shown
         assert "Fetching: 900.0 kB in" in shown

@@ -59,7 +59,7 @@ def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
     (archive,) = parts["zluda"]["artifacts"]
     assert archive["url"].startswith("https://github.com/lshqqytiger/ZLUDA/releases/download/rel.5e717459")
     assert archive["url"].endswith("/ZLUDA-windows-rocm5-amd64.zip")
-    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "they are not published"
+    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "their hashes are not published"
     assert parts["torch"]["version"] == "2.7.1+cu118"
     assert parts["torch"]["python"] == "3.11", "app developers recommend it with HIP SDK 5.7"
     environment = found["environment"]

@@ -48,7 +48,7 @@ class Place(NamedTuple):
     env: dict[str, str]
 
     def machine(self) -> Root:
-        """Start to describe the machine."""
+        """Start a description of the machine."""
         root = Root(self.folder / "machine")
         root.path.mkdir()
         self.env["ROCENV_SYSROOT"] = str(root.path)
@@ -76,7 +76,7 @@ def node(place: Place) -> None:
 
 
 def blocked(place: Place) -> None:
-    """A container without `/dev/kfd`, with a wrong setting."""
+    """A container that has no `/dev/kfd` and has a wrong setting."""
     root = place.machine().kernel().cpu().gpu(1, 0x73DF, 100301, units=40, memory=12 * GIB)
     (root.path / "dev/kfd").unlink()
     place.env["HSA_OVERRIDE_GFX_VERSION"] = "11.0.0"

@@ -195,7 +195,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     world.create("sd-of-marie", "--rocm", "6.4")
     file = world.root / "report.json"
     refused = world.run("verify", "sd-of-marie", "--report", str(file))
-    assert (refused.returncode, refused.stdout) == (2, ""), "this machine is not the reported one"
+    assert (refused.returncode, refused.stdout) == (2, ""), "this machine is not the one in the report"
     assert "unset ROCENV_SYSROOT ROCENV_TARGET" in refused.stderr
     del world.env["ROCENV_TARGET"], world.env["ROCENV_SYSROOT"]
     nowhere = world.run("verify", "sd-of-marie", "--report", str(world.root / "none" / "report.json"))

@@ -1,4 +1,4 @@
-"""Every script passes its shell's own check or a linter, as a resource and when rendered."""
+"""Every script passes its shell's own check or a linter, both as a resource and after rendering."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ PLACE = Place(program="/opt/it's/rocenv", envs="/home/me/$x `y`/envs")
 PLACEHOLDER = "__[A-Z]+(_[A-Z]+)*__"
 # shellcheck rules that do not apply to scripts for several shells or to code for `eval`.
 SHELLCHECK_EXCLUDES = {
-    "SC1003": "a path may look like a quoting mistake",
+    "SC1003": "a path can look like a quoting mistake",
     "SC1090": "the sourced file is known only at run time",
     "SC1091": "as SC1090",
     "SC2016": "code for `eval` is in single quotes",
-    "SC2034": "the other file uses the variables",
+    "SC2034": "a different file uses the variables",
     "SC2147": "as SC1003",
     "SC2153": "as SC2034",
-    "SC2154": "the other file defines the variables",
-    "SC2195": "a placeholder is replaced by patterns",
+    "SC2154": "a different file defines the variables",
+    "SC2195": "rocenv replaces the placeholder with patterns",
     "SC2296": "`${(t)NAME}` is used only in zsh",
     "SC3028": "OSTYPE and FUNCNAME are empty in other shells",
     "SC3034": "`$(<FILE)` is used only in zsh",

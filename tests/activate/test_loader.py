@@ -74,7 +74,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_program_finds_the_library_and_keeps_its_own_name(tree: Path) -> None:
+def test_a_program_finds_the_library_and_keeps_its_name(tree: Path) -> None:
     use = str(tree / "use")
     assert subprocess.run([use], capture_output=True, check=False, timeout=30).returncode == 127
     done = subprocess.run(arguments(tree, use, "a b"), capture_output=True, check=False, timeout=30)
@@ -105,7 +105,7 @@ def test_a_scripts_interpreter_can_be_another_script(tree: Path, tmp_path: Path)
     assert output(arguments(tree, str(outer), "x")).splitlines()[1:] == [f"['-z', '{outer}', 'x']"]
 
 
-def test_scripts_that_are_each_others_interpreter_do_not_loop(tree: Path, tmp_path: Path) -> None:
+def test_a_script_that_is_its_own_interpreter_is_an_error(tree: Path, tmp_path: Path) -> None:
     script(tmp_path / "a", f"#!{tmp_path / 'a'}\n")
     with pytest.raises(CommandNotExecutable, match="scripts"):
         arguments(tree, str(tmp_path / "a"))
@@ -137,7 +137,7 @@ def test_programs_that_the_loader_cannot_start_run_directly(tree: Path, tmp_path
         assert arguments(tree, str(cut)) == [str(cut)]
 
 
-def test_the_users_libraries_come_after_ours(tree: Path) -> None:
+def test_the_users_libraries_come_after_the_envs(tree: Path) -> None:
     argv = arguments(tree, "true", environ={"PATH": "/usr/bin", "LD_LIBRARY_PATH": "/mine"})
     assert argv[2] == f"{tree / 'lib'}:/mine"
 
@@ -182,7 +182,7 @@ def test_a_folder_that_the_loader_cannot_search_is_refused(tmp_path: Path) -> No
 
 @pytest.fixture
 def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
-    """An environment whose PATH starts with two envs' wrappers; each must skip the other and itself."""
+    """PATH starts with two envs' wrappers; each wrapper must skip the other and itself."""
     for name in ("first env", "second"):
         (tmp_path / name).mkdir()
         write_wrappers(tmp_path / name, loader=LOADER, library_dirs=[tree / "lib"])
@@ -190,7 +190,7 @@ def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["python3", "python", "rocm-exec python3"])
-def test_a_wrapper_runs_the_next_python(tree: Path, wrapped: dict[str, str], name: str) -> None:
+def test_a_wrapper_runs_the_next_python_on_path(tree: Path, wrapped: dict[str, str], name: str) -> None:
     assert output(["/usr/bin/env", *name.split(), "-c", ASK], wrapped) == f"ours {tree / 've nv'}"
 
 

@@ -115,7 +115,7 @@ def test_a_variable_changed_while_active_is_kept_and_reported(posix: Work, value
     assert outcome.stderr.endswith(": ROCM_PATH HIP_PATH HIP_PATH_57\n")
 
 
-def test_a_list_reduced_to_our_entries_becomes_unset_again(posix: Work) -> None:
+def test_a_list_with_only_the_envs_entries_is_unset_again(posix: Work) -> None:
     prefix = posix.env()
     edit = f"LD_LIBRARY_PATH={prefix}/lib"
     outcome = posix.run(
@@ -229,7 +229,7 @@ def test_the_env_can_be_deactivated_after_an_outer_venv(posix: Work) -> None:
     assert outcome.stdout == "none\n"
 
 
-def test_a_venv_on_top_replaces_only_deactivate(posix: Work) -> None:
+def test_a_venv_activated_later_replaces_only_deactivate(posix: Work) -> None:
     enter = posix.enter(posix.env())
     outcome = posix.run(
         *("set -eu", posix.dump("before"), enter, "deactivate() { unset -f deactivate; }", "deactivate"),

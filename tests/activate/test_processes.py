@@ -93,7 +93,7 @@ def test_an_interrupt_reaches_the_child_and_its_exit_code_is_returned(kind: str,
         time.sleep(0.2)
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.stdout.readline() == f"ended {code}\n"
-        assert parent.wait(10) == -signal.SIGINT  # can be interrupted again afterwards
+        assert parent.wait(10) == -signal.SIGINT  # the process can be interrupted again
 
 
 def test_the_child_ignores_interrupts_if_the_caller_does() -> None:

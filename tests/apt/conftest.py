@@ -56,7 +56,7 @@ libraries = {{ hip = "libamdhip64.so.5" }}
 
 @dataclass
 class Inside:
-    """The miniature world, for function calls instead of commands."""
+    """The miniature world for tests that call functions instead of running commands."""
 
     mini: Mini
     network: Network

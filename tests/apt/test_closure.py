@@ -201,7 +201,7 @@ def test_equal_providers_are_ordered_by_name() -> None:
     assert found("v", *providers) == found("v", *reversed(providers)) == ["p 1"]
 
 
-def test_the_first_repository_beats_a_newer_version_elsewhere() -> None:
+def test_the_first_repository_beats_a_newer_version_in_a_later_one() -> None:
     first, second = PackageList([package("a", "1")]), PackageList([package("a", "2")])
     assert [str(each) for each in closure(parse_clauses("a"), [first, second], ())] == ["a 1"]
     assert [str(each) for each in closure(parse_clauses("a (>= 2)"), [first, second], ())] == ["a 2"]
@@ -243,7 +243,7 @@ def test_requested_packages_are_not_excluded() -> None:
     assert [each.name for each in closure(roots, [index], ["python3*"])] == ["blender"]
 
 
-def test_an_excluded_package_is_not_installed_under_another_name() -> None:
+def test_an_excluded_package_is_not_installed_under_a_different_name() -> None:
     with pytest.raises(NotAvailable, match="mta"):
         found("mta", package("perl-mta", provides="mta"), keep_out=["perl*"])
 
@@ -271,7 +271,7 @@ def test_the_error_shows_the_dependency_and_its_package(roots: str, said: str) -
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
-    """Thirty packages have two versions each; trying all combinations would take years."""
+    """There are thirty packages with two versions each; trying all combinations would take years."""
     free = [package(f"x{number}", version) for number in range(30) for version in "12"]
     chain = [
         package(f"y{number}", version, depends=f"y{number + 1}")

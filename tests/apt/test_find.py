@@ -71,7 +71,7 @@ def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> N
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     change_sealed(answer, inside.home, version="5.7.9")
-    assert inside.find().version == "5.7.9", "it was not recomputed"
+    assert inside.find().version == "5.7.9", "the closure was not recomputed"
     answer.write_bytes(b"{")
     assert inside.find() == first
     inside.mini.repo.remove("mini5-blas")
@@ -121,14 +121,14 @@ def test_a_package_missing_from_the_index_is_reported(inside: Inside) -> None:
 # ---------------------------------------------------------------- whose mirrors
 
 
-def test_a_machine_without_a_mirror_gets_a_hint(inside: Inside) -> None:
+def test_without_a_mirror_the_error_has_a_hint(inside: Inside) -> None:
     inside.write_sources("")
     error = refused(inside)
     assert error.code == "no-mirror"
     assert "rocenv config set mirrors.debian: " in error.hints[0]
 
 
-def test_the_users_mirror_comes_before_apts(inside: Inside, tmp_path: Path) -> None:
+def test_the_users_mirror_comes_before_apts_mirrors(inside: Inside, tmp_path: Path) -> None:
     with Loopback(folder=inside.mini.root / "www") as other:
         inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
         assert inside.find().artifacts[0].url.startswith(other.url)
@@ -150,7 +150,7 @@ def test_the_second_mirror_is_used_if_the_first_fails(inside: Inside) -> None:
     found = inside.find()
     assert found.artifacts[0].url.startswith(f"{url}/debian/")
     assert inside.mini.server.seen("/gone/dists/mini/InRelease")[0].status == 404
-    assert any("/gone/" in note and "404" in note for note in found.notes), "no fallback is silent"
+    assert any("/gone/" in note and "404" in note for note in found.notes), "every fallback is reported"
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
@@ -323,7 +323,7 @@ def test_a_set_is_planned_again_if_the_mirror_replaced_a_package(inside: Inside)
     assert "mini5-blas_5.7.1-2" in (mini.prefix("demo") / "rocenv.lock").read_text()
 
 
-def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
+def test_indices_and_packages_are_downloaded_through_apts_proxy(inside: Inside) -> None:
     """A proxy may be configured only in apt's settings."""
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
@@ -365,7 +365,7 @@ def test_a_signed_index_for_a_different_suite_is_refused(
 
 
 def test_an_old_signed_index_from_a_different_mirror_is_not_used(inside: Inside, tmp_path: Path) -> None:
-    """Outdated mirrors do this, and so do attackers who want to reintroduce an old vulnerability."""
+    """Outdated mirrors serve one, and so do attackers who want to reintroduce an old vulnerability."""
     mini = inside.mini
     (old,) = (each for each in mini.repo.packages if each.name == "mini5-blas")
     with Loopback(folder=tmp_path / "old") as mirror:

@@ -56,7 +56,7 @@ class World:
         )
 
     def names(self, state: State) -> list[str]:
-        """Return the versions of `a` in an index."""
+        """Return the versions of package `a` in an index."""
         return [package.version for package in self.lists(state).named("a")]
 
     def lists(self, state: State) -> Lists:
@@ -91,7 +91,7 @@ def test_all_list_formats_are_read(world: World, forms: tuple[str, ...], by_hash
     state = world.refresh()
     assert world.names(state) == ["1"]
     assert state.base == f"{world.server.url}/debian/"
-    assert len(world.server.requests) == 2, "only the smallest form is fetched"
+    assert len(world.server.requests) == 2, "only the smallest file is fetched"
 
 
 def test_a_fresh_index_is_used_without_a_request(world: World) -> None:
@@ -100,12 +100,12 @@ def test_a_fresh_index_is_used_without_a_request(world: World) -> None:
     assert world.refresh(max_age_s=60) == state
 
 
-def test_an_unchanged_index_takes_one_small_request(world: World) -> None:
+def test_checking_an_unchanged_index_takes_one_small_request(world: World) -> None:
     first = world.refresh()
     sent = world.server.sent_bytes(IN_RELEASE)
     second = world.refresh()
     assert second == structs.replace(first, checked_s=second.checked_s)
-    assert second.checked_s > first.checked_s, "it is fresh again"
+    assert second.checked_s > first.checked_s, "the index is fresh again"
     assert [request.status for request in world.server.seen(IN_RELEASE)] == [200, 304]
     assert world.server.sent_bytes(IN_RELEASE) == sent
 
@@ -138,7 +138,7 @@ def test_without_by_hash_a_mirror_update_between_requests_is_detected(world: Wor
     world.server.fail(IN_RELEASE, Fault(body=signed))
     error = world.refused("hash-mismatch")
     assert "try again" in error.hints[0]
-    assert world.names(world.refresh()) == ["1", "2"], "no wrong list was cached"
+    assert world.names(world.refresh()) == ["1", "2"], "the wrong list was not cached"
 
 
 def test_a_mirror_without_its_promised_by_hash_files_still_works(world: World) -> None:
@@ -158,7 +158,7 @@ def test_a_list_with_the_wrong_hash_is_refused(world: World, fault: Fault) -> No
     world.server.always(world.list_path(), fault)
     error = world.refused("hash-mismatch")
     assert world.list_path() in error.message
-    assert {path.name for path in world.folder.iterdir()} == set(), "none of it is cached"
+    assert {path.name for path in world.folder.iterdir()} == set(), "the list is not cached"
 
 
 def test_a_truncated_list_is_refused(world: World) -> None:
@@ -187,7 +187,7 @@ def test_a_tampered_index_is_refused(world: World) -> None:
     evil = world.repo.read("InRelease").replace(b"Packages.xz", b"Packages.zz")
     world.repo.write("InRelease", evil)
     world.refused("signature")
-    assert world.names(world.refresh(max_age_s=60)) == ["1"], "the valid one still exists"
+    assert world.names(world.refresh(max_age_s=60)) == ["1"], "the valid index still exists"
 
 
 def test_an_index_signed_by_a_different_key_is_refused(world: World) -> None:
@@ -286,7 +286,7 @@ def test_a_frozen_mirror_cannot_answer_unchanged_forever(
     ],
 )
 def test_an_index_can_use_either_name_for_its_suite(world: World, fields: dict[str, str]) -> None:
-    """Debian's trixie is also `stable`; AMD's suites use one name for both."""
+    """Debian's trixie is also `stable`; AMD's suites use the same value for both."""
     world.repo.publish(fields=fields)
     assert world.names(world.refresh()) == ["1"]
 

@@ -172,7 +172,7 @@ def test_a_distributions_mirrors_are_found(machine: Path) -> None:
         ('Acquire::http { Proxy "DIRECT"; };', Settings()),
     ],
 )
-def test_settings_come_from_the_inspected_machine(machine: Path, conf: str, expected: Settings) -> None:
+def test_apt_settings_come_from_the_inspected_machine(machine: Path, conf: str, expected: Settings) -> None:
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     (machine / "apt.conf.d").mkdir()

@@ -1,4 +1,4 @@
-"""Only text signed by a trusted key is accepted, whatever was tampered with."""
+"""Only text signed by a trusted key is accepted, no matter what was tampered with."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_text_signed_by_a_known_key_is_accepted() -> None:
     assert checked(key.clear_sign(TEXT), key.keyring).rstrip("\n") == TEXT.rstrip("\n")
 
 
-def test_the_key_may_be_anywhere_in_the_keyring(other: Key) -> None:
+def test_the_key_can_be_anywhere_in_the_keyring(other: Key) -> None:
     key = archive_key()
     signed = key.clear_sign(TEXT)
     for rings in (
@@ -149,7 +149,7 @@ def test_text_signed_by_an_unknown_key_is_dropped(other: Key) -> None:
             assert "evil" not in text
 
 
-def test_one_trusted_signature_of_two_is_enough(other: Key) -> None:
+def test_one_of_two_signatures_must_be_trusted(other: Key) -> None:
     """Debian signs with the archive's key and the release's key; an old machine knows only one of them."""
     signed = _signed_by_both(archive_key(), other)
     assert "trixie" in checked(signed, archive_key().keyring)
@@ -223,7 +223,7 @@ bXBsZS5vcmcACgkQ6k0BbY5Rif8vLwEA3LyxC1ENlOjDoiSApTM1eS+2S0YixEAh
 
 
 def test_a_pinned_sha1_key_is_accepted() -> None:
-    """AMD's key is one of these."""
+    """AMD's key uses SHA-1."""
     if shutil.which("gpgv") is None:
         cannot_run("gpgv is not installed")
     text = checked(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
@@ -393,7 +393,7 @@ def test_verifying_a_small_untrusted_file_takes_little_memory(name: str, tmp_pat
     assert int(grown) < 24 << 20
 
 
-def test_real_files_are_within_the_limits() -> None:
+def test_real_release_files_are_within_the_limits() -> None:
     """Ubuntu's file is 300 kB, Debian's has three signatures, and newer signature types take 5 kB."""
     text = TEXT + "".join(
         f" {number:064x} 12345 main/binary-amd64/Packages{number}\n" for number in range(6000)

@@ -14,7 +14,7 @@ from rocenv.sources.apt.version import satisfies, upstream, version_key
 from tests.network import cannot_run
 
 OPERATORS = ("<<", "<=", "=", ">=", ">>")
-# Each is older than the next.
+# Each version is older than the next.
 ASCENDING = [
     "0~~",
     "0~~a",

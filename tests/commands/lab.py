@@ -1,4 +1,4 @@
-"""A home with empty envs that rocenv considers complete, and the real program."""
+"""Run the real program on a home with empty envs that rocenv considers complete."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class TestActivate:
         assert "type this instead" in done.stderr
         assert HOOKS[name].line in done.stderr and HOOKS[name].file in done.stderr
 
-    def test_create_ends_with_the_same_line(self, mini: Mini) -> None:
+    def test_the_output_of_create_ends_with_the_same_line(self, mini: Mini) -> None:
         caller = mini.sysroot / "proc" / str(forked.parent_pid()) / "comm"
         caller.parent.mkdir()
         for name in OF_LINUX:
@@ -110,7 +110,7 @@ class TestActivate:
         assert {name: (prefix / name).read_bytes() for name in names} == before
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
-    def test_printed_script_equals_the_file(self, mini: Mini) -> None:
+    def test_the_printed_script_equals_the_file(self, mini: Mini) -> None:
         home = mini.root / "h\u00e9 \udcff'$x"
         mini.env["ROCENV_HOME"] = str(home)
         mini.create("d\u00e9mo")
@@ -119,7 +119,7 @@ class TestActivate:
             assert (done.returncode, done.stderr) == (0, b"")
             file = (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
             assert done.stdout == file.removeprefix(codecs.BOM_UTF8), (
-                "in an evaluated script the mark would be a word"
+                "in an evaluated script, the byte order mark would be part of a word"
             )
 
     def test_windows_shells_get_their_own_lines(
@@ -165,7 +165,7 @@ class TestCallingShell:
             (None, "sh"),
         ],
     )
-    def test_parent_process_name_determines_the_shell(
+    def test_the_parent_process_determines_the_shell(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str | None, shell: str
     ) -> None:
         monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))

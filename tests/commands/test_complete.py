@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.commands.lab import Lab
 
 MATRIX = load()
-# Each takes the name of an existing env.
+# These commands take the name of an existing env.
 ENV_VERBS = [
     "show",
     "run",
@@ -163,7 +163,7 @@ class TestEnvs:
         for word in ("", "-", "--", "--a", "d"):
             assert complete(lab, *words.split(), word) == [], word
 
-    def test_launch_options_may_follow_the_name(self, lab: Lab) -> None:
+    def test_launch_options_can_follow_the_name(self, lab: Lab) -> None:
         lab.env("demo")
         assert complete(lab, "launch", "demo", "--a") == complete(lab, "launch", "--a") == ["--app"]
         assert complete(lab, "launch", "demo", "webui.bat", "--a") == []
@@ -326,7 +326,7 @@ class TestFailures:
             assert (done.returncode, done.stderr) == (0, b"")
             assert not done.stdout or words[-1] == b""
 
-    def test_many_long_words_are_handled(self, lab: Lab) -> None:
+    def test_many_words_and_long_words_are_handled(self, lab: Lab) -> None:
         lines(lab, *["x"] * 5000, "")
         lines(lab, "create", "x" * 100_000)
         lines(lab, "create", "--rocm=" + "9" * 100_000)
@@ -337,7 +337,7 @@ class TestFailures:
 
 
 def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.Parameter]]:
-    """Yield the parameters of a command and its subcommands."""
+    """Yield the parameters for a command and its subcommands."""
     for parameter in command.params:
         yield f"{path} {parameter.name}", parameter
     for name, child in getattr(command, "commands", {}).items():
@@ -351,7 +351,7 @@ WITHOUT_CANDIDATES = {
 }
 
 
-def test_every_parameter_has_candidates_where_possible() -> None:
+def test_every_parameter_has_candidates_if_possible() -> None:
     for verb in cli.COMMANDS:
         command = cli.load_command(verb)
         for path, parameter in parameters(command, verb):

@@ -28,7 +28,7 @@ def ask(mini: Mini, *argv: str, answers: str, cwd: str | None = None) -> tuple[i
         while True:
             try:
                 shown.extend(os.read(ours, 4096))
-            except OSError:  # the other side is closed
+            except OSError:  # the program closed the terminal
                 return
 
     reader = threading.Thread(target=read)

@@ -78,7 +78,7 @@ def test_the_lang_option_overrides_the_locale(tmp_path: Path) -> None:
     assert "why:" in done.stdout.decode()
 
 
-def test_locales_with_traditional_characters_get_english(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_english_in_locales_with_traditional_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LANGUAGE", raising=False)
     for locale, language in (
         ("zh_CN.UTF-8", "zh"),
@@ -309,7 +309,7 @@ class TestMixedFolder:
         try:
             assert "the folder is too large to read completely" in self.only_the_log(logs)
         finally:
-            for _ in range(1500):  # one at a time: removing the whole tree takes seconds, or recurses
+            for _ in range(1500):  # one at a time: removing the whole tree takes seconds or recurses deeply
                 here = within(here, "..")
                 os.rmdir("d-nested", dir_fd=here)
             os.close(here)
@@ -381,7 +381,7 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 
 @posix
 class TestCost:
-    """Measured in CPU seconds, so other programs do not count."""
+    """Time is CPU seconds, so other programs do not affect it."""
 
     def measured(self, log: Path) -> tuple[Any, float, int]:
         """Run the command; return its document, CPU seconds and peak memory in bytes."""
@@ -422,7 +422,7 @@ class TestCost:
         assert peak < 400 << 20
 
     def test_200_mb_of_nul_bytes_are_scanned_fast(self, tmp_path: Path) -> None:
-        """A power cut leaves such blocks in a log."""
+        """A power cut can leave such blocks in a log."""
         log = tmp_path / "app.log"
         with log.open("wb") as stream:
             stream.write(b"start\n")

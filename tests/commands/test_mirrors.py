@@ -128,8 +128,8 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     assert "sent nothing" in speeds["silent"]["error"]
     assert speeds["missing"]["error"] == "answers 404 (Not Found)"
     assert "refused the connection" in speeds["dead"]["error"]
-    assert "cannot resolve" in found["speed"]["error"], "the origin is tested, too"
-    assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest come first"
+    assert "cannot resolve" in found["speed"]["error"], "the origin is tested too"
+    assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest servers come first"
     assert not lab.config.exists(), "a test sets nothing"
 
 

@@ -122,7 +122,7 @@ class TestUse:
         assert lab.run("trust", cwd=deep).returncode == 0
         assert set(config.load(lab.config).trusted) == {str(there), str(inner)}
 
-    def test_folder_is_identified_by_its_real_path(self, lab: Lab) -> None:
+    def test_a_folder_is_identified_by_its_real_path(self, lab: Lab) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         link = lab.root / "link"
@@ -270,7 +270,7 @@ class TestHostileFiles:
         with server:
             assert_refused(lab, there, "there is no `.rocenv` file")
             assert lab.run("trust", str(there)).returncode == 1
-            # The file of an outer folder is found.
+            # rocenv finds the file in an outer folder.
             folder_with(lab, b"demo\n", ".")
             assert lab.run("trust", cwd=there).returncode == 0
         assert list(config.load(lab.config).trusted) == [str(lab.root)]

@@ -34,7 +34,7 @@ def namespace() -> tuple[str, ...]:
 
 @dataclass
 class Disk:
-    """The home of the miniature world as a separate disk, visible to no other process."""
+    """The miniature world's home on a separate disk that other processes cannot see."""
 
     mini: Mini
 
@@ -47,7 +47,7 @@ class Disk:
         self._change(f'mount -o remount,{size} "$ROCENV_HOME"')
 
     def run(self, *argv: str, first: str = "") -> subprocess.CompletedProcess[str]:
-        """Run `rocenv ARGV...` there, after a shell script."""
+        """Run a shell script and then `rocenv ARGV...` on that disk."""
         env, cwd = self.mini.env, self.mini.root
         return forked.run_text(argv, env=env, cwd=cwd, timeout_s=120, within=namespace(), first=first)
 

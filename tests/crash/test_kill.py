@@ -1,7 +1,7 @@
 """`kill -9` at many points of every command that modifies the home.
 
-At any point: no incomplete env looks complete, the store contains no partial artifact, and running the
-command again completes the work with the same result as an uninterrupted run.
+Wherever a command is killed, no incomplete env looks complete, the store contains no partial artifact, and
+running the command again completes the work with the same result as an uninterrupted run.
 """
 
 from __future__ import annotations

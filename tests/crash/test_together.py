@@ -192,7 +192,7 @@ class TestUnwritableHome:
         assert json.loads(done.stdout)["error"] == "home-unwritable"
         assert f"cannot write to `{mini.home}`: Permission denied" in done.stderr
         assert "hint: set ROCENV_HOME" in done.stderr
-        assert mini.server.requests == [], "this must be detected before any request"
+        assert mini.server.requests == [], "rocenv must detect this before it sends any request"
 
     @pytest.mark.parametrize("kind", ["file", "below a file"])
     def test_a_file_instead_of_a_home_is_an_error(self, mini: Mini, kind: str) -> None:

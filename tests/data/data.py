@@ -71,7 +71,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a minimal row that is valid together with `BASE`: the required fields plus `values`."""
+    """Return a minimal row that is valid in combination with `BASE`: the required fields plus `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 
@@ -105,7 +105,7 @@ BASE: Rows = [
 
 
 def text(rows: Rows) -> str:
-    """Write rows to a data file, in the given order."""
+    """Render rows as a data file, in the given order."""
     tables = [f"[[{table}]]\n" + "".join(f"{key} = {toml(row[key])}\n" for key in row) for table, row in rows]
     return "schema = 1\n" + "\n".join(tables)
 

@@ -216,7 +216,7 @@ def test_duplicate_rows(table: str, tmp_path: Path) -> None:
     first, second = example(table), example(table, source="another one", note="")
     second = {key: value for key, value in second.items() if key in first}
     if table == "support":
-        second["source"] = first["source"]  # part of the identity: sources may coexist
+        second["source"] = first["source"]  # part of the identity, so several sources can coexist
     write(tmp_path, BASE, [(table, first)], [(table, second)])
     with pytest.raises(DataError, match=r"2\.toml: .*duplicates .*1\.toml: ") as caught:
         load(tmp_path)
@@ -317,7 +317,7 @@ def test_a_workaround_does_not_conflict_with_verdicts(tmp_path: Path) -> None:
     assert len(loaded(tmp_path, *rows).verdict) == 2
 
 
-def test_fields_have_the_types_that_these_tests_assume() -> None:
+def test_the_data_fields_have_the_types_that_these_tests_assume() -> None:
     for table, field in SPECIFIERS:
         assert field_kind(table, field) is str
     assert get_args(field_kind("rocm", "blas")) == (str, ...)

@@ -56,7 +56,7 @@ HOSTS = (
     "docs.astral.sh",
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
-    "drive.google.com",  # hosts the unofficial addition to the HIP SDK
+    "drive.google.com",  # hosts an unofficial addition to the HIP SDK
     "mediafire.com",
     "learn.microsoft.com",
     "numpy.org",
@@ -133,7 +133,7 @@ class TestEveryRow:
                 assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
     def test_no_row_has_leftover_placeholders(self) -> None:
-        """No dash, `same` or `as above` in place of a value."""
+        """Values such as a dash, `same` or `as above` are not allowed."""
         for row in every_row():
             for text in texts(row):
                 assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row
@@ -188,7 +188,7 @@ def test_mirrors_are_encrypted_and_named_after_their_origin() -> None:
 
 
 def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
-    """rocenv says that any such mirror works."""
+    """rocenv tells users that any such mirror works."""
     assert {row.name for row in shipped().origin if row.usual} == {"debian"}
 
 
@@ -339,10 +339,10 @@ def test_each_torch_for_rocm_wheels_is_in_their_index() -> None:
     for row in shipped().torch:
         if row.channel:
             assert row.index == indices[row.rocm, row.channel], row
-            assert not row.targets, "they match the release"
+            assert not row.targets, "the release determines its targets"
 
 
-def test_instinct_wheels_are_for_linux_only() -> None:
+def test_instinct_wheels_are_only_for_linux() -> None:
     """Source: SUPPORTED_GPUS.md of ROCm/TheRock."""
     instinct = {"gfx908", "gfx90a", "gfx942", "gfx950"}
     for row in shipped().rocm_wheels:
@@ -381,7 +381,7 @@ def test_each_zluda_archive_has_a_url() -> None:
             assert commit is None or row.commit.startswith(commit[1]), row
 
 
-# Archives for HIP 5 that ran on HIP SDK 6, although no row lists them for it.
+# Archives for HIP 5 that worked with HIP SDK 6, although no row lists that combination.
 ODD = {
     "https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/57",
     "https://github.com/lshqqytiger/ZLUDA/issues/115",
@@ -437,7 +437,7 @@ def test_recommended_sets_exist() -> None:
     torches = [f"{row.version}.0" if row.rocm else row.version for row in shipped().torch]
     for row in shipped().good_set:
         assert not row.zluda or any_in(row.zluda, builds), row
-        # PyTorch's wheels fail on one Linux target, for which AMD's own index has torch.
+        # PyTorch's wheels fail on one Linux target; AMD's own index has a torch for it.
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 

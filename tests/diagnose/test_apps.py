@@ -16,7 +16,7 @@ SHOWN = [(row, each) for row in MATRIX.launcher for each in row.failures if each
 
 
 def log_of(key: str, *lines: str) -> bytes:
-    """Build a log like those of `launch`."""
+    """Build a log like the ones that `launch` writes."""
     return "\n".join(("# rocenv 0.1.0", f"# app {key} (An app) in /x", *lines, "")).encode()
 
 

@@ -1,4 +1,4 @@
-"""Facts about the machine in a log, and conditions on facts."""
+"""Extract facts about the machine from a log, and check conditions on facts."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class TestConditions:
     def test_a_range_checks_both_bounds(self, version: str, expected: bool) -> None:
         assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
 
-    def test_one_matching_value_is_enough(self) -> None:
+    def test_a_condition_holds_if_one_value_matches(self) -> None:
         assert hold(
             {"rocm": ">=7", "gfx": "gfx1036"}, {"rocm": ("5.7", "7.1"), "gfx": ("gfx1031", "gfx1036")}
         )

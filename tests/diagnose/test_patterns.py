@@ -1,8 +1,7 @@
 """No rule pattern is slow on hostile lines.
 
 Anyone can write a log, and a pattern that backtracks can take minutes for one line. The lines repeat the
-beginnings of matches, derived from the parsed pattern, so that it starts to match everywhere and never
-finishes.
+beginnings of matches, derived from the parsed pattern, so that a match starts everywhere but never completes.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def slow() -> Iterator[tuple[float, str, str]]:
 
 
 def is_quick(pattern: str, unit: str, text: str) -> bool:
-    """Measure with a quarter of the text: the full text takes at most 4**4 times as long."""
+    """Measure with a quarter of the text; the full text takes no more than 4**4 times as long."""
     start = text[: len(text) // 4]
     return len(unit) < len(start) // 4 and seconds(pattern, start, 1) < LONGEST_S / 4**4
 

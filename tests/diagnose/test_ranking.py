@@ -1,4 +1,4 @@
-"""The findings that are reported: the best cause, and other independent ones."""
+"""Report the best cause and other, independent findings."""
 
 from __future__ import annotations
 

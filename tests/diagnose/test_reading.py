@@ -1,4 +1,4 @@
-"""Logs in any encoding and form: coloured, compressed, truncated, in folders. None raises an exception."""
+"""Logs may be coloured, compressed, truncated, in any encoding or in folders. No log raises an exception."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_unicode_encodings(encoding: str, end: str) -> None:
         ("cp1251", "Не найден указанный модуль. Загрузка модели"),
     ],
 )
-def test_windows_code_pages_are_decoded(page: str, before: str) -> None:
+def test_logs_in_windows_code_pages_are_decoded(page: str, before: str) -> None:
     line = f"{before}: {LINE}"
     assert evidence(f"Loading\r\n{line}\r\n".encode(page)) == (2, line)
 
@@ -124,7 +124,7 @@ def test_an_unreadable_log_is_an_error_with_a_hint(tmp_path: Path) -> None:
 
 
 class Endless(io.RawIOBase):
-    """An endless gzip file of many members."""
+    """An endless gzip file with many members."""
 
     def __init__(self, first: bytes, again: bytes) -> None:
         self.first, self.again = gzip.compress(first), gzip.compress(again)
@@ -236,7 +236,7 @@ def test_arbitrary_bytes_raise_no_exception() -> None:
 def test_the_result_does_not_depend_on_the_block_size(pieces: list[str], size: int) -> None:
     """The oracle removes escape sequences and NUL, splits the log into lines and searches each line.
 
-    NUL bytes come in pairs, because NUL in every other byte would mean UTF-16. The first block
+    NUL bytes come in pairs, because a NUL in every second byte would mean UTF-16. The first block
     reveals the encoding, so it has a minimum size.
     """
     data = "".join(pieces).encode()

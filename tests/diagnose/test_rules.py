@@ -1,4 +1,4 @@
-"""Tests each rule with logs that it must recognise and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
+"""Test each rule with logs that it must recognise and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ RULES = {rule.code: rule for rule in MATRIX.rule}
 REASONS = [(rule.code, index) for rule in MATRIX.rule for index in range(len(rule.why))]
 CHINESE = r"[\u3400-\u9fff]"
 
-# Reasons that apply to no log in `tests/cases/diagnose`: code, facts that select the reason, and its index.
+# Reasons that no log in `tests/cases/diagnose` triggers: code, facts that select the reason, and its index.
 KNOWN: list[tuple[str, dict[str, str], int]] = [
     ("apu-memory-not-exposed", {"platform": "linux", "gfx": "gfx1151"}, 2),
     ("comgr-version-clash", {"option": "spp-all-backedges"}, 0),

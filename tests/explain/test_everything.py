@@ -48,7 +48,7 @@ def faults(kind: str, name: str) -> Iterator[str]:
     if any(not line.text.strip() for line in page.lines):
         yield "has an empty line"
     if kind not in ("topic", "cause") and re.search(r" [,;.:] |, ,|; ;|: :", "\n".join(lines)):
-        yield "has a gap in place of a missing value"
+        yield "has a gap where a value is missing"
     document = explanation_json(page)
     if json.loads(json.dumps(document)) != document:
         yield "changes in a JSON round trip"

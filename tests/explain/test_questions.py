@@ -294,7 +294,7 @@ class TestNames:
         assert any("a newer rocenv may know it" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
 
-    def test_data_without_targets_has_no_date(self, matrix: Matrix) -> None:
+    def test_the_hint_has_no_date_if_the_data_has_no_targets(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("gfx1300", replace(matrix, target=()))
         assert caught.value.hints[0] == "a newer rocenv may know it"

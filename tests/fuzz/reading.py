@@ -9,7 +9,7 @@ from pathlib import Path
 from rocenv.core.errors import RocenvError
 from tests.fuzz.targets import TARGETS
 
-MOST_MB = 300  # per input; small inputs need at most a few dozen MB
+MOST_MB = 300  # per input; small inputs need no more than a few dozen MB
 
 
 class TooMuch(Exception):

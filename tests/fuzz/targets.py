@@ -66,9 +66,9 @@ class Target:
     """A parser of untrusted input.
 
     Attributes:
-        run: Parses the bytes; the folder is empty at the start of each run.
+        run: Parses the bytes. The folder is empty when each run starts.
         seeds: Valid inputs.
-        short_runs: Number of inputs in `scripts/test`; lower for slow parsers.
+        short_runs: How many inputs `scripts/test` runs; lower for slow parsers.
     """
 
     run: Callable[[bytes, Path], object]
@@ -132,7 +132,7 @@ def read_archive(data: bytes, folder: Path) -> None:
 
 
 def read_7z(data: bytes, folder: Path) -> None:
-    """Correct the checksums first, so that mutations reach the data behind them."""
+    """Fix the checksums first, so that mutations reach the data that they protect."""
     if len(data) >= 32 and int.from_bytes(data[12:20], "little") <= len(data):
         data = with_header_sums(data)
     read_archive(data, folder)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_accepts_its_seeds(name: str) -> None:
-    """Mutations of a rejected seed would be rejected early, too."""
+    """Otherwise, the parser would reject the seed's mutations early too."""
     seeds = TARGETS[name].seeds()
     assert seeds
     assert [why for seed in seeds if (why := read(name, seed))] == []

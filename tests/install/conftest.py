@@ -1,4 +1,4 @@
-"""A home, and artifacts that need no server."""
+"""A home, and artifacts that do not need a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allowed and forbidden contents of zip and 7z archives, and damaged archives."""
+"""Unpack zip and 7z archives with allowed and forbidden contents, and damaged ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name)
-            info.filename = name  # the constructor may truncate or alter the name
+            info.filename = name  # the constructor could truncate or alter the name
             info.compress_type = method
             archive.writestr(info, content)
     return out.getvalue()
@@ -72,7 +72,7 @@ def by_7z(folder: Path, files: dict[str, bytes], *options: str) -> bytes:
 
 
 class Place:
-    """A folder to unpack into, whose parent must contain nothing else afterwards."""
+    """A folder to unpack into; its parent must contain nothing else afterwards."""
 
     def __init__(self, folder: Path) -> None:
         self.around = folder / "around"
@@ -260,7 +260,7 @@ class TestUnsafeNames:
     @pytest.mark.parametrize("name", UNSAFE)
     def test_zip(self, place: Place, name: str) -> None:
         place.refused(zipped({"good.dll": b"x", name: b"evil"}), UNSAFE[name])
-        assert place.contents == {}, "names are checked before anything is written"
+        assert place.contents == {}, "rocenv checks names before it writes anything"
 
     @pytest.mark.parametrize("name", [name for name in UNSAFE if "\x00" not in name])
     def test_7z(self, place: Place, name: str) -> None:
@@ -384,11 +384,11 @@ class TestDamage:
 
     @pytest.mark.slow
     @PACKERS
-    def test_any_flipped_byte_is_detected_or_harmless(
+    def test_a_flipped_byte_is_detected_or_harmless(
         self, place: Place, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
         whole = pack(FILES)
-        # Mostly in the headers, which are at the end of a 7z archive.
+        # Most offsets are in the headers, which are at the end of a 7z archive.
         places = {*range(0, 120, 3), *range(len(whole) - 400, len(whole), 3), *range(0, len(whole), 2497)}
         for at in sorted(places):
             data = whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :]
@@ -505,7 +505,7 @@ class TestInTheStore:
         assert (tree / "zluda/nvcuda.dll").read_bytes() == FILES["zluda/nvcuda.dll"]
         assert list((cached_home.home.store / store.STAGING).iterdir()) == []
 
-    def test_a_bad_archive_is_reported_and_leaves_nothing(self, cached_home: CachedHome) -> None:
+    def test_a_bad_archive_is_reported_and_leaves_nothing_behind(self, cached_home: CachedHome) -> None:
         artifact = self.artifact(cached_home, zipped({"a": b"", "../b": b""}))
         with pytest.raises(ArchiveError, match=r"ZLUDA 3\.9\.5: .*points outside") as caught:
             store.add(

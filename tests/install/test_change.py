@@ -145,7 +145,7 @@ def test_repair_keeps_packages_that_it_cannot_download_again(mini: Mini) -> None
     shared.write_bytes(b"damaged in the store too")
     (mini.prefix("demo") / "activate").unlink()
     assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 1
-    shared.write_bytes(right)  # such as from a backup
+    shared.write_bytes(right)  # for example from a backup
     assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 0
     assert differences(mini) == ""
 

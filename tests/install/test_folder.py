@@ -62,7 +62,7 @@ def test_a_folder_is_copied_and_not_modified(cached_home: CachedHome, sdk: Path)
     tree = store.tree_of(cached_home.home, artifact)
     for name, content in FILES.items():
         assert (tree / name).read_bytes() == content
-        assert (tree / name).stat().st_nlink == 1, "no link to system files"
+        assert (tree / name).stat().st_nlink == 1, "the copy is not a link to system files"
         assert stat.S_IMODE((tree / name).stat().st_mode) == 0o444
     assert state(sdk) == before
 

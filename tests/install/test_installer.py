@@ -64,7 +64,7 @@ def unpack(path: Path, into: Path, advance: Callable[[int], None] = lambda _size
     try:
         unpack_installer(path, tree, into.parent / "work")
     finally:
-        assert list(into.parent.iterdir()) == [into], "nothing else is left"
+        assert list(into.parent.iterdir()) == [into], "nothing else is left behind"
     found = {name: (into / name).read_bytes() for name in tree.files}
     for name, content in found.items():
         assert tree.files[name].sha256 == hashlib.sha256(content).hexdigest()

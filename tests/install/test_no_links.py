@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-# Python loads this at start-up. Such filesystems return EPERM and do not support reflinks.
+# Python loads this when it starts. Such filesystems return EPERM and do not support reflinks.
 NO_LINKS = """
 import errno, os
 def link(source, target, **options):

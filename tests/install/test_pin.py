@@ -186,7 +186,7 @@ class TestInstalledSdk:
         lock = pinned(self.lock(), work, (installed,))
         [artifact] = lock.components[0].artifacts
         assert (artifact.kind, artifact.path) == ("folder", str(folder))
-        assert artifact.url == "https://example.invalid/sdk.exe", "another machine downloads it from there"
+        assert artifact.url == "https://example.invalid/sdk.exe", "other machines download it from there"
         assert set(store.manifest_of(work.home, artifact)) == {"bin/amdhip64.dll"}
         copy = store.tree_of(work.home, artifact) / "bin/amdhip64.dll"
         assert not copy.samefile(folder / "bin/amdhip64.dll"), "a link would point into Program Files"

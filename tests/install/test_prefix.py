@@ -194,7 +194,7 @@ def test_a_home_in_which_envs_would_not_work_is_refused(tmp_path: Path, name: st
         require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
     assert "set ROCENV_HOME to another folder" in caught.value.hints[0]
-    assert not home.path.exists(), "before rocenv creates or downloads anything"
+    assert not home.path.exists(), "rocenv refuses it before it creates or downloads anything"
 
 
 @pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])
@@ -274,7 +274,7 @@ class TestRecord:
         assert caught.value.hints
 
     def test_the_hints_save_the_lock_before_removal(self, home: Home) -> None:
-        # The commands must work when pasted.
+        # Pasting the commands into a shell must work.
         prefix = Prefix(home.envs / "it's demo")
         prefix.own.mkdir(parents=True)
         prefix.lock_file.write_text("the lock")

@@ -1,4 +1,4 @@
-"""Create and undo shims in a folder that resembles a Windows env, on any system."""
+"""Create and undo shims in a folder that resembles a Windows env; this works on any system."""
 
 from __future__ import annotations
 

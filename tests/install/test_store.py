@@ -82,7 +82,7 @@ def test_a_modified_cached_package_is_removed(cached_home: CachedHome) -> None:
     assert not store.holds(cached_home.home, artifact)
 
 
-def test_a_different_valid_package_is_never_accepted(cached_home: CachedHome) -> None:
+def test_a_valid_package_with_a_different_hash_is_never_accepted(cached_home: CachedHome) -> None:
     """The package unpacks without errors; only the end reveals the wrong hash."""
     artifact, other = (
         cached_home.artifact("x", ENTRIES),
@@ -159,7 +159,7 @@ def test_concurrent_processes_unpack_an_artifact_once(cached_home: CachedHome) -
         out, _ = child.communicate(timeout=60)
         assert child.returncode == 0
         written.append(int(out))
-    assert sorted(written) == [0, 0, 4_000_007], "one unpacks, the others wait for it"
+    assert sorted(written) == [0, 0, 4_000_007], "one process unpacks, and the others wait for it"
     assert whole(cached_home) == {artifact.sha256}
 
 

@@ -1,4 +1,4 @@
-"""A user who can write to the cache, or to the store but lacks its key, cannot change any byte in an env."""
+"""A user who can write to the cache, or to the store without its key, cannot change any byte in an env."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> 
         child.wait()
 
 
-@pytest.mark.skipif(WINDOWS, reason="open files cannot be replaced there")
+@pytest.mark.skipif(WINDOWS, reason="Windows cannot replace open files")
 @pytest.mark.parametrize("how", _WRITERS)
 def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path, how: str) -> None:
     good, evil = zipped(GOOD), zipped(EVIL)
@@ -117,8 +117,8 @@ def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path,
     assert refused, "the other process never interfered"
 
 
-@pytest.mark.skipif(WINDOWS, reason="files have no modes")
-def test_the_private_copy_is_not_writable_by_others(
+@pytest.mark.skipif(WINDOWS, reason="Windows files have no modes")
+def test_others_cannot_write_to_the_private_copy(
     cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.umask(0)
@@ -142,7 +142,7 @@ def test_the_private_copy_is_not_writable_by_others(
     assert set(found) == {0o700}
 
 
-@pytest.mark.skipif(WINDOWS, reason="folders cannot contain pipes")
+@pytest.mark.skipif(WINDOWS, reason="Windows folders cannot contain pipes")
 @pytest.mark.parametrize("kind", ["deb", "archive"])
 @pytest.mark.parametrize("what", ["a pipe", "a folder", "a device"])
 def test_special_files_in_the_cache_are_refused(cached_home: CachedHome, kind: str, what: str) -> None:
@@ -206,7 +206,7 @@ class TestTheManifest:
         )
         content = library.read_bytes()
         library.chmod(0o644)
-        library.write_bytes(content + b"evil")  # the env's file too, because it is the same file
+        library.write_bytes(content + b"evil")  # also changes the env's file, because it is the same file
         place = next(path for path in library.parents if path.parent.name == "store")
         manifest, old = place / "manifest.json", hashlib.sha256(content).hexdigest()
         text = manifest.read_text().replace(old, hashlib.sha256(content + b"evil").hexdigest())

@@ -1,4 +1,4 @@
-"""Hostile archives: every known way to escape the folder, and damage that `tarfile` hides."""
+"""Unpack hostile archives: every known way to escape the folder, and damage that `tarfile` hides."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class TestLinks:
         assert (place / "usr/lib/l").read_text() == "of the package\n"
 
     @pytest.mark.parametrize("target", ["x", "./x", "../y", "../lib/x", "a//b", "x/"])
-    def test_an_inner_link_is_unchanged(self, target: str) -> None:
+    def test_a_link_inside_the_tree_is_unchanged(self, target: str) -> None:
         assert link_target("usr/lib/l", target) == target
 
 

@@ -44,7 +44,7 @@ def result(mini: Mini, *argv: str) -> dict[str, Any]:
     return found
 
 
-def test_the_newest_set_is_not_upgraded(mini: Mini) -> None:
+def test_an_env_with_the_newest_set_is_not_upgraded(mini: Mini) -> None:
     mini.create()
     before = (mini.prefix("demo") / ".rocenv" / "record.json").read_bytes()
     done = mini.run("upgrade", "demo")
@@ -96,7 +96,7 @@ def test_the_newer_set_replaces_the_old_one_and_is_rolled_back(mini: Mini) -> No
         assert (cache / "huggingface" / "model").exists()
         assert (cache / "torch" / "hub" / "weights").exists()
         assert (mini.prefix("demo") / "webui" / "own.py").read_text() == "mine"
-        assert (cache / "miopen" / "db" / "old").exists() is back, "compiled for the other set"
+        assert (cache / "miopen" / "db" / "old").exists() is back, "compiled for a different set"
         assert (cache / "torch" / "kernels" / "old").exists() is back
         seen = mini.run("run", "demo", "--", "sh", "-c", "echo $ROCM_PATH")
         assert seen.stdout.startswith(str(mini.prefix("demo"))), seen.stderr

@@ -42,7 +42,7 @@ T = TypeVar("T")
 Make = Callable[[random.Random], T]  # generates a random value
 
 TARGETS = ("gfx1030", "gfx1031", "gfx1100")
-OTHER_TARGET = "gfx906"  # a target with a row that no request uses
+OTHER_TARGET = "gfx906"  # a target that has a row but is never requested
 UNKNOWN_TARGET = "gfx9999"
 SERIES = ("5.7", "6.2", "7.1")
 ROCM = ("5.7.1", "6.2", "6.2.4", "6.4.2", "7.1.1")
@@ -321,7 +321,7 @@ system_kernel = build(
 
 
 def support(dice: random.Random) -> tuple[Support, ...]:
-    """One level per target and release, as the data checks require; duplicates are possible."""
+    """There is one level per target and release, as the data checks require; duplicates are possible."""
     found = []
     platforms: tuple[Platform, ...] = ("linux", "windows")
     for platform, release, target in itertools.product(platforms, SERIES, TARGETS):

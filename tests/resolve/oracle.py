@@ -158,7 +158,7 @@ def known_bad(parts: Parts, world: World) -> bool:
 
 
 def applies(row: Verdict, parts: Parts, world: World) -> bool:
-    """Whether a row marks a set as broken; all its conditions must hold."""
+    """Whether a row marks a set as broken, which requires all of its conditions to match."""
     if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
         return False
     if row.targets and not any(each in row.targets for each in world.targets):

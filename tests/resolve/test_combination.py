@@ -71,7 +71,7 @@ def test_closest_combinations(found: list[Combination]) -> None:
 
 
 def check_explanation(found: list[Combination]) -> None:
-    """Every combination violates a line, and this is no longer true once any line is removed."""
+    """Every combination violates a line; after removing any line, this is no longer true."""
     if not found or not all(each.broken for each in found):
         return
     event("impossible")
@@ -101,7 +101,7 @@ KINDS: dict[str, Any] = {
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(data=st.data())
 def test_explanations_of_sets_are_minimal(kind: str, data: st.DataObject) -> None:
-    """The lines shown to users are also minimal for combinations from matrices."""
+    """The lines that users see are minimal for combinations from matrices too."""
     request: Request = data.draw(KINDS[kind])
     case = Case(request=request, matrix=data.draw(matrices.matrices))
     check_explanation(list(kind_of(request).combinations(case)))

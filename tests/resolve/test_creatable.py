@@ -1,6 +1,6 @@
 """`create` can install every plan from the cases: its sources list all files.
 
-The archives and indices run on loopback and offer everything in the data rows as empty files. Plans for
+The archives and indices run on loopback and serve everything in the data rows as empty files. Plans for
 Windows or for a missing Python are listed with the corresponding uv options.
 """
 
@@ -195,7 +195,7 @@ def what_is_missing(plan: Lock, best: Candidate) -> str:
         if not pack_is_named(error, best.row(Pack)):
             return error.message
     for each in plan.artifacts:
-        # A missing hash is taken from the first download, so the URL must use https.
+        # A missing hash comes from the first download, so the URL must use https.
         if not each.sha256 and not each.url.startswith("https://"):
             return f"{each.name} has neither a hash nor a trusted URL: {each.url}"
     sdk = best.row(HipSdk)
@@ -216,7 +216,7 @@ def installer_is_named(plan: Lock, sdk: HipSdk) -> bool:
 
 
 def listed(best: Candidate, case: Situation, context: Context, answers: dict[tuple[str, ...], Any]) -> str:
-    """Plan only the best set of a case, with all files."""
+    """Plan only the best set for a case, with all files."""
     with listing_on(case.request.platform, answers), pytest.MonkeyPatch.context() as patch:
         patch.setattr(rocenv.plan, "resolve", lambda *_: iter([best]))
         try:

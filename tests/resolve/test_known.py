@@ -77,7 +77,7 @@ class TestKnownBroken:
 
     @pytest.mark.slow
     def test_search_results_are_never_known_broken(self) -> None:
-        """The reverse check: the best sets for each target."""
+        """This is the reverse check: it covers the best sets for each target."""
         for target in MATRIX.targets:
             for driver in ("", "25.4.1", "25.9.1"):
                 request = Request(platform="windows", target=target, zluda="*", torch="*", driver=driver)

@@ -79,7 +79,7 @@ def check(data: st.DataObject, kind: str) -> None:
 
 
 def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
-    """The results of a resolution that users see."""
+    """The parts of a resolution that users see."""
     try:
         return list(resolve(request, matrix, machine))
     except ResolutionImpossible as error:
@@ -87,7 +87,7 @@ def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
 
 
 def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
-    """The same rows in a different order, for each table."""
+    """The same matrix with each table's rows in a different order."""
     mixer = random.Random(data.draw(st.integers(0, 1 << 16)))
     mixed: dict[str, Any] = {}
     for table in TABLES:

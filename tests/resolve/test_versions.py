@@ -141,7 +141,7 @@ def test_a_range_agrees_with_a_pep_440_specifier(text: str, found: list[str]) ->
         ("~=2.1,>=2.2", "2.2"),
     ],
 )
-def test_a_range_has_a_lower_bound(text: str, start: str) -> None:
+def test_lowest_returns_the_lower_bound_of_a_range(text: str, start: str) -> None:
     assert lowest(text) == start
 
 

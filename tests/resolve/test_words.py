@@ -113,7 +113,7 @@ def test_an_opt_in_channel_is_marked_in_explanations() -> None:
     assert packages["debian-experimental 7.2"].endswith("(only with `--channel debian-experimental`)")
 
 
-def test_torch_is_only_included_on_request() -> None:
+def test_torch_is_included_only_on_request() -> None:
     assert all(found.part("torch") is None for found in resolve(linux(), matrix()))
 
 

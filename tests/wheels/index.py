@@ -57,7 +57,7 @@ def build_wheel(
         extras: Extra -> its requirements.
         script: The lines that define its console scripts.
         hex_record: Write hex hashes to RECORD instead of base64, as AMD's tools do.
-        algorithm: The hash name in RECORD.
+        algorithm: The name of the hash in RECORD.
     """
     module = name.replace("-", "_")
     stem = f"{module}-{version}"

@@ -1,4 +1,4 @@
-"""`rocenv create --torch` with everything real except the wheels."""
+"""Run `rocenv create --torch`; everything is real except the wheels."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ def test_no_setting_disables_certificate_checks(
     assert not secure.requests
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the fake is a script for sh")
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake is a shell script")
 def test_uv_gets_only_safe_environment_variables(
     uv: Uv, python: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

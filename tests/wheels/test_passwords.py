@@ -1,4 +1,4 @@
-"""Passwords in mirror URLs are used, but written only to the settings."""
+"""rocenv uses passwords in mirror URLs, but writes them only to the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ROCm as Python wheels, with the real `rocenv`, uv and pip, against AMD's indices on loopback."""
+"""Install ROCm as Python wheels from a loopback copy of AMD's indices, with the real rocenv, uv and pip."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def amd(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home for plans, which change nothing."""
+    """A home for tests that only plan and change nothing."""
     with AmdIndex() as index:
         yield world(tmp_path_factory.mktemp("plans"), index)
 
@@ -191,7 +191,7 @@ def test_a_plan_resolves_device_packages_from_metadata(plans: World) -> None:
 
 def test_the_plan_lists_files_without_a_published_hash(plans: World) -> None:
     told = plans.run("resolve", *CREATE).stdout.decode()
-    assert "4 of 4 files" not in told, "published hashes need no note"
+    assert "4 of 4 files" not in told, "files with published hashes need no note"
     assert "the first download records the rest: amd-torch-device-gfx1151" in told
     assert "compilers and headers are not included; `--dev` adds them" in told
 
@@ -400,7 +400,7 @@ def test_an_sdist_becomes_a_wheel_without_running_its_code(tmp_path: Path) -> No
     others = [_artifact("rocm-sdk-core"), _artifact("rocm-sdk-device-gfx1151")]
     name, content = wheel_of(path, rocm, others)
     assert name == "rocm-10.0.0-py3-none-any.whl"
-    assert wheel_of(path, rocm, others) == (name, content), "not the same bytes"
+    assert wheel_of(path, rocm, others) == (name, content), "the bytes differ"
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         assert "setup.py" not in wheel.namelist()
         metadata = wheel.read("rocm-10.0.0.dist-info/METADATA").decode()
@@ -460,7 +460,7 @@ def test_activation_points_only_to_the_wheels(made: World) -> None:
     lines = (made.prefix("sd") / CONSTRAINTS).read_text().splitlines()
     kept = {line.partition("==")[0] for line in lines if not line.startswith("#")}
     assert {"torch", "torchvision", "torchaudio", "triton", "rocm", "rocm-sdk-core"} <= kept
-    assert not {"numpy", "rocm-bootstrap"} & kept, "these may be replaced"
+    assert not {"numpy", "rocm-bootstrap"} & kept, "packages can replace these"
 
 
 def test_other_builds_cannot_replace_torch_for_rocm(made: World, tmp_path: Path) -> None:

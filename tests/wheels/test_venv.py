@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
 
-OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy that are not in the set
+OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # torch and numpy versions that are not in the set
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv"),
@@ -216,7 +216,7 @@ def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path) -> None:
 def test_the_envs_pip_can_still_replace_torch(bench: Bench, tmp_path: Path) -> None:
     plain, bench.python = bench.python, examine(Path(sys.executable))
     if bench.python.pip_wheel is None:
-        pytest.skip("this Python comes without pip")
+        pytest.skip("this Python does not include pip")
     venv, entries = bench.create("a")
     assert [path for path in entries if path.endswith("/pip/__main__.py")]
     newer = build_wheel("torch", "2.5.2+rocm6.2", files={"torch/__init__.py": b"", "torch/new.py": b""})
@@ -227,7 +227,7 @@ def test_the_envs_pip_can_still_replace_torch(bench: Bench, tmp_path: Path) -> N
     assert not (site / "torch" / "lib").exists()
     bench.python = plain
     _, again = bench.create("b")
-    assert {path: entries[path] for path in again} == again, "pip wrote into uv's cache"
+    assert {path: entries[path] for path in again} == again, "pip wrote to uv's cache"
 
 
 def test_two_concurrent_installs_succeed(bench: Bench, said: list[str]) -> None:

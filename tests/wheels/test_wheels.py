@@ -241,7 +241,7 @@ def test_the_users_uv_and_pip_settings_are_ignored(
     assert [path for path in index.asked if "evil" in path] == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the tags are Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="the tags are for Linux")
 def test_the_most_specific_wheel_is_used(index: Index, resolve: Resolve, python: Interpreter) -> None:
     series = "cp" + python.series.replace(".", "")
     best = build_wheel("numpy", "1.26.3", tag=f"{series}-{series}-manylinux_2_17_x86_64")

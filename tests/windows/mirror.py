@@ -39,7 +39,7 @@ OTHER_NUMPY = "2.1.2"  # the version in torch's own index differs from the row's
 
 @dataclass
 class Mirror:
-    """The served files; the first folder of a path is the real host.
+    """The served files. The first folder in a path is the real host.
 
     Args:
         root: The folder that the server serves.
@@ -134,7 +134,7 @@ class Mirror:
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Render a `config.toml` with these mirrors and the lab's only Python, not any row's default."""
+        """Render a `config.toml` with these mirrors and the lab's only Python, instead of a row's default."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
         return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 

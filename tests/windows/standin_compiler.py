@@ -58,7 +58,7 @@ class Binary:
     Attributes:
         version: The version in its resource; "" = no resource.
         links: The DLLs that it imports by name.
-        without: Functions missing from its exports.
+        without: Functions to omit from its exports.
         needs_absent: Import a DLL that does not exist.
     """
 

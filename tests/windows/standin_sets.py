@@ -45,7 +45,7 @@ _TRIVIAL = {
     "nvapi64": ("nvapi_QueryInterface", ()),
 }
 _CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # for DLLs with several functions
-_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # dummies in ZLUDA, too
+_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # also dummies in ZLUDA
 _NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driver"
     "cublasLt64_11.dll": ("cublasLtCreate", "1"),
     "cusparse64_11.dll": ("cusparseCreate", "1"),

@@ -48,7 +48,7 @@ def hip_sdk(
 
     Args:
         version: The SDK's version, "5.7.1", or its series.
-        targets: The targets with kernels in its rocBLAS.
+        targets: The targets that its rocBLAS has kernels for.
         change: Called for each DLL before it is built, to break one of them.
     """
     sdk = sdk_row(version)
@@ -93,7 +93,7 @@ def zluda_archive(
     Args:
         version: The build's version, as in the data: "3.9.5".
         flavour: plain, rocm5, rocm6 or nightly.
-        flat: Omit the top folder `zluda/`; None = only in nightly archives, as in reality.
+        flat: Omit the top folder `zluda/`; None = only in nightly archives, as in real ones.
         claims: A wrong version that its files report.
         change: Called for each file before it is built, to break one of them.
     """

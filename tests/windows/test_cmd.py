@@ -33,14 +33,14 @@ SHELL = "cmd"
 NOT_APPLICABLE: dict[int, str] = {
     1: "cmd has no strict modes; delayed expansion has its own test",
     11: "a backslash separates folders on Windows, so names cannot contain one",
-    24: "cmd has no empty variables: setting one to nothing removes it",
+    24: "cmd has no empty variables: setting a variable to nothing removes it",
     33: "rocenv runs nothing at cmd's prompt",
     34: "cmd's prompt is an environment variable, which every child inherits",
     36: "batch files do not see doskey macros, and cmd's own commands cannot be redefined",
-    37: "the calling cmd itself runs a batch file; no other kind of call exists",
+    37: "the calling cmd runs a batch file itself; there is no other kind of call",
     42: "about PowerShell",
-    44: "concerns bash on Windows; cmd ignores the case of names and entries",
-    48: "cmd runs nothing at the prompt or on entering a folder, so it cannot activate an env there",
+    44: "applies to bash on Windows; cmd ignores the case of names and entries",
+    48: "cmd runs nothing at the prompt or when you enter a folder, so it cannot activate an env",
 }
 line = pytest.mark.checklist
 
@@ -168,7 +168,7 @@ class Session:
 
 
 class WindowsPath:
-    """A Linux folder that prints as its Windows path."""
+    """A Linux folder whose string form is its Windows path."""
 
     def __init__(self, path: Path) -> None:
         self.joinpath = path.joinpath
@@ -696,7 +696,7 @@ def test_a_value_that_batch_files_cannot_contain_is_refused(value: str, tmp_path
 
 
 @line(43, 45)
-def test_scripts_start_no_program_and_keep_the_code_page() -> None:
+def test_scripts_start_no_programs_and_keep_the_code_page() -> None:
     """The scripts use only cmd's built-in commands."""
     script = activation_script("sd", "C:\\sd", CHANGES, WATCHED, "cmd", "windows")
     words = {text.lstrip("@").split(" ")[0] for text in script.splitlines() if not text.startswith(":")}

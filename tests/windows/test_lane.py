@@ -1,8 +1,8 @@
-"""A ZLUDA set from the first command to the first image, with a real Windows Python under Wine.
+"""Use a ZLUDA set from the first command to the first image, with a real Windows Python under Wine.
 
 The libraries are fakes that compute on the CPU (`shims/fakes`). Everything else is real: CPython for Windows,
-pip, cmd, archives, wheels, the loader's rules. The tests depend on each other, because creating an env takes
-half a minute under Wine. Each test prints what a user would read.
+pip, cmd, archives, wheels and the loader's rules. The tests depend on each other, because creating an env
+takes half a minute under Wine. Each test prints what a user would read.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class TestFailures:
         assert sd.urls["zluda"] not in (sd.home / "pins.json").read_text()
 
     def test_a_library_pack_for_a_different_release_is_refused(self, sd: Lane) -> None:
-        """rocenv reads the versions in its files, not its name."""
+        """rocenv checks the versions in the pack's files, not the pack's name."""
         pack = sd.mirror.place(sd.urls["pack"])
         other = library_pack(sd.folder / "packs", "6.1.2", "gfx1031", sd.mirror.workshop, name=pack.name)
         with sd.serving(sd.urls["pack"], other.read_bytes()):
@@ -335,7 +335,7 @@ class TestFailures:
 
 
 class TestIncident:
-    """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 crashes with 0xC0000005 in rocblas.dll."""
+    """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on gfx1031 crashes with 0xC0000005 in rocblas.dll."""
 
     def test_create_avoids_the_broken_build(self, sd: Lane) -> None:
         """`create --rocm 6.1 --zluda` chooses a different build, and explains why it refuses 3.8.3."""
@@ -357,7 +357,7 @@ class TestIncident:
             ["verify", "sd", "--upto", "blas", "--json"],
         )
         assert (six.code, written.code) == (0, 0), six.text + written.text
-        assert answer(both)["level"] == "blas", "envs with 5.7 and 6.1 affect each other"
+        assert answer(both)["level"] == "blas", "the envs with 5.7 and 6.1 affect each other"
         lock = json.loads((sd.lab.wine / "drive_c/six.lock").read_text(encoding="utf-8"))
         edited = sd.lab.wine / "drive_c/edited.lock"
         edited.write_text(json.dumps(incident_lock(lock, sd)), encoding="utf-8")
@@ -412,7 +412,7 @@ print(torch.cuda.get_device_name(0))
 print("cuDNN", torch.backends.cudnn.enabled)
 """
 
-# Imports torch in the env and tries to remove the env meanwhile.
+# Imports torch in the env while trying to remove the env.
 BUSY = """
 import subprocess, sys
 code = "import torch, sys; print('ready', flush=True); sys.stdin.read()"

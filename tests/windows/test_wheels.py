@@ -1,4 +1,4 @@
-"""ROCm as Python wheels on Windows: create, verify, activate, repair and rebuild an env."""
+"""Create, verify, activate, repair and rebuild an env with ROCm as Python wheels on Windows."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_verify_passes_with_the_envs_own_libraries(sd: Machine) -> None:
     lock = json.loads((sd.prefix("sd") / "rocenv.lock").read_text())
     names = {each["name"] for part in lock["components"] for each in part["artifacts"]}
     assert {"rocm", "rocm-sdk-device-gfx1151", "amd-torch-device-gfx115x"} <= names
-    assert "triton" not in names, "AMD publishes none for Windows"
+    assert "triton" not in names, "AMD does not publish triton for Windows"
 
 
 def test_activation_points_to_the_wheels(sd: Machine) -> None:

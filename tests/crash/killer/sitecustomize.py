@@ -1,8 +1,8 @@
 """Loaded into a real `rocenv` through PYTHONPATH: counts disk changes and kills the process at one of them.
 
 KILL_AT=N kills the process, like `kill -9`, just before its N-th change below KILL_BELOW, or halfway through
-it if the change writes a chunk of an unpacked file. KILL_LOG=FILE receives a line per change. Child processes
-get neither variable.
+it if the change writes a chunk of an unpacked file. KILL_LOG=FILE gets a line for each change. Child
+processes do not inherit these variables.
 """
 
 from __future__ import annotations
