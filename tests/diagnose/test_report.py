@@ -1,4 +1,4 @@
-"""Commands that reports suggest."""
+"""The commands that reports suggest."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_no_command_appears_twice() -> None:
     assert len(set(commands)) == len(commands)
 
 
-def test_suggested_env_without_a_target_detects_the_gpu() -> None:
+def test_a_suggested_command_without_a_target_detects_the_gpu() -> None:
     assert suggest_env({}, MATRIX) == "rocenv create demo --torch"
     facts: Facts = {"platform": ("windows",), "zluda": ("yes",)}
     assert suggest_env(facts, MATRIX) == "rocenv create demo --zluda"
     assert suggest_env({"gfx": ("gfx9999",)}, MATRIX) == ""
 
 
-def test_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
+def test_a_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
     facts: Facts = {"gfx": ("gfx1100",), "platform": ("linux",)}
     assert "--torch" in suggest_env(facts, MATRIX)
     assert "--torch" in suggest_env({**facts, "app": ("comfyui", "pytorch")}, MATRIX)
@@ -62,7 +62,7 @@ def test_commands_use_one_name_that_is_not_in_use() -> None:
             assert created <= {"spare"}, path
 
 
-def test_commands_name_the_logs_gpu_so_that_they_work_without_one() -> None:
+def test_commands_contain_the_gpu_from_the_log() -> None:
     for path in sorted(CASES.glob("*/known-*.log")):
         diagnosis = diagnose_bytes(path.read_bytes(), MATRIX)
         known = set(diagnosis.facts.get("gfx", ())) & set(MATRIX.targets)

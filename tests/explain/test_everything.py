@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MATRIX = load()
-# Products share their targets' pages.
+# Products share their target's page.
 NAMES = [(kind, name) for kind in KINDS if kind != "product" for name in KINDS[kind].names(MATRIX)]
 
 
@@ -39,7 +39,7 @@ def faults(kind: str, name: str) -> Iterator[str]:
     short = shortened(page, width=80, command="x")
     if len(short) > SCREEN:
         yield f"has {len(short)} lines on one screen"
-    # Addresses, variables and commands are never wrapped.
+    # URLs, variables and commands are never wrapped.
     long = [line for line in lines if len(line) > 100 and len(re.sub("`[^`]*`", "``", line).split()) > 1]
     given = {each["command"] for each in explanation_json(page)["commands"]}
     yield from (f"too long: {line}" for line in long if line.strip() not in given and "https://" not in line)
@@ -48,7 +48,7 @@ def faults(kind: str, name: str) -> Iterator[str]:
     if any(not line.text.strip() for line in page.lines):
         yield "has an empty line"
     if kind not in ("topic", "cause") and re.search(r" [,;.:] |, ,|; ;|: :", "\n".join(lines)):
-        yield "has a gap in place of a missing value"
+        yield "has a gap where a value is missing"
     document = explanation_json(page)
     if json.loads(json.dumps(document)) != document:
         yield "changes in a JSON round trip"

@@ -1,7 +1,7 @@
-"""Readers of foreign bytes, each as a function of those bytes, with seeds.
+"""Parsers of untrusted input, each as a function that takes bytes, with seeds.
 
-A target may only raise RocenvError. Seeds come from the builders of other tests; all must be accepted, so
-that mutations get past the first checks.
+A target must raise nothing but RocenvError. Seeds come from other tests' builders; targets must accept all of
+them, so that mutations get past the first checks.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class Target:
     """A parser of untrusted input.
 
     Attributes:
-        run: Parses the bytes; the folder is empty at the start of each run.
+        run: Parses the bytes. The folder is empty when each run starts.
         seeds: Valid inputs.
-        short_runs: Number of inputs in `scripts/test`; lower for slow parsers.
+        short_runs: How many inputs `scripts/test` runs; lower for slow parsers.
     """
 
     run: Callable[[bytes, Path], object]
@@ -106,7 +106,7 @@ def tree_in(folder: Path, *, for_windows: bool) -> Tree:
 
 
 def require_inside(tree: Tree) -> None:
-    """Raise AssertionError if a file is outside the tree or a link in it points outside."""
+    """Raise AssertionError if a file is outside the tree or if a link in the tree points outside."""
     assert [each.name for each in tree.folder.parent.iterdir()] == ["tree"]
     top = os.path.realpath(tree.folder)
     for here, folders, files in os.walk(top):
@@ -137,7 +137,7 @@ def read_archive(data: bytes, folder: Path) -> None:
 
 
 def read_7z(data: bytes, folder: Path) -> None:
-    """Correct the checksums first, so that mutations reach the data behind them."""
+    """Fix the checksums first, so that mutations reach the data that they protect."""
     if len(data) >= 32 and int.from_bytes(data[12:20], "little") <= len(data):
         data = with_header_sums(data)
     read_archive(data, folder)
@@ -269,7 +269,7 @@ def gguf_seeds() -> list[bytes]:
         small.keys.add_token_list(["a", "b"])
         small.keys.add_block_count(1)
         small.tensor("output_norm.weight", (32,)).close()
-        # The weights are holes in the file: missing data is counted, and is not an error.
+        # The weights are holes in the file: missing data counts, but is not an error.
         header = llama(Path(folder, "llama.gguf"), layers=1, embedding=64, heads=2, kv_heads=1).read_bytes()
         return [small.path.read_bytes(), header[:8192], zipped({"model.gguf": small.path.read_bytes()}, 0)]
 

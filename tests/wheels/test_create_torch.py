@@ -1,4 +1,4 @@
-"""`rocenv create --torch` with everything real except the wheels."""
+"""Run `rocenv create --torch`; everything is real except the wheels."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ source = "tests"
 status = "tested"
 checked = "2026-11-20"
 """
-# Behaves like a ROCm build on a machine without a GPU.
+# Behaves as a ROCm build does on a machine without a GPU.
 TORCH = b"""
 __version__ = "2.8.0+rocm6.4"
 class version: hip = "6.4.43484"
@@ -110,7 +110,7 @@ def test_an_env_with_torch_is_created_repaired_and_removed(
     assert rungs["files"]["status"] == "passed"
     assert rungs["torch"]["no_device"], rungs["torch"]
 
-    # A source file is patched in place, as app installers do; the next env must not see the change.
+    # Patch a source file in place, as app installers do; the next env must not see the change.
     patched = mini.prefix("sd") / "venv"
     (source,) = patched.rglob("torch/__init__.py")
     with source.open("ab") as out:
@@ -135,7 +135,7 @@ def test_an_env_with_torch_is_created_repaired_and_removed(
     assert rungs["files"]["status"] == "passed"
 
 
-def test_uvs_files_are_not_writable_by_others(torch_world: tuple[Mini, Index]) -> None:
+def test_others_cannot_write_to_uvs_files(torch_world: tuple[Mini, Index]) -> None:
     mini, _ = torch_world
     before = os.umask(0)
     try:
@@ -149,7 +149,7 @@ def test_uvs_files_are_not_writable_by_others(torch_world: tuple[Mini, Index]) -
         os.umask(before)
     paths = [mini.home, *mini.home.rglob("*")]
     writable = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o022]
-    # uv lets everyone take its locks; others must not reach them.
+    # uv's lock files are open to everyone, so other users must not be able to reach them.
     assert (mini.home / "cache" / "uv").stat().st_mode & 0o077 == 0
     left = [str(path) for path in writable if not path.is_relative_to(mini.home / "cache" / "uv")]
     assert left == []
@@ -188,7 +188,7 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
 
 
 class TestALockWithADifferentIndex:
-    """A wheel from an unknown host comes from the index configured here, if that lists the same file."""
+    """A wheel from an unknown host comes from the locally configured index, if it lists the same file."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:
@@ -225,7 +225,9 @@ class TestALockWithADifferentIndex:
         create(mini, "two", "--from", str(lock), "--no-verify")
         assert "mirror.invalid" not in (mini.prefix("two") / "rocenv.lock").read_text()
 
-    def test_downloaded_wheels_are_not_looked_up(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+    def test_downloaded_wheels_are_not_looked_up_in_the_index(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
         mini, index = torch_world
         mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
         create(mini, "two", "--from", str(lock), "--no-verify")
@@ -254,7 +256,7 @@ class TestALockWithADifferentIndex:
         index.wheels["own"] = [build_wheel("numpy", "1.1"), build_wheel("other", "2.0")]
         assert self.review(mini, lock, index.url("own"))[0] == {"https://mirror.invalid": ["numpy"]}
 
-    def test_without_the_index_all_wheels_are_shown(
+    def test_all_wheels_are_shown_if_the_index_is_unreachable(
         self, torch_world: tuple[Mini, Index], lock: Path
     ) -> None:
         mini, _ = torch_world
