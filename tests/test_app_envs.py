@@ -273,7 +273,7 @@ def test_a_program_that_is_not_executable_is_reported(world: Mini, path: str) ->
     [
         ("./usr/lib/painter/tools/python3", "envs have a wrapper with that name"),
         (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 letters"),
-        ("./usr/lib/painter/tools/painter", "two programs of the set would be started as `painter`"),
+        ("./usr/lib/painter/tools/painter", "two of the set's programs would be started as `painter`"),
     ],
 )
 def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str) -> None:

@@ -43,14 +43,14 @@ GROUPS = {
         "list": ("envs.list_", "List the envs."),
         "show": ("envs.show", "Show what an env consists of and what was verified."),
         "upgrade": ("upgrade.command", "Upgrade an env to the newest set for its request."),
-        "repair": ("envs.repair", "Restore changed or missing files of an env."),
+        "repair": ("envs.repair", "Restore changed or missing files in an env."),
         "clone": ("envs.clone", "Create another env with the same set."),
         "rename": ("envs.rename", "Rename an env."),
         "remove": ("envs.remove", "Remove envs."),
-        "lock": ("envs.lock", "Print the lock of an env."),
+        "lock": ("envs.lock", "Print an env's lock."),
         "shim": ("envs.shim", "Show or move the files that replace CUDA libraries."),
         "hook": ("hook.command", "Print the code for a shell's start-up file."),
-        "trust": ("trust.command", "Let the `.rocenv` file of a folder choose the env there."),
+        "trust": ("trust.command", "Let a folder's `.rocenv` file choose the env there."),
     },
     "This machine": {
         "gpus": ("gpus.command", "Show the GPUs on this machine and which one is used."),
@@ -195,7 +195,7 @@ def _flush_output() -> bool:
 
 
 def _prepare_streams() -> None:
-    """Make printing safe with closed streams, and with characters that the terminal does not have."""
+    """Make printing safe with closed streams, and with characters that the terminal cannot display."""
     if sys.stdout is None:  # closed by the caller: `>&-`
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     if sys.stderr is None:
@@ -310,7 +310,7 @@ def _write_bug_report(error: BaseException, argv: list[str]) -> str:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to nowhere, because its pipe is closed and Python would print an error at exit."""
+    """Redirect stdout to the null device: its pipe is closed, and Python would print an error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

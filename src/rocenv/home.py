@@ -67,7 +67,7 @@ class Home:
 
     @property
     def uv_cache(self) -> Path:
-        """Cache folder of uv."""
+        """The cache folder that uv uses."""
         return self.path / "cache" / "uv"
 
     @property
@@ -204,7 +204,7 @@ class Home:
             if error.errno == errno.EROFS:
                 return
             raise PrefixError(
-                f"cannot remove the write permissions of others in `{self.path}`: {error.strerror}",
+                f"cannot remove other users' write permissions in `{self.path}`: {error.strerror}",
                 hints=(f"chmod -R go-w {self.path}",),
                 code="home-unwritable",
             ) from error

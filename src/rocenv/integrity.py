@@ -1,4 +1,4 @@
-"""Compare the files of an env with its record."""
+"""Compare an env's files with its record."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def replaced_packages(prefix: Path, lock: Lock) -> list[Replaced]:
 
 
 def installed_packages(site: Path) -> dict[str, list[str]]:
-    """Read the packages of a venv from its folder names: project -> versions."""
+    """Read a venv's packages from its folder names: project -> versions."""
     found: dict[str, list[str]] = {}
     for folder in site.glob("*.dist-info"):
         name, _, version = folder.name.removesuffix(".dist-info").partition("-")

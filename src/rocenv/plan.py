@@ -79,7 +79,7 @@ def make_plan(
 
     Raises:
         OnlyFallback: The best set that can be downloaded is worse than another, and `fallback` is off.
-        ResolutionImpossible: No set in the matrix meets the request, or no channel carries one that does.
+        ResolutionImpossible: No set in the matrix meets the request, or no channel has one that does.
         FetchError: All channels with a matching set are unreachable.
     """
     try:
@@ -139,7 +139,7 @@ def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set has other series than the preferred one or serves the GPU worse, whatever its channel."""
+    """Whether a set's series differ from the preferred set's or it serves the GPU worse; ignores channels."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )

@@ -378,7 +378,7 @@ def active_env(home: Home, environ: Mapping[str, str]) -> Prefix | None:
 
 
 def to_remove(home: Home, name: str) -> list[Prefix]:
-    """List an env's existing folders: its prefix and the leftovers of interrupted removals.
+    """List an env's existing folders: its prefix and the leftovers from interrupted removals.
 
     Raises:
         PrefixError: Nothing exists, or the folder was not created by rocenv.

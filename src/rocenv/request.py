@@ -117,7 +117,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
         hints.append(f"to create the env anyway: `--target {here[0]}`")
     else:
         hints.append(
-            "to create an env for another machine's GPU, name its target or product: `--target gfx1100`; "
+            "to create an env for another machine's GPU, specify its target or product: `--target gfx1100`; "
             "without a GPU, it can be verified up to `compile`"
         )
     return (*hints, "list the GPUs on this machine: `rocenv gpus`")
@@ -143,7 +143,7 @@ def _machine_for(
 
 
 def visible_gpus(host: Host, targets: Sequence[str], report: Callable[[str], None]) -> tuple[EnvChange, ...]:
-    """Make an env's programs use its own GPUs, if this machine also has others."""
+    """Make an env's programs use the env's own GPUs, if this machine also has others."""
     indices = host.visible_devices(*targets)
     if not indices:
         return ()

@@ -74,7 +74,7 @@ def verify(
         matrix: Lists system libraries and known-broken sets.
         progress: Shows the progress of hashing.
         upto: The last rung to run.
-        target: Overrides the target of the set.
+        target: Overrides the set's target.
         save_dir: Where to store the GEMM source, the code objects and the logs; created if missing.
         timeout_s: Time limit per rung; 0 = a default that depends on the set.
         report: Called with each result.
@@ -134,7 +134,7 @@ def verify(
 
 
 def _target_here(lock: Lock, matrix: Matrix) -> str:
-    """Choose the target of an env with several: the first one that a GPU here has."""
+    """Choose the target of an env with several: the first one that a GPU on this machine has."""
     from rocenv.host import detect
 
     here = {gpu.target for gpu in detect(matrix).gpus if gpu.usable}
@@ -154,7 +154,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Create the folder; raise RocenvError if it is not writable, as a rung would be blamed for that."""
+    """Create the folder; raise RocenvError if it is not writable, because a rung would be blamed for that."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:

@@ -346,7 +346,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"Suite": "stable", "Codename": "trixie"}, "is the index of `stable` or `trixie`, not of `mini`"),
+        ({"Suite": "stable", "Codename": "trixie"}, "is the index for `stable` or `trixie`, not for `mini`"),
         ({"Date": http_date(7200)}, "but this machine's clock says"),
         ({"Date": ""}, "no valid field `Date`"),
     ],

@@ -145,7 +145,7 @@ class TestAsking:
         outcome = apply([finding(name) for name in table], context, WORK, person.dialog())
         assert (outcome.done, outcome.failed) == (1, 2)
         told = "\n".join(person.messages)
-        assert "Failed to restore the files of env `sd` from its record: the disk is full\nrocenv gc" in told
+        assert "Failed to restore env `sd` from its record: the disk is full\nrocenv gc" in told
         assert "Permission denied" in told
         assert "Done: remove the incomplete env `demo`" in told
 
@@ -284,7 +284,7 @@ class TestRepair:
         outcome = apply([finding("repair")], checked, context, person.dialog())
         assert outcome.done == 1, person.messages
         assert library.read_bytes() == before
-        assert person.messages == ["Done: restore the files of env `demo` from its record"]
+        assert person.messages == ["Done: restore env `demo` from its record"]
 
     def test_without_a_name_only_moved_envs_are_repaired(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch

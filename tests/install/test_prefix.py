@@ -193,7 +193,7 @@ def test_a_home_in_which_envs_would_not_work_is_refused(tmp_path: Path, name: st
     with pytest.raises(PrefixError, match=r"dynamic loader|PATH|control characters") as caught:
         require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
-    assert "set ROCENV_HOME to another folder" in caught.value.hints[0]
+    assert "set ROCENV_HOME to a different folder" in caught.value.hints[0]
     assert not home.path.exists(), "rocenv refuses it before it creates or downloads anything"
 
 

@@ -216,7 +216,7 @@ def test_gc_removes_only_unused_artifacts(cached_home: CachedHome) -> None:
     told = store.sweep(cached_home.home, keep, dry_run=True)
     assert store.holds(cached_home.home, other)
     assert store.sweep(cached_home.home, keep, dry_run=False) == told
-    assert [title for title, _ in told] == ["leftovers of interrupted work", "other 1.0"]
+    assert [title for title, _ in told] == ["leftovers from interrupted work", "other 1.0"]
     assert told[0][1] == 5
     assert told[1][1] >= 5000
     assert whole(cached_home) == {needed.sha256}

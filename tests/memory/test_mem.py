@@ -116,7 +116,7 @@ class TestReport:
         done = run(environ, before=tuple(unprivileged()))
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0o755)
-        assert "no permission to inspect 2 processes of other users" in done.stderr
+        assert "no permission to inspect 2 processes owned by other users" in done.stderr
         assert "ollama" not in done.stdout
 
     def test_one_hidden_process_is_reported_in_the_singular(
@@ -126,7 +126,7 @@ class TestReport:
         os.chmod(machine.path / "proc/80/fd", 0)
         done = run(environ, before=tuple(unprivileged()))
         os.chmod(machine.path / "proc/80/fd", 0o755)
-        assert "no permission to inspect 1 process of other users" in done.stderr
+        assert "no permission to inspect 1 process owned by other users" in done.stderr
 
     def test_a_note_about_many_gpus_appears_once(self, machine: Machine, environ: dict[str, str]) -> None:
         machine.process(1, "init").kernel().cpu()

@@ -334,7 +334,7 @@ def test_an_index_that_contradicts_a_known_hash_is_refused(tmp_path: Path) -> No
         index.break_hash(CORE)
         done = amd.run("create", "sd", *WITHOUT_TORCH, "-y", ok=False)
         assert done.returncode == 1
-        assert "has another sha256" in done.stderr.decode()
+        assert "has a different sha256" in done.stderr.decode()
 
 
 def test_later_downloads_must_match_the_first(made: World, tmp_path: Path) -> None:

@@ -322,7 +322,7 @@ def test_a_missing_wheel_is_reported(bench: Bench) -> None:
 
 def test_a_lock_for_a_different_python_is_refused(bench: Bench) -> None:
     foreign = bench.fetch(build_wheel("torch", "2.5.1+rocm6.2", tag="cp37-cp37m-linux_x86_64"))
-    with pytest.raises(PrefixError, match=r"the wheel of torch is for Python 3\.7, not for") as caught:
+    with pytest.raises(PrefixError, match=r"the torch wheel is for Python 3\.7, not for") as caught:
         bench.create("a", foreign)
     assert caught.value.hints == ("--python 3.7",)
 

@@ -33,7 +33,7 @@ MARK = "rocenv-wrapper"
 _HEAD_BYTES = 4096
 _SCRIPT_LEVELS = 4
 _PYTHON = re.compile(r"python([23](\.\d+)?)?")
-_INTERP = 3  # p_type of the segment that names the program's loader. Source: elf(5)
+_INTERP = 3  # p_type of the segment that specifies the program's loader. Source: elf(5)
 
 
 class CommandNotFound(RocenvError):
@@ -72,7 +72,7 @@ def loader_argv(
     A program that requests a loader of the same name, for the same machine, runs through `loader` under the
     path it was found at, because Python locates its venv by that path. The same applies to a script's
     interpreter, even through `#!/usr/bin/env`; rocenv asks a Python shim which Python it runs. The command
-    lines of all other programs (static, another C library, setuid) are unchanged.
+    lines of all other programs (static, for a different C library, setuid) are unchanged.
 
     Args:
         argv: A command as typed, at least one word.
@@ -149,7 +149,7 @@ def _library_path(library_dirs: Sequence[Path]) -> str:
         if ":" in str(folder) or ";" in str(folder):
             raise RocenvError(
                 f"the dynamic loader cannot search `{folder}`: it treats `:` and `;` as separators",
-                hints=("set ROCENV_HOME to another folder",),
+                hints=("set ROCENV_HOME to a different folder",),
             )
     return ":".join(map(str, library_dirs))
 

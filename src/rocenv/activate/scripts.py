@@ -119,7 +119,7 @@ def unusable(prefix: str, reason: str) -> PrefixError:
     return PrefixError(
         f"an env cannot be at `{repr(prefix)[1:-1]}`: {reason}",
         hints=(
-            "set ROCENV_HOME to another folder",
+            "set ROCENV_HOME to a different folder",
             "or choose another name for the env, if the name is the problem",
         ),
         code="prefix-unusable",

@@ -47,7 +47,7 @@ def write_starters(
     loader: Path | None,
     library_dirs: Sequence[Path],
 ) -> tuple[Path, ...]:
-    """Write the executable starters of one program; return their paths.
+    """Write the executable starters for one program; return their paths.
 
     Args:
         folder: The destination; it exists, and contains the wrappers if there is a loader.

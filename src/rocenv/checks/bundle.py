@@ -69,7 +69,7 @@ class BundledObservation(Value, frozen=True, kw_only=True):
 
 
 class Bundle(Value, frozen=True, kw_only=True):
-    """The contents of a bundle; errors have the names of errno.h, "" = no error."""
+    """The contents of a bundle; errors use the names from errno.h, "" = no error."""
 
     schema: int
     rocenv: str
@@ -192,7 +192,7 @@ def read(file: Path) -> Bundle:
     """Read a bundle.
 
     Raises:
-        RocenvError: The file does not exist or is not a bundle; the message has the reason.
+        RocenvError: The file does not exist or is not a bundle; the message states the reason.
     """
     try:
         with open_regular(file) as stream:

@@ -144,7 +144,7 @@ def allowed_files(answers: Answers) -> dict[str, str]:
 
 
 def allowed_errors(answers: Answers) -> dict[str, int]:
-    """The errors of reading allowed files and folders, by path."""
+    """The errors from reading allowed files and folders, by path."""
     errors = {path: error for path, (_, error) in answers.files.items() if _is_listed_file(path)}
     errors |= {path: error for path, (_, error) in answers.folders.items() if _names_in(path)}
     return {path: error for path, error in errors.items() if error}
@@ -160,7 +160,7 @@ def allowed_folders(answers: Answers) -> dict[str, tuple[str, ...]]:
 
 
 def allowed_devices(errors: Mapping[str, int]) -> dict[str, int]:
-    """The errors of opening or reaching allowed devices."""
+    """The errors from opening or reaching allowed devices."""
     return {path: error for path, error in errors.items() if _DEVICES.fullmatch(path)}
 
 

@@ -128,7 +128,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be created there; the mode does not show that a mount is read-only."""
+    """Whether a file can be created in a folder; the mode does not show that a mount is read-only."""
     return tried("write", str(folder), lambda: _can_write(folder), True)
 
 
@@ -143,7 +143,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _lock_error(folder: Path) -> str:
-    """Lock a file there in both ways that databases do; return the error, "" if both work."""
+    """Lock a file in a folder in both ways that databases do; return the error, "" if both work."""
     import fcntl
 
     if not _can_write(folder):
@@ -170,7 +170,7 @@ def network_kind(folder: Path) -> str:
     found = tried("share", str(folder), partial(_kind_along_links, listed, folder), "")
     if not found and examined_elsewhere():
         found = _kind(listed, folder)
-    mount = None if found else mount_of(folder)  # safe: no component of the path is on a network
+    mount = None if found else mount_of(folder)  # safe: no component of the path is on a network filesystem
     return mount.kind if mount is not None and mount.kind in NETWORK_FILESYSTEMS else found
 
 

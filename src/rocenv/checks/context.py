@@ -72,7 +72,7 @@ class CheckContext:
 
     @property
     def relevant_envs(self) -> tuple[Env, ...]:
-        """The env to check, or all envs if none was named."""
+        """The env to check, or all envs if none was specified."""
         return (self.env,) if self.env else self.envs
 
     @property

@@ -56,14 +56,14 @@ def no_gpu(context: CheckContext) -> Observation | None:
 
 
 def kfd_closed(context: CheckContext) -> Observation | None:
-    """This user has no permission to open the compute device."""
+    """This user does not have permission to open the compute device."""
     if not kfd.gpu_nodes() or open_errno(KFD) != errno.EACCES:
         return None
     return _closed("kfd_closed", [KFD, *_render_nodes(context)], context)
 
 
 def render_node_closed(context: CheckContext) -> Observation | None:
-    """This user may open the compute device but not the GPU's render node."""
+    """This user can open the compute device but not the GPU's render node."""
     if not kfd.gpu_nodes() or open_errno(KFD) != 0:
         return None
     closed = [path for path in _render_nodes(context) if access_errno(path) == errno.EACCES]
@@ -108,7 +108,7 @@ def kfd_refuses(context: CheckContext) -> Observation | None:
 
 
 def container_without_devices(context: CheckContext) -> Observation | None:
-    """The kernel has a GPU but its device files are missing, as in a container."""
+    """The kernel has a GPU but its device files are missing, as can happen in a container."""
     if is_wsl():
         return None
     gpus = context.host.gpus

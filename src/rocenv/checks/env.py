@@ -111,7 +111,7 @@ def env_files_missing(context: CheckContext) -> Observation | None:
 
 
 def env_files_changed(context: CheckContext) -> Observation | None:
-    """Files of the env have the right size but the wrong contents."""
+    """Files in the env have the right size but the wrong contents."""
     env = context.the_env
     files = files_of(env)
     wrong = damaged(env.prefix.path, files)
@@ -172,7 +172,7 @@ def env_known_broken(context: CheckContext) -> Observation | None:
 
 
 def env_gpu_absent(context: CheckContext) -> Observation | None:
-    """The machine has no GPU of the env's target."""
+    """The machine has no GPU with the env's target."""
     env, gpus = context.the_env, context.host.gpus
     targets = [target for target in env.record.lock.targets if target]  # empty for a compiler
     if not targets or any(gpu.target in targets for gpu in gpus):
@@ -183,7 +183,7 @@ def env_gpu_absent(context: CheckContext) -> Observation | None:
 
 
 def env_gpu_hidden(context: CheckContext) -> Observation | None:
-    """The first GPU of programs in the env is not the env's GPU."""
+    """The first GPU that programs in the env see is not the env's GPU."""
     env = context.the_env
     lock = env.record.lock
     own = next((each.value for each in lock.environment if each.name == VISIBLE), "")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MESSAGES: Mapping[str, Mapping[Language, str]] = {
     "repair": {
-        "en": "restore the files of env `{item}` from its record",
+        "en": "restore env `{item}` from its record",
         "zh": "按记录恢复环境 `{item}` 的文件",
     },
     "remove-incomplete": {

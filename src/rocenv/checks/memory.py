@@ -1,4 +1,4 @@
-"""Check disk space, and the memory that an APU may use."""
+"""Check disk space, and the memory that an APU can use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPTIONS = re.compile(r"\b(?:ttm\.pages_limit|amdttm\.pages_limit|amdgpu\.gttsiz
 
 
 def apu_memory_small(context: CheckContext) -> Observation | None:
-    """An APU may use only a small part of the machine's memory."""
+    """An APU is allowed to use only a small part of the machine's memory."""
     gpu = context.host.gpu
     total = _machine_bytes()
     if gpu is None or not gpu.integrated or not gpu.memory_bytes or not total:

@@ -139,7 +139,7 @@ def _require(name: str, applying: Sequence[Check], context: CheckContext) -> Non
         raise NoSuchCheck(f"there is no check `{name}`", *near, "list the checks: `rocenv doctor --list`")
     if known.needs_env and context.broken is not None:
         command = shell_join("rocenv", "doctor", context.broken.name)
-        raise NoSuchCheck(f"the check `{name}` needs a complete env, and this one is not", command)
+        raise NoSuchCheck(f"the check `{name}` needs a complete env, but this one is incomplete", command)
     if known.needs_env and context.env is None:
         commands = [shell_join("rocenv", "doctor", env.name, "--check", name) for env in context.envs[:1]]
         raise NoSuchCheck(f"the check `{name}` needs an env", *commands or ["rocenv create --help"])

@@ -64,7 +64,7 @@ def _has_active_env(context: CheckContext) -> bool:
 
 
 def rocm_path_stale(context: CheckContext) -> Observation | None:
-    """A variable points to a ROCm that no longer exists."""
+    """A variable points to a ROCm installation that no longer exists."""
     stale = [
         (name, folder)
         for name, folder in _named_folders(context)
@@ -90,7 +90,7 @@ def rocm_paths_differ(context: CheckContext) -> Observation | None:
 
 
 def two_rocms(context: CheckContext) -> Observation | None:
-    """The loader finds HIP runtimes of two ROCm releases in LD_LIBRARY_PATH and its own folders."""
+    """The loader finds HIP runtimes from two ROCm releases in LD_LIBRARY_PATH and its own folders."""
     found: dict[str, str] = {}
     own = str(context.home.envs)
     listed = context.environ.get("LD_LIBRARY_PATH", "").split(":")
@@ -124,7 +124,7 @@ def _listed(name: str, context: CheckContext) -> list[str]:
 
 
 def _is_known(folder: str, context: CheckContext) -> bool:
-    """Whether a missing folder really is missing; a snapshot of a machine may lack folders."""
+    """Whether a missing folder really is missing; a snapshot of a machine may not contain all folders."""
     return is_folder(os.path.dirname(folder.rstrip("/"))) or not context.elsewhere
 
 

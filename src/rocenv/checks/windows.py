@@ -39,7 +39,7 @@ class Sdk:
     folder: str
     version: str = ""  # "" = unknown
     missing: tuple[str, ...] = ()  # expected files that do not exist
-    mixed: tuple[str, ...] = ()  # files of other releases
+    mixed: tuple[str, ...] = ()  # files from other releases
 
 
 def path_folders(context: CheckContext) -> list[str]:
@@ -82,7 +82,7 @@ def _release(folder: str, context: CheckContext) -> str:
 
 
 def display_driver_missing(context: CheckContext) -> Observation | None:
-    """An AMD GPU uses Windows' basic display driver, which has no HIP."""
+    """An AMD GPU uses Windows' basic display driver, which does not include HIP."""
     plain = context.threshold("basic_display")[0].lower()
     found = next((gpu for gpu in context.host.gpus if gpu.name.lower().startswith(plain)), None)
     if found is None:
@@ -206,7 +206,7 @@ def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def hip_sdk_damaged(context: CheckContext) -> Observation | None:
-    """A HIP SDK lacks files, or has files from a different release."""
+    """A HIP SDK is missing files, or has files from a different release."""
     for sdk in _sdks(context):
         if sdk.missing:
             found = {"folder": sdk.folder, "rocm": series(sdk.version)}

@@ -30,7 +30,7 @@ _SHOWN = 10
 
 
 def vc_runtime_missing(context: CheckContext) -> Observation | None:
-    """System32 lacks libraries of the Visual C++ runtime."""
+    """System32 is missing libraries from the Visual C++ runtime."""
     there = system_libraries()
     missing = [name for name in context.threshold("vc_runtime") if there is not None and name not in there]
     if not missing:
@@ -52,7 +52,7 @@ def vc_runtime_old(context: CheckContext) -> Observation | None:
 
 
 def defender_took(context: CheckContext) -> tuple[Observation, ...]:
-    """Microsoft Defender quarantined files of an env or of any ZLUDA, and they are still missing."""
+    """Microsoft Defender quarantined files from an env or any copy of ZLUDA, and they are still missing."""
     names = {name.lower() for row in context.matrix.zluda for name in row.files}
     envs = os.path.join(str(context.home.envs), "")
     taken = [
@@ -133,7 +133,7 @@ def _folder_named_like_a_cloud(home: str, names: Iterable[str]) -> str:
 
 
 def other_zluda_on_path(context: CheckContext) -> Observation | None:
-    """PATH has another ZLUDA or CUDA's libraries; in `launch`, only if they come before the env's."""
+    """PATH has a different ZLUDA or CUDA's libraries; in `launch`, only if they come before the env's."""
     if context.launch is not None:
         return _before_the_env(context)
     if not _has_zluda(context):
@@ -171,7 +171,7 @@ def zluda_in_system32(context: CheckContext) -> Observation | None:
 
 
 def other_hip_on_path(context: CheckContext) -> Observation | None:
-    """A folder on PATH that is not a HIP SDK has a copy of HIP's runtime."""
+    """A folder on PATH that is not a HIP SDK contains a copy of HIP's runtime."""
     for folder in path_folders(context):
         names = names_in(folder) or frozenset()
         found = sorted(name for name in names if name.startswith("amdhip64"))

@@ -40,7 +40,7 @@ def wsl_windows_silent(context: CheckContext) -> Observation | None:
 
 
 def wsl_driver_old(context: CheckContext) -> Observation | None:
-    """Windows' display driver is too old for an env's ROCm or, without envs, for a ROCm that supports WSL."""
+    """Windows' display driver is too old for an env's ROCm or, without envs, for ROCm on WSL."""
     display = context.host.driver.display
     if not context.host.driver.wsl or not display:
         return None
@@ -55,7 +55,7 @@ def wsl_driver_old(context: CheckContext) -> Observation | None:
 
 
 def wsl_without_runtime(context: CheckContext) -> Observation | None:
-    """This WSL has a GPU but no ROCm that can use it."""
+    """This WSL has a GPU but no ROCm installation that can use it."""
     if not context.host.driver.wsl or context.env or _in_system() or any(map(_in_env, context.envs)):
         return None
     return Observation("wsl_without_runtime", {}, (_kernel_line(),))
@@ -99,7 +99,7 @@ def _in_env(env: Env) -> bool:
 
 
 def _in_system() -> bool:
-    """Whether the system has a ROCm that can use the GPU."""
+    """Whether the system has a ROCm installation that can use the GPU."""
     folders = [*_FOLDERS, *(f"/opt/{name}/lib" for name in list_folder("/opt") if "rocm" in name)]
     if any(name.startswith(_LIBRARY) for folder in folders for name in list_folder(folder)):
         return True

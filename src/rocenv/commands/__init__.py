@@ -1,1 +1,1 @@
-"""The verbs of `rocenv`, a module each. Only these, and `cli`, print."""
+"""rocenv's commands, one module each. Only these, and `cli`, print."""

@@ -1,7 +1,7 @@
 """`rocenv activate` and `rocenv deactivate` in a shell without the hook.
 
-A command cannot change the shell that calls it, so these say what to type. The hook (`hook.py`) defines shell
-functions of the same names that do the work.
+A command cannot change the shell that calls it, so these commands show what to type. The hook (`hook.py`)
+defines shell functions of the same names that do the work.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def example_line(name: str) -> str:
 
 
 def _print_lines(prefix: Prefix, platform: str) -> None:
-    """Print the line to type; on Windows those of cmd and PowerShell, which look the same from here."""
+    """Print the line to type; on Windows, print both cmd's and PowerShell's, because either may be in use."""
     shells = {calling_shell(platform): ""}
     if platform == "windows":
         shells = {"cmd": " in cmd", "powershell": " in PowerShell"}

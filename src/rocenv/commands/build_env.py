@@ -70,7 +70,7 @@ def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock
 
 
 def _not_rebuildable(name: str, lock: Lock, error: FetchError, context: Context) -> FetchError:
-    """Explain that the mirror no longer has a file of a lock, and show the closest set that it has."""
+    """Explain that the mirror no longer has a file from a lock, and show the closest set that it has."""
     from rocenv.plan import make_plan
     from rocenv.resolve.request import create_command
 
@@ -134,7 +134,7 @@ def _install_by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvE
 
 
 def _explained(error: FetchError, lock: Lock, context: Context) -> FetchError:
-    """Add what is known about a file for Windows: since when its hash is recorded, or which files exist."""
+    """Add what is known about a file for Windows: when its hash was recorded, or which files exist."""
     from rocenv.install.pin import why_pinned
 
     for part in lock.components:

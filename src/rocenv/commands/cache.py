@@ -1,4 +1,4 @@
-"""`rocenv cache` and `rocenv gc`: show and free what is only there to save time later."""
+"""`rocenv cache` and `rocenv gc`: show and free files that only save time later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _exclusive(what: str) -> Iterator[Context]:
     """Lock the home against other processes that use the cache or the store."""
     context = Context()
     context.require_own_home(changes=True)
-    home, waiting = context.home, f"waiting for another rocenv that uses the {what}"
+    home, waiting = context.home, f"waiting for another rocenv process that is using the {what}"
     with storage_errors(home.path), locked(home.in_use, waiting=waiting):
         yield context
 

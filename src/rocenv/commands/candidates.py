@@ -92,12 +92,12 @@ def memory_programs(_context: click.Context, _parameter: click.Parameter, incomp
 
 
 def sizes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete an amount of memory that cards have."""
+    """Complete a memory size, offering the sizes that real cards have."""
     return _matching((f"{gib}GiB" for gib in (4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 128)), incomplete)
 
 
 def contexts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a context length of language models."""
+    """Complete a context length for language models."""
     return _matching((str(1 << power) for power in range(11, 18)), incomplete)
 
 
@@ -107,7 +107,7 @@ def limits(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 def shells(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a shell that this platform has."""
+    """Complete a shell that runs on this platform."""
     from rocenv.activate.shells import SHELLS
 
     return _matching((name for name, shell in SHELLS.items() if _HERE in shell.platforms), incomplete)
@@ -134,7 +134,7 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def origins(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a place that downloads come from."""
+    """Complete the name of a download source."""
     return _matching((row.name for row in Context().matrix.origin), incomplete)
 
 

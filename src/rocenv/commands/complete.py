@@ -1,4 +1,4 @@
-"""`rocenv complete`: answer the completion of a shell.
+"""`rocenv complete`: answer a shell's completion request.
 
 `rocenv complete WORD…` receives the words after `rocenv` up to the cursor and completes the last one, which
 may be empty. It prints a line `VALUE<TAB>HELP` for each candidate (without the tab if there is no help), or

@@ -80,7 +80,7 @@ def command(
     """Create the env NAME with a set of matching releases, and verify as much as this machine can.
 
     Without --rocm, rocenv chooses the best set for the GPU. Without NAME, the env is named after --app, or
-    `default`. Without any argument, on a terminal, rocenv offers what makes sense on this machine.
+    `default`. With no arguments, in a terminal, rocenv offers the choices that make sense on this machine.
     """
     from rocenv.commands.activate import activation_line, example_line
     from rocenv.request import CompleteRequest, complete_request
@@ -179,7 +179,7 @@ def _plan_again(
 ) -> Lock:
     """Plan from current package lists, because the mirror no longer has a file.
 
-    A set with other series than the user agreed to is a fallback.
+    A set is a fallback if its series differ from those that the user agreed to.
     """
     fresh, worse = _plan(complete, context.refreshing(), fallback=fallback, may_ask=may_ask)
     if worse is None and not fallback and _releases(fresh, series) != _releases(lock, series):
@@ -286,14 +286,15 @@ def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
 
 
 def require_installable(lock: Lock) -> None:
-    """Raise RocenvError for a set for another system, or with a file that rocenv cannot name."""
+    """Raise RocenvError for a set for another system, or with a file that rocenv does not know."""
     from rocenv.resolve.request import resolve_command
 
     here = "windows" if WINDOWS else "linux"
     plan = f"see the plan: `{resolve_command(lock.request, here)}`"
     if lock.platform != here:
+        system = lock.platform.capitalize()
         raise RocenvError(
-            f"rocenv can plan a set for {lock.platform.capitalize()} here, but install it only there",
+            f"rocenv can plan a set for {system} on this machine, but can install it only on {system}",
             hints=(plan,),
             code="not-installable",
         )

@@ -62,7 +62,8 @@ _MESSAGES: Mapping[str, tuple[str, str]] = {
     "needs": ("{one} works only with {other}", "{one} 只能与 {other} 一起使用"),
     "collected": (
         "Wrote `{file}` ({size}): what the checks need to know about the GPUs, the kernel and the drivers, "
-        "and what they found. It has no user names, host names or serial numbers, and none of your folders",
+        "and what they found. It contains no user names, host names or serial numbers, and none of your "
+        "folders",
         "已写入 `{file}`（{size}）：检查所需的 GPU、内核和驱动信息，以及检查结果；"
         "不含用户名、主机名、序列号，也不含您的文件夹",
     ),

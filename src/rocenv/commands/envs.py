@@ -146,7 +146,7 @@ def _app_title(key: str, context: Context) -> str:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.env_names)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def remove(names: tuple[str, ...], yes: bool) -> None:
-    """Remove envs and everything in their folders. Files that other envs share stay."""
+    """Remove envs and everything in their folders. Files shared with other envs are kept."""
     from rocenv.install import change
 
     context = Context()
@@ -230,7 +230,7 @@ def lock(name: str, output: Path | None) -> None:
 @_name
 @json_option
 def repair(name: str, as_json: bool) -> None:
-    """Restore every file of the env NAME that is missing or changed. Files that were added stay."""
+    """Restore every file of the env NAME that is missing or changed. Added files are kept."""
     from rocenv.install import change
 
     restored = change.repair(name, Context())
@@ -283,7 +283,7 @@ def shim(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
     elif shims:
         click.echo(columns([(s.path, f"is {s.source}", _backup(s.original)) for s in shims]))
     else:
-        note(f"env `{name}` has no shims, which come with ZLUDA")
+        note(f"env `{name}` has no shims: only ZLUDA envs have them")
 
 
 def _backup(original: str) -> str:

@@ -69,7 +69,7 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
 
 
 def _for_this_machine(explanation: Explanation, context: Context) -> Explanation:
-    """Adapt commands: a name that is not in use, and no options that match this platform and GPU."""
+    """Adapt commands: use a name that is not taken, and omit options that match this platform and GPU."""
     name = context.home.unused_name("demo")
 
     def renamed(command: str) -> str:

@@ -1,4 +1,4 @@
-"""The field report of `verify --report`: a machine, a set, and how far it gets; without personal names."""
+"""The field report of `verify --report`: the machine, the set and its results, without personal names."""
 
 from __future__ import annotations
 

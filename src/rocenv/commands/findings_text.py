@@ -64,7 +64,7 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
 def output_language(option: str | None) -> Language:
     """Choose the language, and make the standard streams able to encode it.
 
-    On Windows, a pipe has only the characters of the system's language by default.
+    On Windows, a pipe can by default encode only the characters of the system's language.
     """
     language = chosen(option)
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""`rocenv gpus`: the GPUs of this machine, which one is used, and why."""
+"""`rocenv gpus`: the GPUs on this machine, which one is used, and why."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATES = {"barred": "blocked", "unable": "unusable"}  # for people
 @click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """Show the GPUs of this machine, their targets, which one is used, and why."""
+    """Show the GPUs on this machine, their targets, which one is used, and why."""
     from rocenv.host import detect
 
     host = detect(Context().matrix)
@@ -94,7 +94,7 @@ def gpu_json(gpu: Gpu) -> dict[str, Any]:
 
 
 def _table(host: Host) -> list[tuple[str, ...]]:
-    """Build the table; consecutive GPUs that differ in nothing that it shows share a row."""
+    """Build the table; consecutive GPUs that would look the same share a row."""
     rows: list[tuple[str, ...]] = [_HEADER]
     for row, group in groupby(host.gpus, _row):
         indices = [gpu.index for gpu in group]
@@ -134,7 +134,7 @@ def _notes(host: Host) -> Iterator[str]:
         if gpu.why_not:
             reasons.setdefault(gpu.why_not, []).append(gpu.index)
     for why, indices in reasons.items():
-        if indices[1:] or why not in host.why:  # which names one GPU
+        if indices[1:] or why not in host.why:  # which identifies one GPU
             yield f"GPU {_ranges(indices)}: {why}"
     if host.gpu and (indices_shown := host.visible_devices()):
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)

@@ -88,4 +88,4 @@ def _best_set(request: Request, context: Context) -> str:
 
 
 def _silent(text: str) -> None:
-    """The first offer has said it already."""
+    """Report nothing, because the first offer has already reported it."""

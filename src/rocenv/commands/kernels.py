@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Compile the GPU kernels of an app for a target, from the app's own source."""
+    """Compile an app's GPU kernels for a target, from the app's own source."""
 
 
 class _Apps(click.Group):
@@ -38,7 +38,7 @@ class _Apps(click.Group):
 
 @command.command(cls=_Apps, name="build", short_help="Compile an app's kernels.")
 def build_group() -> None:
-    """Compile the GPU kernels of an app and put them where the app finds them."""
+    """Compile an app's GPU kernels and put them where the app finds them."""
 
 
 def _command_for(row: KernelSource, context: Context) -> click.Command:
@@ -92,7 +92,8 @@ def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Param
             default="",
             callback=named_target,
             shell_complete=candidates.targets,
-            help="The GPU target. Default: the env's target with its override, or that of the GPU in use.",
+            help="The GPU target. Default: the env's target with its override, or the target of the GPU in "
+            "use.",
         ),
         *of_kinds,
         click.Option(

@@ -162,7 +162,7 @@ def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
     def report(text: str) -> None:
         try:
             note(text)
-        except OSError:  # stderr is closed, but the app goes on and its exit code matters
+        except OSError:  # stderr is closed, but the app keeps running and its exit code matters
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # or Python prints an error at exit
 
     last = launch.start.prefix.verification()

@@ -117,7 +117,7 @@ def _explanations(result: ProbeResult) -> Iterator[str]:
             f" {amount(total)} is free. To reduce fragmentation, close other programs that use the GPU."
         )
     if total and not result.reached_bound and bound.size_bytes - total > _ALIKE * total:
-        yield f"Only {amount(total)} could be allocated: other programs hold memory that no counter shows."
+        yield f"Only {amount(total)} could be allocated: other programs use memory that no counter shows."
     if result.reached_bound and bound.free_bytes - bound.size_bytes >= MIB:
         yield "The test did not try larger blocks."
     if excess is not None and excess.became == "granted":

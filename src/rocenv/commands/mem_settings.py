@@ -1,4 +1,4 @@
-"""`rocenv mem settings`: settings of a program that save GPU memory."""
+"""`rocenv mem settings`: a program's settings that save GPU memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEADS = {"taken": "", "instead": "alternative: ", "kept-out": "omitted: "}
 
 
 def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json: bool) -> int:
-    """Show the settings of a program.
+    """Show a program's settings.
 
     Args:
         program: The program's name in the rows, in any case.

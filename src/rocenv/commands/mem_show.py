@@ -1,4 +1,4 @@
-"""`rocenv mem show` and `rocenv mem watch`: the memory of the GPUs, once or every second."""
+"""`rocenv mem show` and `rocenv mem watch`: GPU memory, once or every second."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ class _Report:
         hidden = self.usage.hidden
         if hidden and any(each.unexplained_bytes for each in self.usage.gpus):
             processes = "1 process" if hidden == 1 else f"{hidden} processes"
-            lines.append(f"no permission to inspect {processes} of other users; run this command as root")
+            text = f"no permission to inspect {processes} owned by other users"
+            lines.append(f"{text}; run this command as root")
         return [*lines, *self.usage.notes, *self.hip.notes]
 
 
@@ -194,7 +195,7 @@ def _shell() -> str:
 
 
 def gpu_lines(memory: GpuMemory) -> list[str]:
-    """Render the memory of one GPU."""
+    """Render one GPU's memory."""
     gpu = memory.gpu
     name, address = gpu.name or gpu.pci_id or "GPU", f", {gpu.address}" if gpu.address else ""
     lines = [f"GPU {gpu.index}: {name} ({gpu.target or 'unknown target'}){address}", f"  {_figures(memory)}"]

@@ -40,9 +40,8 @@ _TRUST = (
 def command(names: tuple[str, ...], test: bool, use: str | None, as_json: bool) -> None:
     """List known public mirrors, test them, or set one.
 
-    ORIGIN limits the list to mirrors of one place that downloads come from, such as pytorch or debian. Below
-    its title are its names in the settings, for a mirror of your own: `rocenv config set mirrors.NAME
-    https://MIRROR/`.
+    ORIGIN limits the list to mirrors of one download source, such as pytorch or debian. To use your own
+    mirror, set a name shown below the origin's title: `rocenv config set mirrors.NAME https://MIRROR/`.
     """
     context = Context()
     if use is not None:
@@ -99,7 +98,7 @@ def _use(name: str, context: Context, *, as_json: bool) -> None:
 
 
 def _speeds(origins: Sequence[Origin], context: Context) -> dict[str, Speed]:
-    """Measure the origins and their mirrors: address -> speed."""
+    """Measure the origins and their mirrors: URL -> speed."""
     from rocenv.net.speed import measure
 
     tested = {
@@ -119,7 +118,7 @@ def _mirrors(origin: Origin, matrix: Matrix) -> list[Mirror]:
 
 
 def _own(origin: Origin) -> list[str]:
-    """Return the origin's own address, if it has one."""
+    """Return the origin's own URL, if it has one."""
     return [each for each in origin.prefixes[:1] if each.startswith("https://")]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MAX_OPTION_LENGTH = 200
 _LEAST_ROOM = 24  # columns for the last column of a table
-# A hint, or advice of `launch`, that is a command.
+# A hint, or advice from `launch`, that is a command.
 _COMMAND = re.compile(r"(?:hint: |do:  |解决：)(?:rocenv|sudo|chmod|export|setx|python3?) ")
 
 json_option: Callable[..., Any] = click.option(
@@ -47,7 +47,7 @@ def named_target(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def note(text: str, *, verbatim: bool = False) -> None:
-    """Print a text for people, on stderr."""
+    """Print text for people, on stderr."""
     print_text(sanitized(text), err=True, verbatim=verbatim)
 
 
@@ -57,7 +57,7 @@ def hint(text: str) -> None:
 
 
 def print_text(text: str, *, err: bool = False, verbatim: bool = False) -> None:
-    """Print a text for people; what was printed before comes first, even if it went to the other stream.
+    """Print text for people; what was printed before comes first, even if it went to the other stream.
 
     On a terminal, long lines are wrapped, except commands and `verbatim` texts, such as tables.
     """
@@ -97,7 +97,7 @@ def print_json(document: Any) -> None:
 
 
 def colour(text: str, name: str, *, err: bool = False) -> str:
-    """Colour a text if the stream is a terminal and the user has not set `NO_COLOR`."""
+    """Colour text if the stream is a terminal and the user has not set `NO_COLOR`."""
     stream = sys.stderr if err else sys.stdout
     return click.style(text, fg=name) if stream.isatty() and "NO_COLOR" not in os.environ else text
 
@@ -133,5 +133,5 @@ def require_yes(question: str, *, default: bool = False) -> None:
 
 
 def confirm(question: str, *, default: bool = False) -> bool:
-    """Ask a question that is answered with yes or no."""
+    """Ask a yes/no question."""
     return click.confirm(question, default=default, err=True)

@@ -85,7 +85,7 @@ _OPTIONS = (
         "--app",
         metavar="APP",
         shell_complete=candidates.apps,
-        help="Choose a set that this app works with. The plan says whether the app itself is included, and "
+        help="Choose a set that this app works with. The plan shows whether the app itself is included, and "
         "which channel has it.",
     ),
 )

@@ -81,7 +81,7 @@ def _warn_of_lost_files(prefix: Prefix, record: Record) -> None:
 
 @contextlib.contextmanager
 def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[None]:
-    """Add to the error for a missing ROCm tool the command that creates an env with it."""
+    """Extend the error for a missing ROCm tool with the command that creates an env with that tool."""
     try:
         yield
     except CommandNotFound as error:

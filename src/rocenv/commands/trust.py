@@ -1,7 +1,7 @@
-"""`rocenv trust`: let the `.rocenv` file of a folder choose the env of shells in that folder.
+"""`rocenv trust`: let a folder's `.rocenv` file choose the env for shells in that folder.
 
-The file contains one line, the name of an env. It counts only as long as it is, byte for byte, what the user
-trusted: not everybody who can write to a folder may decide what a shell does in it.
+The file contains one line, the name of an env. rocenv uses it only while it is byte for byte
+what the user trusted: not everyone who can write to a folder should decide what a shell does in it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MAX_NAME_LENGTH = 200
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False, readable=False))
-@click.option("--forget", "mode", flag_value="forget", help="Do not trust it any more.")
+@click.option("--forget", "mode", flag_value="forget", help="Stop trusting it.")
 @click.option("--check", "mode", flag_value="check", help="Print the name of the env if it may be activated.")
 @click.option("--list", "mode", flag_value="list", help="List the trusted folders.")
 @json_option
 def command(folder: str | None, mode: str | None, as_json: bool) -> int:
-    """Trust the `.rocenv` file of FOLDER as it is now. Default: this folder, or the nearest one above.
+    """Trust the `.rocenv` file in FOLDER as it is now. Default: this folder, or the nearest one above.
 
     The file contains the name of an env. A shell with the hook (`rocenv hook`) activates that env when you
     enter the folder, and deactivates it when you leave. If the file changes, you must trust it again.
@@ -71,10 +71,10 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FolderFile:
-    """The `.rocenv` file of a folder."""
+    """A folder's `.rocenv` file."""
 
     folder: str  # its real path
-    prefix: Prefix  # of the env that it names, which may not exist
+    prefix: Prefix  # of the env in the file, which may not exist
     sha256: str
 
     @property
@@ -144,7 +144,7 @@ def _require_trusted(found: _FolderFile, home: Home) -> None:
 
 
 def _forget(folder: str, home: Home, as_json: bool) -> None:
-    """Remove the trust in the file of a folder, which may be gone."""
+    """Stop trusting a folder's file; the folder may no longer exist."""
     with locked(home.lock("settings", "trusted")):
         forgotten = config.unset(home.config_file, ("trusted", key_of(folder)))
     shown = _printable(folder)
@@ -197,7 +197,7 @@ def _printable(path: str) -> str:
 
 
 def _read(folder: str, home: Home) -> _FolderFile:
-    """Read the file of a folder.
+    """Read a folder's file.
 
     Raises:
         RocenvError: The file does not exist, or does not contain an env's name.

@@ -50,7 +50,7 @@ def command(
     from rocenv.request import complete_request
 
     if rollback and (dry_run or offline or no_verify):
-        raise click.UsageError("--rollback uses the kept set as it is; only -y and --json go with it")
+        raise click.UsageError("--rollback uses the kept set as it is; add only -y or --json")
     context = Context(offline=offline)
     name = prefix_of(context.home, name).name
     with storage_errors(context.home.path):
@@ -89,7 +89,7 @@ def _swap(context: Context, name: str, lock: Lock, *, verifies: bool) -> Verific
     """Build the new set, verify it, and let it replace the old one.
 
     Raises:
-        RocenvError: The new set does not work here; the env keeps its own.
+        RocenvError: The new set does not work on this machine; the env keeps its own.
     """
     from rocenv.install import upgrade
 
@@ -99,7 +99,8 @@ def _swap(context: Context, name: str, lock: Lock, *, verifies: bool) -> Verific
     verdict = verify_env(new, context) if verifies else None
     if verdict is not None and verdict.broken:
         raise RocenvError(
-            f"the new set does not work here, so env `{name}` keeps its own; the new one is env `{new.name}`",
+            f"the new set does not work on this machine, so env `{name}` keeps its own; the new one is env "
+            f"`{new.name}`",
             hints=(
                 f"rocenv verify {shell_join(new.name)}",
                 f"to remove it: `rocenv remove {shell_join(new.name)}`",
@@ -122,12 +123,12 @@ def _roll_back(context: Context, prefix: Prefix, *, as_json: bool) -> int:
     if as_json:
         print_json({"env": prefix.name, "changed": True, "changes": changes, "plan": plan_json(lock)})
     note(_text(prefix.name, changes, None))
-    note(f"env `{prefix.name}` has its earlier set; check it: `rocenv verify {shell_join(prefix.name)}`")
+    note(f"env `{prefix.name}` is back to its old set; check it: `rocenv verify {shell_join(prefix.name)}`")
     return 0
 
 
 def _request_again(lock: Lock) -> Request:
-    """Spell the request of a lock as it was passed to `create`.
+    """Return a lock's request as the options that were passed to `create`.
 
     Raises:
         RocenvError: The lock was not made from a request (a compiler's lock, for example).

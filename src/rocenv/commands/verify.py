@@ -61,11 +61,11 @@ def _quoted(line: str, width: int) -> list[str]:
 
 
 def verdict_text(verdict: Verification, app: str = "") -> str:
-    """Sum up a verification in one or two sentences, with known advice on such a set.
+    """Sum up a verification in one or two sentences, with the known advice about such a set.
 
     Args:
         verdict: The results.
-        app: The app that was also asked; "" = none.
+        app: The app that was also started; "" = none.
     """
     return "\n".join([_summary(verdict, app), *verdict.advice])
 
@@ -94,7 +94,7 @@ def _summary(verdict: Verification, app: str) -> str:
 def _app_check(
     context: Context, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
-    """Return what asks an app once the ladder was walked; raise RocenvError where there is none to ask."""
+    """Return a function that asks an app for its GPUs; raise RocenvError if no app can be asked."""
     from rocenv.apps.rung import app_rung
     from rocenv.host import detect
 
@@ -178,7 +178,8 @@ def command(
 ) -> int:
     """Verify the env NAME, one rung after the other, each in its own process in case it crashes.
 
-    The exit code is 0 if all rungs passed, 1 if one failed, and 4 if the rest needs a GPU that is not here.
+    The exit code is 0 if all rungs passed, 1 if one failed, and 4 if the remaining rungs need a GPU that this
+    machine does not have.
     """
     if node:
         if target or app or save_artifacts or report_file or upto != RUNGS[-1]:

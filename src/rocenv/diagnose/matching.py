@@ -20,7 +20,7 @@ _LEAST = 0.3  # confidence that the best finding needs
 _SECOND = 0.6  # confidence that each other finding needs
 _CAUSE = 0.5  # confidence that a cause needs to hide its consequences
 _STRONG = 0.6  # weight of a pattern that suffices on its own
-_MORE = 0.3  # fraction of the remaining doubt that each match in another line removes
+_MORE = 0.3  # fraction of the remaining doubt that each match on another line removes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Candidate:
 
     @property
     def confidence(self) -> float:
-        """The greatest weight, increased slightly by each match in another line; at most 0.99."""
+        """The greatest weight, increased slightly by each match on another line; at most 0.99."""
         by_line = {match.sighting.number: match for match in reversed(self.matches)}
         weights = sorted((match.pattern.weight for match in by_line.values()), reverse=True)
         confidence = weights[0]
@@ -65,7 +65,7 @@ class Candidate:
 
     @property
     def first_line(self) -> tuple[str, int]:
-        """The file and number of its first line."""
+        """The file and line number of its first matching line."""
         return self.file, min(match.sighting.number for match in self.matches)
 
 

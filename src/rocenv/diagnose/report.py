@@ -51,7 +51,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
         finding: What was found.
         matrix: The known sets.
         language: Language of the text.
-        machine: Facts about the machine that the log lacks.
+        machine: Facts about the machine that are not in the log.
     """
     rule = finding.rule
     facts = {**(machine or {}), **finding.facts}
@@ -107,7 +107,7 @@ def _with_note(found: Iterable[Step], matrix: Matrix, language: Language) -> Ite
 
 
 def facts_of(host: Host, of_log: Facts) -> Facts:
-    """Collect the facts about this machine that a log lacks.
+    """Collect the facts about this machine that are not in a log.
 
     Returns nothing if the log comes from another system, and no GPU or driver if the log mentions a GPU.
     """

@@ -53,7 +53,7 @@ def release_names(matrix: Matrix) -> list[str]:
 
 
 def release_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the releases that a query matches: a patch release means its series, `6` all 6.x releases."""
+    """Find the releases that a query matches: 6.1.2 counts as its series, and 6 as all 6.x releases."""
     sdk = asked_version(thing, ("hip-sdk", "hip sdk", "hip"))
     asked = sdk or asked_version(thing, ("rocm", ""))
     prefix = "hip-sdk" if sdk else "rocm"
@@ -239,7 +239,7 @@ def torch_names(matrix: Matrix) -> list[str]:
 
 
 def torch_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the release that a query matches: a patch release or a build means its series."""
+    """Find the release that a query matches; a patch release or a build counts as its series."""
     asked = asked_version(thing, ("pytorch", "torch", "")).partition("+")[0]
     if "." not in asked:
         return []

@@ -87,8 +87,8 @@ def wheel_promise(row: RocmWheels, target: str) -> str:
 def combination(row: Verdict, *, about: str = "") -> str:
     """Render a verdict as a sentence: the combination, the result, and the remedy.
 
-    `about` is the part that the page is about and that the sentence omits: "target", "rocm", "zluda" or
-    "torch". A verdict with a code then refers to its own page instead of giving the remedy.
+    `about` is the part that the page already covers, so the sentence leaves it out: "target", "rocm", "zluda"
+    or "torch". A verdict with a code then refers to its own page instead of giving the remedy.
     """
     parts = combined(row, about)
     text = f"{parts}: {row.what}" if parts else row.what

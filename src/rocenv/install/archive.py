@@ -44,8 +44,8 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
     If an external program has to unpack the archive, it uses `work`, which is created and removed.
 
     Raises:
-        ArchiveError: The file has another type, is damaged, encrypted or a bomb, or needs a missing program;
-          or a member has an unsafe name, duplicates another by Windows' rules, or is a link.
+        ArchiveError: The file has a different type, is damaged or encrypted, is a bomb, or needs a missing
+          program; or a member has an unsafe name, duplicates another under Windows' rules, or is a link.
         PrefixError: A path would be longer than Windows allows.
     """
     with path.open("rb") as stream:
@@ -63,7 +63,7 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
 
 
 def what_it_is(head: bytes) -> str:
-    """Describe a file of unexpected type by its first bytes."""
+    """Describe a file with an unexpected type by its first bytes."""
     if not head:
         return "empty"
     plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock
     from rocenv.home import Home
 
-# Characters at which the loader splits `--library-path`, as at `:`, or that it expands. Source: ld.so(8)
+# The loader splits `--library-path` at `;`, as at `:`, and replaces the other tokens. Source: ld.so(8)
 _LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)\}?")
 
 

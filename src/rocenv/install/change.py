@@ -1,8 +1,8 @@
 """Change an existing env: remove it, rename it, repair it, move its shims.
 
-A change writes the record last. Until then the old one is valid, so `repair` undoes an interrupted change; a
-renamed folder is treated as moved by the user. `remove` deletes the record first, so an interrupted removal
-leaves an incomplete env.
+A change writes the record last. Until then, the old record is valid, so `repair` undoes an interrupted
+change; a renamed folder is treated as moved by the user. `remove` deletes the record first, so an interrupted
+removal leaves an incomplete env.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and leftovers of interrupted removals; for a link, only the link.
+    """Remove an env, complete or not, and leftovers from interrupted removals; keep what a link points to.
 
     Raises:
         PrefixError: The env does not exist, the folder was not created by rocenv, or one of its programs is
@@ -163,7 +163,7 @@ def _restore(
     if wheeled and venv_differs:
         undo_shims(prefix, lock)  # the wheel's RECORD lists torch's own files
         venv = install_venv(prefix.path, wheeled, wheels, context)
-        # Skip files that the user added. Missing uv files belong to another uv version.
+        # Skip files that the user added. Missing uv files belong to a different uv version.
         kept = {
             path: venv.get(path, entry)
             for path, entry in kept.items()
@@ -180,7 +180,7 @@ def _is_of_package(path: str, packages: tuple[str, ...]) -> bool:
 
 
 def _clear(root: Path, path: str) -> None:
-    """Remove whatever is at `path`, or a non-folder in place of a parent, without following links."""
+    """Remove whatever is at `path`, or a parent that is not a folder, without following links."""
     for above in reversed(PurePosixPath(path).parents[:-1]):
         if (root / above).is_symlink() or not (root / above).is_dir():
             remove_path(root / above)
@@ -188,7 +188,7 @@ def _clear(root: Path, path: str) -> None:
 
 
 def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
-    """Put an env's shims into its torch, or restore torch's files; return whether anything changed.
+    """Install an env's shims in its torch, or restore torch's files; return whether anything changed.
 
     Raises:
         PrefixError: The env has no shims, or torch's own files were modified.

@@ -160,7 +160,7 @@ def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> N
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive that must have an end marker, because `tarfile` treats damage as the end."""
+    """A member of an archive that must have an end marker, because `tarfile` mistakes damage for the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
@@ -194,7 +194,7 @@ class _TarStream:
         return b"".join(self.pieces(size))
 
     def pieces(self, size: int) -> Iterator[memoryview]:
-        """Yield the next bytes as they arrive, fewer only at the end of the stream."""
+        """Yield the next bytes as they arrive; fewer than requested only at the end of the stream."""
         end = self._position + size
         while self._position < end:
             if not self._left:

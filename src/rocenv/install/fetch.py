@@ -70,7 +70,7 @@ def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple
 def ensure_available(
     lock: Lock, context: Context, expected: Mapping[str, Mapping[str, FileEntry]] = MappingProxyType({})
 ) -> tuple[Lock, dict[str, Path]]:
-    """Ensure that all packages of a lock are in the store and all wheels in the cache.
+    """Ensure that all of a lock's packages are in the store and all its wheels are in the cache.
 
     Files of the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
     maps the hash of a package to files that must be undamaged in the store; if one is damaged, the package is

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> Artifact:
-    """Describe a folder as an artifact; its hash covers the name and content of every file.
+    """Describe a folder as an artifact; its hash covers every file's name and contents.
 
     Raises:
         PrefixError: The folder is empty or missing, a file is unreadable, the store cannot represent a name,
@@ -58,7 +58,7 @@ def copy_folder(artifact: Artifact, tree: Tree) -> None:
     try:
         for relative, path, size_bytes in _files(folder) if folder.is_dir() else ():
             left -= size_bytes
-            if left < 0:  # a lock may name any folder, and its hash is known only at the end
+            if left < 0:  # a lock can specify any folder, and its hash is known only at the end
                 break
             claimed = tree.claim(relative)
             tree.write(claimed, size_bytes, _chunks(path))
@@ -107,7 +107,7 @@ def _size_of(path: Path, root: Path) -> int:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield a file's bytes; read errors show the file, unlike errors of the store's disk."""
+    """Yield a file's bytes; read errors report this file, unlike errors on the store's disk."""
     chunks = file_chunks(path)
     while True:
         try:

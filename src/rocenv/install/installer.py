@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Source: public build scripts that extract the installers of 5.7 to 7.1; the Visual Studio plugin is not
+# Source: public build scripts that extract the installers for 5.7 to 7.1; the Visual Studio plugin is not
 # named ROCm_*.
 _PACKAGES_FOLDER = "ROCmSDKPackages"
 _PACKAGE = re.compile(r"rocm_.*\.msi", re.I)
@@ -45,7 +45,7 @@ _MEANINGS = {
     1620: "this is not a valid Windows Installer package",
     1625: "blocked by a system policy such as `DisableMSI`",
     1626: "this system does not support administrative installs",
-    1633: "it is for another processor architecture",
+    1633: "it is for a different processor architecture",
     1640: "Windows Installer cannot run in a remote session",
     1643: "a system policy blocks this package",
     1644: "a system policy blocks its customization",
@@ -72,7 +72,7 @@ def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
 
     Raises:
         ArchiveError: The file has another type, is damaged or is unsafe.
-        InstallerClosed: The installer is intact but cannot be unpacked here.
+        InstallerClosed: The installer is intact but cannot be unpacked on this machine.
     """
     start = archive_start(path)
     remove_tree(work)

@@ -1,4 +1,4 @@
-"""Map the files of unpacked artifacts to their locations in a prefix.
+"""Map the files in unpacked artifacts to their locations in a prefix.
 
 Used to install a set and to restore single files. A component goes to its own folder (`Component.into`);
 unrelated files in its archives are omitted. A library pack replaces files of its SDK if the pack's contents
@@ -37,11 +37,11 @@ class Origin:
 
 
 def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
-    """Map every file of a set from the store: relative path -> origin.
+    """Map every file in a set that comes from the store: relative path -> origin.
 
     Raises:
         PrefixError: Two packages have different files at one path, or disagree about a folder.
-        ArchiveError: An archive lacks a file that its component requires.
+        ArchiveError: An archive is missing a file that its component requires.
     """
     placed: dict[str, Origin] = {}
     for component in lock.components:
@@ -70,7 +70,7 @@ def _places(component: Component, artifact: Artifact, names: Collection[str]) ->
     root = _root(component.anchor, names)
     if root is None:
         raise ArchiveError(
-            f"`{artifact.name}` is not an archive of {component.name}: it has no `{component.anchor}`",
+            f"`{artifact.name}` is not a {component.name} archive: it has no `{component.anchor}`",
             hints=(f"it came from {artifact.url}; report this to its publisher",),
         )
     yield from ((name, name.removeprefix(root)) for name in names if name.startswith(root))
@@ -174,7 +174,7 @@ def _require_kernels(pack: Component, own: Mapping[str, Origin], target: str) ->
 def _require_release(
     pack: Component, own: Mapping[str, Origin], sdk: Component, target: str, home: Home
 ) -> list[str]:
-    """Compare each library of a pack with the SDK's library of the same name."""
+    """Compare each library in a pack with the SDK's library of the same name."""
     theirs = {
         held.lower(): store.tree_of(home, artifact) / held
         for artifact in sdk.artifacts

@@ -60,7 +60,7 @@ def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> Non
             f"`{shown(artifact.url)}` now has the sha256 {artifact.sha256} in its index, but its first "
             f"download had {pin['sha256']}",
             hints=(
-                "the file was replaced, perhaps maliciously: wait, or ask its publisher",
+                "the file was replaced, possibly maliciously: wait, or ask its publisher",
                 f"if you trust the new file, remove its entry from `{home.pins}`",
             ),
             code="hash-mismatch",
@@ -90,7 +90,7 @@ def _size(artifact: Artifact, context: Context) -> int:
 
 
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
-    """Refuse an unencrypted download of a file with unknown hash, because others could change it."""
+    """Refuse an unencrypted download of a file with an unknown hash, because others could change it."""
     urls = context.network.require_candidates(artifact.url)
     require_encrypted(urls, os.environ, f"`{artifact.name}` (no hash is known)")
 
@@ -136,7 +136,7 @@ def read_pins(home: Home) -> dict[str, Any]:
         pins: dict[str, Any] = load_json(home.pins)["pins"]
         for url, pin in pins.items():
             if not re.fullmatch("[0-9a-f]{64}", pin["sha256"]) or int(pin["size_bytes"]) < 1:
-                raise ValueError(f"the entry of `{url}` is not a hash and size")
+                raise ValueError(f"the entry for `{url}` is not a hash and size")
     except FileNotFoundError:
         return {}
     except (OSError, DataError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -168,8 +168,8 @@ def with_installed_sdk(
     """Use a HIP SDK that is installed on this machine instead of AMD's installer, and report it.
 
     Args:
-        lock: A plan, or a lock from another machine. An SDK copied from that machine is downloaded from AMD
-          here.
+        lock: A plan, or a lock from another machine. If that lock contains a copied SDK, this machine
+          downloads it from AMD.
         context: Provides the store, and reports to the user.
         installed: HIP SDKs on this machine. One of them replaces an installer whose hash no lock specifies.
         closed: The installer cannot be unpacked, so an installed SDK always replaces it.

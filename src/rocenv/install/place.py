@@ -1,4 +1,4 @@
-"""Install the components of a set into a prefix, and write rocenv's own files."""
+"""Install a set's components into a prefix, and write rocenv's own files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def place_all(
 
 
 def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> int:
-    """Create the files and links of a prefix; return how many files had to be copied."""
+    """Create a prefix's files and links; return how many files had to be copied."""
     folders: set[Path] = set()
     copies = 0
     for path, origin in origins.items():
@@ -131,8 +131,8 @@ def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> l
     """Write starters and links for a set's programs, and list them.
 
     Raises:
-        PrefixError: The set lacks a program, has two with the same name, or has another file in place of a
-          link.
+        PrefixError: The set is missing a program, has two with the same name, or has a file where a link
+          belongs.
         DataError: A program has an invalid name.
     """
     parts = [
@@ -155,7 +155,7 @@ def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> l
         for starter in _starters(prefix, record, layout, tree, files):
             if starter in starters:
                 raise PrefixError(
-                    f"two programs of the set would be started as `{starter.name}`", code="package-conflict"
+                    f"two of the set's programs would be started as `{starter.name}`", code="package-conflict"
                 )
             starters.append(starter)
     return [*links, *starters]
@@ -170,7 +170,7 @@ def _starters(
         if not found:
             other = f": `{matching[0]}` is not executable" if matching else ""
             raise PrefixError(
-                f"the packages of the set contain no program `{program.path}`{other}",
+                f"the set's packages contain no program `{program.path}`{other}",
                 hints=("the channel has changed; upgrade rocenv or use another channel",),
                 code="set-incomplete",
             )

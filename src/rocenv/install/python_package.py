@@ -81,7 +81,7 @@ def wheel_of(sdist: Path, artifact: Artifact, others: Sequence[Artifact]) -> tup
           extra.
 
     Returns:
-        The wheel's file name and content; the same input gives the same bytes.
+        The wheel's file name and contents; the same input produces the same bytes.
 
     Raises:
         ArchiveError: The archive is damaged or contains no modules.

@@ -250,8 +250,8 @@ def _programs() -> list[str]:
     """List installed programs that support every 7z method, best first."""
     found = [program_on_path(name) for name in ("7z", "7zz", "7za")]
     if WINDOWS:
-        # Use full paths: a tar on PATH may be GNU's, which does not support 7z. Windows includes libarchive's
-        # since 2018.
+        # Use full paths: a tar on PATH may be GNU's, which does not support 7z. Windows has included
+        # libarchive's since 2018.
         for variable, rest in (("ProgramFiles", r"7-Zip\7z.exe"), ("SystemRoot", r"System32\tar.exe")):
             place = Path(os.environ.get(variable, "C:\\"), rest)
             found.append(str(place) if place.exists() else None)

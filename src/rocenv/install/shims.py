@@ -75,7 +75,7 @@ def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
         return
     if not _is(prefix.path / path, entry):
         raise PrefixError(
-            f"`{path}` of env `{prefix.name}` is not the original torch file, so rocenv will not replace it",
+            f"`{path}` in env `{prefix.name}` is not the original torch file, so rocenv will not replace it",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="shim-original",
         )
@@ -119,7 +119,7 @@ def _is(path: Path, entry: FileEntry) -> bool:
 
 
 def write_startup(prefix: Prefix, record: Record, files: Collection[str]) -> tuple[Path, ...]:
-    """Write code that loads ZLUDA before torch into the venv, if the set has both; return the paths.
+    """Add code to the venv that loads ZLUDA before torch, if the set has both; return the paths.
 
     These files do not contain the prefix, so they stay valid if it is moved.
     """

@@ -82,7 +82,7 @@ def holds(home: Home, artifact: Artifact, expected: Mapping[str, FileEntry] = Ma
 
 
 def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
-    """List the files of an artifact in the store: path in its tree -> entry.
+    """List an artifact's files in the store: path in its tree -> entry.
 
     Raises:
         DataError: The artifact is not in the store, or this home did not write its manifest.
@@ -154,7 +154,7 @@ def add(
 
 
 def unpacks(artifact: Artifact) -> bool:
-    """Whether the store holds this kind of artifact; uv installs wheels from its own cache."""
+    """Whether the store keeps this kind of artifact; uv installs wheels from its own cache."""
     return artifact.kind not in ("wheel", "sdist")
 
 
@@ -243,7 +243,7 @@ def _copy(artifact: Artifact, package: Path | Section, own: Path, advance: Calla
 def _opened(artifact: Artifact, package: Path | Section) -> BufferedReader:
     """Open a downloaded file at its first byte; raise FetchError if it is missing."""
     path, start = (package.path, package.start) if isinstance(package, Section) else (package, 0)
-    what = f"the downloaded file of {artifact.name} {artifact.version}"
+    what = f"the downloaded file for {artifact.name} {artifact.version}"
     try:
         file = open_regular(path)
         file.seek(start)
@@ -280,7 +280,7 @@ def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str,
     """Remove leftovers and artifacts that no env uses; the caller must hold `home.in_use` exclusively.
 
     Returns:
-        The removed items, or with `dry_run` those to remove: (name and version, bytes).
+        The removed items or, with `dry_run`, the items it would remove: (name and version, bytes).
     """
     freed = []
     for folder in sorted(home.store.glob("*")) if home.store.exists() else []:
@@ -311,7 +311,7 @@ def tree_bytes(folder: Path) -> int:
 
 def _title(home: Home, folder: Path) -> str:
     if folder.name == STAGING:
-        return "leftovers of interrupted work"
+        return "leftovers from interrupted work"
     try:
         manifest = parse_json(_read_manifest(home, folder), str(folder))
         return f"{manifest['name']} {manifest['version']}"
@@ -332,7 +332,7 @@ def require_hash(artifact: Artifact, package: Path | Section, sha256: str = "") 
         raise bundle_error(package.path, f"`{artifact.name} {artifact.version}` in it was changed")
     package.unlink(missing_ok=True)
     raise DamagedPackage(
-        f"the downloaded file of {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
+        f"the downloaded file for {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
         f"{sha256}, not {artifact.sha256}",
         hints=("it was removed; run the command again to download it",),
         code="hash-mismatch",

@@ -48,7 +48,7 @@ class Tree:
     Attributes:
         folder: Where the files are.
         advance: Called with the number of bytes written.
-        files: The content so far: path with `/` -> entry.
+        files: The contents so far: path with `/` -> entry.
     """
 
     def __init__(self, folder: Path, advance: Callable[[int], None], *, for_windows: bool) -> None:
@@ -262,7 +262,7 @@ def link_target(name: str, target: str) -> str:
 
 
 def _require_plain(path: str, name: str) -> None:
-    """Reject names that no ROCm package uses and that some systems or terminals cannot show."""
+    """Reject names that no ROCm package uses and that some systems or terminals cannot display."""
     if max(len(path), len(name)) > _LONGEST_NAME:
         raise ArchiveError(f"`{shown(name[:40])}…` cannot be created: its path or target is too long")
     if "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path):

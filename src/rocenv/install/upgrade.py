@@ -57,7 +57,7 @@ def swap_in(home: Home, name: str) -> None:
     Downloads, logs and the user's files in the env's folder move to the new env.
 
     Raises:
-        PrefixError: A program of one of the envs is running, or one of the envs is incomplete.
+        PrefixError: A program in one of the envs is running, or one of the envs is incomplete.
     """
     with env_locked(home, *_names(name)):
         current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
@@ -74,7 +74,7 @@ def roll_back(home: Home, name: str) -> None:
     """Swap an env with the one that its last upgrade replaced.
 
     Raises:
-        PrefixError: No replaced env exists, or a program of one of the envs is running.
+        PrefixError: No replaced env exists, or a program in one of the envs is running.
     """
     with env_locked(home, *_names(name)):
         current, new, old = prefix_of(home, name), newer(home, name), older(home, name)

@@ -125,7 +125,7 @@ def install_wheels(
         uv: Installs; `uv.report` receives a line about changed files in the venv or in uv's cache.
 
     Returns:
-        The content of the venv afterwards, from `venv_files`.
+        The venv's contents afterwards, from `venv_files`.
 
     Raises:
         FetchError: A wheel is missing or does not match its hash.
@@ -240,8 +240,8 @@ def _offer(wheel: _Offered) -> None:
     """Link to a file with the correct hash, even while another process does the same.
 
     The hash is verified again only if the file is newer than the link's folder. The link is symbolic, so that
-    deleting the file frees its space. On Windows, few users may create symbolic links, so it is a hard link
-    or a copy.
+    deleting the file frees its space. On Windows, most users are not allowed to create symbolic links, so the
+    link is a hard link or a copy instead.
     """
     if wheel.link == wheel.file:
         return

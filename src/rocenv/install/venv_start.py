@@ -117,7 +117,7 @@ class _Switching:
 
 
 def _make(torch: Any, name: str, how: str, value: bool) -> None:
-    """Apply one setting, which an older torch may lack."""
+    """Apply one setting, unless this torch is too old to have it."""
     owner, _, last = name.rpartition(".")
     place = torch
     for part in owner.split("."):

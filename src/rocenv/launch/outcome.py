@@ -49,7 +49,7 @@ class Outcome:
     ended: Ended
     watch: Watch
     trace: Trace
-    fault: Fault | None = None  # from the event log of Windows
+    fault: Fault | None = None  # from the Windows event log
     log: Path | None = None
 
     @property
@@ -78,7 +78,7 @@ class Outcome:
 
     @property
     def is_unproved(self) -> bool:
-        """Whether it did GPU work, but printed no text that proves GPU use."""
+        """Whether it did GPU work, but printed nothing that shows GPU use."""
         start, ended = self.context.start, self.ended
         # If it failed before doing any work, its own error message says more.
         is_error = ended.code != 0 and not ended.interrupted and not self.crashed and not self.failures
@@ -115,7 +115,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """An explanation of a bad end, in the user's language."""
+    """An explanation of a failure, in the user's language."""
 
     happened: tuple[str, ...]
     why: tuple[str, ...]

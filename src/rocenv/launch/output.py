@@ -84,7 +84,7 @@ class Watch:
             self._last = self._clock()
 
     def tick(self) -> None:
-        """If the app stays silent for long while compiling kernels, print an explanation, once."""
+        """If the app prints nothing for a long time while compiling kernels, print an explanation, once."""
         if self._explain_silence is not None and self._compiles and self.silent_s >= _SILENCE_S:
             self._explain_silence()
             self._explain_silence = None

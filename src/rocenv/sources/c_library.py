@@ -7,7 +7,7 @@ from rocenv.system.machine import glibc_version
 
 
 def is_needed(glibc: str) -> bool:
-    """Whether this machine's C library is older than `glibc` ("2.38"), or not glibc."""
+    """Whether this machine's C library is older than `glibc` ("2.38"), or is not glibc."""
     machine = glibc_version()
     return machine is None or version_of(f"{machine[0]}.{machine[1]}") < version_of(glibc)
 

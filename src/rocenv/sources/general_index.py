@@ -73,7 +73,7 @@ def with_companions(
     python: Interpreter,
     uv: Uv,
 ) -> tuple[Artifact, ...]:
-    """Add the wheels of `pins` (project -> version), replacing others of the same project.
+    """Add the wheels for `pins` (project -> version), replacing the same projects' other wheels.
 
     Raises:
         ResolutionImpossible: No index has these versions for this interpreter.

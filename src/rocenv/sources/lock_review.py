@@ -81,7 +81,7 @@ class Review:
 def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     """Adapt a lock's URLs to this machine, and compare the lock with the data.
 
-    A lock contains the mirrors of the machine that wrote it. Debian packages get URLs of this machine's
+    A lock contains the mirrors of the machine that wrote it. Debian packages get URLs on this machine's
     mirror. A wheel from an unknown host gets its URL in this machine's index, if the index lists the same
     name, version and hash. A wheel that is already downloaded may come from anywhere.
 
@@ -89,7 +89,7 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     is in this home, in rocenv's data, or in an index that its distributor signed.
 
     Raises:
-        DataError: The lock changes a variable that locks may not change.
+        DataError: The lock changes a variable that locks are not allowed to change.
     """
     places = [*known_places(context.matrix), *_places_of_machine(context)]
     known: set[Artifact] = set()
@@ -189,7 +189,7 @@ def known_places(matrix: Matrix) -> Iterator[Place]:
     """Yield the origins in the data: repositories, indices, releases, installers."""
     for repo in matrix.repo:
         yield from _place(repo.base.partition("{")[0])
-    # Pages of an index link to files next to its folder.
+    # An index's pages link to files next to its folder.
     for index in (*(row.index for row in matrix.torch), *(row.index for row in matrix.rocm_wheels)):
         for origin, path in _place(index):
             yield origin, "/".join(path.split("/")[:2]).rstrip("/") + "/"
@@ -226,7 +226,7 @@ def _place(url: str) -> Iterator[Place]:
 
 
 def _split(url: str) -> Place:
-    """Split a URL into server and path; "" for a server that is not plainly written.
+    """Split a URL into server and path; "" if the server is written in an unusual way.
 
     Two parsers may see different servers in an unusual URL, so only plain ones are compared.
     """

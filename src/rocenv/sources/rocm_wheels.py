@@ -180,7 +180,7 @@ def _no_build(
     missing = [f"`{name}`" for name, versions in fitting.items() if not versions]
     lack = f"no {joined(missing)} for {wanted}"
     if not missing:
-        lack = f"no single build of {wanted} with all packages of the set"
+        lack = f"no single build of {wanted} with all of the set's packages"
     elif len(missing) == len(fitting):
         lack = f"no build of {wanted}"
     elsewhere = [
@@ -268,7 +268,7 @@ def _closure(
 
 
 def _require_one_release(versions: Mapping[str, str], release: str) -> None:
-    """Raise NotAvailable if a build for another ROCm release was selected, because mixes fail at run time."""
+    """Raise NotAvailable if any selected build is for a different ROCm release; mixes fail at run time."""
     for name, version in versions.items():
         if _rocm_of(version) not in ("", release):
             raise NotAvailable(

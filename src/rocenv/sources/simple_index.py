@@ -39,7 +39,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of an index."""
+    """A file in an index."""
 
     project: str  # normalised, "rocm-sdk-core"
     version: str
@@ -81,7 +81,7 @@ class SimpleIndex:
     _reading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def versions(self, project: str) -> set[str]:
-        """Return the versions of a project with a file for the interpreter; same errors as `newest`."""
+        """List a project's versions with a file for the interpreter; raises the same errors as `newest`."""
         return {file.version for file in self._files(project) if self._fit(file) is not None}
 
     def newest(self, project: str, allowed: Callable[[str], bool]) -> Artifact:
@@ -117,14 +117,15 @@ class SimpleIndex:
         known = self.hashes.get(file.name, "")
         if known and file.sha256 and known != file.sha256:
             raise FetchError(
-                f"{shown(self.url)} has another sha256 for `{file.name}` than rocenv expects: {file.sha256}",
-                hints=("the file was replaced, perhaps maliciously: wait, or ask its publisher",),
+                f"{shown(self.url)} has a different sha256 for `{file.name}` than rocenv expects: "
+                f"{file.sha256}",
+                hints=("the file was replaced, possibly maliciously: wait, or ask its publisher",),
                 code="hash-mismatch",
             )
         return file.sha256 or known
 
     def _files(self, project: str) -> Iterator[File]:
-        """Yield the wheels and sdists of a project in page order."""
+        """Yield a project's wheels and sdists in page order."""
         url = self.url if self.flat else f"{self.url}{project}/"
         try:
             text, base = self._page(url)

@@ -1,6 +1,6 @@
 """Run uv to resolve and install wheels, and to find and download Python interpreters.
 
-uv runs as a child process without those of the user's uv settings that could change what it selects.
+uv runs as a child process, without any user settings that could change what it selects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOWHERE = "http://127.0.0.1:0"
 _LOG = "off,uv_client=debug"  # uv logs each request and redirect; `Outcome` looks for unencrypted ones
 # Marks uv's cache while uv may store pages from unencrypted URLs; it remains if rocenv is killed meanwhile.
 _UNCHECKED = ".unchecked-"
-_OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock has about 100 kB
+_OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock is about 100 kB
 # These could affect package selection, the interpreter, or certificate checks.
 _DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__|GIT_SSL_NO_VERIFY")
 # These only control how to reach servers, and where interpreters come from.
@@ -329,7 +329,7 @@ class Uv:
 def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
     """Configure an environment so that uv cannot follow a link or redirect to an unencrypted URL.
 
-    Behind an https proxy, uv still reaches the hosts of `NO_PROXY`; `_ask` then reads uv's log.
+    Behind an https proxy, uv still reaches the hosts in `NO_PROXY`; `_ask` then reads uv's log.
     """
     kept = {name: value for name, value in environ.items() if name.upper() != "HTTP_PROXY"}
     if not {"HTTPS_PROXY", "ALL_PROXY"} & {name.upper() for name, value in kept.items() if value}:
@@ -361,7 +361,7 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Art
 
 
 def _close_lock(folder: Path) -> None:
-    """Restrict uv's lock file of a folder, which uv makes accessible to everyone despite the umask."""
+    """Restrict access to uv's lock file in a folder; uv makes it accessible to everyone despite the umask."""
     with contextlib.suppress(OSError):
         (folder / ".lock").chmod(0o660 if folder.stat().st_mode & stat.S_IWGRP else 0o600)
 
@@ -372,7 +372,7 @@ def _binary() -> str:
 
         return uv.find_uv_bin()
     except (ImportError, FileNotFoundError) as error:
-        raise _unusable("rocenv's installation lacks uv, which installs wheels") from error
+        raise _unusable("rocenv's installation is missing uv, which installs wheels") from error
 
 
 def _unusable(message: str) -> RocenvError:

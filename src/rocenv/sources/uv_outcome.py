@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
-# No connection was made: the name does not resolve, or nothing listens or leads there, on any system.
+# No connection was made: the name does not resolve, nothing listens there, or no route exists; on any system.
 _NO_SERVER = re.compile(r"dns error|failed to lookup address|\(os error (111|101|113|10061|10051|10065|61)\)")
 
 # In errors: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
@@ -64,7 +64,7 @@ class Outcome:
 
     @property
     def may_succeed_later(self) -> bool:
-        """Whether a request failed for a reason that passes, such as a timeout or an overloaded server."""
+        """Whether a request failed for a temporary reason, such as a timeout or an overloaded server."""
         return bool(self.code) and "Failed to fetch" in self.stderr and not _NO_SERVER.search(self.stderr)
 
     def resolution_error(
@@ -127,7 +127,7 @@ class Outcome:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if WINDOWS and re.search(r"\(os error (5|32)\)", self.stderr):
             raise PrefixError(
-                f"cannot replace a file of the env, because a program has it open: {self.reason}",
+                f"cannot replace a file in the env, because a program has it open: {self.reason}",
                 hints=("close the programs started from this env, then run the command again",),
                 code="in-use",
             )
@@ -136,7 +136,7 @@ class Outcome:
         project, pythons = self._supported_pythons()
         if pythons:
             raise PrefixError(
-                f"the wheel of {project} is for Python {', '.join(pythons)}, not for the Python of the venv",
+                f"the {project} wheel is for Python {', '.join(pythons)}, not for the venv's Python",
                 hints=(f"--python {pythons[-1]}",),
                 code="venv",
             )

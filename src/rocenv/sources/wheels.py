@@ -2,7 +2,7 @@
 
 torch, its companions built for the GPU, and all dependencies come only from the matrix row's index, so that
 no CPU build or build for another GPU can be selected. Other packages that the row pins (numpy) come from the
-system's general index and replace those of the row's index.
+system's general index and replace those from the row's index.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """Plan the wheels of torch for a Python on this machine; see `Source`.
+    """Plan torch's wheels for a Python on this machine; see `Source`.
 
     Raises:
         ResolutionImpossible: The index has no matching wheels for this Python.
@@ -103,8 +103,8 @@ def resolve_wheels(
     (`candidates`) are used. torch and its companions must have the local version `local`: `rocm6.2`.
 
     Raises:
-        ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or only with
-            builds for other GPUs.
+        ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or could do so
+          only with builds for other GPUs.
         FetchError: None of the index's URLs is reachable, or a wheel has no hash.
     """
 

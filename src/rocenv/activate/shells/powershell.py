@@ -28,7 +28,7 @@ _PLATFORMS = {
 }
 # PowerShell also accepts typographic single quotes. Source: PowerShell/PowerShell, CharTraits.cs
 _QUOTES = str.maketrans({quote: quote * 2 for quote in "'\u2018\u2019\u201a\u201b"})
-# Literals may contain these, but text piped into `Invoke-Expression` is cut at some of them.
+# Literals may contain these, but some of them truncate text that is piped into `Invoke-Expression`.
 _CONTROL = re.compile("([\0-\x1f\x7f])")
 # Program output reaches `Invoke-Expression` in an unknown encoding, so the hook is ASCII.
 _NOT_ASCII = re.compile("([^ -~])")

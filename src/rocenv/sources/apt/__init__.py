@@ -47,7 +47,7 @@ TREE = "rocm"  # folder in the prefix for unpacked packages
 
 
 class Found(Value, frozen=True, kw_only=True):
-    """The current packages of a set."""
+    """A set's current packages."""
 
     version: str  # version of the first requested package
     artifacts: tuple[Artifact, ...]

@@ -78,7 +78,7 @@ def parse_fields(stanza: str) -> dict[str, str]:
 
 
 def seconds_of(date: str) -> float:
-    """Parse a date of a release file into seconds since 1970; raises ValueError."""
+    """Parse a date from a release file into seconds since 1970; raises ValueError."""
     from email.utils import parsedate_to_datetime  # imported late: most commands use the cached index
 
     try:

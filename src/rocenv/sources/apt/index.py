@@ -280,7 +280,7 @@ def _require_suite(place: Place, fields: dict[str, str], answer: Response) -> No
     # `buster/updates` calls itself `buster`, which apt also allows.
     if not {place.suite, place.suite.partition("/")[0]} & set(names):
         raise FetchError(
-            f"`{shown(answer.url)}` is the index of {stated}, not of `{place.suite}`: the mirror is "
+            f"`{shown(answer.url)}` is the index for {stated}, not for `{place.suite}`: the mirror is "
             "misconfigured or malicious",
             hints=(place.other_mirror,),
             code="index-suite",
