@@ -111,28 +111,48 @@ get_wine() {
 has_wine() { case $("$1" --version 2>/dev/null) in wine-1[0-9].*) return 0 ;; *) return 1 ;; esac }
 
 make_wine_root() {
-    local mirror made=$wine_root.part
+    make_debian_root "$wine_root" 'Wine 10' 'install Wine 10 or later, or use a Debian 13 image, which has it' wine wine64
+}
+
+fleet_root=build/fleet-lane/root
+
+# Make Slurm with its daemons, and ClusterShell, available to the fleet lane: Debian 13's, in $fleet_root.
+get_slurm() {
+    if [ -d "$fleet_root" ]; then return; fi
+    can_install_packages || fail 'only root can set up the fleet lane' 'run `scripts/fleet-lane` as root, for example in a container'
+    make_debian_root "$fleet_root" Slurm 'run the lane on Debian' \
+        slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins clustershell
+}
+
+# Create a Debian 13 with some packages in the folder $1. $2 says what for, and $3 what to do if that is impossible.
+make_debian_root() { # make_debian_root FOLDER PURPOSE HINT PACKAGE...
+    local root=$1 purpose=$2 hint=$3 made=$1.part mirror
+    shift 3
     mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
-    [ -n "$mirror" ] || fail "Wine 10 is not installed, and apt's sources list no Debian mirror from which to install Debian 13" \
-        'install Wine 10 or later, or run the lane on Debian'
-    unshare --mount true 2>/dev/null || fail 'Wine 10 needs a Debian 13 in a folder, but this machine does not permit mounts' \
-        'in a container: allow CAP_SYS_ADMIN, or use a Debian 13 image, which has Wine 10'
+    [ -n "$mirror" ] ||
+        fail "$purpose is not installed, and apt's sources list no Debian mirror from which to install Debian 13" "$hint"
+    unshare --mount true 2>/dev/null ||
+        fail "$purpose needs a Debian 13 in a folder, but this machine does not permit mounts" 'in a container: allow CAP_SYS_ADMIN' "$hint"
     need debootstrap command -v debootstrap
     need util-linux command -v unshare
     install_needed
-    say "Installing Debian 13 with Wine 10 into $wine_root"
+    say "Installing Debian 13 with $purpose into $root"
     rm -rf "$made"
     mkdir -p "$made"
     debootstrap --variant=minbase trixie "$made" "$mirror" >"$made.log" 2>&1 ||
         fail 'debootstrap failed; its last lines:' "$(tail -n 3 "$made.log")"
     cp /etc/apt/apt.conf.d/* "$made/etc/apt/apt.conf.d/" # proxies and other settings for the mirror
     rm -f "$made"/etc/apt/apt.conf.d/docker-gzip-indexes
+    printf '#!/bin/sh\nexit 101\n' >"$made/usr/sbin/policy-rc.d" # start no services
+    chmod +x "$made/usr/sbin/policy-rc.d"
     unshare --mount --propagation private bash -euc '
-        mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev"
-        exec chroot "$1" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends wine wine64
-    ' bash "$PWD/$made" >>"$made.log" 2>&1 || fail 'apt could not install Wine 10; its last lines:' "$(tail -n 3 "$made.log")"
+        root=$1
+        shift
+        mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev"
+        exec chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@"
+    ' bash "$PWD/$made" "$@" >>"$made.log" 2>&1 || fail "apt could not install $purpose; its last lines:" "$(tail -n 3 "$made.log")"
     rm -rf "$made/var/cache/apt/archives" "$made/var/lib/apt/lists" "$made.log"
-    mv "$made" "$wine_root"
+    mv "$made" "$root"
 }
 
 # Create the venv $1 unless a working one exists. Recreate a venv that was moved, because its programs start

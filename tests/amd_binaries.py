@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LINUX, WINDOWS = "linux_x86_64", "win_amd64"
 _SYSDEPS, _HOST_MATH = "lib/rocm_sysdeps/lib", "lib/host-math/lib"
-# Folder in the package -> sonames of the stubs in it.
+# Folder in the package -> sonames of its stubs.
 _CORE_STUBS = {
     "lib": (
         "libamd_comgr.so.3 libhsa-runtime64.so.1 libhiprtc-builtins.so.7 libhipfile.so.0 libroctx64.so.4 "
@@ -53,7 +53,7 @@ _ONE_FUNCTION = (("STANDIN_GROUP", text("other")), ("STANDIN_FUNCTION", "standin
 
 
 def core(release: Release, platform: str) -> dict[str, bytes]:
-    """Build the libraries and programs of the runtime: path in its folder -> content."""
+    """Build the runtime's libraries and programs: path in its folder -> bytes."""
     return _linux_core(release) if platform == LINUX else _windows_core(release)
 
 
@@ -63,7 +63,7 @@ def libraries(release: Release, platform: str) -> dict[str, bytes]:
 
 
 def torch(release: Release, platform: str) -> dict[str, bytes]:
-    """Build torch's GPU library, which needs HIP and rocBLAS by name and has no search path for them."""
+    """Build torch's GPU library, which loads HIP and rocBLAS by name and has no search path for them."""
     if platform == LINUX:
         needs = ("libamdhip64.so.7", "librocblas.so.5")
         return {"lib/libtorch_hip.so": library("libtorch_hip.so", "torch_hip.c", 0, needs, "$ORIGIN")}
@@ -73,7 +73,7 @@ def torch(release: Release, platform: str) -> dict[str, bytes]:
 
 
 def tools(platform: str) -> list[str]:
-    """List the programs of the runtime."""
+    """List the runtime's programs."""
     return f"{_TOOLS} {_TOOLS_LINUX if platform == LINUX else _TOOLS_WINDOWS}".split()
 
 
@@ -112,7 +112,7 @@ def _stub(soname: str) -> bytes:
 
 
 def _renamed(content: bytes, placeholder: str, name: str) -> bytes:
-    """Rename a compiled library, because compiling one per name takes too long."""
+    """Rename a compiled library, because compiling one for each name takes too long."""
     assert len(name) <= len(placeholder)
     return content.replace(placeholder.encode(), name.encode().ljust(len(placeholder), b"\0"))
 
@@ -158,7 +158,7 @@ def _rocblas_dll(release: Release) -> Binary:
 
 
 def _dlls(names: Iterable[str], release: Release) -> dict[str, bytes]:
-    """Build DLLs with one function, all from one compiled DLL."""
+    """Build DLLs that export one function each, all from one compiled DLL."""
     placeholder = f"{_PLACEHOLDER}.dll"
     made = Binary(name=placeholder, source="trivial.c", version=release.rocm, defines=_ONE_FUNCTION)
     content = _workshop().path(made).read_bytes()

@@ -1,6 +1,7 @@
 """AMD's ROCm wheel indices on loopback: URLs, redirects, pages and responses.
 
-Each wheel is built on the first request for it, once per process. A page with hashes needs all its wheels.
+Each wheel is built on the first request for it, once per process. A page with hashes requires all its wheels
+to be built.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ MIRRORS = {
 }
 
 
-_MAKING = threading.Lock()  # clients request several files at once, which share compiled libraries
+_MAKING = threading.Lock()  # clients request several files at once, and those files share compiled libraries
 
 
 class AmdIndex(Loopback):
-    """Serve the indices until the end of the `with` block.
+    """Serve the indices until the `with` block ends.
 
     Args:
-        platforms: The platforms of the wheels; Windows needs mingw.
-        pythons: The Pythons of the torch builds.
+        platforms: The wheels' platforms; Windows needs mingw.
+        pythons: The Python versions that torch is built for.
         hashes: Add the sha256 of each file to the pages. AMD's stable index does not.
         ranges: Support range requests.
-        sidecars: The projects that publish metadata next to their files.
+        sidecars: Projects that publish metadata next to their files.
     """
 
     def __init__(
@@ -66,11 +67,9 @@ class AmdIndex(Loopback):
         super().__init__(ranges=ranges, missing=403)
         self.hashes = hashes
         self.sidecars = frozenset(sidecars)
-        self._makers: dict[str, Maker] = {}  # path on the server -> the file there
-        self._pages: dict[
-            str, list[str]
-        ] = {}  # path of a page -> paths of its files, or names of its projects
-        self._false: set[str] = set()  # names of files with a wrong hash on the page
+        self._makers: dict[str, Maker] = {}  # path on the server -> file
+        self._pages: dict[str, list[str]] = {}  # page path -> paths of its files, or names of its projects
+        self._false: set[str] = set()  # names of files whose hash on the page is wrong
         pure = list(amd_wheels.pure_files())
         for base, releases in (
             (STABLE, amd_wheels.STABLE),
@@ -115,11 +114,11 @@ class AmdIndex(Loopback):
         return self._made(next(path for path in self._makers if path.endswith(f"/{name}")))
 
     def asked(self, name: str) -> bool:
-        """Whether a client requested this file or a part of it."""
+        """Whether a client requested this file or part of it."""
         return any(each.path.endswith(f"/{name}") and each.method == "GET" for each in self.requests)
 
     def add(self, wheels: Iterable[Wheel]) -> None:
-        """Add files to the index of 7.13 to 7.14.1."""
+        """Add files to the index for 7.13 to 7.14.1."""
         self.offer(LEGACY, ((wheel.filename, partial(_same, wheel)) for wheel in wheels))
 
     def offer(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
@@ -147,11 +146,11 @@ class AmdIndex(Loopback):
             self.offer(base, dict(amd_wheels.shipped_files(row, builds)).items())
 
     def break_hash(self, name: str) -> None:
-        """Publish a wrong hash for a file, if pages have hashes."""
+        """Publish a wrong hash for a file, if the pages contain hashes."""
         self._false.add(name)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Replace the content of a file, but not its published hash."""
+        """Replace a file's contents, but not its published hash."""
         for path in self._makers:
             if path.endswith(f"/{name}"):
                 self.files[path] = content
@@ -166,7 +165,7 @@ class AmdIndex(Loopback):
                     listed.remove(path)
 
     def drop_page(self, path: str) -> None:
-        """Serve the content of `files` instead of a page."""
+        """Serve `files` instead of a page."""
         self._pages.pop(path, None)
 
     def content(self, path: str) -> bytes | None:
@@ -200,7 +199,7 @@ class AmdIndex(Loopback):
         return "\n".join([*lines, "  </body>", "</html>", "<!--TIMESTAMP 1790000000-->", ""])
 
     def _link(self, page: str, path: str) -> str:
-        """Build a link from a page to a file or a project below it, or to a file in the parent folder."""
+        """Build a link from a page to a file or project below it, or to a file in the parent folder."""
         folder, _, name = path.rpartition("/")
         if not path.startswith("/"):
             return path
@@ -225,7 +224,7 @@ def _same(wheel: Wheel) -> Wheel:
 
 
 def project_of(file_name: str) -> str:
-    """Return the project of a file."""
+    """Return the project that a file belongs to."""
     return canonicalize_name(file_name.split("-")[0])
 
 

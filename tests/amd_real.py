@@ -1,7 +1,7 @@
-"""Real ROCm in the layout of AMD's wheels, repackaged from Debian's packages.
+"""Real ROCm from Debian's packages, repackaged in the layout of AMD's wheels.
 
-AMD's wheels run with an old C library, but Debian's ROCm needs a new one. The wheels include it in a folder
-that no library searches, so only programs started by its own loader use it.
+AMD's wheels run with an old C library, but Debian's ROCm needs a new one. The wheels include that C library
+in a folder that no library searches, so only programs started by its own loader use it.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def row(version: str, target: str, glibc: str) -> str:
 
 
 def wheels(tree: Path, version: str, target: str) -> tuple[Wheel, ...]:
-    """Build the wheels of a release for one target.
+    """Build a release's wheels for one target.
 
     Args:
-        tree: The folder `usr` of an env with Debian's ROCm.
+        tree: The `usr` folder in an env with Debian's ROCm.
         version: The release.
         target: The target; kernels for other targets are omitted.
     """
@@ -108,7 +108,7 @@ def _wheel(name: str, version: str, files: dict[str, bytes], requires: tuple[str
 
 
 def _placed(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield each library with its path in the wheels, after setting its search path accordingly."""
+    """Yield each library and its path in the wheels, after adapting its search path to that location."""
     c_library = load().c_library[0].files
     with tempfile.TemporaryDirectory(prefix="rocenv-real-") as scratch:
         for path in sorted(folder.iterdir()):

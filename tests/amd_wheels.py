@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("gfx1100", "gfx1151", "gfx1201")
 EPOCH_S = 1_704_067_200
-_LARGE = bytes((1 << 20) + 1)  # large enough for envs to share it, read-only, with uv's cache
+_LARGE = bytes((1 << 20) + 1)  # large enough that envs share it, read-only, with uv's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +32,16 @@ class Release:
 
     rocm: str
     hip: int  # the result of hipRuntimeGetVersion
-    rocm_of_torch: str  # the version of `rocm` that torch requires
+    rocm_of_torch: str  # the `rocm` version that torch requires
     torch: tuple[str, ...] = ()
     vision: tuple[str, ...] = ()
     audio: str = ""
     triton: str = ""
     targets: tuple[str, ...] = TARGETS
-    families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
+    families: tuple[tuple[str, str], ...] = ()  # target -> family of its AOTriton kernels
     libraries: str = "rocm-sdk-libraries"  # "" = torch contains all of ROCm
     local: str = ""  # local version of the torch builds; "" = as in AMD's indices
-    bare: bool = False  # build empty wheels, which are enough for a plan
+    bare: bool = False  # build empty wheels, which is enough for a plan
 
     @property
     def build(self) -> str:
@@ -63,7 +63,7 @@ class Release:
 
 _FAMILIES = (("gfx1100", "gfx110x"), ("gfx1151", "gfx115x"), ("gfx1201", "gfx12-0"))
 _FAMILIES_7 = (("gfx1100", "gfx11"), ("gfx1151", "gfx11"))
-# The pairs of torch and ROCm come from AMD's table. Triton versions that it does not list are invented.
+# AMD's table defines the pairs of torch and ROCm. Triton versions that the table does not list are invented.
 LEGACY = (
     Release(
         rocm="7.14.0", hip=71426190, rocm_of_torch="==7.14.0", torch=("2.12.0", "2.13.0"),
@@ -182,7 +182,7 @@ def libraries(release: Release, platform: str) -> Wheel:
 
 @cache
 def device(release: Release, target: str, platform: str) -> Wheel:
-    """Build the kernels for one target, which are installed into the libraries' folder."""
+    """Build the wheel of kernels for one target, which installs into the libraries' folder."""
     folder = "lib" if platform == LINUX else "bin"
     named = {
         **_kernels_of(release, target, folder),
@@ -215,14 +215,14 @@ def _kernels_of(release: Release, target: str, folder: str) -> dict[str, bytes]:
 
 
 def _all_kernels(release: Release, folder: str) -> dict[str, bytes]:
-    """Build the kernels of a release without device wheels."""
+    """Build the kernels for a release that has no device wheels."""
     each = (_kernels_of(release, target, folder) for target in TARGETS)
     return {name: content for kernels in each for name, content in kernels.items()}
 
 
 @cache
 def devel(release: Release, platform: str) -> Wheel:
-    """Build headers and links to all files of the runtime, in a tar that `rocm-sdk init` unpacks."""
+    """Build headers and links to all of the runtime's files, in a tar that `rocm-sdk init` unpacks."""
     runtime = zipfile.ZipFile(io.BytesIO(core(release, platform).data)).namelist()
     runtime += zipfile.ZipFile(io.BytesIO(libraries(release, platform).data)).namelist()
     links = {}
@@ -253,7 +253,7 @@ def devel(release: Release, platform: str) -> Wheel:
 
 
 def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
-    """Build a tar with the files of each folder before those of its subfolders, as `init` expects."""
+    """Build a tar that lists each folder's files before those in its subfolders, as `init` expects."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in sorted([*files, *links], key=lambda name: (name.count("/"), name)):
@@ -297,7 +297,7 @@ _BUILD = b'[build-system]\nrequires = ["setuptools>=70.2.0"]\nbuild-backend = "s
 
 
 def _pkg_info(release: Release) -> bytes:
-    """Render the metadata of the sdist, whose requirements are marked as dynamic and so only a hint."""
+    """Render the sdist's metadata. Its requirements are marked as dynamic, so they are only a hint."""
     extras = ["libraries", "devel", *(f"device-{target}" for target in release.targets)]
     lines = [
         *("Metadata-Version: 2.4", "Name: rocm", f"Version: {release.rocm}"),
@@ -306,14 +306,14 @@ def _pkg_info(release: Release) -> bytes:
     for extra in extras:
         lines.append(f"Provides-Extra: {extra}")
         lines.append(f'Requires-Dist: rocm-sdk-{extra}=={release.rocm}; extra == "{extra}"')
-    # With lowercase names, as setuptools writes them, uv would build nothing (astral-sh/uv#18667).
+    # If the names were lowercase, as setuptools writes them, uv would build nothing (astral-sh/uv#18667).
     lines += ["Dynamic: Provides-Extra", "Dynamic: Requires-Dist", ""]
     return "\n".join(lines).encode()
 
 
 @cache
 def sdist(release: Release) -> Wheel:
-    """Build the package `rocm`, a source archive: only its setup.py knows its requirements."""
+    """Build the source archive of the `rocm` package: only its setup.py knows the requirements."""
     top = f"rocm-{release.rocm}"
     metadata = _pkg_info(release)
     package = _python("rocm_sdk") | {"_dist_info.py": _dist_info(release)}
@@ -332,7 +332,7 @@ def sdist(release: Release) -> Wheel:
 
 @cache
 def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
-    """Build a torch that needs HIP and rocBLAS by name, with its kernels in other wheels."""
+    """Build a torch that loads HIP and rocBLAS by name, with its kernels in separate wheels."""
     full = f"{version}+{release.build}"
     sources = {} if release.bare else _torch_sources(release, full) | amd_binaries.torch(release, platform)
     requires = [*TORCH_REQUIRES]
@@ -367,7 +367,7 @@ def _torch_sources(release: Release, full: str) -> dict[str, bytes]:
 
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
-    """The kernel wheels that an extra selects, for the target and its family."""
+    """The kernel wheels that an extra selects for the target and its family."""
     families = [family for each, family in release.families if each == target]
     return [f"amd-{package}-device-{name}" for name in (target, *families)]
 
@@ -381,7 +381,7 @@ def _framework(
 
 @cache
 def kernels(release: Release, name: str, version: str, python: str, platform: str) -> Wheel:
-    """Build the kernels of torch or torchvision for a target, or those of AOTriton for a family."""
+    """Build torch's or torchvision's kernels for a target, or AOTriton's kernels for a family."""
     _, package, _, part = name.split("-", 3)
     full = f"{version}+{release.build}"
     requires = [f"{package}=={full}"]
@@ -403,7 +403,7 @@ def vision(release: Release, version: str, torch_version: str, python: str, plat
 
 
 def plain(name: str, version: str, python: str, platform: str, requires: Sequence[str] = ()) -> Wheel:
-    """Build a wheel that contains only a version, such as torchaudio and triton."""
+    """Build a wheel that contains only a version, such as torchaudio or triton."""
     files = {"__init__.py": f"__version__ = {version!r}\n".encode()}
     return _framework(name, version, python, platform, files, requires=requires)
 
@@ -414,14 +414,14 @@ def plain(name: str, version: str, python: str, platform: str, requires: Sequenc
 def release_files(
     releases: Iterable[Release], platforms: Sequence[str], pythons: Sequence[str]
 ) -> Iterator[tuple[str, Maker]]:
-    """Yield the files of ROCm releases and their torch builds."""
+    """Yield the files for ROCm releases and their torch builds."""
     for release in releases:
         yield from core_files(release, platforms)
         yield from torch_files(release, platforms, pythons)
 
 
 def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str, Maker]]:
-    """Yield the packages of ROCm itself."""
+    """Yield ROCm's own packages."""
     version = release.rocm
     yield f"rocm-{version}.tar.gz", partial(sdist, release)
     for platform in platforms:
@@ -486,14 +486,14 @@ def pypi_files() -> Iterator[tuple[str, Maker]]:
 
 
 def radeon_files(release: Release) -> Iterator[tuple[str, Maker]]:
-    """Yield the flat folder of a Windows release that predates the index, for one Python."""
+    """Yield the files for one Python in the flat folder of a Windows release that predates the index."""
     if release.libraries:
         yield from core_files(release, (WINDOWS,))
     yield from torch_files(release, (WINDOWS,), ("cp312",))
 
 
 def shipped_files(row: RocmWheels, builds: Iterable[TorchSet]) -> Iterator[tuple[str, Maker]]:
-    """Yield what a plan for a row needs: ROCm, and PyTorch from the rows that belong to it."""
+    """Yield the wheels that a plan for a row needs: ROCm, and PyTorch from the rows that belong to it."""
     platform = LINUX if row.platform == "linux" else WINDOWS
     rocm = row.version
     if row.floating:

@@ -57,7 +57,7 @@ def archive_key() -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One package of a repository."""
+    """A package in a repository."""
 
     name: str
     version: str
@@ -67,7 +67,7 @@ class Built:
 
 @dataclass
 class Repo:
-    """A repository with one suite below `folder`; changes take effect with `publish`."""
+    """A repository with one suite below `folder`; `publish` makes changes take effect."""
 
     folder: Path
     suite: str = "mini"
@@ -86,15 +86,15 @@ class Repo:
         fields: dict[str, str] | None = None,
         **relations: str,
     ) -> Built:
-        """Add a package to the pool and the next index, in addition to other versions.
+        """Add a package to the pool and the next index, alongside its other versions.
 
         Args:
-            name: The name of the package.
+            name: The package name.
             version: The full version.
             entries: Its file tree.
-            compression: The compression of the file tree.
-            content: The bytes of the package file, instead of a valid package of `entries`.
-            fields: Fields of its stanza, which override the correct values (`Size`, `SHA256` ...).
+            compression: The compression for the file tree.
+            content: The package file's bytes, instead of a valid package built from `entries`.
+            fields: Fields in its stanza, which override the correct values (`Size`, `SHA256` ...).
             **relations: More fields, with names like `depends` and `pre_depends`.
         """
         more = {key.replace("_", "-").title(): value for key, value in relations.items()}
@@ -118,7 +118,7 @@ class Repo:
         return built
 
     def remove(self, name: str, *, from_index: bool = True) -> None:
-        """Remove every version of a package from the pool, and by default from the next index."""
+        """Remove all versions of a package from the pool and, by default, from the next index."""
         for package in [package for package in self.packages if package.name == name]:
             (self.folder / package.path).unlink(missing_ok=True)
             if from_index:
@@ -135,8 +135,8 @@ class Repo:
         """Write `Packages` and a signed `InRelease`; return the signed text.
 
         Args:
-            by_hash: Also offer the lists under their hashes, and keep older ones.
-            forms: Suffixes of the lists; "" = not compressed.
+            by_hash: Also serve the lists under their hashes, and keep older ones.
+            forms: The suffixes of the list files; "" = not compressed.
             fields: Fields in the release file, which override the correct values (`Valid-Until`, `Date` ...).
             key: The key to sign with, instead of the repository's own.
         """
@@ -159,13 +159,13 @@ class Repo:
         return text
 
     def write(self, name: str, content: bytes) -> None:
-        """Write arbitrary content to a file of the suite, such as a tampered `InRelease`."""
+        """Write arbitrary bytes to a file in the suite, such as a tampered `InRelease`."""
         path = self.folder / "dists" / self.suite / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
     def read(self, name: str) -> bytes:
-        """Read a file of the suite."""
+        """Read a file in the suite."""
         return (self.folder / "dists" / self.suite / name).read_bytes()
 
     def _write_list(self, name: str, content: bytes) -> str:
@@ -176,7 +176,7 @@ class Repo:
 
 
 def http_date(seconds_from_now: float) -> str:
-    """Format a date as in release files."""
+    """Format a date as release files do."""
     then = datetime.fromtimestamp(datetime.now(timezone.utc).timestamp() + seconds_from_now, timezone.utc)
     return format_datetime(then, usegmt=True).replace("GMT", "UTC")
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# A background job of a shell ignores Ctrl-C, and its children inherit that.
+# A shell's background jobs ignore Ctrl-C, and their children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# An AMD user's settings and programs must not affect tests, which set what they need.
+# An AMD user's settings and programs must not affect tests. Tests set what they need.
 SETTINGS = re.compile(
     r"(ROCM|HIP|HSA|HCC|AMD|GPU|MIOPEN|ROCBLAS|HIPBLASLT|TENSILE|TORCH|PYTORCH|CUDA|ZLUDA|TRITON)(_.*|$)"
     r"|ROCENV_(?!WRITE_GOLDEN).*|LD_LIBRARY_PATH|LD_PRELOAD|(OCL|OPENCL)_.*"
@@ -38,7 +38,7 @@ PROGRAMS = (
 
 
 def forget_the_machine() -> None:
-    """Remove settings of GPU software from the environment, and its programs from PATH."""
+    """Remove GPU software's settings from the environment, and its programs from PATH."""
     for name in [name for name in os.environ if SETTINGS.fullmatch(name)]:
         del os.environ[name]
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)

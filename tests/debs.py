@@ -1,4 +1,4 @@
-"""Debian packages, built byte by byte because packaging tools write no invalid ones."""
+"""Debian packages, built byte by byte because packaging tools do not write invalid ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUFFIX = {"xz": ".xz", "xz-blocks": ".xz", "gz": ".gz", "zst": ".zst", "none": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One member of a package's file tree; the name is written unchanged."""
+    """A member of a package's file tree; its name is written unchanged."""
 
     name: str
     kind: bytes = tarfile.REGTYPE
@@ -58,7 +58,7 @@ def setuid(name: str, content: bytes = b"#!/bin/sh\n") -> Entry:
 
 
 def tar(entries: Iterable[Entry]) -> bytes:
-    """Build a tar with the entries in this order, with unchanged names and links."""
+    """Build a tar with the entries in this order and with unchanged names and links."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for entry in entries:
@@ -77,7 +77,7 @@ def compress(data: bytes, how: Compression, *, block_bytes: int = 1 << 16) -> by
         case "xz":
             return lzma.compress(data, preset=0)
         case "xz-blocks":
-            # Only the threaded encoder writes sizes into block headers.
+            # Only the threaded encoder writes sizes to block headers.
             command = ["xz", "-0", "-c", "-T2", f"--block-size={block_bytes}"]
             return subprocess.run(command, input=data, capture_output=True, check=True, timeout=60).stdout
         case "gz":
@@ -111,10 +111,10 @@ def deb(
 
     Args:
         entries: Its file tree.
-        control: The text of its control file.
-        compression: The compression of the file tree.
+        control: The text of the control file.
+        compression: The compression for the file tree.
         block_bytes: The uncompressed size of each block, for `xz-blocks`.
-        data: The bytes of the data member, instead of `entries`.
+        data: The data member's bytes, instead of `entries`.
     """
     if data is None:
         data = compress(tar(entries), compression, block_bytes=block_bytes)

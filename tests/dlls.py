@@ -31,7 +31,7 @@ END
 """
 
 
-# A delay-load import table, which Microsoft's linker writes and GNU's does not.
+# A delay-load import table. Microsoft's linker writes one; GNU's does not.
 # Source: learn.microsoft.com, "PE Format", Delay-Load Import Tables
 _DELAYED = """
 asm(".section .rdata\\n"
@@ -59,10 +59,10 @@ def dll(
     """Build a DLL that imports one function from each DLL in `needs`.
 
     Args:
-        path: The file to write, in an existing folder.
-        needs: The existing DLLs that it imports.
-        exports: The names of its functions.
-        numbers: The numeric version, `5,7,1,0`; without it and `text`, there is no version resource.
+        path: The file to write. Its folder must exist.
+        needs: Existing DLLs that it imports.
+        exports: The functions that it exports.
+        numbers: The numeric version, `5,7,1,0`; without this and `text`, the DLL has no version resource.
         text: The version as text.
         delayed: The name of a DLL that it loads on demand.
     """

@@ -1,8 +1,9 @@
-"""Run the real program without starting Python, by forking a process that has already imported it.
+"""Run the real program without starting Python: fork a process that has already imported it.
 
 `run(["list"], env=env)` does the same as `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)`,
-but takes milliseconds. The process has its own environment, folder, streams and exit code. Tests of start-up
-and exit (signals, terminals, encodings, closed streams, concurrency) start the program itself.
+but takes milliseconds. The child process has its own environment, working directory, streams and exit code.
+Tests for start-up and exit (signals, terminals, encodings, closed streams, concurrency) start the program
+itself.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def run(
         env: Its whole environment.
         cwd: Its working folder; None = the current one.
         stdin: Its input; None = empty.
-        timeout_s: It is killed with all its children after this time.
+        timeout_s: The child and its children are killed after this time.
         within: A command that runs its arguments, for example in a namespace. Calls with the same command
-            share that environment.
+            share its environment.
         first: A shell script to run first.
     """
     request = {
@@ -104,19 +105,19 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def run_text(argv: Sequence[str | bytes], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Call `run`, and decode the output as text."""
+    """Call `run` and decode the output as text."""
     done = run(argv, **options)
     out, err = (output.decode().replace("\r\n", "\n") for output in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def parent_pid() -> int:
-    """Return the process ID of the parent of all processes that `run` starts."""
+    """Return the ID of the process that forks all processes that `run` starts."""
     return _server(()).pid
 
 
 class _Server:
-    """The process that forks; the first `run` starts it."""
+    """The process that forks. The first `run` starts it."""
 
     def __init__(self, within: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair()
@@ -124,7 +125,7 @@ class _Server:
         self._process = subprocess.Popen(
             [*within, sys.executable, "-m", "tests.forked", str(theirs.fileno())],
             cwd=Path(__file__).parents[1],
-            # The environment of the first test may name other data.
+            # The first test's environment may select different data.
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
             pass_fds=[theirs.fileno()],
         )
@@ -142,7 +143,7 @@ class _Server:
         return self._answer(None)
 
     def exit_code(self, pid: int, timeout_s: float) -> int:
-        """Wait for the exit code, negative for a signal; at the timeout, kill the child's process group."""
+        """Wait for the exit code (negative for a signal); on timeout, kill the child's process group."""
         try:
             return self._answer(timeout_s)
         except TimeoutError:
@@ -171,7 +172,7 @@ def _server(within: tuple[str, ...]) -> _Server:
 
 
 def _serve(connection: socket.socket) -> None:
-    """Fork a child for each request, one after another; return only in a child, with its argv set."""
+    """Fork a child for each request in turn; return only in a child, with its argv set."""
     while True:
         head, ancillary, _flags, _address = connection.recvmsg(_LENGTH.size, socket.CMSG_SPACE(3 * 4))
         if not head:
@@ -208,7 +209,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         setattr(sys, f"__{name}__", stream)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     site = Path(os.environ.get("PYTHONPATH", ""), "sitecustomize.py")
-    if site.is_absolute() and site.exists():  # Python would run this at start-up
+    if site.is_absolute() and site.exists():  # Python would run this when it starts
         runpy.run_path(str(site))
 
 
@@ -230,7 +231,7 @@ def _main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit as Python does, but without destroying all objects, which takes longer than most commands."""
+    """Exit as Python does, but without destroying all objects, which would take longer than most commands."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

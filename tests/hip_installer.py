@@ -1,4 +1,4 @@
-"""A fake of AMD's HIP SDK installer: a program followed by a 7z archive with packages."""
+"""A fake HIP SDK installer: a program followed by a 7z archive with packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-# Source: public build scripts that extract packages from the installers of 5.7 to 7.1
+# Source: public build scripts that extract packages from the installers for 5.7 to 7.1
 PACKAGES = "Packages/Apps/ROCmSDKPackages"
 # The program part of a self-extracting archive itself contains the 7z signature, because it searches for it.
 _STUB = r'int main(void) { static volatile char s[] = "7z\xbc\xaf\x27\x1c"; return s[0] == 0; }'
@@ -24,7 +24,7 @@ def msi(path: Path, files: Mapping[str, bytes], folders: Sequence[str]) -> None:
 
     Args:
         path: The file to write, in an existing folder.
-        files: The files to install: path below the last of `folders` -> content.
+        files: The files to install: path below the last of `folders` -> bytes.
         folders: Nested folders below `Program Files`.
     """
     build = path.with_name(f"{path.stem}.build")
@@ -84,8 +84,8 @@ def installer(path: Path, version: str, packages: Mapping[str, Mapping[str, byte
 
     Args:
         path: The file to write, in an existing folder.
-        version: The folder of the SDK, "5.7".
-        packages: Name of the package, `SDKCore/ROCm_SDK_Core.msi` -> its files below `ROCm/VERSION`.
+        version: The SDK's folder, "5.7".
+        packages: Package name, `SDKCore/ROCm_SDK_Core.msi` -> its files below `ROCm/VERSION`.
         options: Options of 7-Zip.
     """
     content = path.with_name(f"{path.stem}.content")

@@ -1,4 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that serves bytes or a folder, and misbehaves on request."""
+"""A real HTTP server on 127.0.0.1 that serves bytes or a folder and can misbehave on request."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A deviation from a correct answer; by default there is none."""
+    """How a response deviates from a correct one; by default it does not."""
 
     status: int = 0  # answer with this status and a short message
     headers: Mapping[str, str] = field(
         default_factory=dict
-    )  # added to the answer, e.g. Retry-After or Location
+    )  # added to the response, e.g. Retry-After or Location
     body: bytes | None = None  # serve this instead, with 200
     cut_after: int | None = None  # close the connection after this many bytes of the body
-    reset_after: int | None = None  # likewise, but with a reset, like a failing router
-    stall_after: int | None = None  # stop sending after this many bytes, but keep the connection
+    reset_after: int | None = None  # the same, but with a reset, as a failing router does
+    stall_after: int | None = None  # stop sending after this many bytes, but keep the connection open
     bytes_per_s: float = 0  # 0 = unlimited
     block_bytes: int = BLOCK_BYTES  # the size of each write
     ignores_range: bool = False
     shifts_range: int = 0  # answer 206, but start this many bytes too late
-    content_length: int | None = None  # send this wrong Content-Length
+    content_length: int | None = None  # send this Content-Length, which is wrong
     states_length: bool = True  # False: omit Content-Length, and end the body by closing the connection
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A received request and its answer."""
+    """A received request and its response."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     status: int
     first_byte: int
-    proxied: bool  # its URL is absolute, as in requests to a proxy
+    proxied: bool  # the URL is absolute, as in requests to a proxy
 
 
 class Loopback:
-    """A server that runs until the end of the `with` block.
+    """A server that runs until the `with` block ends.
 
     Args:
-        files: Path on the server -> content.
-        folder: Served for paths that are not in `files`.
+        files: Path on the server -> bytes.
+        folder: A folder for paths that are not in `files`.
         validators: Send ETag and Last-Modified.
         tls: Use HTTPS with this context.
         ranges: Support range requests; otherwise send whole files.
-        most_bytes: Send at most this much for a range request.
+        most_bytes: Send at most this many bytes for a range request.
         missing: The status for missing files.
     """
 
@@ -122,7 +122,7 @@ class Loopback:
         self._always[path] = fault
 
     def content(self, path: str) -> bytes | None:
-        """Return the content for `path`."""
+        """Return the bytes to serve for `path`."""
         if path in self.files:
             return self.files[path]
         found = self.folder and self.folder / path.lstrip("/")
@@ -133,7 +133,7 @@ class Loopback:
         return [request for request in self.requests if request.path == path]
 
     def sent_bytes(self, path: str) -> int:
-        """Return the total size of bodies sent for `path`, in bytes."""
+        """Return the total size of the bodies sent for `path`, in bytes."""
         return self._sent.get(path, 0)
 
     def _next_fault(self, path: str) -> Fault:
@@ -163,7 +163,7 @@ def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are separate writes
+    disable_nagle_algorithm = True  # headers and body are separate writes
     loopback: Loopback
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -278,7 +278,7 @@ def _range(asked: str, size: int) -> tuple[int, int]:
 
 def _validators(content: bytes) -> tuple[str, str]:
     digest = hashlib.sha256(content).hexdigest()
-    # Derived from the content, so that it changes with it.
+    # Derived from the contents, so that the two change together.
     return f'"{digest[:16]}"', formatdate(1_500_000_000 + int(digest[:6], 16), usegmt=True)
 
 

@@ -1,7 +1,7 @@
 """A small simulated world for the real `rocenv`: a machine, its mirror, and data with tiny sets.
 
 One channel has two sets. ROCm 5.7 runs with any C library. ROCm 6.4 claims to need a newer C library than any
-machine has, and includes a copy of the local one.
+machine has and includes a copy of the local one.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ class Mini:
 
     @classmethod
     def build(cls, root: Path, server: Loopback, libraries: Mapping[str, bytes] | None = None) -> Mini:
-        """Create the machine, and publish both sets.
+        """Create the machine and publish both sets.
 
         Args:
             root: An empty folder.
             server: A running server for `root / "www"`; mirrors are below `/debian`.
-            libraries: Role (hip, hiprtc, rocblas) -> content of the library, instead of plain text.
+            libraries: Role (hip, hiprtc, rocblas) -> the library's bytes, instead of plain text.
         """
         mini = cls(root, server, Repo(root / "www" / "debian"))
         mini._write_machine()
@@ -141,14 +141,14 @@ class Mini:
         return forked.run_text(argv, env={**self.env, **env}, cwd=self.root, timeout_s=timeout_s)
 
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Create an env with ROCm 5.7, or with the ROCm in argv, without verifying it; it must succeed."""
+        """Create an env with ROCm 5.7 or the release in argv, without verifying it; fail if `create` does."""
         options = argv if "--rocm" in argv else ("--rocm", "5.7", *argv)
         done = self.run("create", name, *options, "--no-verify", timeout_s=60, **env)
         assert done.returncode == 0, done.stderr
         return done
 
     def add_set(self, suffix: str, version: str, glibc: str, libraries: Mapping[str, bytes]) -> None:
-        """Add the packages of one set to the repository; `publish` makes them available."""
+        """Add one set's packages to the repository; `publish` makes them available."""
         major = version.partition(".")[0]
 
         def library(role: str, name: str) -> list[Entry]:
@@ -201,7 +201,7 @@ class Mini:
 
 
 def write_profiles(folder: Path) -> None:
-    """Write the rows of both sets."""
+    """Write the rows for both sets."""
     folder.mkdir()
     sets = "".join(
         _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
@@ -217,10 +217,10 @@ def add_row(folder: Path, suffix: str, version: str) -> None:
 
 
 def c_library_files() -> list[Entry]:
-    """Read the C library of this Python, as package entries."""
+    """Read this Python's C library, as package entries."""
     maps = Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/libc\.so\.6$", maps, re.MULTILINE)
-    assert match is not None, "this Python does not run with the GNU C library"
+    assert match is not None, "this Python does not use the GNU C library"
     names = (LOADER, "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1")
     found = [Path(match[1]) / name for name in names]
     return [

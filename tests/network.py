@@ -16,5 +16,5 @@ def cannot_run(reason: str) -> NoReturn:
 
 
 def require_network(reason: str) -> NoReturn:
-    """Skip a test because of the network, like `cannot_run`; `reason` names the server."""
+    """Like `cannot_run`, but because of the network; `reason` names the server."""
     cannot_run(f"needs the network: {reason}")

@@ -1,4 +1,4 @@
-"""First lines of programs that tests write."""
+"""The first lines of programs that tests write."""
 
 from __future__ import annotations
 

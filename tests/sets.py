@@ -33,7 +33,7 @@ def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
 
 
 def zluda_lock() -> Lock:
-    """Build a lock with all four kinds of components."""
+    """Build a lock with all four kinds of component."""
     parts = (
         Component(
             kind="rocm",

@@ -1,4 +1,4 @@
-"""rocenv's own data, read only once per process: reading takes half a second, and tests never change it."""
+"""rocenv's own data, read only once per process: reading takes half a second and tests never change it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def keep() -> Callable[[], Matrix]:
 
 
 def put_into(home: Path) -> None:
-    """Write the data cache of a home, so that commands need not read the rows."""
+    """Write a home's data cache, so that commands do not have to read the rows."""
     place, own = Home(home).compiled_matrix, home / "profiles"
     place.parent.mkdir(parents=True, exist_ok=True)
     content = tuple((path, path.read_bytes()) for path in _data.data_files(own))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def manifest_in(place: Path) -> dict[str, Any]:
-    """Read the files that the manifest of a store entry lists."""
+    """Read the files that a store entry's manifest lists."""
     found: dict[str, Any] = json.loads((place / "manifest.json").read_bytes().partition(b"\n")[2])["files"]
     return found
 
@@ -27,6 +27,6 @@ def write_manifest(home: Home, sha256: str, files: Mapping[str, object]) -> None
 
 
 def change_sealed(path: Path, home: Home, **changes: object) -> None:
-    """Change values in a sealed JSON file, and seal it again."""
+    """Change values in a sealed JSON file and seal it again."""
     plain = json.loads(read_sealed(path, home.key)) | changes
     write_sealed(path, json.dumps(plain).encode(), home.key)

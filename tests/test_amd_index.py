@@ -57,7 +57,7 @@ def index() -> Iterator[AmdIndex]:
 
 
 def get(url: str) -> tuple[int, str, str]:
-    """Return the status, the final URL and the content."""
+    """Return the status, the final URL and the body."""
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return answer.status, answer.url, answer.read().decode()
@@ -94,7 +94,7 @@ def select(folder: Path, index_url: str, *requirements: str, rocm: str = "10.0.0
     return dict(line.split("==") for line in done.stdout.splitlines())
 
 
-def test_urls_redirect_and_link_as_on_amds_servers(index: AmdIndex) -> None:
+def test_urls_redirect_and_link_as_they_do_on_amds_servers(index: AmdIndex) -> None:
     stable, legacy = (index.mirrors[f"https://{name}.amd.com/"] for name in ("stable.repo", "repo"))
     nightly = index.mirrors["https://nightly.repo.amd.com/"]
     assert '<a href="torch/">torch</a>' in get(f"{stable}rocm/whl-next/")[2]
@@ -257,7 +257,7 @@ def test_building_the_sdist_fails_and_files_are_reproducible(index: AmdIndex, tm
         timeout=60,
         check=False,
     )
-    assert "the sdist of rocm must not be built" in done.stderr
+    assert "rocm's sdist must not be built" in done.stderr
     names = [SDIST, *INSTALLED]
     code = (
         "import json, sys; from tests.amd_index import AmdIndex\n"

@@ -1,4 +1,4 @@
-"""Envs for apps: requirements, packages, and how programs are started."""
+"""Envs for apps: their requirements and packages, and how their programs start."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def world(mini: Mini) -> Mini:
             file("./usr/lib/painter/brush", shell, mode=0o755),
             file("./usr/lib/painter/plugin.so", "a plugin\n"),
             file("./usr/share/painter/colours", "red\n"),
-            # Of the same name, but not executable.
+            # It has the same name but is not executable.
             file("./usr/bin/painter.1", "a page of the manual\n"),
             symlink("./usr/bin/painter-gone", "../lib/painter/not-there"),
             symlink("./usr/bin/painter-machine", "/etc/alternatives/painter"),
@@ -143,7 +143,7 @@ def prefix(world: Mini, name: str) -> Path:
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:
-    """The output without line breaks, because notes are wrapped."""
+    """The output without line breaks, because rocenv wraps notes."""
     return " ".join((done.stdout + done.stderr).split())
 
 
@@ -174,7 +174,7 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
 
 @pytest.mark.parametrize("rocm", ["5.7", "6.4"])
 def test_an_apps_programs_are_started_by_name(world: Mini, rocm: str) -> None:
-    """Even if the set has its own C library, and no env is active."""
+    """This works even if the set has its own C library and no env is active."""
     world.create("art", "--rocm", rocm, "--app", "painter")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
     assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"
@@ -188,8 +188,8 @@ def test_an_apps_programs_are_started_by_name(world: Mini, rocm: str) -> None:
     assert there == {"painter", "painter-script", "brush", "brush-1"} | wrappers
 
 
-def test_a_script_of_the_set_runs_in_the_systems_shell(world: Mini) -> None:
-    """With another system's C library on LD_LIBRARY_PATH, that shell would not start."""
+def test_scripts_in_the_set_run_in_the_systems_shell(world: Mini) -> None:
+    """With a different system's C library on LD_LIBRARY_PATH, that shell would not start."""
     world.create("art", "--rocm", "6.4", "--app", "painter")
     starter = str(prefix(world, "art") / "bin" / "painter-script")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
@@ -234,7 +234,7 @@ def test_the_env_records_its_app(world: Mini) -> None:
 
 
 def test_an_env_without_an_app_has_the_old_lock_format(world: Mini) -> None:
-    """Its lock has no app fields, so older versions of rocenv can read it."""
+    """The lock has no app fields, so older versions of rocenv can read it."""
     world.create("plain")
     text = world.run("lock", "plain").stdout
     assert "app" not in json.loads(text)["request"]
@@ -289,8 +289,8 @@ def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str)
 # ---------------------------------------------------------------- what a user has to bring
 
 
-def test_a_missing_app_is_noted_first(world: Mini) -> None:
-    """Users must learn before `create` that the app is not included."""
+def test_the_first_note_says_that_an_app_is_not_included(world: Mini) -> None:
+    """Users must learn this before they run `create`."""
     said = "Modern is not included: no channel has packages for it, so bring your own"
     assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
     shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
@@ -320,14 +320,14 @@ libraries = {{ hip = "libamdhip64.so.5" }}
 
 
 def add_channel(world: Mini) -> None:
-    """Add an opt-in channel with the painter, and with only ROCm 5.7."""
+    """Add an opt-in channel that contains the painter and only ROCm 5.7."""
     (world.root / "profiles" / "other.toml").write_text(OTHER_CHANNEL)
     profile = world.root / "profiles" / "zz.toml"
     profile.write_text(PROFILE.replace('channels = ["mini"]', 'channels = ["other"]'))
 
 
 def test_the_suggested_command_includes_the_app(world: Mini) -> None:
-    """The command repeats the request, and is known to resolve."""
+    """The command repeats the request, and rocenv has checked that it resolves."""
     add_channel(world)
     done = world.run("create", "my art", "--rocm", "5.7", "--app", "painter", "--dry-run")
     assert "channel mini has no packages for it, so bring your own. Another" in told(done)
@@ -340,7 +340,7 @@ def test_the_suggested_command_includes_the_app(world: Mini) -> None:
     assert "bring your own" not in again.stdout
 
 
-def test_a_missing_app_is_noted_for_a_set_from_a_lock(world: Mini) -> None:
+def test_a_missing_app_is_also_noted_for_a_set_from_a_lock(world: Mini) -> None:
     add_channel(world)
     world.create("art", "--rocm", "5.7", "--app", "painter")
     lock = world.root / "art.lock"
@@ -357,8 +357,8 @@ def test_an_unsuitable_channel_is_not_suggested(world: Mini) -> None:
     assert not any("--channel" in text for text in notes)
 
 
-def test_the_app_releases_of_a_set_are_noted(world: Mini) -> None:
-    """By default, the env is for the newest release; the note says what to request for older ones."""
+def test_a_note_lists_the_app_releases_that_a_set_supports(world: Mini) -> None:
+    """By default, the env is for the newest release; the note explains how to request older ones."""
     found = plan(world, "--app", "render")
     assert found["components"][0]["version"] == "6.4.3"
     newest = "Render 5 needs ROCm >=6.3, so only that is considered; `--rocm` overrides this"
@@ -378,7 +378,7 @@ def test_the_app_releases_of_a_set_are_noted(world: Mini) -> None:
 # ---------------------------------------------------------------- what it needs
 
 
-def test_an_apps_requirements_narrow_open_choices(world: Mini) -> None:
+def test_an_apps_requirements_limit_what_the_user_left_open(world: Mini) -> None:
     found = plan(world, "--app", "modern")
     assert found["components"][0]["version"] == "6.4.3"
     assert any("Modern needs ROCm >=6" in text for text in found["notes"])
@@ -395,7 +395,7 @@ def test_an_apps_unmet_requirement_is_reported(world: Mini) -> None:
     assert "Modern needs ROCm >=9" in told(done)
     commands = [line for line in done.stderr.splitlines() if "rocenv resolve" in line]
     assert commands
-    assert all("--app modern" in line for line in commands), "the next command must be for the same app"
+    assert all("--app modern" in line for line in commands), "the suggested command must be for the same app"
 
 
 def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:
@@ -416,7 +416,7 @@ def test_an_unknown_app_is_an_error(world: Mini) -> None:
         assert "modern, painter, render, sill, wise" in done.stderr
 
 
-def test_an_app_for_another_system_is_an_error(world: Mini) -> None:
+def test_an_app_for_a_different_system_is_an_error(world: Mini) -> None:
     done = world.run("resolve", "--app", "sill", "--target", "gfx1100:xnack-")
     assert done.returncode == 2
     assert "Sill is only known to work on Windows" in told(done)
@@ -514,8 +514,8 @@ def test_values_from_a_lock_are_never_run_as_code(world: Mini) -> None:
     assert not (world.root / "evil").exists()
 
 
-def test_a_set_from_an_opt_in_channel_is_rebuilt_from_it(world: Mini) -> None:
-    """If its packages are no longer on the mirror, the closest set is from the same channel."""
+def test_a_set_from_an_opt_in_channel_is_rebuilt_from_that_channel(world: Mini) -> None:
+    """If the lock's packages are no longer on the mirror, the closest set comes from the same channel."""
     add_channel(world)
     world.create("art", "--app", "painter", "--channel", "other")
     lock = world.root / "art.lock"

@@ -1,4 +1,4 @@
-"""Downloaded compilers: selection, creation as an env, and start script."""
+"""Downloaded compilers: how rocenv selects one, creates its env, and writes its start script."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
 
 
 def install(context: Context, target: str = "gfx1100") -> tuple[Toolchain, list[str]]:
-    """Install the newest compiler for a target; return it and the reported lines."""
+    """Install the newest compiler for a target; return it and the lines that were reported."""
     lines: list[str] = []
     found = newest_for(target, context.matrix)
     assert found is not None
@@ -88,7 +88,7 @@ def test_the_newest_compiler_that_supports_the_target_is_chosen(context: Context
     assert newest_for("gfx9999", context.matrix) is None
 
 
-def test_a_compiler_is_downloaded_once_as_an_env_with_its_name(context: Context, mini: Mini) -> None:
+def test_a_compiler_is_downloaded_once_into_an_env_with_its_name(context: Context, mini: Mini) -> None:
     toolchain, lines = install(context)
     assert "compiler clang-21 21.1.8 from mini as the env `clang-21`: 1 packages" in lines[0]
     assert (toolchain.name, toolchain.version, toolchain.env) == ("clang-21", "21.1.8", "clang-21")
@@ -97,7 +97,7 @@ def test_a_compiler_is_downloaded_once_as_an_env_with_its_name(context: Context,
     again, lines = install(Context())
     assert again == toolchain
     assert lines == []
-    assert not mini.server.requests, "an installed compiler needs no network"
+    assert not mini.server.requests, "an installed compiler does not need a network"
 
 
 def test_the_start_script_adds_the_rows_arguments(context: Context) -> None:
@@ -119,12 +119,12 @@ def test_an_envs_compiler_is_found(context: Context, mini: Mini) -> None:
     found = toolchain_of(prefix, "gfx1100:xnack-")
     assert found is not None
     assert found.env == "clang-21"
-    assert toolchain_of(prefix, "gfx1201") is None, "its device libraries do not cover it"
+    assert toolchain_of(prefix, "gfx1201") is None, "its device libraries do not support the target"
     mini.create("plain")
     assert toolchain_of(prefix_of(context.home, "plain"), "gfx1100") is None
 
 
-def test_a_compilers_env_is_managed_like_any_other(context: Context, mini: Mini) -> None:
+def test_a_compilers_env_can_be_managed_like_any_other(context: Context, mini: Mini) -> None:
     install(context)
     assert "compiler 21.1.8" in mini.run("list").stdout
     shown = mini.run("show", "clang-21").stdout

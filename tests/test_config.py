@@ -99,7 +99,7 @@ def test_errors_show_the_file_and_key(tmp_path: Path, text: str, told: str) -> N
     assert str(path) in caught.value.message
 
 
-def test_unquoted_version_is_explained(tmp_path: Path) -> None:
+def test_the_error_explains_an_unquoted_version(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[defaults]\nrocm = 5.7\n")
     with pytest.raises(DataError) as caught:
@@ -224,7 +224,7 @@ def test_unset_repairs_invalid_settings(tmp_path: Path) -> None:
     assert not unset(path, "defaults.rocm.deeper")
 
 
-def test_the_first_setting_creates_folder_and_file(tmp_path: Path) -> None:
+def test_the_first_setting_creates_the_folder_and_file(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "config.toml"
     assign(path, "defaults.rocm", "5.7")
     assert config.load(path).defaults == {"rocm": "5.7"}

@@ -76,7 +76,7 @@ def found_in(data: bytes) -> Diagnosis:
 class TestNoise:
     @pytest.mark.parametrize("seed", [1, 2])
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_contains_no_failure(self, system: str, seed: int) -> None:
+    def test_noise_contains_no_failure(self, system: str, seed: int) -> None:
         text = "\n".join(noise.lines(30_000, seed, telling=True, system=system))
         found = found_in(text.encode())
         assert [(each.code, each.evidence[0].text) for each in found.findings] == []
@@ -94,7 +94,7 @@ class TestNoise:
     def test_plain_noise_contains_no_facts(self) -> None:
         assert found_in("\n".join(noise.lines(30_000, 1)).encode()).facts == {}
 
-    def test_uses_every_template_and_repeats_for_the_same_seed(self) -> None:
+    def test_noise_uses_every_template_and_is_the_same_for_the_same_seed(self) -> None:
         lines = noise.lines(60_000, 5, telling=True)
         assert lines == noise.lines(60_000, 5, telling=True)
         assert lines[:1000] != noise.lines(1000, 6, telling=True)
@@ -143,7 +143,7 @@ class TestBurying:
         ],
     )
     @pytest.mark.parametrize("way", ["block", "scattered", "coloured", "powershell"])
-    def test_the_noise_matches_the_system_of_the_log(self, way: str, log: str, system: str) -> None:
+    def test_the_noise_matches_the_logs_system(self, way: str, log: str, system: str) -> None:
         buried = getattr(burying.Noise(4000, seed=1), way)(log)
         assert found_in(buried).facts["platform"] == (system,)
 
@@ -163,7 +163,7 @@ def answered(cause: str, *codes: str, also: tuple[str, ...] = (), wrong: str = "
 
 
 class TestCounting:
-    def test_answer_in_also_is_accepted_but_not_right(self) -> None:
+    def test_an_answer_listed_in_also_is_accepted_but_not_right(self) -> None:
         rows = [answered("a", "a"), answered("a", "b", also=("b",)), answered("a", "c", "a"), answered("a")]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["first"] == (1, 4)
@@ -172,7 +172,7 @@ class TestCounting:
         assert figures["among, accepted"] == (3, 4)
         assert figures["precision"] == (3, 4)  # c is wrong
 
-    def test_finding_in_a_log_without_a_cause_is_wrong(self) -> None:
+    def test_a_finding_in_a_log_without_a_cause_is_wrong(self) -> None:
         rows = [answered("none"), answered("none", "a"), answered("none", "b", also=("b",))]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["silent"] == (1, 3)
@@ -180,7 +180,7 @@ class TestCounting:
         assert figures["precision"] == (1, 2)
         assert figures["first"] == (0, 0)
 
-    def test_only_the_labelled_cause_is_wrong_in_a_similar_log(self) -> None:
+    def test_in_a_similar_log_only_the_labelled_cause_is_wrong(self) -> None:
         rows = [answered("", "b", wrong="a"), answered("", "b", "a", wrong="a")]
         assert str(scoring.shares(rows)["silent, accepted"]) == "1/2 50.0 % !"
         assert scoring.confusion(rows) == []
@@ -219,7 +219,7 @@ class TestCommand:
         path.write_text("".join(f"{json.dumps(case)}\n" for case in cases))
         return path
 
-    def test_lists_wrong_answers_and_fails_below_a_goal(
+    def test_the_score_lists_wrong_answers_and_fails_below_a_goal(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         cases = self.write(
@@ -248,7 +248,7 @@ class TestCommand:
             "1/1 100.0 %"
         ]
 
-    def test_json_has_the_figures_of_each_way(
+    def test_json_contains_the_figures_for_each_way(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         cases = self.write(tmp_path / "mine.jsonl", ("right-1", "kfd-permission-denied", DENIED))
@@ -261,7 +261,7 @@ class TestCommand:
             assert row["figures"]["first"] == {"part": 1, "of": 1, "goal": 0.95, "met": True}
             assert row["missed"] == []
 
-    def test_file_with_the_wrong_format_is_reported(
+    def test_a_file_with_the_wrong_format_is_reported(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         other = tmp_path / "other.jsonl"
@@ -292,7 +292,7 @@ class TestBenchmarkInputs:
         assert [each.code for each in diagnose_bytes(log, more).findings] == ["kfd-permission-denied"]
 
     @pytest.mark.skipif(shutil.which("grep") is None, reason="needs grep")
-    def test_grep_searches_for_the_literals_of_the_rules(self, tmp_path: Path) -> None:
+    def test_grep_searches_for_the_literals_in_the_rules(self, tmp_path: Path) -> None:
         literals = benchmark.literals_of(benchmark.read_rules())
         assert set(literals) == {
             text for rule in matrix().rule for pattern in rule.pattern for text in pattern.text

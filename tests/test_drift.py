@@ -179,13 +179,13 @@ url = "https://github.com/else/packs/raw/main/old%20one.7z"
 
 
 def listing(*names: str) -> bytes:
-    """Build a listing like Apache's and wheel indices', with links to the parent folder and for sorting."""
+    """Build a listing as Apache and wheel indices do, with links for sorting and to the parent folder."""
     rows = "".join(f'<a href="{name.replace("+", "%2B")}">{name}</a><br>\n' for name in names)
     return f'<html><body><a href="?C=N;O=D">Name</a><a href="../">Parent</a>\n{rows}</body></html>'.encode()
 
 
 def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
-    """Build a release as in GitHub's API; `assets` maps names to sha256."""
+    """Build a release as GitHub's API returns it; `assets` maps names to sha256."""
     digests = [(name, sha256 and f"sha256:{sha256}") for name, sha256 in assets.items()]
     rows = [{"name": name, "size": 1, "digest": digest or None} for name, digest in digests]
     return {"tag_name": tag, "published_at": published, "draft": False, "assets": rows}
@@ -249,7 +249,7 @@ def place(mini: Mini) -> Mini:
     mini.server.files |= {**world(), "/maker.key": key.armoured}
     mini.home.mkdir()
     (mini.home / "config.toml").write_text(f'[mirrors]\n"{GITHUB}" = "{mini.server.url}/github/"\n')
-    # rocenv gets files that a mirror lacks from the original server, which tests must not contact.
+    # If a mirror lacks a file, rocenv gets it from the original server, which tests must not contact.
     mini.env |= {"https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
     return mini
 
@@ -279,7 +279,7 @@ def check(place: Mini, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
 
 
 def found(place: Mini, *options: str) -> set[tuple[str, str, str]]:
-    """Run the script; return (kind, place, what). Fail if a page was not reached."""
+    """Run the script; return (kind, place, what). Fail if it could not reach a page."""
     code, document = check(place, *options)
     assert document["not_reached"] == []
     assert code == (1 if document["drift"] else 0)
@@ -290,7 +290,7 @@ def test_matching_pages_have_no_drift(place: Mini) -> None:
     assert found(place) == set()
 
 
-def test_changes_of_torch_wheels_are_drift(place: Mini) -> None:
+def test_changed_torch_wheels_are_drift(place: Mini) -> None:
     place.server.files["/whl/rocm6.2/torch/"] = listing(
         f"/whl/rocm6.2/torch-2.5.1+rocm6.2-cp311-cp311-linux_x86_64.whl#sha256={OTHER}",
         "/whl/rocm6.2/torch-2.5.1+rocm6.2-cp313-cp313-linux_x86_64.whl",
@@ -346,7 +346,7 @@ def test_a_changed_key_is_drift(place: Mini) -> None:
     assert what != other.fingerprint
 
 
-def test_changes_of_distribution_packages_are_drift(place: Mini) -> None:
+def test_changed_distribution_packages_are_drift(place: Mini) -> None:
     profile = place.root / "profiles" / "mini.toml"
     profile.write_text(
         profile.read_text().replace('source = "tests/mini.py"', 'source = "mini5-blas 5.7.1-1"')
@@ -366,7 +366,7 @@ def test_changes_of_distribution_packages_are_drift(place: Mini) -> None:
     assert any(kind == "gone" and "mini6-blas" in what for kind, _, what in drift)
 
 
-def test_changes_of_github_releases_are_drift(place: Mini) -> None:
+def test_changed_github_releases_are_drift(place: Mini) -> None:
     files = place.server.files
     changed = {"zluda-3-windows.zip": OTHER, "zluda-3-linux.tar.gz": "", "zluda-3-linux-arm.tar.gz": ""}
     later = release("v4", "2024-12-20T00:00:00Z", **{"zluda-4-windows.zip": ""})
@@ -392,7 +392,7 @@ def test_changes_of_github_releases_are_drift(place: Mini) -> None:
     }
 
 
-def test_changes_of_rocm_wheels_are_drift(place: Mini) -> None:
+def test_changed_rocm_wheels_are_drift(place: Mini) -> None:
     place.server.files["/wheels/torch/"] = listing("torch-2.9.1+rocm7.15.0-cp312-cp312-linux_x86_64.whl")
     place.server.files["/wheels/rocm/"] = listing("rocm-7.15.0.tar.gz")
     del place.server.files["/tarballs/"]
@@ -411,7 +411,7 @@ def reasons(document: dict[str, Any]) -> dict[str, str]:
     return {each["address"]: each["reason"] for each in document["not_reached"]}
 
 
-def test_a_page_with_unexpected_content_is_not_reached(place: Mini) -> None:
+def test_a_page_with_unexpected_contents_counts_as_not_reached(place: Mini) -> None:
     files, url = place.server.files, place.server.url
     files["/whl/rocm6.2/torch/"] = b"<html><body>Please sign in.</body></html>"
     files["/github/repos/vosen/ZLUDA/releases"] = b'{"message": "API rate limit exceeded"}'
@@ -433,7 +433,7 @@ def test_drift_determines_the_exit_code_despite_unreached_pages(place: Mini) -> 
     assert check(place, "--only", "radeon")[0] == 1
 
 
-def test_offline_opens_no_connection(place: Mini) -> None:
+def test_offline_mode_makes_no_network_connection(place: Mini) -> None:
     code, document = check(place, ROCENV_OFFLINE="1")
     assert code == 4
     assert document["drift"] == []
@@ -449,7 +449,7 @@ def test_a_page_that_never_ends_does_not_delay_the_others(place: Mini) -> None:
     assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no answer within 4 s"}
 
 
-def test_table_goes_to_stdout_and_progress_to_stderr(place: Mini) -> None:
+def test_the_table_goes_to_stdout_and_progress_to_stderr(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     place.server.always("/apt/6.1/dists/jammy/InRelease", Fault(status=403))
     place.server.files["/windows/"] = listing("rocm-rel-7.2.2/")

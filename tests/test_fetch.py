@@ -174,7 +174,7 @@ def test_pauses_stay_short_over_thousands_of_short_connections() -> None:
 
 
 @given(parts=st.lists(st.integers(1, 5000), max_size=30))
-def test_any_interruptions_with_progress_are_tolerated(parts: list[int]) -> None:
+def test_random_interruptions_with_progress_are_tolerated(parts: list[int]) -> None:
     position, left = 0, [*parts, 0]
 
     def attempt() -> None:
@@ -279,7 +279,7 @@ def test_leftovers_of_an_earlier_process_are_handled(
     assert server.sent_bytes("/demo.deb") == fetched
 
 
-def test_another_mirror_resumes_where_the_first_failed(server: Loopback, cache: Path) -> None:
+def test_a_second_mirror_resumes_where_the_first_failed(server: Loopback, cache: Path) -> None:
     with Loopback({"/m/demo.deb": DATA}) as mirror:
         mirror.fail("/m/demo.deb", Fault(cut_after=500_000), Fault(status=404))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/m/",)),), pause_s=0.01)
@@ -357,7 +357,7 @@ def test_a_short_body_without_content_length_is_finally_reported_as_truncated(
     assert f"it ends after 100000 of {len(DATA)} bytes" in error.message
 
 
-def test_a_server_may_send_a_smaller_range_than_requested(cache: Path) -> None:
+def test_a_server_can_send_a_smaller_range_than_requested(cache: Path) -> None:
     with Loopback({"/demo.deb": DATA}, most_bytes=300_000) as server:
         server.fail("/demo.deb", Fault(cut_after=100_000))
         fetch(artifact(f"{server.url}/demo.deb"), cache)
@@ -394,14 +394,14 @@ def test_a_bad_mirror_is_noted_and_the_original_is_used(server: Loopback, cache:
     assert f"`{server.url}/demo.deb` answers 404" in error.message
 
 
-def test_wrong_bytes_outrank_an_unreachable_mirror(server: Loopback, cache: Path) -> None:
+def test_wrong_bytes_are_reported_before_an_unreachable_mirror(server: Loopback, cache: Path) -> None:
     with Loopback() as mirror:
         mirror.always("*", Fault(status=500))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/",)),), pause_s=0.01)
         assert failure(artifact(f"{server.url}/demo.deb", b"other"), cache, network).code == "hash-mismatch"
 
 
-def test_a_package_removed_from_the_server_is_gone(server: Loopback, cache: Path) -> None:
+def test_a_package_removed_from_the_server_is_reported_as_gone(server: Loopback, cache: Path) -> None:
     error = failure(artifact(f"{server.url}/left.deb"), cache)
     assert error.code == "gone"
     assert len(server.requests) == 1

@@ -42,7 +42,7 @@ def test_invalid_json(text: str | bytes) -> None:
         parse_json(text, "x")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
+@pytest.mark.skipif(os.name == "nt", reason="Windows folders cannot contain named pipes")
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
     os.mkfifo(pipe)

@@ -1,4 +1,4 @@
-"""Locks from other people: allowed contents and changes, and required confirmations."""
+"""Locks from other people: what they can contain and change, and what needs confirmation."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def requests() -> Iterator[Request]:
 
 
 def locks(request: Request, context: Context) -> Iterator[Lock]:
-    """Yield a lock for each candidate, with a file from each component's origin."""
+    """Yield a lock for each candidate, with a file from the origin of each component."""
     try:
         candidates = list(resolve(request, MATRIX, Machine(platform=request.platform)))
     except ResolutionImpossible:
@@ -167,7 +167,7 @@ def test_locks_from_the_shipped_data_need_no_confirmation() -> None:
         "http://de.archive.ubuntu.com/ubuntu/pool/main/x.deb",
     ],
 )
-def test_a_host_in_the_data_is_known(url: str) -> None:
+def test_a_host_in_the_data_needs_no_confirmation(url: str) -> None:
     assert hosts_of(url) == []
 
 
@@ -218,7 +218,7 @@ def test_a_similar_host_is_foreign(url: str, host: str) -> None:
     st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=12),
     st.sampled_from(["", "/", "x/../"]),
 )
-def test_no_host_with_a_different_name_is_known(place: tuple[str, str], more: str, between: str) -> None:
+def test_a_host_with_a_different_name_is_foreign(place: tuple[str, str], more: str, between: str) -> None:
     """Either `requests` would contact a server from the data, or the URL is foreign."""
     import requests
 
@@ -326,7 +326,7 @@ def test_commands_not_in_the_data_are_shown() -> None:
 
 
 def write(mini: Mini, *, host: str = "", changes: tuple[dict[str, str], ...] = ()) -> Path:
-    """Write an env's lock with a different host for one file, and further changes."""
+    """Write an env's lock with a different host for one file and other changes."""
     mini.create("one")
     plain = json.loads(mini.run("lock", "one").stdout)
     plain["environment"] += changes
@@ -371,7 +371,7 @@ def test_a_foreign_host_is_shown_and_needs_confirmation(mini: Mini) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_configured_mirror_is_known(mini: Mini) -> None:
+def test_a_configured_mirror_needs_no_confirmation(mini: Mini) -> None:
     lock = write(mini, host="https://corp.invalid/all")
     assert mini.run("create", "two", "--from", str(lock), "--no-verify").returncode == 1
     place = "https://corp.invalid/all/"
@@ -433,7 +433,7 @@ def test_trust_requires_a_lock(mini: Mini) -> None:
 # ---------------------------------------------------------------- what is not a file
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have such files")
 @pytest.mark.parametrize("kind", ["fifo", "zero", "huge", "folder", "link to a fifo"])
 def test_endless_files_are_not_read(mini: Mini, kind: str) -> None:
     path = mini.root / "a.lock"
@@ -463,7 +463,7 @@ def test_a_url_with_control_characters_is_refused(mini: Mini) -> None:
 
 
 def test_a_folder_on_this_machine_is_shown() -> None:
-    """Only an installed HIP SDK is ever copied, from its folder on this machine."""
+    """rocenv copies only one folder on this machine: an installed HIP SDK."""
     folder = replace(file_at(""), kind="folder", path="/tmp/x")
     lock = lock_of()
     [part] = lock.components

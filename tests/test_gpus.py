@@ -1,4 +1,4 @@
-"""`rocenv gpus` for users and scripts, with the shipped matrix."""
+"""`rocenv gpus` as users and scripts see it, with the shipped matrix."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def card_and_igpu(root: Root) -> Root:
     return root.gpu(2, 0x73BF, 100300, memory=16 * GIB)
 
 
-def test_wsl_gets_the_gpu_from_windows(root: Root) -> None:
+def test_wsl_reads_the_gpu_from_windows(root: Root) -> None:
     pnp = r"PCI\VEN_1002&DEV_744C&SUBSYS_0E3B1002&REV_C8"
     root.wsl({"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": pnp, "DriverVersion": "32.0.31041.1004"})
     told = document(root)
@@ -73,7 +73,7 @@ def test_json_lists_gpus_and_the_selection(root: Root) -> None:
     assert "RX 6800 XT" in card["name"]
 
 
-def test_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
+def test_the_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
     done = gpus(card_and_igpu(root))
     header, igpu, card, why = done.stdout.splitlines()
     assert done.returncode == 0
@@ -85,7 +85,7 @@ def test_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
     assert "HIP_VISIBLE_DEVICES=1" in done.stderr
 
 
-def test_text_has_hints_for_blocked_gpus(root: Root) -> None:
+def test_the_text_has_hints_for_blocked_gpus(root: Root) -> None:
     card_and_igpu(root)
     (root.path / "dev/kfd").unlink()
     done = gpus(root)
@@ -132,7 +132,7 @@ def test_short_name(name: str, short: str) -> None:
     assert Gpu(source="test", name=name).short_name == short
 
 
-def test_a_long_name_is_complete(root: Root) -> None:
+def test_a_long_name_is_not_truncated(root: Root) -> None:
     root.kernel().gpu(1, 0x73BF, 100300)
     root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "Radeon Name " * 12)
     name = ("Radeon Name " * 12).strip()

@@ -1,4 +1,4 @@
-"""A home on a shared machine: write permissions and files planted by others."""
+"""A home on a shared machine: its write permissions, and files that others planted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int:
 
 
 def writable_by_others(home: Path) -> list[str]:
-    """List paths that others can reach and write to, according to their modes."""
+    """List paths that others can reach and write to, based on file modes."""
     paths = [home, *home.rglob("*")]
     return [str(path) for path in paths if not path.is_symlink() and mode_of(path) & 0o022]
 
@@ -166,7 +166,7 @@ class TestHomeWritableByOthers:
         assert (done.returncode, "has removed their write permission" in done.stderr) == (0, True)
         assert mini.run("run", "demo", "--", "true").stderr == ""
 
-    def test_an_interrupted_removal_of_permissions_is_repeated(
+    def test_an_interrupted_permission_change_is_repeated(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         mini.create()
@@ -206,7 +206,7 @@ class TestHomeWritableByOthers:
     @pytest.mark.skipif(sys.platform != "linux", reason="ACLs of Linux")
     def test_write_permissions_from_default_acls_are_removed_once(self, mini: Mini) -> None:
         mini.create()
-        # Tag, permissions and user of each entry: owner, user 65534, group, mask, others.
+        # Each entry's tag, permissions and user: owner, user 65534, group, mask, others.
         entries = [(1, 7, -1), (2, 7, OTHER), (4, 5, -1), (0x10, 7, -1), (0x20, 5, -1)]
         acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
         for folder in (mini.home, mini.home / "envs"):
@@ -226,7 +226,7 @@ class TestHomeWritableByOthers:
     def test_a_read_only_filesystem_or_one_without_modes_is_accepted(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch, error: int | None
     ) -> None:
-        """As on Windows' drives in WSL, all modes are 0777, and chmod changes nothing."""
+        """As on Windows drives in WSL, all modes are 0777 and chmod changes nothing."""
         mini.create()
         key = (mini.home / "key").read_bytes()
         (mini.home / "envs").chmod(0o777)
@@ -251,7 +251,7 @@ class TestHomeWritableByOthers:
         assert "others could" not in done.stderr
         assert mode_of(mini.home / "envs") & 0o070 == 0o070, "the group can create envs"
         assert mode_of(mini.home / "locks") & 0o777 == 0o770
-        assert mode_of(mini.home / "config.toml") == 0o644, "the group reads it too"
+        assert mode_of(mini.home / "config.toml") == 0o644, "the group can read it too"
 
     def test_the_setting_must_be_a_boolean(self, mini: Mini) -> None:
         file = mini.home / "config.toml"
@@ -321,7 +321,7 @@ class TestAnotherUsersHome:
             (0o777, 0, False, True, False),
         ],
     )
-    def test_a_home_that_only_its_owner_can_change_may_be_used(
+    def test_a_home_that_only_its_owner_can_change_is_accepted(
         self,
         theirs: Mini,
         monkeypatch: pytest.MonkeyPatch,
@@ -382,7 +382,7 @@ class TestAnotherUsersHome:
         os.chown(theirs.home, 54321, 54321)
         assert "user ID 54321" in self.refused(Home(theirs.home), monkeypatch, 4711).message
 
-    def test_root_may_use_another_users_home(self, theirs: Mini) -> None:
+    def test_root_can_use_another_users_home(self, theirs: Mini) -> None:
         theirs.create()
         assert mode_of(theirs.home) == 0o755
 
@@ -414,7 +414,7 @@ class TestAnotherUsersHome:
 
 
 class TestPlantedLinks:
-    """Links planted by another user before the home was private."""
+    """Links that another user planted before the home was private."""
 
     @pytest.fixture
     def precious(self, mini: Mini) -> Path:
@@ -432,7 +432,7 @@ class TestPlantedLinks:
     def test_create_does_not_write_through_links(self, mini: Mini, precious: Path) -> None:
         mini.create()
         files = [path for path in mini.home.rglob("*") if path.is_file() and not path.is_symlink()]
-        # Envs are removed completely; a link in place of a lock is refused (tests/system/test_locks.py).
+        # Envs are removed completely; rocenv refuses a link in place of a lock (tests/system/test_locks.py).
         files = [path for path in files if mini.home / "envs" not in path.parents and path.suffix != ".lock"]
         assert {mini.home / "key"} < set(files)
         assert any(path.parent == mini.home / "cache" / "artifacts" for path in files)
@@ -472,13 +472,13 @@ class TestPlantedLinks:
 class TestLinksInEnvs:
     @pytest.fixture
     def outside(self, mini: Mini) -> Path:
-        """A complete env in another location."""
+        """A complete env in a different location."""
         mini.create()
         folder = mini.root / "outside"
         mini.prefix("demo").rename(folder)
         return folder
 
-    def test_remove_deletes_only_the_link(self, mini: Mini, outside: Path) -> None:
+    def test_removing_a_linked_env_deletes_only_the_link(self, mini: Mini, outside: Path) -> None:
         mini.prefix("demo").symlink_to(outside)
         before = sorted(outside.rglob("*"))
         assert mini.run("run", "demo", "--", "true").returncode == 0
@@ -534,7 +534,7 @@ class TestLinksInEnvs:
         assert list(empty.iterdir()) == []
         assert (outside / ".rocenv" / "record.json").read_bytes() == record
 
-    def test_a_junction_is_a_link(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_junction_counts_as_a_link(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         """Windows junctions look like folders unless you check their reparse tag."""
         from rocenv.prefix import prefix_of
         from rocenv.system import files

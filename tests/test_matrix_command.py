@@ -41,7 +41,7 @@ def tables(home: Path, *argv: str) -> dict[str, list[dict[str, Any]]]:
 
 
 class TestOverview:
-    def test_the_overview_fits_and_matches_the_data(self, home: Path) -> None:
+    def test_the_overview_fits_the_terminal_and_matches_the_data(self, home: Path) -> None:
         done = run(home, "matrix")
         lines = done.stdout.splitlines()
         assert max(map(len, lines)) <= 112
@@ -67,22 +67,29 @@ class TestOverview:
 
 
 class TestRows:
-    def test_text_has_status_and_source(self, home: Path) -> None:
+    def test_each_row_shows_its_status_and_source(self, home: Path) -> None:
         text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031", "--full").stdout
         long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
         assert long == []
         assert "[sdnext-3414]" in text
-        assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "with status, in full"
+        assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "full source with status"
 
-    def test_one_screen_without_full(self, home: Path) -> None:
+    def test_the_output_fits_on_one_screen_without_full(self, home: Path) -> None:
         lines = run(home, "matrix", "--rocm", ">=6.1,<6.3", "--target", "gfx1031").stdout.splitlines()
         assert len(lines) <= SCREEN
         assert re.fullmatch(
             r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
         )
 
-    def test_a_target_may_be_a_product(self, home: Path) -> None:
+    def test_a_target_can_be_a_product(self, home: Path) -> None:
         assert tables(home, "--target", "RX 6750 XT") == tables(home, "--target", "gfx1031")
+
+    def test_the_target_needs_no_option(self, home: Path) -> None:
+        found = tables(home, "--target", "gfx1031", "--rocm", "6.2")
+        assert tables(home, "gfx1031", "--rocm", "6.2") == tables(home, "RX", "6750", "XT", "--rocm", "6.2")
+        assert tables(home, "gfx1031", "--rocm", "6.2") == found
+        done = run(home, "matrix", "gfx1031", "--target", "gfx1100")
+        assert (done.returncode, "specify one" in done.stderr) == (2, True)
 
     def test_json_rows_are_complete_and_ordered(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
@@ -90,7 +97,7 @@ class TestRows:
         assert {"source", "checked", "status", "what", "rocm"} <= incident.keys()
         assert found == tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
 
-    def test_without_filters_json_has_all_rows(self, home: Path) -> None:
+    def test_json_contains_all_rows_without_filters(self, home: Path) -> None:
         found = tables(home)
         assert len(found["target"]) == len(MATRIX.targets)
         assert len(found["verdict"]) == len(MATRIX.verdict)
@@ -104,19 +111,19 @@ class TestRows:
         }
         assert {row["version"] for row in found["hip_sdk"]} == {"6.1.2", "6.2.4"}
 
-    def test_a_contradicting_row_is_omitted(self) -> None:
+    def test_a_row_that_contradicts_the_filters_is_omitted(self) -> None:
         found = select(MATRIX, Filters(target="gfx1201", rocm="6.2", platform="windows"))
         assert all("gfx1201" in row.targets for row in MATRIX.pack if row in found["pack"])
         assert "override" not in found
         assert "rocm" not in found, "packages are for Linux"
 
-    def test_torch_rows_are_for_their_wheels_platform(self) -> None:
+    def test_torch_rows_match_the_platform_of_their_wheels(self) -> None:
         linux = select(MATRIX, Filters(torch="2.9", platform="linux"))["torch"]
         assert not any(row.channel == "radeon-windows" for row in MATRIX.torch if row in linux)
         windows = select(MATRIX, Filters(torch="2.9", platform="windows"))["torch"]
         assert {row.channel for row in MATRIX.torch if row in windows} == {"radeon-windows", "therock"}
 
-    def test_negative_facts_are_rows(self) -> None:
+    def test_negative_facts_are_listed(self) -> None:
         found = select(MATRIX, Filters(rocm="6.4", platform="windows"))
         assert any(getattr(row, "absent", False) for row in found["pack"])
         assert any(getattr(row, "level", "") == "unsupported" for row in found["support"])
@@ -152,14 +159,15 @@ class TestExplain:
         assert windows["text"].startswith("yes")
         assert {section["title"] for section in document["sections"]} >= {"Linux", "Windows"}
         assert all(
-            step["command"].startswith(("rocenv create ", "rocenv resolve ")) for step in document["commands"]
+            step["command"].startswith(("rocenv create ", "rocenv resolve ", "rocenv explain "))
+            for step in document["commands"]
         )
 
     def test_several_words_need_no_quotes(self, home: Path) -> None:
         done = run(home, "explain", "RX", "6750", "XT")
         assert done.stdout.startswith("gfx1031: RX 6700/6750")
 
-    def test_one_screen_without_full(self, home: Path) -> None:
+    def test_the_output_fits_on_one_screen_without_full(self, home: Path) -> None:
         lines = run(home, "explain", "RX", "6750", "XT").stdout.splitlines()
         assert len(lines) <= SCREEN
         assert re.fullmatch(r"\d+ more: `rocenv explain 'RX 6750 XT' --full`", lines[-1])
@@ -195,7 +203,7 @@ class TestExplain:
         assert "rocenv create demo --" not in text
 
     @pytest.mark.parametrize("thing", ["3221225477", "-1073741819"])
-    def test_exit_code_in_decimal(self, home: Path, thing: str) -> None:
+    def test_an_exit_code_can_be_decimal(self, home: Path, thing: str) -> None:
         done = run(home, "explain", thing, "--json")
         assert json.loads(done.stdout)["thing"] == "0xC0000005"
 

@@ -88,7 +88,7 @@ A_AND_B = {"https://a/": ("https://m/",), "https://a/b/": ("https://n/",)}
         ({"https://a/": ("https://a/", "https://m/")}, "https://a/x", ["https://a/x", "https://m/x"]),
     ],
 )
-def test_mirrors_are_tried_before_the_original_longest_prefix_first(
+def test_mirrors_are_tried_before_the_original_with_the_longest_prefix_first(
     mirrors: dict[str, tuple[str, ...]], url: str, expected: list[str]
 ) -> None:
     assert list(Network(mirrors=tuple(mirrors.items())).candidates(url)) == expected
@@ -141,7 +141,7 @@ def test_a_symbolic_url_without_a_mirror_has_a_hint(network: Network) -> None:
     )
 
 
-def test_hints_name_known_mirrors_of_the_original(network: Network) -> None:
+def test_hints_suggest_known_mirrors_of_the_original(network: Network) -> None:
     known = {"http://127.0.0.1/whl": "", "debian:": "https://m/debian"}
     knowing = replace(
         network, known_mirrors=lambda: known, mirrors=(("http://127.0.0.1/whl", ("http://127.0.0.1:1/",)),)
@@ -171,7 +171,7 @@ def test_requests_identify_rocenv_and_refuse_compression(server: Loopback, netwo
     assert headers["Accept-Encoding"] == "identity"
 
 
-def test_an_etag_saves_the_body_until_it_changes(server: Loopback, network: Network) -> None:
+def test_an_unchanged_etag_saves_downloading_the_body(server: Loopback, network: Network) -> None:
     url = f"{server.url}/index"
     first = network.get(url)
     again = network.get(url, etag=first.etag)
@@ -214,7 +214,9 @@ def test_transient_failures_are_retried(server: Loopback, network: Network, faul
 
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=1000), Fault(reset_after=1000)])
-def test_progress_allows_any_number_of_connections(server: Loopback, network: Network, fault: Fault) -> None:
+def test_a_download_with_progress_can_use_any_number_of_connections(
+    server: Loopback, network: Network, fault: Fault
+) -> None:
     server.always("/index", fault)
     assert body_of(network, f"{server.url}/index") == BODY
     assert [request.first_byte for request in server.requests] == list(range(0, len(BODY), 1000))
@@ -238,7 +240,7 @@ def test_only_verifiably_unchanged_files_are_resumed(server: Loopback, network: 
 
 
 def test_a_file_with_a_hash_is_resumed_without_an_etag(network: Network) -> None:
-    """Package lists can exceed 10 MB, and some mirrors send no ETag."""
+    """Package lists can exceed 10 MB, and some mirrors do not send an ETag."""
     with Loopback({"/list": BODY}, validators=False) as server:
         server.always("/list", Fault(reset_after=1000))
         assert network.get(f"{server.url}/list", hashed=True).body == BODY
@@ -273,7 +275,7 @@ def test_a_slow_server_is_reported(server: Loopback) -> None:
     assert any("set it as `mirrors." in hint for hint in caught.value.hints)
 
 
-def test_slow_headers_time_out_too() -> None:
+def test_slow_headers_also_time_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=trickle_headers, args=(listener,), daemon=True).start()
         network = Network(pause_s=0.001, slow_after_s=0.2, read_timeout_s=2)
@@ -378,7 +380,7 @@ def test_permanent_failures_are_not_retried(
     assert len(server.seen("/index")) == 1
 
 
-def test_gone_requires_a_404_from_every_url(server: Loopback) -> None:
+def test_a_file_counts_as_gone_only_if_every_url_returns_404(server: Loopback) -> None:
     dead = f"http://127.0.0.1:{unused_port()}/"
     for original, mirror, code in (
         (f"{server.url}/lost/", f"{server.url}/other/", "gone"),
@@ -393,7 +395,7 @@ def test_gone_requires_a_404_from_every_url(server: Loopback) -> None:
         assert f"`{original}index`" in caught.value.message
 
 
-def test_pauses_grow_and_follow_the_server_up_to_a_limit() -> None:
+def test_pauses_grow_and_respect_retry_after_up_to_a_limit() -> None:
     network = Network(pause_s=1.0)
     plain = TransientError("x", code="x")
     for attempt, middle in ((2, 1.0), (3, 2.0), (4, 4.0)):
@@ -465,7 +467,7 @@ def test_an_untrusted_certificate_is_not_retried(tmp_path: Path, network: Networ
 
 
 @pytest.mark.parametrize("url", ["http://", "http://a b/", "http://[::1/x", "https://127.0.0.1:99999/"])
-def test_the_error_for_an_invalid_url_shows_it(network: Network, url: str) -> None:
+def test_the_error_for_an_invalid_url_shows_the_url(network: Network, url: str) -> None:
     with pytest.raises(FetchError) as caught:
         network.get(url)
     assert url in caught.value.message
@@ -487,7 +489,7 @@ def test_passwords_in_urls_are_not_shown() -> None:
 # ---------------------------------------------------------------- offline, proxies
 
 
-def test_offline_mode_opens_no_connection(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode_makes_no_connections(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"{server.url}/index"
     with pytest.raises(FetchError) as by_flag:
         Network(offline=True).get(url)

@@ -1,4 +1,4 @@
-"""A plan's channel, its notes about unavailable channels, and locks."""
+"""The channel that a plan uses, its notes about unavailable channels, and locks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
-# The preferred channel, because a vendor's comes before a distribution's; it has the same packages.
+# The preferred channel, because a vendor's channel comes before a distribution's; both have the same
+# packages.
 _MAKER = """schema = 1
 [[repo]]
 name = "maker"
@@ -169,7 +170,7 @@ def test_an_unreachable_channel_causes_one_note_and_one_request(planner: Planner
     which = "ROCm 5.7.4 and 4 more from maker"
     assert f"{which} would fit better, but the connection to `127.0" in note
     assert IN_RELEASE not in note
-    assert planner.asked_maker() == 4, "the attempts of one request"
+    assert planner.asked_maker() == 4, "one request's attempts"
 
 
 def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
@@ -194,7 +195,7 @@ def test_a_mixed_set_does_not_match_an_exact_release(planner: Planner) -> None:
         assert line.text.endswith(f"matches {release}, only 6.4.3, 5.7; channel mini mixes releases of 5.7")
 
 
-def test_if_all_channels_fail_every_reason_is_given(planner: Planner) -> None:
+def test_every_reason_is_reported_if_all_channels_fail(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.mini.repo.publish(key=None, fields={"SHA256": ""})
@@ -230,7 +231,7 @@ def test_an_unreachable_channel_is_not_retried_for_ten_minutes(planner: Planner)
     assert lock.local_notes[0].endswith("(tried 0 min ago)")
 
 
-def test_offline_the_cache_is_used(planner: Planner) -> None:
+def test_planning_uses_the_cache_when_offline(planner: Planner) -> None:
     planner.add_maker("5.7.1")
     planner.serve_maker()
     planner.plan()
@@ -243,8 +244,8 @@ def test_offline_the_cache_is_used(planner: Planner) -> None:
 
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
-def test_an_unreachable_channel_is_retried_in_some_cases(planner: Planner, way: str) -> None:
-    """If the user requests the channel or fresh data, or has configured a mirror, or after ten minutes."""
+def test_an_unreachable_channel_is_retried_early_in_some_cases(planner: Planner, way: str) -> None:
+    """Cases: the user requests the channel or fresh data, a mirror is configured, or ten minutes pass."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -277,7 +278,7 @@ def test_the_record_of_an_outage_is_removed_after_a_success(planner: Planner) ->
 
 
 def test_an_http_error_is_not_remembered(planner: Planner) -> None:
-    """The server may be fixed at any moment, and retrying does not cause a timeout."""
+    """The server may be fixed at any moment, and a retry does not have to wait for a timeout."""
     planner.add_maker("5.7.1")
     assert channels(planner.plan()) == ["mini"]
     planner.serve_maker()
@@ -378,8 +379,8 @@ def test_invalid_locks_are_refused(tmp_path: Path, content: str, said: str) -> N
         assert "upgrade rocenv" in caught.value.hints[0]
 
 
-def test_a_lock_of_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
-    """Its paths are relative to the ROCm packages' folder, and components do not contain their folder."""
+def test_a_lock_with_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
+    """Its paths are relative to the ROCm packages' folder, and components do not specify their folder."""
     packages = Layout(root="opt/rocm", library_dirs=("opt/rocm/lib",), libraries={}, links={"usr/bin": "a/*"})
     rocm = Component(kind="rocm", name="amd", version="6.2", channel="amd", why="", layout=packages)
     torch = Component(kind="torch", name="torch", version="2.5", channel="index", why="", python="3.11.2")
@@ -474,7 +475,7 @@ PYTORCH = "https://download.pytorch.org/whl"
 
 
 def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
-    """A lock of ROCm's wheels and torch, with one modified wheel and component."""
+    """A lock with ROCm's wheels and torch, in which one wheel and component are modified."""
     rocm = Artifact(
         kind="sdist",
         name="rocm",
@@ -534,7 +535,7 @@ def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("schema", [1, LOCK_SCHEMA])
-def test_a_lock_may_spell_a_wheels_url_like_indices_and_mirrors(
+def test_a_lock_can_spell_a_wheels_url_as_indices_and_mirrors_do(
     tmp_path: Path, name: str, version: str, url: str, schema: int
 ) -> None:
     path = tmp_path / "x.lock"
@@ -579,7 +580,7 @@ def test_locks_with_invalid_wheels_are_refused(
 
 
 def test_packages_in_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:
-    """A member `home/x` of a component without a folder would get the path `/home/x`."""
+    """In a component without a folder, the member `home/x` would get the path `/home/x`."""
     plain = json.loads(lock_text(planner.plan()))
     del plain["components"][0]["into"], plain["components"][0]["layout"]
     path = tmp_path / "x.lock"
@@ -590,7 +591,7 @@ def test_packages_in_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner,
     assert read_lock(path).components[0].into == "rocm"
 
 
-def test_a_lock_cannot_hide_an_artifact_behind_another_with_its_hash(
+def test_a_lock_cannot_hide_an_artifact_behind_one_with_the_same_hash(
     planner: Planner, tmp_path: Path
 ) -> None:
     plain = json.loads(lock_text(planner.plan()))
@@ -602,7 +603,7 @@ def test_a_lock_cannot_hide_an_artifact_behind_another_with_its_hash(
         read_lock(path)
 
 
-def test_a_lock_made_elsewhere_uses_the_local_mirror(planner: Planner) -> None:
+def test_a_lock_from_a_different_machine_uses_the_local_mirror(planner: Planner) -> None:
     here = planner.plan()
     elsewhere = _with_urls(here, "http://mirror.example.org/debian")
     assert relocated(elsewhere, planner.work()) == here
@@ -615,7 +616,7 @@ def test_a_lock_file_does_not_contain_a_mirrors_password(planner: Planner, tmp_p
     assert read_lock(path) == _with_urls(lock, "http://mirror.example.org/debian")
 
 
-def test_a_url_from_this_machine_is_kept(planner: Planner) -> None:
+def test_a_lock_keeps_urls_from_this_machine(planner: Planner) -> None:
     lock = planner.plan()
     with Loopback() as other:
         planner.network = replace(planner.network, mirrors=(("debian:", (f"{other.url}/debian",)),))

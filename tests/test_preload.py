@@ -21,7 +21,7 @@ def test_callers_are_loaded_after_callees() -> None:
     assert folders_of(zluda_lock()) == (BIN, "zluda")
 
 
-def test_a_runtime_missing_from_the_sdk_is_the_drivers() -> None:
+def test_a_runtime_missing_from_the_sdk_is_left_to_the_driver() -> None:
     assert preload(zluda_lock(), (), in_torch=False)[0] == "zluda/nvcuda.dll"
 
 

@@ -33,7 +33,7 @@ class Clock:
 
 
 class Plain:
-    """A progress display without a terminal, and its output."""
+    """A progress display without a terminal, with its output."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -58,21 +58,21 @@ def test_sizes_are_human_readable(size: float, text: str) -> None:
     assert size_text(size) == text
 
 
-def test_short_stage_prints_nothing() -> None:
+def test_a_short_stage_prints_nothing() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 10 * MB) as stage:
         plain.spend(stage, 0.5, 10 * MB)
     assert plain.lines == []
 
 
-def test_longer_stage_ends_with_one_line() -> None:
+def test_a_longer_stage_ends_with_one_line() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 10 * MB) as stage:
         plain.spend(stage, 2, 10 * MB)
     assert plain.lines == ["Fetching: 10.0 MB in 2.0 s (5.0 MB/s)"]
 
 
-def test_lines_appear_at_most_every_five_seconds_with_rate_and_time_left() -> None:
+def test_lines_show_the_rate_and_time_left_at_most_every_five_seconds() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         plain.spend(stage, 20, 80 * MB)
@@ -80,7 +80,7 @@ def test_lines_appear_at_most_every_five_seconds_with_rate_and_time_left() -> No
         assert len(plain.lines) == 4
 
 
-def test_slow_stage_prints_every_tenth_or_every_minute() -> None:
+def test_a_slow_stage_prints_a_line_every_tenth_or_every_minute() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         plain.spend(stage, 100, 20 * MB)
@@ -92,7 +92,7 @@ def test_slow_stage_prints_every_tenth_or_every_minute() -> None:
         assert len(plain.lines) == 4
 
 
-def test_unknown_total_shows_size_and_rate() -> None:
+def test_lines_show_size_and_rate_if_the_total_is_unknown() -> None:
     plain = Plain()
     with plain.progress.stage("Reading") as stage:
         plain.spend(stage, 6, 6 * MB)
@@ -127,7 +127,7 @@ def test_a_failed_stage_prints_no_closing_line() -> None:
     assert plain.lines == []
 
 
-def test_notes_are_printed_at_once() -> None:
+def test_notes_are_printed_immediately() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 10 * MB) as stage:
         stage.note("mirror [down]; trying another")
@@ -164,7 +164,7 @@ PROGRAM = """
 
 
 def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
-    """Run the program with stderr on a terminal of 100 columns; return stdout and the terminal output."""
+    """Run the program with stderr on a terminal with 100 columns; return stdout and the terminal output."""
     import fcntl
     import pty
     import struct
@@ -195,7 +195,7 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
 
 @pytest.mark.skipif(WINDOWS, reason="needs a pseudo-terminal")
 class TestTerminal:
-    def test_long_work_shows_title_rate_and_time_left_and_cleans_up(self) -> None:
+    def test_long_work_shows_title_rate_and_time_left_and_is_cleared_afterwards(self) -> None:
         out, shown = on_terminal(1.2)
         assert out == "early\ndata\n"
         assert re.search(r"Fetching .*\d+\.\d kB of 1\.0 MB, \d+\.\d kB/s, 0:0\d left", shown)
@@ -223,7 +223,7 @@ class TestTerminal:
         assert "Fetching" in plain
 
     @pytest.mark.parametrize("environ", [{"CI": "true"}, {"TERM": "dumb"}])
-    def test_an_incapable_terminal_gets_plain_lines(self, environ: dict[str, str]) -> None:
+    def test_a_dumb_terminal_gets_plain_lines(self, environ: dict[str, str]) -> None:
         _, shown = on_terminal(1.2, **environ)
         assert "\x1b" not in shown
         assert "Fetching: 900.0 kB in" in shown

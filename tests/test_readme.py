@@ -1,4 +1,4 @@
-"""The table of cards in README.md follows from the data, and the commands in the documents exist."""
+"""The table of cards in README.md matches the data, and the commands in the docs exist."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table() -> str:
 
 
 class TestTable:
-    def test_it_is_up_to_date(self) -> None:
+    def test_the_table_in_the_readme_is_up_to_date(self) -> None:
         assert SCRIPT.main(["--check"]) == 0, "run scripts/readme"
 
     @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ class TestTable:
             ("| gfx1031 |", "| gfx1030 |"),
         ],
     )
-    def test_check_finds_a_change_and_an_update_undoes_it(
+    def test_check_finds_a_changed_table_and_an_update_restores_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, old: str, new: str
     ) -> None:
         monkeypatch.setattr(SCRIPT, "table", lambda: table)
@@ -62,7 +62,7 @@ class TestTable:
         assert SCRIPT.main(["--readme", str(copy)]) == 0
         assert copy.read_text(encoding="utf-8") == text
 
-    def test_each_command_resolves_to_the_set_of_its_row(self, tmp_path: Path) -> None:
+    def test_each_command_resolves_to_the_set_in_its_row(self, tmp_path: Path) -> None:
         seen = set()
         for card, platform, answer, command in rows():
             if (platform, command) in seen:
@@ -79,7 +79,7 @@ class TestTable:
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
-    """Yield the first card, platform, answer and command of each answer that is not "no"."""
+    """For each answer that is not "no", yield its first card, platform, answer and command."""
     for line in README.read_text(encoding="utf-8").splitlines():
         cells = [each.strip() for each in line.strip("|").split("|")]
         if len(cells) != 5 or not cells[1].startswith("gfx"):
@@ -105,7 +105,7 @@ def commands(text: str) -> Iterator[str]:
 
 
 def problem(command: str) -> str:
-    """Return the unknown word of a command; "" if there is none."""
+    """Return the unknown word in a command; "" if there is none."""
     words = command.split()[1:]
     if words[0] == "help" or words[0].startswith("-"):
         words = words[1:] or ["list"]

@@ -88,7 +88,7 @@ def test_real_indices_yield_a_plan(
 
 @pytest.mark.network
 def test_only_rocm_comes_from_experimental(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything else, above all the C library, comes from sid."""
+    """Everything else, most importantly the C library, comes from sid."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     request = Request(rocm="7.2", target="gfx1201", channel="debian-experimental")
     lock = plan(request, Home(tmp_path / "home"), repo="debian-experimental")

@@ -1,4 +1,4 @@
-"""`rocenv resolve` and the resulting env: Windows, overrides, the iGPU, the user's own rows."""
+"""`rocenv resolve` and the resulting env: Windows, overrides, the iGPU and the user's own rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ checked = "2026-11-20"
 
 
 def shipped(tmp_path: Path, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run `rocenv resolve` with rocenv's own data and without network access."""
+    """Run `rocenv resolve` with rocenv's own data and no network access."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
     env = {**environ, "ROCENV_HOME": str(tmp_path / "home"), "ROCENV_OFFLINE": "1", "ROCENV_TARGET": ""}
     env |= more
@@ -59,7 +59,7 @@ def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
     (archive,) = parts["zluda"]["artifacts"]
     assert archive["url"].startswith("https://github.com/lshqqytiger/ZLUDA/releases/download/rel.5e717459")
     assert archive["url"].endswith("/ZLUDA-windows-rocm5-amd64.zip")
-    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "they are not published"
+    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "their hashes are not published"
     assert parts["torch"]["version"] == "2.7.1+cu118"
     assert parts["torch"]["python"] == "3.11", "app developers recommend it with HIP SDK 5.7"
     environment = found["environment"]
@@ -147,7 +147,7 @@ def test_an_invalid_driver_version_is_a_usage_error(tmp_path: Path, driver: str)
     assert ("is not a valid version for `--driver`" in done.stderr) is bool(driver)
 
 
-def test_suggested_commands_on_windows_are_for_windows(mini: Mini) -> None:
+def test_commands_suggested_on_windows_are_for_windows(mini: Mini) -> None:
     del mini.env["ROCENV_PROFILES"], mini.env["ROCENV_TARGET"]
     Root(mini.sysroot).windows({"device": 0, "name": "AMD Radeon RX 6750 XT", "gcnArchName": "gfx1031"})
     found = plan(mini.run("resolve", "--rocm", "6.1", "--zluda", "--json"))
@@ -222,7 +222,7 @@ def test_a_blocked_override_is_reported_with_its_source(mini: Mini) -> None:
 # ---------------------------------------------------------------- the machine's GPUs
 
 
-def test_the_igpu_beside_the_card_is_hidden_in_the_env(mini: Mini) -> None:
+def test_the_env_hides_the_igpu_alongside_the_card(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6).gpu(2, 0x744C, 110000, units=96)
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
@@ -235,7 +235,7 @@ def test_the_igpu_beside_the_card_is_hidden_in_the_env(mini: Mini) -> None:
     assert "HIP_VISIBLE_DEVICES" not in other["environment"], "the env is not for this machine's card"
 
 
-def test_the_igpu_is_also_hidden_for_a_different_card(mini: Mini) -> None:
+def test_the_env_hides_the_igpu_for_a_different_card_too(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     root = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6)
     root.gpu(2, 0x744C, 110000, units=96).gpu(3, 0x73BF, 100300, memory=8 << 30)
@@ -245,6 +245,14 @@ def test_the_igpu_is_also_hidden_for_a_different_card(mini: Mini) -> None:
     both = mini.run("resolve", "--rocm", "5.7", "--target", "gfx1100,gfx1030", "--json")
     assert plan(both)["environment"]["HIP_VISIBLE_DEVICES"] == "1,2"
     assert "HIP_VISIBLE_DEVICES=1,2 in the env hides the iGPU" in both.stderr
+
+
+def test_a_set_for_two_targets_names_the_one_without_kernels(mini: Mini) -> None:
+    for targets in ("gfx1100,gfx1030", "gfx1030,gfx1100"):
+        found = plan(mini.run("resolve", "--rocm", "5.7", "--target", targets, "--json"))
+        (warning,) = found["warnings"]
+        assert "no kernels for gfx1030," in warning
+        assert found["components"][0]["why"].endswith("only its compiler supports gfx1030")
 
 
 def test_gpu_numbers_are_those_of_the_machine_that_creates_the_env(mini: Mini) -> None:
@@ -277,7 +285,7 @@ def test_a_lock_cannot_control_the_terminal(mini: Mini) -> None:
     assert "\x1b" not in dry.stdout + dry.stderr + done.stdout + done.stderr
 
 
-def test_the_original_target_can_be_requested_under_an_override(mini: Mini) -> None:
+def test_the_original_target_can_be_requested_despite_an_override(mini: Mini) -> None:
     (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="ok"))
     argv = ("create", "demo", "--rocm", "5.7", "--target", "gfx1036", "--no-verify")
     assert mini.run(*argv).returncode == 0
@@ -353,7 +361,7 @@ def test_an_explicit_target_is_enough_if_windows_lists_no_gpus(mini: Mini) -> No
     assert any("the installed version is unknown" in note for note in found["notes"])
 
 
-def test_a_lock_from_wsl_works_elsewhere(mini: Mini) -> None:
+def test_a_lock_from_wsl_works_on_other_systems(mini: Mini) -> None:
     on_wsl(mini, "32.0.31000.5")
     done = mini.run("create", "one", "--rocm", "6.4", "--no-verify")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The scripts for newcomers run from any folder, and report wrong usage before they change anything."""
+"""The scripts for newcomers run from any folder and report wrong usage before they change anything."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*argv: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedPro
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 class TestEveryScript:
-    def test_prints_help_from_any_folder(self, script: Path, tmp_path: Path) -> None:
+    def test_each_script_prints_help_from_any_folder(self, script: Path, tmp_path: Path) -> None:
         done = run(script, "--help", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "--" in done.stdout
@@ -64,7 +64,7 @@ def make_venv(venv: Path, **changes: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestMakeVenv:
-    def test_the_error_mentions_an_unsuitable_python(self, tmp_path: Path) -> None:
+    def test_the_error_shows_the_unsuitable_python(self, tmp_path: Path) -> None:
         done = make_venv(tmp_path / "venv", PYTHON="/bin/false")
         assert done.returncode == 1
         assert "`/bin/false` is not Python 3.10 or newer" in done.stderr
@@ -73,7 +73,7 @@ class TestMakeVenv:
     def test_a_moved_or_incomplete_venv_is_replaced_and_a_working_one_kept(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
         (venv / "bin").mkdir(parents=True)  # left by an interrupted attempt
-        # A later interruption leaves a venv without pip. It also saves the seconds of installing pip.
+        # An interruption at a later point leaves a venv without pip. This also saves the time to install pip.
         quick = tmp_path / "python"
         quick.write_text(
             f'#!/bin/sh\n[ "$2" = venv ] && set -- "$@" --without-pip\nexec {sys.executable} "$@"\n'

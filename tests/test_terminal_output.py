@@ -1,6 +1,6 @@
-"""What users see at a terminal of 80 and of 120 columns: transcripts in `tests/ui/80` and `tests/ui/120`.
+"""What users see at a terminal with 80 or 120 columns: transcripts in `tests/ui/80` and `tests/ui/120`.
 
-ROCENV_WRITE_GOLDEN=1 updates them. Read the difference as a new user would.
+ROCENV_WRITE_GOLDEN=1 updates them. Read changes in the transcripts as a new user would.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).with_name("ui")
 WIDTHS = (80, 120)
-SHOWN_HOME = "/home/somebody"  # as long as the path of a `Place`
+SHOWN_HOME = "/home/somebody"  # as long as a `Place`'s path
 LOG = """\
 Loading the model on GPU 0: AMD Radeon RX 6750 XT (gfx1031)
 Traceback (most recent call last):
@@ -42,13 +42,13 @@ RuntimeError: HIP error: no kernel image is available for execution on the devic
 
 
 class Place(NamedTuple):
-    """A folder, and the environment of the program."""
+    """A folder, and the program's environment."""
 
     folder: Path
     env: dict[str, str]
 
     def machine(self) -> Root:
-        """Start to describe the machine."""
+        """Start a description of the machine."""
         root = Root(self.folder / "machine")
         root.path.mkdir()
         self.env["ROCENV_SYSROOT"] = str(root.path)
@@ -76,14 +76,14 @@ def node(place: Place) -> None:
 
 
 def blocked(place: Place) -> None:
-    """A container without `/dev/kfd`, with a wrong setting."""
+    """A container that has no `/dev/kfd` and has a wrong setting."""
     root = place.machine().kernel().cpu().gpu(1, 0x73DF, 100301, units=40, memory=12 * GIB)
     (root.path / "dev/kfd").unlink()
     place.env["HSA_OVERRIDE_GFX_VERSION"] = "11.0.0"
 
 
 def mirror(place: Place) -> Iterator[None]:
-    """A machine with a mirror of tiny sets, whose libraries are fakes."""
+    """A machine with a mirror of tiny sets that contain fake libraries."""
     root = place.folder / "mini"
     root.mkdir()
     with Loopback(folder=root / "www") as server:
@@ -94,7 +94,7 @@ def mirror(place: Place) -> Iterator[None]:
         yield
 
 
-# The transcript -> its machine, and the commands with the settings before them.
+# Transcript -> its machine and commands; settings come before a command.
 TRANSCRIPTS: dict[str, tuple[Callable[[Place], Iterator[None] | None], tuple[str, ...]]] = {
     "help": (no_gpu, ("rocenv help",)),
     "gpus-igpu-and-card": (igpu_and_card, ("rocenv gpus",)),
@@ -133,7 +133,7 @@ ASKS = ("rocenv create demo --rocm 5.7", "rocenv rm demo")
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    """A folder whose path always has the same length, because it affects where lines break."""
+    """A folder whose path always has the same length, because the length affects where lines break."""
     folder = Path(tempfile.mkdtemp(prefix="g", dir="/tmp"))
     home = folder / "rocenv"
     home.mkdir()
@@ -144,7 +144,7 @@ def place() -> Iterator[Place]:
 
 
 def shown(place: Place, command: str, width: int) -> str:
-    """Run a command at a terminal, answer its question with yes, and return what it shows."""
+    """Run a command at a terminal, answer yes to its question, and return what it shows."""
     setting, _, argv = command.rpartition(" rocenv ")
     env = place.env | dict([setting.split("=", 1)] if setting else [])
     program = [sys.executable, "-m", "rocenv", *argv.removeprefix("rocenv ").split()]
@@ -158,7 +158,7 @@ def shown(place: Place, command: str, width: int) -> str:
 
 
 def masked(text: str, place: Place) -> str:
-    """Replace what differs between machines and days by something of the same length."""
+    """Replace what differs between machines and days with something of the same length."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     text = text.replace(str(place.folder), SHOWN_HOME)
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:00000", text)
@@ -183,7 +183,7 @@ def test_transcript(name: str, width: int, place: Place) -> None:
     assert text == golden.read_text()
 
 
-# A line may be too long only if it holds nothing but what people paste.
+# Lines can be too long only if they contain nothing but text that people paste.
 PASTED = re.compile(
     r" *(?:hint: |more: +|详情： +|activate it: +|or run one command: +|line \d+: |- )?"
     r"(?:`[^`]+`|[^\s\u2e80-\uffff]+|\[\S+|(?:rocenv|sudo|export|grep|\.) .*)"

@@ -22,7 +22,7 @@ LADDER = ["files", "load", "version", "compile", "device", "memory", "kernel", "
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Mini]:
-    """The miniature world with a 6.4 set of fakes, including a C library."""
+    """The miniature world with a 6.4 set of fake libraries, including a C library."""
     root = tmp_path / "a home with spaces"
     root.mkdir()
     with Loopback(folder=root / "www") as server:
@@ -87,6 +87,23 @@ def test_a_fault_affects_only_its_rung(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("node", ["gfx1100", "gfx1030"])
+def test_an_env_for_two_targets_passes_on_nodes_with_either(world: Mini, node: str) -> None:
+    world.create("demo", "--rocm", "6.4", "--target", "gfx1100,gfx1030")
+    assert world.run("lock", "demo", "-o", "demo.lock").returncode == 0
+    gpu: dict[str, Any] = {"ROCENV_TARGET": node, "ROCENV_STANDIN_TARGET": node}
+    gpu["ROCENV_HOME"] = str(world.root / node)
+    created = world.run("create", "demo", "--from", "demo.lock", "--json", **gpu)
+    assert created.returncode == 0, created.stderr
+    verified = json.loads(created.stdout)["verify"]
+    assert (verified["target"], verified["level"]) == (node, "blas")
+    assert node in next(each for each in verified["rungs"] if each["rung"] == "device")["detail"]
+    assert json.loads(world.run("show", "demo", "--json", **gpu).stdout)["targets"] == ["gfx1100", "gfx1030"]
+    other = world.run("verify", "demo", "--json", **(gpu | {"ROCENV_STANDIN_TARGET": "gfx1201"}))
+    assert other.returncode == 1, "a third kind of GPU"
+    assert rungs(other)["device"]["status"] == "failed"
+
+
 def test_a_missing_gpu_exits_with_4_but_is_not_a_fault(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", ROCENV_STANDIN_DEVICES="0")
@@ -96,7 +113,7 @@ def test_a_missing_gpu_exits_with_4_but_is_not_a_fault(world: Mini) -> None:
 
 
 @pytest.mark.quick
-def test_upto_stops_at_the_named_rung(world: Mini) -> None:
+def test_upto_stops_after_the_given_rung(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--upto", "version", "--json", ROCENV_STANDIN_DEVICES="0")
     assert done.returncode == 0, "no rung that needs a GPU was requested"
@@ -129,12 +146,12 @@ def test_trace_lines_are_not_shown(world: Mini) -> None:
     assert "`rocenv verify 'two words' --save-artifacts 'verify-two words'` keeps the logs" in done.stderr
 
 
-def test_a_full_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Path) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--upto", "load", "--save-artifacts", "/proc")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: cannot write to the folder `/proc`" in done.stderr
-    # No file may exceed 512 bytes, as on a full disk. Cached bytecode must not be truncated there either.
+    # Limit files to 512 bytes, which acts like a full disk. Cached bytecode must not be truncated either.
     limited = 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"'
     command = ["sh", "-c", limited, "sh", *world.command("verify", "demo", "--upto", "load")]
     full = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=30, check=False)
@@ -143,7 +160,7 @@ def test_a_full_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Path) -> 
     assert "TMPDIR" in full.stderr
 
 
-def test_system_libraries_do_not_leak_in(world: Mini, tmp_path: Path) -> None:
+def test_system_libraries_do_not_leak_into_the_env(world: Mini, tmp_path: Path) -> None:
     foreign = tmp_path / "opt" / "rocm" / "lib"  # LD_PRELOAD splits at spaces
     foreign.mkdir(parents=True)
     for name in ("libamdhip64.so.6", "librocblas.so.6"):
@@ -195,7 +212,7 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     world.create("sd-of-marie", "--rocm", "6.4")
     file = world.root / "report.json"
     refused = world.run("verify", "sd-of-marie", "--report", str(file))
-    assert (refused.returncode, refused.stdout) == (2, ""), "this machine is not the reported one"
+    assert (refused.returncode, refused.stdout) == (2, ""), "this machine is not the one in the report"
     assert "unset ROCENV_SYSROOT ROCENV_TARGET" in refused.stderr
     del world.env["ROCENV_TARGET"], world.env["ROCENV_SYSROOT"]
     nowhere = world.run("verify", "sd-of-marie", "--report", str(world.root / "none" / "report.json"))
@@ -223,8 +240,8 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     assert "File name too long" in long.stderr
 
 
-def test_the_report_of_a_failure_contains_no_names_either(world: Mini, tmp_path: Path) -> None:
-    """A rung's output comes from any loaded library; it may contain user names, host names and paths."""
+def test_a_report_about_a_failure_contains_no_names_either(world: Mini, tmp_path: Path) -> None:
+    """Any loaded library can add to a rung's output, which may contain user names, host names and paths."""
     foreign = tmp_path / "Anna Schmidt" / "lib"
     foreign.mkdir(parents=True)
     says = 'fputs("marie on maries-pc: /srv/Customers of Anna/x.log, /usr/lib/libm.so.6\\n", stderr);'

@@ -1,4 +1,4 @@
-"""Wrapping of texts to a terminal's width."""
+"""Wrap text to a terminal's width."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def test_wrapped(text: str, lines: list[str]) -> None:
     assert wrapped(text, 10, "- ", "  ") == lines
 
 
-def test_width_of_characters() -> None:
+def test_wide_characters_count_as_two_columns_and_escape_sequences_as_none() -> None:
     assert columns_of("a中\x1b[31mb\x1b[0m") == 4

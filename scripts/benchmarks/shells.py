@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, NotMeasured, ratio
@@ -19,11 +20,10 @@ from rocenv.activate.env import Place
 from rocenv.activate.shells import HOOKS, SHELLS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from benchmarks.measure import Bench
 
 SOURCING_MS = {"bash": 0.5, "zsh": 0.5, "dash": 0.5, "fish": 0.8, "tcsh": 0}  # limits; 0 = none
+LMOD = Path("/usr/share/lmod/lmod/init/bash")
 ROUNDS = 300
 CALLS = 2000
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
@@ -60,6 +60,7 @@ def figures(bench: Bench) -> list[Figure]:
         *(sourcing_figure(shell, sourcing(shell, prefix, here)) for shell in shells),
         *look_figures([each for each in LOOKS if each in shells], here),
         function_figure(prefix, here),
+        *module_figure(prefix, here),
     ]
 
 
@@ -169,3 +170,22 @@ def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUN
             if round_number >= 3:
                 times[name].append(1000 * seconds)
     return {name: statistics.median(row) for name, row in times.items()}
+
+
+def module_figure(prefix: Path, here: Path) -> list[Figure]:
+    """Compare loading an env's module with loading an empty one, in bash with Lmod."""
+    if not LMOD.exists():
+        return []
+    (here / "modules").mkdir(exist_ok=True)
+    module = here / "modules" / "ours.lua"
+    export = (sys.executable, "-m", "rocenv", "export", prefix.name, "--to", "lmod", "--at", str(prefix))
+    home = {**os.environ, "ROCENV_HOME": str(prefix.parents[1])}
+    subprocess.run([*export, "-o", str(module)], env=home, check=True, capture_output=True)
+    module.with_name("empty.lua").write_text("")
+    argvs: dict[str, tuple[str, ...]] = {}
+    for name in ("ours", "empty"):
+        file = here / f"module.{name}"
+        file.write_text(f". {LMOD}\nmodule use {module.parent}\nmodule load {name}\n")
+        argvs[name] = ("bash", "--norc", str(file))
+    times = by_turns(argvs, here, rounds=30)
+    return [ratio("a module load", times["ours"], "ms", "an empty module", times["empty"], 1.3)]

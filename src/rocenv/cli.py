@@ -57,6 +57,12 @@ GROUPS = {
         "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
         "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
     },
+    "Clusters": {
+        "bundle": ("bundle.command", "Write envs into one file, to create them without a network."),
+        "mirror": ("mirror.command", "Keep a folder to serve the envs' packages from."),
+        "export": ("export.command", "Export an env as a module, a container or an image."),
+        "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
+    },
     "Troubleshooting": {
         "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
         "diagnose": ("diagnose.command", "Find known causes in a log."),
@@ -84,7 +90,6 @@ _ELSEWHERE = {
     **dict.fromkeys(("log", "logs", "why"), "diagnose"),
     **dict.fromkeys(("plan", "solve"), "resolve"),
     "exec": "run",
-    "export": "lock",
     "fix": "repair",
     "freeze": "lock",
     "search": "matrix",
@@ -167,7 +172,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     _prepare_streams()
-    limit_umask()
+    if "--node" not in argv:  # its watchdog must not touch the home, which may hang
+        limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
     if not _flush_output():

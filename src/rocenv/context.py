@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rocenv.config import Config
     from rocenv.core.progress import Progress
     from rocenv.data.rows import Matrix
+    from rocenv.install.store import Section
     from rocenv.net import Network
 
 FRESH_S = 6 * 3600.0  # newer package indices are used without asking the server
@@ -50,6 +51,8 @@ class Context:
         self.home = home or Home.default()
         self.max_age_s = max_age_s
         self._offline = offline
+        self.bundled: Mapping[str, Section] = {}  # files of the bundle that `create` reads: sha256 -> place
+        self.proven: frozenset[str] = frozenset()  # hashes of that bundle's files that signed indices list
         self.index_pages: dict[str, tuple[str, str]] = {}  # Python package indices read by this command
         given = {"matrix": matrix, "network": network, "progress": progress}
         self.__dict__.update({name: part for name, part in given.items() if part is not None})

@@ -67,6 +67,7 @@ class Finding:
     steps: tuple[Step, ...] = ()  # what to do, best first
     links: tuple[str, ...] = ()
     fix: str = ""  # the fix that `doctor --fix` has for it; "" = none
+    env: str = ""  # the env that it is about; "" = none
 
     @property
     def instructions(self) -> tuple[str, ...]:
@@ -137,6 +138,7 @@ def render(
         ),
         links=row.links,
         fix=row.fix,
+        env=plain.get("env", ""),
     )
 
 

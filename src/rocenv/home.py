@@ -34,7 +34,7 @@ class Home:
     @classmethod
     def usual(cls) -> Home:
         """Return the home in the platform's user data folder."""
-        if folder := _xdg_folder("XDG_DATA_HOME", ".local/share"):
+        if folder := user_folder("XDG_DATA_HOME", ".local/share"):
             return cls(folder)
         import platformdirs
 
@@ -86,6 +86,11 @@ class Home:
         return self.path / "pins.json"
 
     @property
+    def fleet_record(self) -> Path:
+        """The nodes that rocenv drained, and how many GPUs each node had."""
+        return self.path / "fleet.json"
+
+    @property
     def key(self) -> Path:
         """The key for `rocenv.system.seal`."""
         return self.path / "key"
@@ -118,7 +123,7 @@ class Home:
     @classmethod
     def settings_of_user(cls) -> Path:
         """The `config.toml` in the platform's settings folder, whichever home is in use."""
-        if folder := _xdg_folder("XDG_CONFIG_HOME", ".config"):
+        if folder := user_folder("XDG_CONFIG_HOME", ".config"):
             return folder / "config.toml"
         import platformdirs
 
@@ -304,8 +309,8 @@ def _name_of(user: int) -> str:
         return f"user ID {user}"
 
 
-def _xdg_folder(variable: str, usual: str) -> Path | None:
-    """Return the folder that platformdirs would choose; None if only platformdirs knows it.
+def user_folder(variable: str, usual: str) -> Path | None:
+    """Return the user's folder as platformdirs would choose it; None if only platformdirs knows it.
 
     Prompts and completions call this, and importing platformdirs takes longer than the rest of their work.
     """

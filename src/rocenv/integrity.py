@@ -64,7 +64,7 @@ def _differences(
 
 
 def _same(found: FileEntry, expected: FileEntry) -> bool:
-    if (found.sha256, found.link) != (expected.sha256, expected.link):
+    if (found.sha256, found.size_bytes, found.link) != (expected.sha256, expected.size_bytes, expected.link):
         return False
     # Compare only the executable bit; the other bits depend on the umask.
     return bool(expected.link) or found.executable == expected.executable

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from rocenv import results
 from rocenv.context import Context
-from rocenv.core.codec import from_plain, to_plain, verification_file, verification_from_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock, Verification
     from rocenv.home import Home
 
-_VERIFIED = "verified.json"
 _COPY = "copy" if WINDOWS else "cp"
 RECORD_SCHEMA = 2
 # Path and list separators on Linux and Windows, and characters that Windows forbids in file names.
@@ -100,7 +100,8 @@ class Prefix:
         The old list stays until the new record exists, so the record and its list always match.
         """
         text = json.dumps({name: to_plain(files[name]) for name in sorted(files)}, indent=0).encode()
-        record = replace(record, name=self.name, files_sha256=hashlib.sha256(text).hexdigest())
+        sha256 = hashlib.sha256(text).hexdigest()
+        record = replace(record, name=self.name, files_sha256=sha256, prefix=str(self.path))
         new_list = self._list_of(record)
         write_atomic(new_list, text)
         write_atomic(
@@ -119,7 +120,7 @@ class Prefix:
         """Read the record.
 
         Raises:
-            PrefixError: The env is missing, incomplete or foreign, or its folder was renamed.
+            PrefixError: The env is missing, incomplete or foreign, or was renamed, moved or copied.
             DataError: The record is damaged or from another version of rocenv.
         """
         record = self.record_wherever_made()
@@ -130,10 +131,32 @@ class Prefix:
                 hints=(f"rocenv repair {shell_join(self.name)}",),
                 code="env-moved",
             )
+        if record.prefix not in ("", str(self.path)) and not _is_same_folder(record.prefix, self.path):
+            raise self._elsewhere(record.prefix)
         return record
 
+    def _elsewhere(self, made_for: str) -> PrefixError:
+        """Return the error for an env that was copied, or moved with its home."""
+        from rocenv.resolve.request import rebuild_command  # imported late, as below
+
+        here = str(self.path)
+        if os.access(self.path / "cache", os.W_OK):  # images contain none
+            hints = [f"make it work here: `rocenv repair {shell_join(self.name)}`"]
+        else:
+            rebuild = rebuild_command(self.name, str(self.lock_file))
+            hints = [
+                f"show it at that path, as root: `{shell_join('mount', '--bind', here, made_for)}`",
+                f"or create your own: `env -u ROCENV_HOME {rebuild}`",
+            ]
+        return PrefixError(
+            f"env `{self.name}` was made for `{made_for}`, but is at `{here}`: its scripts and its loader "
+            "use files of the other folder",
+            hints=tuple(hints),
+            code="env-moved",
+        )
+
     def record_wherever_made(self) -> Record:
-        """Read the record, even if the env's folder was renamed; raises the same errors as `record`."""
+        """Read the record, even of a moved or copied env; raises the same errors as `record`."""
         self.require_complete()
         path = self.own / "record.json"
         try:
@@ -164,16 +187,12 @@ class Prefix:
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
 
     def verification(self) -> Verification | None:
-        """The result of the last `verify`, or None if it is missing or unreadable."""
-        try:
-            path = self.own / _VERIFIED
-            return verification_from_plain(load_json(path), str(path))
-        except (OSError, DataError, ValueError, KeyError, TypeError):
-            return None
+        """The last result of `verify`, by the user or the env's owner; None if there is no readable one."""
+        return results.read(self.own)
 
     def write_verification(self, verification: Verification) -> None:
-        """Save the result of `verify`; raises OSError."""
-        write_atomic(self.own / _VERIFIED, verification_file(verification))
+        """Save the result of `verify`, in the user's folder if the env is not writable; raises OSError."""
+        results.write(self.own, verification)
 
     @property
     def made_anew(self) -> tuple[str, ...]:
@@ -243,6 +262,14 @@ class Prefix:
                     ),
                     code="env-incomplete",
                 )
+
+
+def _is_same_folder(path: str, other: Path) -> bool:
+    """Compare what the paths lead to: links and bind mounts show an env at several paths."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
+import math
 import tempfile
 import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.probe.ladder import Probe
 
+Level = Literal["quick", "full"]
+QUICK = ("files", "load", "version", "device", "memory")  # the rungs that compile nothing
 TIMEOUT_S = 120.0  # per rung: the first use of a GPU may compile for a long time
 _BROKEN = ("failed", "crashed", "timeout")
 _KERNELS: dict[str, tuple[ComponentKind, ...]] = {"blas": ("rocm",), "torch": ("rocm", "torch")}  # of parts
@@ -60,6 +64,8 @@ def verify(
     timeout_s: float = 0.0,
     report: Callable[[RungResult], None] = lambda _result: None,
     last: Callable[[tuple[RungResult, ...]], RungResult] | None = None,
+    level: Level | None = None,
+    until: float = math.inf,
 ) -> Verification:
     """Run the ladder in an env, store the result in its prefix, and return it.
 
@@ -73,6 +79,9 @@ def verify(
         timeout_s: Time limit per rung; 0 = a default that depends on the set.
         report: Called with each result.
         last: Runs after the ladder with its results, and adds one.
+        level: Check a node of a cluster: store nothing, because nodes share the env; `quick` runs only short
+            rungs and compares the sizes of files instead of their hashes.
+        until: When all rungs must have ended, on the monotonic clock.
 
     Raises:
         PrefixError: The env is missing or incomplete.
@@ -88,7 +97,10 @@ def verify(
         c_library = matrix.c_library[0]
         patience_s = timeout_s or first_run_s(record.lock) or TIMEOUT_S
         probe = probe_of(prefix, record, c_library, target=target, work_dir=work_dir, timeout_s=patience_s)
+        probe = dataclasses.replace(probe, until=until)
         wanted = [rung for rung in probe.rungs if RUNGS.index(rung) <= RUNGS.index(upto)]
+        if level == "quick":
+            wanted = [rung for rung in wanted if rung in QUICK]
         driver = display_driver(matrix) if WINDOWS else ""
         known = known_broken(record.lock, matrix, driver)
         if first_run_s(record.lock):
@@ -96,7 +108,7 @@ def verify(
         results = run_ladder(
             probe,
             wanted,
-            files=lambda: _files_rung(prefix, record, progress),
+            files=lambda: _files_rung(prefix, record, progress, hashes=level != "quick"),
             begin=lambda rung: progress.wait(f"Running the rung `{rung}`", closing=False),
             judge=lambda result: _knowing(_naming_packages(result, prefix, probe), known, matrix),
             report=report,
@@ -112,7 +124,7 @@ def verify(
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
     # Store only results about the env: not for another target, and not of an app.
-    if verification.target in (record.lock.code_target, *record.lock.request.more_targets):
+    if level is None and verification.target in (record.lock.code_target, *record.lock.request.more_targets):
         of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
         _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)
     if save_dir:
@@ -130,9 +142,11 @@ def _target_here(lock: Lock, matrix: Matrix) -> str:
 
 
 def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
-    _require_room(
-        Path(tempfile.gettempdir()), "set TMPDIR to a folder with free space: `export TMPDIR=/var/tmp`"
-    )
+    hint = "set TMPDIR to a folder with free space: `export TMPDIR=/var/tmp`"
+    try:
+        _require_room(Path(tempfile.gettempdir()), hint)
+    except FileNotFoundError as error:  # not even a few bytes can be written in any usual folder
+        raise RocenvError("there is no folder for temporary files", hints=(hint,), code="no-temp") from error
     if save_dir is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocenv-verify-")))
     _require_room(save_dir, "choose a different folder with `--save-artifacts`")
@@ -147,20 +161,21 @@ def _require_room(folder: Path, hint: str) -> None:
             file.write(bytes(_ROOM_BYTES))
     except OSError as error:
         raise RocenvError(
-            f"cannot write to the folder `{folder}`: {error.strerror}", hints=(hint,)
+            f"cannot write to the folder `{folder}`: {error.strerror}", hints=(hint,), code="no-temp"
         ) from error
 
 
-def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResult:
+def _files_rung(prefix: Prefix, record: Record, progress: Progress, *, hashes: bool) -> RungResult:
     from rocenv.integrity import differences, replaced_packages
+    from rocenv.presence import damaged
 
     start = time.monotonic()
     files = prefix.files(record)
-    found = differences(prefix.path, files, progress)
+    found = differences(prefix.path, files, progress) if hashes else damaged(prefix.path, files)
     elapsed_s = time.monotonic() - start
     if not found:
         size = size_text(sum(entry.size_bytes for entry in files.values()))
-        detail = f"{len(files)} files, {size}, unchanged"
+        detail = f"{len(files)} files, {size}, {'unchanged' if hashes else 'of the recorded sizes'}"
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(_shown(prefix, path, what) for path, what in list(found.items())[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""

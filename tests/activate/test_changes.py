@@ -13,21 +13,21 @@ ENTRY = st.text(alphabet="abc/ .", min_size=1, max_size=4)
 ACTION = st.sampled_from(["set", "prepend", "unset"])
 
 
-def test_expand_replaces_the_prefix_once_and_nothing_else() -> None:
+def test_expand_replaces_only_the_prefix_and_only_once() -> None:
     (change,) = expand([set_("A", "{prefix}/x:{other}:$HOME:{prefix}")], "/a/{prefix}/b")
     assert change.value == "/a/{prefix}/b/x:{other}:$HOME:/a/{prefix}/b"
 
 
 @pytest.mark.parametrize("before", [{}, {"L": ""}])
-def test_prepending_to_nothing_leaves_no_empty_entry(before: dict[str, str]) -> None:
+def test_prepending_to_an_unset_list_adds_no_empty_entry(before: dict[str, str]) -> None:
     assert apply([prepend("L", "/own")], before) == {"L": "/own"}
 
 
-def test_an_existing_entry_moves_to_the_front() -> None:
+def test_prepending_an_existing_entry_moves_it_to_the_front() -> None:
     assert apply([prepend("L", "/own")], {"L": "/a:/own:/b:/own"})["L"] == "/own:/a:/b"
 
 
-def test_changes_apply_in_order_to_a_copy() -> None:
+def test_changes_apply_in_order_and_do_not_modify_the_original() -> None:
     before = {"A": "1", "B": "2"}
     after = apply(
         [set_("A", "x"), prepend("A", "y"), unset("B"), prepend("C", "2"), prepend("C", "1")], before
@@ -37,7 +37,7 @@ def test_changes_apply_in_order_to_a_copy() -> None:
 
 
 @given(st.lists(ENTRY, max_size=5), st.lists(ENTRY, min_size=1, max_size=3))
-def test_prepended_entries_come_first_once_and_others_keep_their_order(
+def test_prepended_entries_come_first_without_duplicates_and_others_keep_their_order(
     old: list[str], new: list[str]
 ) -> None:
     changes = [prepend("L", entry) for entry in new]
@@ -54,7 +54,7 @@ def test_reduced_changes_have_the_same_effect(changes: list[EnvChange]) -> None:
         for before in ({}, {"A": "a"}, {"A": "x:y;z", "B": ""}):
             assert apply(few, before, platform) == apply(changes, before, platform)
         kinds = {(change.name, change.action) for change in few}
-        assert len(kinds) == len({name for name, _ in kinds}), "one kind of change for each variable"
+        assert len(kinds) == len({name for name, _ in kinds}), "each variable has only one kind of change"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,6 @@ def test_reduced_changes_have_the_same_effect(changes: list[EnvChange]) -> None:
         prepend("A", "/x:/y"),
     ],
 )
-def test_a_change_that_shells_cannot_apply_is_refused(change: EnvChange) -> None:
+def test_changes_that_shells_cannot_apply_are_refused(change: EnvChange) -> None:
     with pytest.raises(DataError):
         require_valid([change])

@@ -1,4 +1,4 @@
-"""Every script passes its shell's own check or a linter, as a resource and when rendered."""
+"""Every script passes its shell's own check or a linter, both as a resource and after rendering."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PLACE = Place(program="/opt/it's/rocenv", envs="/home/me/$x `y`/envs")
 PLACEHOLDER = "__[A-Z]+(_[A-Z]+)*__"
 # shellcheck rules that do not apply to scripts for several shells or to code for `eval`.
 SHELLCHECK_EXCLUDES = {
-    "SC1003": "a path may look like a quoting mistake",
+    "SC1003": "a path can look like a quoting mistake",
     "SC1090": "the sourced file is known only at run time",
     "SC1091": "as SC1090",
     "SC2016": "code for `eval` is in single quotes",
-    "SC2034": "the other file uses the variables",
+    "SC2034": "a different file uses the variables",
     "SC2147": "as SC1003",
     "SC2153": "as SC2034",
-    "SC2154": "the other file defines the variables",
-    "SC2195": "a placeholder is replaced by patterns",
+    "SC2154": "a different file defines the variables",
+    "SC2195": "rocenv replaces the placeholder with patterns",
     "SC2296": "`${(t)NAME}` is used only in zsh",
     "SC3028": "OSTYPE and FUNCNAME are empty in other shells",
     "SC3034": "`$(<FILE)` is used only in zsh",
-    "SC3054": "the array of aliases is used only in bash",
+    "SC3054": "only bash uses the array of aliases",
     "SC3043": "dash, bash and zsh have `local`; ksh has its own function",
 }
 
@@ -48,7 +48,7 @@ def shellcheck(file: Path, dialect: str) -> str:
 
 
 def run(*argv: str) -> str:
-    """Return all output of a command, which may fail."""
+    """Run a command that may fail, and return all its output."""
     done = subprocess.run(
         [program(argv[0]), *argv[1:]], capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL
     )
@@ -96,7 +96,7 @@ def test_resource_files_pass_the_linters(tmp_path: Path) -> None:
         ".ps1": ("powershell",),
         ".nu": ("nu",),
     }
-    # Fragments that are valid only after other code, in a module, or when filled.
+    # Fragments that are valid only after other code, in a module, or once their placeholders are filled in.
     whole = {
         "powershell.ps1",
         "elvish-shared.elv",
@@ -142,7 +142,7 @@ RENDERED = {
 }
 
 
-# (In check mode, tcsh still expands `!` from the history.)
+# (Even in check mode, tcsh expands `!` from the history.)
 @pytest.mark.parametrize("prefix", ["/home/me/env", f"/{HOSTILE}".replace("!", "")])
 def test_rendered_scripts_pass_the_linters(tmp_path: Path, prefix: str) -> None:
     files = activation_files("my env", prefix, (*CHANGES, set_("A", prefix)), WATCHED, "linux")
@@ -166,7 +166,7 @@ def test_rendered_hooks_pass_the_linters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("platform", ["linux", "windows"])
-def test_powershells_grammar_accepts_the_functions(platform: str) -> None:
+def test_the_functions_are_valid_powershell(platform: str) -> None:
     assert [node for node in nodes(library(platform)) if node.is_error or node.is_missing] == []
 
 

@@ -1,4 +1,4 @@
-"""Start programs through the system's loader, with a library folder that only this loader searches."""
+"""Start programs through the system's loader, with a library folder that no other program searches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.core.lock import WRAPPERS
 from tests.shells.driver import program
 
-# The path of the checkout and its venv may contain spaces, which `#!` lines do not support.
+# `#!` lines do not support spaces, which the path to the checkout and its venv may contain.
 PYTHON = Path(sys.executable).resolve()
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 pytestmark = pytest.mark.skipif(not LOADER.exists(), reason="no x86-64 GNU system")
@@ -74,7 +74,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_program_finds_the_library_and_keeps_its_own_name(tree: Path) -> None:
+def test_a_program_finds_the_library_and_keeps_its_name(tree: Path) -> None:
     use = str(tree / "use")
     assert subprocess.run([use], capture_output=True, check=False, timeout=30).returncode == 127
     done = subprocess.run(arguments(tree, use, "a b"), capture_output=True, check=False, timeout=30)
@@ -99,19 +99,19 @@ def test_a_script_runs_through_its_interpreter(tree: Path, tmp_path: Path, first
     ]
 
 
-def test_a_scripts_interpreter_may_be_a_script(tree: Path, tmp_path: Path) -> None:
+def test_a_scripts_interpreter_can_be_another_script(tree: Path, tmp_path: Path) -> None:
     inner = script(tmp_path / "inner", f"#!{PYTHON} -I\n{ASK}\nprint(sys.argv[1:])\n")
     outer = script(tmp_path / "outer", f"#!{inner} -z\n")
     assert output(arguments(tree, str(outer), "x")).splitlines()[1:] == [f"['-z', '{outer}', 'x']"]
 
 
-def test_a_script_loop_terminates(tree: Path, tmp_path: Path) -> None:
+def test_a_script_that_is_its_own_interpreter_is_an_error(tree: Path, tmp_path: Path) -> None:
     script(tmp_path / "a", f"#!{tmp_path / 'a'}\n")
     with pytest.raises(CommandNotExecutable, match="scripts"):
         arguments(tree, str(tmp_path / "a"))
 
 
-def test_programs_that_the_loader_cannot_start_are_unchanged(tree: Path, tmp_path: Path) -> None:
+def test_programs_that_the_loader_cannot_start_run_directly(tree: Path, tmp_path: Path) -> None:
     static = str(tree / "static")
     assert arguments(tree, static, "x") == [static, "x"]
     text = script(tmp_path / "text", "echo hello\n")
@@ -137,7 +137,7 @@ def test_programs_that_the_loader_cannot_start_are_unchanged(tree: Path, tmp_pat
         assert arguments(tree, str(cut)) == [str(cut)]
 
 
-def test_the_users_libraries_come_after_ours(tree: Path) -> None:
+def test_the_users_libraries_come_after_the_envs(tree: Path) -> None:
     argv = arguments(tree, "true", environ={"PATH": "/usr/bin", "LD_LIBRARY_PATH": "/mine"})
     assert argv[2] == f"{tree / 'lib'}:/mine"
 
@@ -182,7 +182,7 @@ def test_a_folder_that_the_loader_cannot_search_is_refused(tmp_path: Path) -> No
 
 @pytest.fixture
 def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
-    """An environment whose PATH starts with two envs' wrappers; each must skip the other and itself."""
+    """PATH starts with two envs' wrappers; each wrapper must skip the other and itself."""
     for name in ("first env", "second"):
         (tmp_path / name).mkdir()
         write_wrappers(tmp_path / name, loader=LOADER, library_dirs=[tree / "lib"])
@@ -190,7 +190,7 @@ def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["python3", "python", "rocm-exec python3"])
-def test_a_wrapper_runs_the_next_python(tree: Path, wrapped: dict[str, str], name: str) -> None:
+def test_a_wrapper_runs_the_next_python_on_path(tree: Path, wrapped: dict[str, str], name: str) -> None:
     assert output(["/usr/bin/env", *name.split(), "-c", ASK], wrapped) == f"ours {tree / 've nv'}"
 
 
@@ -244,7 +244,7 @@ def test_a_wrapper_reports_missing_files(wrapped: dict[str, str], tmp_path: Path
         assert (done.returncode, word in done.stderr) == (status, True), done.stderr
 
 
-def test_only_executable_wrappers_are_written(wrapped: dict[str, str]) -> None:
+def test_rocenv_writes_wrappers_only_for_executable_files(wrapped: dict[str, str]) -> None:
     folder = Path(wrapped["PATH"].partition(":")[0])
     assert sorted(os.listdir(folder)) == sorted(WRAPPERS)
     assert all(os.access(folder / name, os.X_OK) for name in WRAPPERS)

@@ -1,4 +1,4 @@
-"""Tests of bash, zsh, ksh and dash beyond the checklist in `tests/shells`."""
+"""Tests for bash, zsh, ksh and dash that go beyond the checklist in `tests/shells`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def posix(request: pytest.FixtureRequest, tmp_path: Path) -> Work:
     return Work(DRIVERS[request.param], folder)
 
 
-def test_bytes_that_are_not_text_are_preserved(posix: Work) -> None:
+def test_bytes_that_are_not_valid_utf8_are_preserved(posix: Work) -> None:
     prefix = posix.env(folder="a b" + os.fsdecode(b"\xff"))
     for locale in ("C", "C.UTF-8"):
         outcome = posix.round_trip(prefix, "set -eu", environ={**posix.environ, "LC_ALL": locale})
@@ -115,7 +115,7 @@ def test_a_variable_changed_while_active_is_kept_and_reported(posix: Work, value
     assert outcome.stderr.endswith(": ROCM_PATH HIP_PATH HIP_PATH_57\n")
 
 
-def test_a_list_reduced_to_our_entries_becomes_unset_again(posix: Work) -> None:
+def test_a_list_with_only_the_envs_entries_is_unset_again(posix: Work) -> None:
     prefix = posix.env()
     edit = f"LD_LIBRARY_PATH={prefix}/lib"
     outcome = posix.run(
@@ -124,7 +124,7 @@ def test_a_list_reduced_to_our_entries_becomes_unset_again(posix: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_an_entry_that_existed_before_is_kept(posix: Work) -> None:
+def test_an_entry_that_was_already_in_the_list_is_kept(posix: Work) -> None:
     prefix = posix.env()
     outcome = posix.run(
         posix.enter(prefix),
@@ -152,7 +152,7 @@ def test_a_failed_activation_does_not_change_an_active_env(posix: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_a_script_executed_under_another_name_explains_how_to_source_it(posix: Work) -> None:
+def test_a_script_executed_under_a_different_name_explains_how_to_source_it(posix: Work) -> None:
     prefix = posix.env(folder="my env")
     done = subprocess.run(
         posix.driver.argv(prefix / ".." / "my env" / "activate"),
@@ -229,7 +229,7 @@ def test_the_env_can_be_deactivated_after_an_outer_venv(posix: Work) -> None:
     assert outcome.stdout == "none\n"
 
 
-def test_a_venv_on_top_replaces_only_deactivate(posix: Work) -> None:
+def test_a_venv_activated_later_replaces_only_deactivate(posix: Work) -> None:
     enter = posix.enter(posix.env())
     outcome = posix.run(
         *("set -eu", posix.dump("before"), enter, "deactivate() { unset -f deactivate; }", "deactivate"),
@@ -242,7 +242,7 @@ def test_a_venv_on_top_replaces_only_deactivate(posix: Work) -> None:
 # ---------------------------------------------------------------- the prompt
 
 
-def test_each_env_is_in_the_prompt_until_deactivated(posix: Work) -> None:
+def test_the_prompt_shows_each_env_until_it_is_deactivated(posix: Work) -> None:
     first, second = posix.enter(posix.env("one")), posix.enter(posix.env("two"))
     lines = [first, second, second, "deactivate", "deactivate", first, "PS1='new #''> '", "deactivate"]
     shown = posix.driver.talk(posix, lines)
@@ -261,16 +261,16 @@ def test_label(name: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/a:b", "/a\nb", "/a\x1bb"])
-def test_a_prefix_invalid_in_lists_is_refused(prefix: str) -> None:
+def test_a_prefix_that_a_list_cannot_contain_is_refused(prefix: str) -> None:
     with pytest.raises(PrefixError):
         activation_script("demo", prefix, CHANGES)
 
 
-def test_a_script_is_rendered_for_a_missing_prefix() -> None:
+def test_rendering_a_script_does_not_need_the_prefix_to_exist() -> None:
     assert "HIP_PATH='/elsewhere/rocm'" in activation_script("demo", "/elsewhere", CHANGES)
 
 
-def test_a_script_replaces_an_older_one_completely(tmp_path: Path) -> None:
+def test_a_new_script_replaces_the_old_one_completely(tmp_path: Path) -> None:
     prefix = Work(DRIVERS["bash"], tmp_path).env()
     linked = prefix / "linked"
     os.link(prefix / "activate", linked)

@@ -1,4 +1,4 @@
-"""Started programs: exit code names, and delivery of interrupts."""
+"""How rocenv describes the exit codes of programs that it starts, and passes interrupts to them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CODES = [
 
 
 @pytest.mark.parametrize(("code", "name", "crash"), CODES)
-def test_exit_codes_have_names(code: int, name: str, crash: bool) -> None:
+def test_exit_codes_are_shown_with_their_names(code: int, name: str, crash: bool) -> None:
     assert (describe_exit(code), is_crash(code)) == (name, crash)
 
 
@@ -47,11 +47,11 @@ OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140 and 145 are signals tha
 
 
 @pytest.mark.parametrize(("code", "told"), [*SHELLS_SAY.items(), *((code, code) for code in OWN)])
-def test_shell_exit_codes_for_signals(code: int, told: int) -> None:
+def test_a_signal_becomes_the_exit_code_that_shells_use(code: int, told: int) -> None:
     assert through_shell(code) == told
 
 
-def test_exit_code_meanings() -> None:
+def test_exit_codes_are_explained() -> None:
     same = "it accessed memory that is not its own"
     assert [meaning_of_exit(code) for code in (0xC0000005, -1073741819, -11)] == [same] * 3
     assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5
@@ -93,10 +93,10 @@ def test_an_interrupt_reaches_the_child_and_its_exit_code_is_returned(kind: str,
         time.sleep(0.2)
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.stdout.readline() == f"ended {code}\n"
-        assert parent.wait(10) == -signal.SIGINT  # can be interrupted again afterwards
+        assert parent.wait(10) == -signal.SIGINT  # the process can be interrupted again
 
 
-def test_an_interrupt_that_the_caller_ignores_stays_ignored() -> None:
+def test_the_child_ignores_interrupts_if_the_caller_does() -> None:
     """A shell that starts a command with `&` makes it ignore interrupts."""
     script = "trap '' INT; \"$@\""
     with subprocess.Popen(
@@ -113,7 +113,7 @@ def test_an_interrupt_that_the_caller_ignores_stays_ignored() -> None:
         assert parent.wait(10) == 0
 
 
-def test_programs_are_found_by_path_and_pathext(tmp_path: Path) -> None:
+def test_programs_are_found_through_path_and_pathext(tmp_path: Path) -> None:
     for name in ("a/tool.cmd", "a/tool.exe", "b/tool.com", "b/plain", "b/dotted.name.exe", "b/x.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""Windows activation, as far as other systems can test it: the oracle's rules, rejections, PowerShell's
+"""The parts of Windows activation that other systems can test: the oracle's rules, rejections, PowerShell's
 grammar.
 
 `tests/windows/test_cmd.py` runs the cmd script.
@@ -52,7 +52,7 @@ def test_names_and_entries_are_case_insensitive() -> None:
     assert entries([*changes, prepend("Path", "x")], "path", "windows") == (r"C:\env\bin", "x")
 
 
-def test_variables_cannot_be_empty_and_colons_do_not_separate() -> None:
+def test_windows_variables_cannot_be_empty_and_colons_are_not_separators() -> None:
     before = {"EMPTY": "x", "L": ";;", "PATH": r"C:\a;D:\b"}
     changes = [set_("EMPTY", ""), prepend("L", r"C:\l"), prepend("PATH", r"D:\b")]
     assert apply(changes, before, "windows") == {"L": r"C:\l", "PATH": r"D:\b;C:\a"}
@@ -91,14 +91,14 @@ def test_other_paths_are_accepted(prefix: str) -> None:
     require_listable(prefix, "windows")
 
 
-def test_non_ascii_values_are_refused_except_the_prefix() -> None:
+def test_non_ascii_values_are_refused_except_in_the_prefix() -> None:
     script = activation_script("sd", PREFIXES[2], CHANGES, WATCHED, "cmd", "windows")
     assert script.isascii()
     with pytest.raises(DataError):
         activation_script("sd", PREFIXES[0], [set_("A", "漢字")], WATCHED, "cmd", "windows")
 
 
-def test_no_name_is_mistaken_for_a_placeholder() -> None:
+def test_names_are_not_mistaken_for_placeholders() -> None:
     for word in ("LONGEST", "WHERE", "IDENT", "NAME", "SHOWN", "LABEL"):
         script = activation_script(word, f"C:\\{word}\\sd", CHANGES, WATCHED, "cmd", "windows")
         assert f'_ROCENV_P=C:\\{word}\\sd"' in script
@@ -125,7 +125,7 @@ def test_each_platform_gets_its_own_files(tmp_path: Path) -> None:
 
 
 def nodes(script: str) -> Iterator[tree_sitter.Node]:
-    """Return every node of the syntax tree, children after parents."""
+    """Return every node in the syntax tree, parents before children."""
     parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_powershell.language()))
     pending = [parser.parse(script.encode()).root_node]
     while pending:
@@ -140,7 +140,7 @@ def literals(script: str) -> set[str]:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_powershells_grammar_parses_the_script_and_its_literals(prefix: str) -> None:
+def test_the_script_and_its_literals_are_valid_powershell(prefix: str) -> None:
     script = activation_script("my env", prefix, CHANGES, WATCHED, "powershell", "windows")
     assert [node for node in nodes(script) if node.is_error or node.is_missing] == []
     expected = [
@@ -164,7 +164,7 @@ SINGLE = "'\u2018\u2019\u201a\u201b"
 @given(
     st.text(st.one_of(st.sampled_from(SINGLE + '$`"()#{}\\ a'), st.characters(codec="utf-8")), max_size=12)
 )
-def test_no_character_ends_a_powershell_literal(value: str) -> None:
+def test_no_character_in_a_value_ends_a_powershell_literal(value: str) -> None:
     # Scan like PowerShell: any of five quotes ends the literal unless another one follows.
     quoted, read, position = powershell.quote(value), "", 1
     whole = not quoted.startswith("(")

@@ -1,4 +1,4 @@
-"""In-process access to the miniature world, with an archive like AMD's."""
+"""In-process access to the miniature world, and an archive like AMD's."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ libraries = {{ hip = "libamdhip64.so.5" }}
 
 @dataclass
 class Inside:
-    """The miniature world, for function calls instead of commands."""
+    """The miniature world for tests that call functions instead of running commands."""
 
     mini: Mini
     network: Network

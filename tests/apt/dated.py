@@ -1,8 +1,8 @@
 """GnuPG keys and clear-signed messages with dates that tests cannot create.
 
-Made with `gpg --faked-system-time DATE`, keys with `--quick-gen-key NAME ed25519 sign EXPIRY`; those with a
-SHA-1 self-signature with `--cert-digest-algo SHA1`. Signatures after a key's expiry were made with a copy of
-the key that expires later.
+They were made with `gpg --faked-system-time DATE`: keys with `--quick-gen-key NAME ed25519 sign EXPIRY`, and
+keys with a SHA-1 self-signature with `--cert-digest-algo SHA1`. Signatures dated after a key's expiry were
+made with a copy of the key that expires later.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A key whose self-signature uses one hash type, and messages that it signed."""
+    """A key whose self-signature uses a specific hash type, and messages signed with it."""
 
     fingerprint: str
     key: bytes

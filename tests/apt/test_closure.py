@@ -1,4 +1,4 @@
-"""Compare the closure with an oracle that tries every combination."""
+"""Compare the dependency closure with an oracle that tries every combination."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_real_package_beats_a_virtual_one() -> None:
 
 
 def test_only_the_provided_version_satisfies_a_bound() -> None:
-    """The providing package's own version does not satisfy it, and neither does an unversioned name."""
+    """Neither the providing package's own version nor an unversioned name satisfies it."""
     offered = (package("a", "3", provides="v (= 1)"), package("b", provides="v"))
     assert found("v (>= 2)", *offered, package("c", provides="v (= 2)")) == ["c 1"]
     with pytest.raises(NotAvailable):
@@ -201,7 +201,7 @@ def test_equal_providers_are_ordered_by_name() -> None:
     assert found("v", *providers) == found("v", *reversed(providers)) == ["p 1"]
 
 
-def test_the_first_repository_beats_a_newer_version_elsewhere() -> None:
+def test_the_first_repository_beats_a_newer_version_in_a_later_one() -> None:
     first, second = PackageList([package("a", "1")]), PackageList([package("a", "2")])
     assert [str(each) for each in closure(parse_clauses("a"), [first, second], ())] == ["a 1"]
     assert [str(each) for each in closure(parse_clauses("a (>= 2)"), [first, second], ())] == ["a 2"]
@@ -222,7 +222,7 @@ def test_a_dependency_cycle_resolves() -> None:
     assert found("a", package("a", depends="b"), package("b", depends="a (>= 1)")) == ["a 1", "b 1"]
 
 
-def test_a_package_may_conflict_with_the_name_it_provides() -> None:
+def test_a_package_can_conflict_with_a_name_that_it_provides() -> None:
     assert found("a", package("a", provides="mta", conflicts="mta")) == ["a 1"]
 
 
@@ -243,7 +243,7 @@ def test_requested_packages_are_not_excluded() -> None:
     assert [each.name for each in closure(roots, [index], ["python3*"])] == ["blender"]
 
 
-def test_an_excluded_package_is_not_installed_under_another_name() -> None:
+def test_an_excluded_package_is_not_installed_under_a_different_name() -> None:
     with pytest.raises(NotAvailable, match="mta"):
         found("mta", package("perl-mta", provides="mta"), keep_out=["perl*"])
 
@@ -271,7 +271,7 @@ def test_the_error_shows_the_dependency_and_its_package(roots: str, said: str) -
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
-    """Thirty packages have two versions each; trying all combinations would take years."""
+    """There are thirty packages with two versions each; trying all combinations would take years."""
     free = [package(f"x{number}", version) for number in range(30) for version in "12"]
     chain = [
         package(f"y{number}", version, depends=f"y{number + 1}")
@@ -283,7 +283,7 @@ def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
         found(f"{wanted}, y0", *free, *chain)
 
 
-def test_demands_on_lists_lower_bounds() -> None:
+def test_demands_on_returns_lower_bounds() -> None:
     needing = (
         package("a", depends="libc6 (>= 2.34)"),
         package("b", depends="libc6 (>> 2.38) | musl, libc6 (<< 3)"),

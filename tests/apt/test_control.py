@@ -83,7 +83,7 @@ def test_an_invalid_stanza_is_an_error(stanza: str) -> None:
         parse_package(stanza, "debian")
 
 
-def test_field_names_are_case_insensitive_and_values_may_span_lines() -> None:
+def test_field_names_are_case_insensitive_and_values_can_span_lines() -> None:
     assert parse_fields("SHA256:\n one\n two\nsuite:  x \nno field\n") == {
         "sha256": "\none\ntwo",
         "suite": "x",

@@ -71,7 +71,7 @@ def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> N
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     change_sealed(answer, inside.home, version="5.7.9")
-    assert inside.find().version == "5.7.9", "it was not recomputed"
+    assert inside.find().version == "5.7.9", "the closure was not recomputed"
     answer.write_bytes(b"{")
     assert inside.find() == first
     inside.mini.repo.remove("mini5-blas")
@@ -81,7 +81,7 @@ def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> N
 
 
 def test_a_planted_closure_is_recomputed(inside: Inside) -> None:
-    """The file lists planted packages under the correct name, which depends only on public files."""
+    """The file lists planted packages; its name is correct, because anyone can compute it."""
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     whole = answer.read_bytes()
@@ -92,7 +92,7 @@ def test_a_planted_closure_is_recomputed(inside: Inside) -> None:
         assert answer.read_bytes() == whole
 
 
-def test_offline_an_index_cached_by_an_older_rocenv_is_explained(inside: Inside) -> None:
+def test_offline_the_error_explains_an_index_cached_by_an_older_rocenv(inside: Inside) -> None:
     inside.find()
     (state,) = inside.home.indices.glob("*/state.json")
     state.write_bytes(state.read_bytes().partition(b"\n")[2])
@@ -121,14 +121,14 @@ def test_a_package_missing_from_the_index_is_reported(inside: Inside) -> None:
 # ---------------------------------------------------------------- whose mirrors
 
 
-def test_a_machine_without_a_mirror_gets_a_hint(inside: Inside) -> None:
+def test_without_a_mirror_the_error_has_a_hint(inside: Inside) -> None:
     inside.write_sources("")
     error = refused(inside)
     assert error.code == "no-mirror"
     assert "set it as `mirrors.debian:`" in error.hints[0]
 
 
-def test_the_users_mirror_comes_before_apts(inside: Inside, tmp_path: Path) -> None:
+def test_the_users_mirror_comes_before_apts_mirrors(inside: Inside, tmp_path: Path) -> None:
     with Loopback(folder=inside.mini.root / "www") as other:
         inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
         assert inside.find().artifacts[0].url.startswith(other.url)
@@ -150,7 +150,7 @@ def test_the_second_mirror_is_used_if_the_first_fails(inside: Inside) -> None:
     found = inside.find()
     assert found.artifacts[0].url.startswith(f"{url}/debian/")
     assert inside.mini.server.seen("/gone/dists/mini/InRelease")[0].status == 404
-    assert any("/gone/" in note and "404" in note for note in found.notes), "no fallback is silent"
+    assert any("/gone/" in note and "404" in note for note in found.notes), "every fallback is reported"
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
@@ -175,7 +175,7 @@ def test_a_different_archive_with_the_same_suite_is_not_a_mirror(inside: Inside,
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
-def test_a_mirror_may_specify_the_distributions_key_in_any_form(inside: Inside, form: str) -> None:
+def test_a_mirror_can_specify_the_distributions_key_in_any_form(inside: Inside, form: str) -> None:
     (inside.mini.sysroot / "usr/share/keyrings/copy.gpg").write_bytes(archive_key().armoured)
     inline = "".join(f"\n {line or '.'}" for line in archive_key().armoured.decode().strip().splitlines())
     signed_by = {
@@ -197,8 +197,8 @@ def test_a_missing_distribution_keyring_is_reported(inside: Inside) -> None:
     assert "install the keyring: /usr/share/keyrings/mini.gpg" in error.hints
 
 
-def test_on_another_distribution_stable_is_not_a_mirror(inside: Inside) -> None:
-    """Archives of browsers and editors have a suite `stable`, often without specifying a key."""
+def test_on_a_different_distribution_a_stable_suite_is_not_a_mirror(inside: Inside) -> None:
+    """Archives for browsers and editors have a suite `stable`, often without specifying a key."""
     (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
     url = inside.mini.server.url
     inside.write_sources(f"Types: deb\nURIs: {url}/vendor\nSuites: mini\nComponents: main\n")
@@ -247,7 +247,7 @@ def test_an_unexpected_key_is_refused(amd: Amd, content: bytes) -> None:
     assert amd.find().artifacts, "a wrong key is not cached"
 
 
-def test_keys_beside_the_pinned_one_are_not_trusted(amd: Amd) -> None:
+def test_only_the_pinned_key_is_trusted_in_a_downloaded_keyring(amd: Amd) -> None:
     evil = Key.new("evil")
     amd.serve_key(amd.repo.key.keyring + evil.keyring)
     assert amd.find().artifacts
@@ -311,7 +311,7 @@ def test_a_package_removed_from_the_pool_is_an_error(inside: Inside) -> None:
     assert not (mini.prefix("third")).exists()
 
 
-def test_a_package_replaced_on_the_mirror_is_planned_again(inside: Inside) -> None:
+def test_a_set_is_planned_again_if_the_mirror_replaced_a_package(inside: Inside) -> None:
     """The cached index is hours old and the mirror has changed, so rocenv plans again and adds a note."""
     mini = inside.mini
     assert mini.run("resolve", "--rocm", "5.7").returncode == 0
@@ -323,8 +323,8 @@ def test_a_package_replaced_on_the_mirror_is_planned_again(inside: Inside) -> No
     assert "mini5-blas_5.7.1-2" in (mini.prefix("demo") / "rocenv.lock").read_text()
 
 
-def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
-    """apt's settings may be the only ones that contain a proxy."""
+def test_indices_and_packages_are_downloaded_through_apts_proxy(inside: Inside) -> None:
+    """A proxy may be configured only in apt's settings."""
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     mini = inside.mini
@@ -364,8 +364,8 @@ def test_a_signed_index_for_a_different_suite_is_refused(
     assert not mini.prefix("demo").exists()
 
 
-def test_an_old_signed_index_from_another_mirror_is_not_used(inside: Inside, tmp_path: Path) -> None:
-    """Outdated mirrors do this, and so do attackers who want to reintroduce an old vulnerability."""
+def test_an_old_signed_index_from_a_different_mirror_is_not_used(inside: Inside, tmp_path: Path) -> None:
+    """Outdated mirrors serve one, and so do attackers who want to reintroduce an old vulnerability."""
     mini = inside.mini
     (old,) = (each for each in mini.repo.packages if each.name == "mini5-blas")
     with Loopback(folder=tmp_path / "old") as mirror:
@@ -395,7 +395,7 @@ def test_an_old_signed_index_from_another_mirror_is_not_used(inside: Inside, tmp
 
 @pytest.mark.parametrize("path", ["", ":{}", ".:{}"])
 def test_a_gpgv_in_the_current_folder_is_not_used(amd: Amd, path: str) -> None:
-    """A cloned project contains a `gpgv`, and PATH has an empty entry."""
+    """A cloned project contains a `gpgv`, and PATH contains an empty entry."""
     mini = amd.inside.mini
     profile = mini.root / "profiles/amd.toml"
     profile.write_text(profile.read_text().replace(amd.repo.key.fingerprint, SHA1_FINGERPRINT))

@@ -19,7 +19,7 @@ MIRROR = "http://mirror.example.org/debian"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Another machine's empty apt configuration."""
+    """A different machine's empty apt configuration."""
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     folder = tmp_path / "etc/apt"
     (folder / "sources.list.d").mkdir(parents=True)
@@ -63,8 +63,8 @@ def test_one_line_entries_are_read(machine: Path, line: str, expected: list[Entr
 @pytest.mark.parametrize(
     "uri", ["mirror+file:/etc/apt/mirrors/debian.list", "mirror+file:///etc/apt/mirrors/debian.list"]
 )
-def test_a_file_of_mirrors_is_read(machine: Path, uri: str) -> None:
-    """Debian's cloud images use this."""
+def test_a_mirror_list_file_is_read(machine: Path, uri: str) -> None:
+    """Debian's cloud images use such a file."""
     (machine / "mirrors").mkdir()
     (machine / "mirrors/debian.list").write_text(
         f"# ours\n{MIRROR}/\n\nhttps://b.example.org/d\tpriority:1\n"
@@ -172,7 +172,7 @@ def test_a_distributions_mirrors_are_found(machine: Path) -> None:
         ('Acquire::http { Proxy "DIRECT"; };', Settings()),
     ],
 )
-def test_settings_come_from_the_inspected_machine(machine: Path, conf: str, expected: Settings) -> None:
+def test_apt_settings_come_from_the_inspected_machine(machine: Path, conf: str, expected: Settings) -> None:
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     (machine / "apt.conf.d").mkdir()

@@ -1,4 +1,4 @@
-"""Only text signed by a trusted key is accepted, despite every kind of tampering."""
+"""Only text signed by a trusted key is accepted, no matter what was tampered with."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_text_signed_by_a_known_key_is_accepted() -> None:
     assert checked(key.clear_sign(TEXT), key.keyring).rstrip("\n") == TEXT.rstrip("\n")
 
 
-def test_the_key_may_be_anywhere_in_the_keyring(other: Key) -> None:
+def test_the_key_can_be_anywhere_in_the_keyring(other: Key) -> None:
     key = archive_key()
     signed = key.clear_sign(TEXT)
     for rings in (
@@ -138,7 +138,7 @@ def test_text_outside_the_signed_part_is_dropped(before: bytes, after: bytes) ->
         assert "evil" not in text
 
 
-def test_text_signed_by_a_stranger_is_dropped(other: Key) -> None:
+def test_text_signed_by_an_unknown_key_is_dropped(other: Key) -> None:
     evil, good = other.clear_sign("Suite: evil\n"), archive_key().clear_sign(TEXT)
     for signed in (evil + good, good + evil):
         try:
@@ -149,8 +149,8 @@ def test_text_signed_by_a_stranger_is_dropped(other: Key) -> None:
             assert "evil" not in text
 
 
-def test_one_trusted_signature_of_two_is_enough(other: Key) -> None:
-    """Debian signs with the archive's key and the release's; an old machine knows only one of them."""
+def test_one_of_two_signatures_must_be_trusted(other: Key) -> None:
+    """Debian signs with the archive's key and the release's key; an old machine knows only one of them."""
     signed = _signed_by_both(archive_key(), other)
     assert "trixie" in checked(signed, archive_key().keyring)
     assert "trixie" in checked(signed, other.keyring)
@@ -223,7 +223,7 @@ bXBsZS5vcmcACgkQ6k0BbY5Rif8vLwEA3LyxC1ENlOjDoiSApTM1eS+2S0YixEAh
 
 
 def test_a_pinned_sha1_key_is_accepted() -> None:
-    """AMD's key is one of these."""
+    """AMD's key uses SHA-1."""
     if shutil.which("gpgv") is None:
         cannot_run("gpgv is not installed")
     text = checked(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
@@ -252,7 +252,7 @@ def test_gpgv_rejects_changed_files(signed: bytes) -> None:
     refused(signed, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
 
 
-def test_gpgv_rejects_a_strangers_signature(other: Key) -> None:
+def test_gpgv_rejects_a_signature_by_an_unknown_key(other: Key) -> None:
     for signed in (other.clear_sign(TEXT), other.clear_sign(TEXT) + SHA1_KEY_SIGNED):
         refused(signed, SHA1_KEY + other.keyring, fingerprints=(SHA1_FINGERPRINT,))
 
@@ -264,7 +264,7 @@ def test_gpgv_rejects_signatures_after_the_keys_expiry() -> None:
     refused(key.clear_sign(TEXT), expired, fingerprints=(key.fingerprint,))
 
 
-def test_without_gpgv_the_hint_suggests_installing_it(
+def test_a_hint_suggests_installing_gpgv_if_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path),))
@@ -367,7 +367,7 @@ print(ask(signed), peak() - before)
 """
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is read from it")
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the test reads peak memory from it")
 @pytest.mark.parametrize(
     "name",
     [
@@ -381,7 +381,7 @@ print(ask(signed), peak() - before)
         "a second signature",
     ],
 )
-def test_a_small_untrusted_file_needs_little_memory(name: str, tmp_path: Path) -> None:
+def test_verifying_a_small_untrusted_file_takes_little_memory(name: str, tmp_path: Path) -> None:
     good, key, signed = (tmp_path / each for each in ("good", "key", "signed"))
     good.write_bytes(archive_key().clear_sign(TEXT))
     key.write_bytes(archive_key().keyring)
@@ -393,7 +393,7 @@ def test_a_small_untrusted_file_needs_little_memory(name: str, tmp_path: Path) -
     assert int(grown) < 24 << 20
 
 
-def test_real_files_are_within_the_limits() -> None:
+def test_real_release_files_are_within_the_limits() -> None:
     """Ubuntu's file is 300 kB, Debian's has three signatures, and newer signature types take 5 kB."""
     text = TEXT + "".join(
         f" {number:064x} 12345 main/binary-amd64/Packages{number}\n" for number in range(6000)
@@ -405,7 +405,7 @@ def test_real_files_are_within_the_limits() -> None:
 # ---------------------------------------------------------------- where gpgv comes from
 
 
-# A `gpgv` that accepts every signature, even of other files.
+# A `gpgv` that accepts every signature, even one made for a different file.
 FORGER = """#!/bin/sh
 PATH=/usr/bin:/bin
 touch asked

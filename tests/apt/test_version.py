@@ -14,7 +14,7 @@ from rocenv.sources.apt.version import satisfies, upstream, version_key
 from tests.network import cannot_run
 
 OPERATORS = ("<<", "<=", "=", ">=", ">>")
-# Each is older than the next.
+# Each version is older than the next.
 ASCENDING = [
     "0~~",
     "0~~a",
@@ -128,5 +128,5 @@ def test_operators_match_the_order(left: str, right: str, operator: str) -> None
         ("2.41-12+deb13u1", "2.41"),
     ],
 )
-def test_upstream_drops_packaging_suffixes(version: str, plain: str) -> None:
+def test_the_upstream_version_has_no_packaging_suffixes(version: str, plain: str) -> None:
     assert upstream(version) == plain

@@ -228,7 +228,7 @@ def test_a_card_that_rocm_never_supported_is_not_a_driver_problem(scenery: Scene
     scenery.root.kernel().cpu().card("0000:03:00.0", 0x6818, driver=driver)
     finding = scenery.sees("gpu_never_supported")
     assert finding is not None and "GCN 1" in finding.title and "Vulkan" in " ".join(finding.instructions)
-    assert finding.commands == ("rocenv explain 1002:6818",)
+    assert finding.commands == ("rocenv explain 1002:6818", "rocenv explain llama.cpp")
     for other in ("gpu_without_driver", "gpu_left_out", "kfd_missing"):
         assert scenery.sees(other) is None
     scenery.healthy()

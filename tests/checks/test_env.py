@@ -22,6 +22,7 @@ from rocenv.data.load import profiles_folder
 from rocenv.home import Home
 from rocenv.install import store
 from rocenv.prefix import Prefix
+from rocenv.presence import lost_files
 from tests.checks.scenery import checks_of
 from tests.checks.test_windows import CARD, IGPU, Machine, machine, matrix, rendered
 from tests.launch.lab import BUILD_FILES, Lab, component, zluda_parts
@@ -106,6 +107,20 @@ def test_a_missing_or_changed_file_is_reported(case: Case, fault: str) -> None:
     assert MORE in rendered(env_checks.env_files_missing(context), context, "env_files_missing")
 
 
+def test_starting_a_program_does_not_read_the_list_of_files(mini: Mini) -> None:
+    """It has tens of thousands of lines; the list matters only if a main part is missing."""
+    mini.create()
+    prefix = Prefix(mini.prefix("demo"))
+    record = prefix.record()
+    [path] = prefix.own.glob("files-*.json")
+    kept = path.rename(path.with_suffix(".kept"))
+    assert lost_files(prefix, record) == {}
+    kept.rename(path)
+    files = [each for each in prefix.files(record) if each.startswith("rocm/usr/lib/")]
+    shutil.rmtree(prefix.path / "rocm/usr/lib")
+    assert lost_files(prefix, record) == dict.fromkeys(sorted(files), "missing")
+
+
 def test_only_the_slow_check_finds_changed_contents(case: Case) -> None:
     """The other checks do not hash the file."""
     path = case.prefix.path / MORE
@@ -114,13 +129,6 @@ def test_only_the_slow_check_finds_changed_contents(case: Case) -> None:
     found = run(context, checks_of(env_checks), "en")
     assert [(each.check, each.fix) for each in found] == [("env_files_changed", "repair")]
     rendered(env_checks.env_files_changed(context), context, "env_files_changed")
-
-
-def test_a_moved_home_is_reported(case: Case, tmp_path: Path) -> None:
-    os.rename(tmp_path / "home", tmp_path / "elsewhere")
-    case.prefix = Prefix(tmp_path / "elsewhere" / "envs" / "sd")
-    context = case.context()
-    assert "repair sd" in rendered(env_checks.env_moved_home(context), context, "env_moved_home")
 
 
 def test_incomplete_renamed_and_damaged_envs_are_reported(case: Case) -> None:
@@ -331,6 +339,37 @@ def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
     library.unlink()
     os.rename(mini.home, mini.root / "elsewhere")
     mini.env["ROCENV_HOME"] = str(mini.root / "elsewhere")
-    assert found() == {"env_never_verified", "env_files_missing", "env_moved_home"}
+    assert found() == {"env_unusable"}
     assert mini.run("repair", "demo").returncode == 0
     assert found() == {"env_never_verified"}
+
+
+def test_plain_doctor_reports_each_env_in_one_line(mini: Mini) -> None:
+    shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
+    for name in ("one", "two", "three"):
+        mini.create(name)
+    shutil.rmtree(mini.prefix("one") / "rocm/usr/lib")
+    passed = {"schema": 1, "when": "2026-11-20T10:00:00+00:00", "rungs": RUNGS}
+    (mini.prefix("three") / ".rocenv/verified.json").write_text(json.dumps(passed))
+
+    def lines(*argv: str) -> list[str]:
+        done = mini.run("doctor", *argv)
+        assert done.returncode == 0, "no env was named, so its faults are no errors"
+        return [line for line in done.stdout.splitlines() if line[:1].isdigit() and "env-" in line]
+
+    first, second = lines()
+    assert first.startswith(
+        "1. warning: Files of env `one` are missing or changed (7, such as `rocm/usr/lib/"
+    )
+    assert first.endswith("`): `rocenv repair one`; 1 more: `rocenv doctor one`  [env-files-damaged]")
+    assert second == "2. note: Env `two` was never verified: `rocenv verify two`  [env-not-verified]"
+    assert lines("--lang", "zh")[1].endswith("从未验证过：`rocenv verify two`  [env-not-verified]")
+    assert len(lines("--check", "env_files_missing")) == 1
+    only, bundle = ("--check", "env_files_missing"), str(mini.root / "machine.json")
+    sysroot = mini.env.pop("ROCENV_SYSROOT")
+    mini.run("doctor", *only, "--collect", bundle)
+    assert lines(*only, "--from", bundle)[0].startswith("1. warning: Files of env `ENV` are missing")
+    fixed = mini.run("doctor", *only, "--fix", "-y")
+    assert "restore env `one`" in fixed.stderr
+    mini.env["ROCENV_SYSROOT"] = sysroot
+    assert lines()[0].startswith("1. note: Env `one` was never verified")

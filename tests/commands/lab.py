@@ -1,4 +1,4 @@
-"""A home with empty envs that rocenv considers complete, and the real program."""
+"""Run the real program on a home with empty envs that rocenv considers complete."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ class Lab:
 
 
 def words(output: bytes) -> str:
-    """Decode the output of a command."""
+    """Decode a command's output."""
     return os.fsdecode(output)

@@ -43,7 +43,7 @@ OF_LINUX = [name for name, shell in SHELLS.items() if "linux" in shell.platforms
 
 
 def from_shell(mini: Mini, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Run the program as the child of a shell, on this machine."""
+    """Run the program as the child of a shell on this machine."""
     environ = {key: value for key, value in mini.env.items() if key != "ROCENV_SYSROOT"}
     code = f"{shlex.join([str(PROGRAM), *argv])}; echo"
     return subprocess.run(
@@ -58,7 +58,7 @@ def from_shell(mini: Mini, name: str, *argv: str) -> subprocess.CompletedProcess
 
 class TestActivate:
     @pytest.mark.parametrize("name", CALLERS)
-    def test_it_prints_the_line_for_the_calling_shell(self, mini: Mini, name: str) -> None:
+    def test_activate_prints_the_line_for_the_calling_shell(self, mini: Mini, name: str) -> None:
         if name not in SHELLS:
             pytest.skip(f"no script for {name}")
         mini.create("my env")
@@ -68,7 +68,7 @@ class TestActivate:
         assert "type this instead" in done.stderr
         assert HOOKS[name].line in done.stderr and HOOKS[name].file in done.stderr
 
-    def test_create_ends_with_the_same_line(self, mini: Mini) -> None:
+    def test_the_output_of_create_ends_with_the_same_line(self, mini: Mini) -> None:
         caller = mini.sysroot / "proc" / str(forked.parent_pid()) / "comm"
         caller.parent.mkdir()
         for name in OF_LINUX:
@@ -77,7 +77,7 @@ class TestActivate:
             script = mini.prefix(name) / SHELLS[name].file_name
             assert f"activate it:  {SHELLS[name].source(str(script))}\n" in done.stderr
 
-    def test_env_without_a_script_for_the_shell(self, mini: Mini) -> None:
+    def test_repair_restores_a_missing_script(self, mini: Mini) -> None:
         mini.create()
         script = mini.prefix("demo") / "activate"
         content = script.read_bytes()
@@ -94,7 +94,7 @@ class TestActivate:
         prefix = mini.prefix("demo")
         names = {SHELLS[name].file_name for name in OF_LINUX}
         before = {name: (prefix / name).read_bytes() for name in names}
-        # Like an env from a rocenv that only wrote `activate`.
+        # Like an env created by a rocenv version that wrote only `activate`.
         (listed,) = prefix.glob(".rocenv/files-*.json")
         files = json.loads(listed.read_text())
         old = json.dumps({path: files[path] for path in files.keys() - names | {"activate"}}, indent=0)
@@ -110,7 +110,7 @@ class TestActivate:
         assert {name: (prefix / name).read_bytes() for name in names} == before
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
-    def test_printed_script_equals_the_file(self, mini: Mini) -> None:
+    def test_the_printed_script_equals_the_file(self, mini: Mini) -> None:
         home = mini.root / "h\u00e9 \udcff'$x"
         mini.env["ROCENV_HOME"] = str(home)
         mini.create("d\u00e9mo")
@@ -119,10 +119,12 @@ class TestActivate:
             assert (done.returncode, done.stderr) == (0, b"")
             file = (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
             assert done.stdout == file.removeprefix(codecs.BOM_UTF8), (
-                "in an evaluated script the mark would be a word"
+                "in an evaluated script, the byte order mark would be part of a word"
             )
 
-    def test_env_for_windows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_windows_shells_get_their_own_lines(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         prefix = Prefix(tmp_path / "s d")
         prefix.path.mkdir()
         for shell in ("cmd", "powershell"):
@@ -138,7 +140,7 @@ class TestActivate:
         ]
         assert "in cmd:" in printed.err and "in PowerShell:" in printed.err
 
-    def test_shell_for_another_platform(self, mini: Mini) -> None:
+    def test_a_shell_for_a_different_platform_is_wrong_usage(self, mini: Mini) -> None:
         mini.create()
         done = mini.run("activate", "demo", "--shell", "cmd")
         assert (done.returncode, done.stdout) == (2, "")
@@ -163,7 +165,7 @@ class TestCallingShell:
             (None, "sh"),
         ],
     )
-    def test_parent_process_name_determines_the_shell(
+    def test_the_parent_process_determines_the_shell(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str | None, shell: str
     ) -> None:
         monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
@@ -176,7 +178,7 @@ class TestCallingShell:
         if called in ("bash\n", None):
             assert ("add this line to ~/.bashrc:  " in hook_advice("activate x")) == (shell == "bash")
 
-    def test_parent_name_on_this_machine(self) -> None:
+    def test_the_parent_process_has_a_name(self) -> None:
         assert parent_name()
         assert "\n" not in parent_name()
 
@@ -192,7 +194,7 @@ def deactivate(lab: Lab, environ: dict[str, str] | None = None) -> tuple[int, st
 
 
 class TestDeactivate:
-    def test_no_active_env(self, lab: Lab) -> None:
+    def test_deactivate_reports_that_no_env_is_active(self, lab: Lab) -> None:
         lab.env("demo")
         assert deactivate(lab) == (0, "no env is active in this shell\n")
         envs = lab.home / "envs"
@@ -211,12 +213,12 @@ class TestDeactivate:
         assert "inherited" in text and "`exit`" in text
         assert "rocenv hook" in text
 
-    def test_last_activated_env_is_reported(self, lab: Lab) -> None:
+    def test_deactivate_reports_the_env_that_was_activated_last(self, lab: Lab) -> None:
         first, second = lab.env("first"), lab.env("second")
         path = f"{second}/bin:{first}/bin:/usr/bin"
         assert "env `second`" in deactivate(lab, {"PATH": path, "ROCM_PATH": f"{first}/rocm"})[1]
 
-    def test_removed_env_and_linked_home(self, lab: Lab) -> None:
+    def test_an_active_env_is_found_after_its_removal_and_through_a_linked_home(self, lab: Lab) -> None:
         prefix = lab.env("demo")
         real = lab.root / "real"
         lab.home.rename(real)

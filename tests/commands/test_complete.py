@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.commands.lab import Lab
 
 MATRIX = load()
-# Each takes the name of an existing env.
+# These commands take the name of an existing env.
 ENV_VERBS = [
     "show",
     "run",
@@ -75,7 +75,7 @@ def lines(lab: Lab, *words: str) -> list[str]:
 
 
 class TestCommands:
-    def test_all_but_hidden_commands_with_their_help(self, lab: Lab) -> None:
+    def test_commands_are_offered_with_their_help_except_hidden_ones(self, lab: Lab) -> None:
         assert lines(lab, "") == [f"{verb}\t{text}" for verb, (_, text) in cli.COMMANDS.items()]
         assert complete(lab, "comp") == []
 
@@ -84,7 +84,7 @@ class TestCommands:
         assert complete(lab, "create") == ["create"]
         assert complete(lab, "no such") == []
 
-    def test_no_command_is_imported(self, lab: Lab) -> None:
+    def test_completing_commands_imports_no_other_command(self, lab: Lab) -> None:
         imported = lab.modules("complete", "")
         assert {name for name in imported if name.startswith("rocenv.commands.")} == {
             "rocenv.commands.complete"
@@ -104,7 +104,7 @@ class TestCommands:
         assert complete(lab, "cache", "cl") == ["clear"]
         assert complete(lab, "cache", "clear", "") == ["artifacts", "indices", "wheels", "kernels"]
 
-    def test_own_options_are_completed(self, lab: Lab) -> None:
+    def test_each_command_completes_its_own_options(self, lab: Lab) -> None:
         assert complete(lab, "--help") == complete(lab, "create", "--help") == ["--help"]
         assert complete(lab, "--ver") == ["--version"]
         for words in (
@@ -134,7 +134,7 @@ class TestEnvs:
         assert not list(lab.root.rglob("canary*"))
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_unusual_name_prefix(self, lab: Lab, name: str) -> None:
+    def test_unusual_env_names_are_completed(self, lab: Lab, name: str) -> None:
         lab.env(name)
         assert name in complete(lab, "show", name[:1])
         assert complete(lab, "show", name) == [name]
@@ -151,19 +151,19 @@ class TestEnvs:
         assert complete(lab, "show", "") == []
 
     @pytest.mark.parametrize("verb", ["create", "rename demo", "clone demo", "show demo", "activate demo"])
-    def test_no_envs_where_something_else_is_expected(self, lab: Lab, verb: str) -> None:
+    def test_envs_are_not_offered_where_another_value_is_expected(self, lab: Lab, verb: str) -> None:
         lab.env("demo")
         assert complete(lab, *verb.split(), "") == []
 
     @pytest.mark.parametrize(
         "words", ["run demo", "run demo --", "run demo -- ls", "run demo ls", "launch demo --"]
     )
-    def test_command_to_run_is_not_completed(self, lab: Lab, words: str) -> None:
+    def test_the_command_to_run_is_not_completed(self, lab: Lab, words: str) -> None:
         lab.env("demo")
         for word in ("", "-", "--", "--a", "d"):
             assert complete(lab, *words.split(), word) == [], word
 
-    def test_launch_options_may_follow_the_name(self, lab: Lab) -> None:
+    def test_launch_options_can_follow_the_name(self, lab: Lab) -> None:
         lab.env("demo")
         assert complete(lab, "launch", "demo", "--a") == complete(lab, "launch", "--a") == ["--app"]
         assert complete(lab, "launch", "demo", "webui.bat", "--a") == []
@@ -174,7 +174,7 @@ class TestValues:
     @pytest.mark.parametrize(
         "words", ["create x --target", "resolve --target", "matrix --target", "verify x --target"]
     )
-    def test_targets_with_their_products(self, lab: Lab, words: str) -> None:
+    def test_targets_are_offered_with_their_products(self, lab: Lab, words: str) -> None:
         row = MATRIX.targets["gfx1031"]
         assert lines(lab, *words.split(), "gfx1031") == [f"gfx1031\t{row.products}"]
         assert complete(lab, *words.split(), "") == list(MATRIX.targets)
@@ -193,7 +193,7 @@ class TestValues:
         assert near[0].startswith(newer) and near[-1].startswith(older), found
         assert complete(lab, *verb.split(), option, "nothing") == []
 
-    def test_last_of_several_targets(self, lab: Lab) -> None:
+    def test_the_last_of_several_targets_is_completed(self, lab: Lab) -> None:
         found = complete(lab, "create", "x", "--target", "gfx1100,gfx120")
         assert found == ["gfx1100,gfx1200", "gfx1100,gfx1201"]
 
@@ -233,7 +233,7 @@ class TestValues:
         assert complete(lab, "activate", "demo", "--shell", "") == serving
         assert "cmd" not in serving
 
-    def test_things_to_explain(self, lab: Lab) -> None:
+    def test_explain_completes_targets_releases_and_variables(self, lab: Lab) -> None:
         found = complete(lab, "explain", "")
         wanted = {"gfx1031", "rocm-6.1", "hip-sdk-6.4", "zluda-3.9.5", "torch-2.9", "gfx1031-pack"}
         assert wanted | {"HSA_OVERRIDE_GFX_VERSION", "zluda", "pack", "sdnext-3414"} <= set(found)
@@ -241,7 +241,7 @@ class TestValues:
         assert "Radeon RX 6750 XT" in complete(lab, "explain", "Radeon RX 67")
         assert complete(lab, "explain", "RX", "67") == []
 
-    def test_each_thing_can_be_explained(self, lab: Lab) -> None:
+    def test_everything_that_explain_offers_can_be_explained(self, lab: Lab) -> None:
         things = complete(lab, "explain", "")
         assert explain(things[-1], MATRIX).title
         assert [thing for thing in things if not find(plain(thing), MATRIX)] == []
@@ -266,7 +266,7 @@ class TestValues:
 
 
 class TestOneWord:
-    """`--option=value`, which bash alone splits."""
+    """Only bash splits `--option=value`."""
 
     def test_whole_word(self, lab: Lab) -> None:
         assert complete(lab, "create", "--target=gfx103")[:2] == ["--target=gfx1030", "--target=gfx1031"]
@@ -275,7 +275,7 @@ class TestOneWord:
         assert complete(lab, "create", "--frob=") == []
         assert lines(lab, "create", "--from=") == [":files"]
 
-    def test_words_as_bash_splits_them(self, lab: Lab) -> None:
+    def test_options_are_completed_as_bash_splits_them(self, lab: Lab) -> None:
         assert complete(lab, "create", "--target", "=", "gfx103")[:2] == ["gfx1030", "gfx1031"]
         assert complete(lab, "create", "--target", "=") == list(MATRIX.targets)
         assert complete(lab, "create", "--target", "=", "gfx1031", "--rocm", "=", "6.4.2") == ["6.4.2"]
@@ -283,14 +283,14 @@ class TestOneWord:
         assert complete(lab, "create", "--frob", "=") == []
         assert lines(lab, "create", "--from", "=", "a") == [":files"]
 
-    def test_urls_and_names_as_bash_splits_them(self, lab: Lab) -> None:
+    def test_urls_and_names_are_completed_as_bash_splits_them(self, lab: Lab) -> None:
         lab.env("a=b")
         assert complete(lab, "show", "a", "=", "b") == complete(lab, "show", "a", "=") == ["b"]
         lab.config.write_text("[mirrors]\n'https://a.b/' = 'https://c/'\n")
         assert complete(lab, "config", "get", "mirrors.https", ":", "//a") == ["//a.b/"]
         assert complete(lab, "config", "get", "mirrors.https", ":") == ["//a.b/"]
 
-    def test_separators_in_unusual_positions(self, lab: Lab) -> None:
+    def test_separators_in_unusual_positions_are_handled(self, lab: Lab) -> None:
         for words in (
             ("=",),
             (":", "="),
@@ -320,13 +320,13 @@ class TestFailures:
         (folder / "x.toml").write_text("schema = 1\n[[frob]]\n")
         assert lines(lab, *words) == []
 
-    def test_words_that_are_not_utf8(self, lab: Lab) -> None:
+    def test_words_that_are_not_utf8_are_handled(self, lab: Lab) -> None:
         for words in ((b"\xff",), (b"show", b"\xff\n\x1b"), (b"create", b"--target=\xff"), (b"-\xff", b"")):
             done = lab.run("complete", *words)
             assert (done.returncode, done.stderr) == (0, b"")
             assert not done.stdout or words[-1] == b""
 
-    def test_many_and_long_words(self, lab: Lab) -> None:
+    def test_many_words_and_long_words_are_handled(self, lab: Lab) -> None:
         lines(lab, *["x"] * 5000, "")
         lines(lab, "create", "x" * 100_000)
         lines(lab, "create", "--rocm=" + "9" * 100_000)
@@ -337,7 +337,7 @@ class TestFailures:
 
 
 def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.Parameter]]:
-    """Yield the parameters of a command and its subcommands."""
+    """Yield the parameters for a command and its subcommands."""
     for parameter in command.params:
         yield f"{path} {parameter.name}", parameter
     for name, child in getattr(command, "commands", {}).items():
@@ -348,10 +348,11 @@ def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.P
 WITHOUT_CANDIDATES = {
     *("create name", "rename new", "clone new", "run argv", "launch argv", "config set value"),
     *("create driver", "resolve driver", "verify timeout_s"),
+    *("fleet verify partition", "fleet verify listed", "fleet verify timeout_s"),
 }
 
 
-def test_every_parameter_has_candidates_where_possible() -> None:
+def test_every_parameter_has_candidates_if_possible() -> None:
     for verb in cli.COMMANDS:
         command = cli.load_command(verb)
         for path, parameter in parameters(command, verb):

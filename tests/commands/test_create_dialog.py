@@ -1,4 +1,4 @@
-"""Questions of `create` and `remove` at a terminal, and their behaviour without one."""
+"""The questions that `create` and `remove` ask at a terminal, and their behaviour without one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(mini: Mini, *argv: str, answers: str, cwd: str | None = None) -> tuple[i
         while True:
             try:
                 shown.extend(os.read(ours, 4096))
-            except OSError:  # the other side is closed
+            except OSError:  # the program closed the terminal
                 return
 
     reader = threading.Thread(target=read)
@@ -68,7 +68,7 @@ def far_64(mini: Mini) -> Mini:
 
 
 def other_channel(mini: Mini, blas: str = '["gfx1100"]') -> None:
-    """Add a channel that offers the packages of 5.7.1 as 6.4.0."""
+    """Add a channel that offers the packages from 5.7.1 as 6.4.0."""
     add_row(mini.root / "profiles", "mini5", "6.4.0")
     path = mini.root / "profiles/mini5-6.4.0.toml"
     text = path.read_text().replace('channel = "mini"', 'channel = "other"')
@@ -92,7 +92,7 @@ signs = ["paint.py"]
 
 @pytest.fixture
 def with_apps(mini: Mini) -> Mini:
-    """A machine whose data has an app."""
+    """A machine whose data contains an app."""
     (mini.root / "profiles/apps.toml").write_text(APPS)
     return mini
 
@@ -117,19 +117,19 @@ class TestName:
 
 
 class TestAnswers:
-    def test_no_changes_nothing(self, mini: Mini) -> None:
+    def test_answering_no_changes_nothing(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="n\n")
         assert code == 1
         assert "Continue? [Y/n]: " in shown
         assert shown.endswith("Nothing was changed.\n")
         assert not mini.prefix("demo").exists()
 
-    def test_no_is_an_answer_in_json_too(self, mini: Mini) -> None:
+    def test_json_reports_the_answer_no(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", "--json", answers="n\n")
         assert code == 1
         assert '"error": "declined"' in shown
 
-    def test_without_stdin_nobody_is_asked(self, mini: Mini) -> None:
+    def test_create_asks_nothing_without_stdin(self, mini: Mini) -> None:
         argv = [
             "sh",
             "-c",
@@ -140,7 +140,7 @@ class TestAnswers:
         done = subprocess.run(argv, env=mini.env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
 
-    def test_ctrl_d_interrupts(self, mini: Mini) -> None:
+    def test_ctrl_d_interrupts_create(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="\x04")
         assert (code, "interrupted" in shown) == (130, True)
 
@@ -153,14 +153,14 @@ class TestAnswers:
         assert "Continue? [y/N]: " in shown
         assert ask(mini, *argv, answers="y\n")[0] == 0
 
-    def test_no_to_gc_frees_nothing(self, mini: Mini) -> None:
+    def test_answering_no_to_gc_frees_nothing(self, mini: Mini) -> None:
         assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
         assert mini.run("remove", "-y", "demo").returncode == 0
         code, shown = ask(mini, "gc", answers="n\n")
         assert (code, shown.endswith("Nothing was changed.\n")) == (1, True), shown
         assert json.loads(mini.run("gc", "--json").stdout)["packages"], "nothing was freed"
 
-    def test_no_to_all_fixes_of_doctor_fixes_nothing(self, mini: Mini) -> None:
+    def test_answering_no_to_every_fix_changes_nothing(self, mini: Mini) -> None:
         assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
         (mini.prefix("demo") / ".rocenv/record.json").unlink()
         del mini.env["ROCENV_SYSROOT"], mini.env["ROCENV_PROFILES"]
@@ -180,7 +180,7 @@ class TestAnswers:
         assert not mini.prefix("one").exists()
         assert not mini.prefix("two").exists()
 
-    def test_remove_of_several_changes_nothing_if_one_does_not_exist(self, mini: Mini) -> None:
+    def test_remove_changes_nothing_if_one_of_several_envs_does_not_exist(self, mini: Mini) -> None:
         assert mini.run("create", "one", "--rocm", "5.7", "--no-verify").returncode == 0
         done = mini.run("remove", "-y", "one", "onne")
         assert done.returncode == 1
@@ -213,14 +213,14 @@ class TestFallback:
         assert "there is no complete ROCm 6.4.3 from mini: `gone-hip`" in " ".join(done.stderr.split())
         assert "rocm 5.7.1 from mini" in done.stderr
 
-    def test_the_same_series_from_another_channel_is_taken(self, without_64: Mini) -> None:
+    def test_the_same_series_from_a_different_channel_needs_no_answer(self, without_64: Mini) -> None:
         other_channel(without_64)
         done = without_64.run("create", "demo", "-y", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("there is no complete ROCm 6.4.3") == 1
         assert "rocm 6.4.0 from other" in done.stderr
 
-    def test_the_same_series_without_blas_kernels_is_worse(self, without_64: Mini) -> None:
+    def test_the_same_series_without_blas_kernels_needs_an_answer(self, without_64: Mini) -> None:
         other_channel(without_64, blas="[]")
         done = without_64.run("create", "demo", "--rocm", "6.4", "-y", "--no-verify")
         assert done.returncode == 1
@@ -263,7 +263,7 @@ class TestFallback:
 
 
 class TestGuide:
-    def test_it_offers_what_works_here(self, with_apps: Mini) -> None:
+    def test_create_offers_sets_that_work_on_this_machine(self, with_apps: Mini) -> None:
         code, shown = ask(with_apps, "create", answers="q\n")
         assert code == 1
         assert "  1  ROCm without PyTorch: ROCm 6.4.3\n" in shown, "no PyTorch fits"
@@ -282,12 +282,12 @@ class TestGuide:
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
         assert "rocenv run default -- python3" in shown
 
-    def test_a_second_env_gets_another_name(self, with_apps: Mini) -> None:
+    def test_a_second_env_gets_a_different_name(self, with_apps: Mini) -> None:
         for name in ("default", "default2"):
             ask(with_apps, "create", answers="1\n")
             assert (with_apps.prefix(name) / ".rocenv/record.json").exists()
 
-    def test_without_a_gpu_it_ends_with_the_next_step(self, with_apps: Mini) -> None:
+    def test_without_a_gpu_create_suggests_the_next_step(self, with_apps: Mini) -> None:
         with_apps.env["ROCENV_TARGET"] = ""
         code, shown = ask(with_apps, "create", answers="")
         assert code == 1

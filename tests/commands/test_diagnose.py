@@ -20,7 +20,7 @@ from tests import forked, shipped
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 KFD = CASES / "kfd-permission-denied"
 FOUNDING = Path(__file__).parents[1] / "cases" / "founding"
-posix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes, links and terminals of POSIX")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pipes, links and terminals")
 
 
 def diagnose(
@@ -38,7 +38,7 @@ def document(done: subprocess.CompletedProcess[bytes]) -> Any:
 LOG = b"start\nUnable to open /dev/kfd read-write: Permission denied\n"
 
 
-def test_finding_has_cause_and_remedy(tmp_path: Path) -> None:
+def test_a_finding_has_a_cause_and_a_remedy(tmp_path: Path) -> None:
     log = tmp_path / "my app.log"
     log.write_bytes(LOG)
     done = diagnose(tmp_path, str(log))
@@ -62,8 +62,8 @@ def test_in_chinese(tmp_path: Path, arguments: tuple[str, ...], environ: dict[st
     assert "usermod -aG render,video" in text
 
 
-def test_output_encoding_without_chinese(tmp_path: Path) -> None:
-    """Like a pipe on a Western Windows: Chinese becomes UTF-8, other characters question marks."""
+def test_output_is_readable_if_its_encoding_has_no_chinese(tmp_path: Path) -> None:
+    """Like a pipe on a Western Windows: Chinese becomes UTF-8, and other characters become question marks."""
     done = diagnose(tmp_path, "-", "--lang", "zh", stdin=LOG, PYTHONIOENCODING="cp1252")
     assert (done.returncode, done.stderr) == (0, b"")
     assert "原因" in done.stdout.decode()
@@ -73,12 +73,12 @@ def test_output_encoding_without_chinese(tmp_path: Path) -> None:
     assert b"?? Unable to open /dev/kfd" in done.stdout
 
 
-def test_option_overrides_the_locale(tmp_path: Path) -> None:
+def test_the_lang_option_overrides_the_locale(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", "--lang", "en", stdin=LOG, LC_ALL="zh_CN.UTF-8")
     assert "why:" in done.stdout.decode()
 
 
-def test_locales_with_traditional_characters_get_english(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_english_in_locales_with_traditional_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LANGUAGE", raising=False)
     for locale, language in (
         ("zh_CN.UTF-8", "zh"),
@@ -109,7 +109,7 @@ def test_the_document(tmp_path: Path) -> None:
     assert finding["cause"]
 
 
-def test_nothing_found_exits_with_1(tmp_path: Path) -> None:
+def test_diagnose_exits_with_1_if_it_finds_nothing(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", stdin=b"git: could not resolve host\n")
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"found no known GPU problem" in done.stderr
@@ -124,7 +124,7 @@ def test_empty_log(tmp_path: Path) -> None:
     assert b"is empty" in done.stderr
 
 
-def test_no_such_log(tmp_path: Path) -> None:
+def test_a_missing_log_is_reported(tmp_path: Path) -> None:
     done = diagnose(tmp_path, str(tmp_path / "nowhere.log"))
     assert done.returncode == 1
     assert b"cannot read" in done.stderr
@@ -143,7 +143,7 @@ def test_evidence_from_a_folder_includes_the_file(tmp_path: Path) -> None:
     assert (finding["evidence"][0]["file"], finding["evidence"][0]["line"]) == ("2.log.gz", 2)
 
 
-def test_machine_adds_facts(tmp_path: Path) -> None:
+def test_facts_about_the_machine_complete_those_in_the_log(tmp_path: Path) -> None:
     log = b"File /home/user/app.py\nRuntimeError: HIP error: invalid device function\n"
     done = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="gfx1201")
     assert b"here:  gfx gfx1201" in done.stdout
@@ -161,14 +161,14 @@ def test_escape_sequences_are_not_printed(tmp_path: Path) -> None:
     assert b"\x9b" not in done.stdout
 
 
-# The failing lines mention neither GPU, and are far from the line that lists both.
+# The failing lines mention neither GPU and are far from the line that lists both.
 GPUS = b"INFO ROCm: agents=['gfx1036', 'gfx1031'] selected=1\n" + b"loading\n" * 70
 NO_KERNELS = b"RuntimeError: HIP error: invalid device function\n"
 
 
 class TestSelectedGpu:
     @pytest.mark.parametrize("language", ["en", "zh"])
-    def test_card_is_preferred_to_the_igpu(self, tmp_path: Path, language: str) -> None:
+    def test_the_graphics_card_is_preferred_to_the_igpu(self, tmp_path: Path, language: str) -> None:
         log = b"File /home/user/app/main.py\n" + GPUS + NO_KERNELS
         done = diagnose(tmp_path, "-", "--json", "--lang", language, stdin=log)
         (finding,) = document(done)["findings"]
@@ -179,7 +179,7 @@ class TestSelectedGpu:
         assert "gfx1036" not in said + " ".join(finding["remedy"]["commands"])
         assert "gfx1031" in said
 
-    def test_the_machine_with_the_error_provides_the_facts(self, tmp_path: Path) -> None:
+    def test_facts_come_from_the_machine_with_the_error(self, tmp_path: Path) -> None:
         logs = tmp_path / "logs"
         logs.mkdir()
         first = b"File /home/user/a.py\nROCm 6.2 AMD Radeon RX 6750 XT gfx1031\ntorch 2.5.1+rocm6.2 is fine\n"
@@ -200,7 +200,7 @@ class TestSelectedGpu:
 class TestEncodings:
     @pytest.mark.parametrize("odd", ["cp936", "utf-8"])
     def test_mixed_encodings(self, tmp_path: Path, odd: str) -> None:
-        """An old program writes into the UTF-8 log of an app, or the reverse."""
+        """An old program writes to an app's UTF-8 log, or the reverse."""
         usual = "utf-8" if odd == "cp936" else "cp936"
         line = "错误：无法加载模型 Unable to open /dev/kfd read-write: Permission denied"
         lines = [f"信息：第 {n} 步完成，正在保存图片 amdgpu /home/user".encode(usual) for n in range(300)]
@@ -237,7 +237,9 @@ class TestATerminal:
         log.write_bytes(b"start\n" + words + b" \x1b\x1b[ \xc2\x9b2J \x9b5n\n")
         return log
 
-    def test_title_has_colour_and_log_text_has_none(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_titles_are_coloured_and_log_text_is_not(
+        self, log: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("NO_COLOR", raising=False)
         shown = self.shown(log)
         assert re.search(rb"1\. \x1b\[33m[^\x1b]+\x1b\[0m  \[kfd-permission-denied\]", shown)
@@ -262,14 +264,14 @@ class TestMixedFolder:
         return logs
 
     def only_the_log(self, logs: Path) -> str:
-        """Check that only the log was read; return the notes on the rest."""
+        """Check that only the log was read; return the notes on the other files."""
         done = diagnose(logs.parent / "home", str(logs), "--json")
         (finding,) = document(done)["findings"]
         assert [each["file"] for each in finding["evidence"]] == ["app.log"]
         assert "Traceback" not in done.stderr.decode()
         return done.stderr.decode()
 
-    def test_library_is_not_a_log(self, logs: Path) -> None:
+    def test_a_library_is_not_read_as_a_log(self, logs: Path) -> None:
         words = [text for rule in load().rule for pattern in rule.pattern for text in pattern.text]
         (logs / "app.log").unlink()
         for name in ("liba.so", "libb.so"):
@@ -286,20 +288,20 @@ class TestMixedFolder:
         (logs / "gone.log").symlink_to("nowhere")
         self.only_the_log(logs)
 
-    def test_circular_links_end(self, logs: Path) -> None:
+    def test_circular_links_are_not_followed_forever(self, logs: Path) -> None:
         (logs / "again").symlink_to(logs, target_is_directory=True)
         (logs / "self.log").symlink_to("self.log")
         (logs / "up").symlink_to("..", target_is_directory=True)
         self.only_the_log(logs)
 
-    def test_unreadable_file_is_reported(self, logs: Path) -> None:
-        """Unreadable even for root: the start of a process's memory."""
+    def test_an_unreadable_file_is_reported(self, logs: Path) -> None:
+        """Not even root can read the start of a process's memory."""
         for name in ("a.log", "b.log", "c.log"):
             (logs / name).symlink_to("/proc/self/mem")
         assert "skipped 3 unreadable: `a.log`" in self.only_the_log(logs)
 
     def test_1500_nested_folders_are_cut_short_with_a_note(self, logs: Path) -> None:
-        """The whole path would be too long, so each folder is created from within its parent."""
+        """The full path would be too long, so each folder is created from within its parent."""
         here = os.open(logs, os.O_RDONLY)
         for _ in range(1500):
             os.mkdir("d-nested", dir_fd=here)
@@ -307,7 +309,7 @@ class TestMixedFolder:
         try:
             assert "the folder is too large to read completely" in self.only_the_log(logs)
         finally:
-            for _ in range(1500):  # one at a time: removing the whole tree takes seconds, or recurses
+            for _ in range(1500):  # one at a time: removing the whole tree takes seconds or recurses deeply
                 here = within(here, "..")
                 os.rmdir("d-nested", dir_fd=here)
             os.close(here)
@@ -351,23 +353,23 @@ class TestStreams:
         assert b"Traceback" not in done.stderr + done.stdout
         assert (b"kfd-permission-denied" in done.stdout) == (">&-" not in redirection.replace("2>&-", ""))
 
-    def test_full_disk_is_reported(self, tmp_path: Path) -> None:
+    def test_a_full_disk_is_reported(self, tmp_path: Path) -> None:
         done = self.redirected(tmp_path, ">/dev/full", "app.log")
         assert done.returncode == 1
         assert b"cannot write" in done.stderr
         assert b"Traceback" not in done.stderr
 
-    def test_closed_pipe_is_not_a_failure(self, tmp_path: Path) -> None:
+    def test_a_closed_pipe_causes_no_traceback(self, tmp_path: Path) -> None:
         done = self.redirected(tmp_path, "| true", "app.log")
         assert b"Traceback" not in done.stderr
 
-    def test_an_empty_name_is_refused(self, tmp_path: Path) -> None:
+    def test_an_empty_file_name_is_refused(self, tmp_path: Path) -> None:
         done = diagnose(tmp_path, "")
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"Traceback" not in done.stderr
 
 
-# A child has the peak of the process that it was forked from, and a test's may be large.
+# A child inherits the peak memory of the process that forked it, and a test process can be large.
 MEASURED = """
 import os, subprocess, sys
 child = subprocess.Popen(sys.argv[1:])
@@ -379,10 +381,10 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 
 @posix
 class TestCost:
-    """Measured in CPU seconds, so other programs do not count."""
+    """Time is CPU seconds, so other programs do not affect it."""
 
     def measured(self, log: Path) -> tuple[Any, float, int]:
-        """Run the command; return the document, seconds and peak bytes."""
+        """Run the command; return its document, CPU seconds and peak memory in bytes."""
         command = [sys.executable, "-m", "rocenv", "diagnose", str(log), "--json"]
         done = subprocess.run(
             [sys.executable, "-c", MEASURED, *command],
@@ -396,14 +398,14 @@ class TestCost:
     @pytest.mark.parametrize(
         "words", ["HIP error: invalid device function ", "hipErrorNoBinaryForGpu ", "rocm "]
     )
-    def test_3_mb_line_of_one_literal(self, tmp_path: Path, words: str) -> None:
+    def test_a_3_mb_line_of_one_literal_is_scanned_fast(self, tmp_path: Path, words: str) -> None:
         log = tmp_path / "app.log"
         log.write_text(f"File /home/user/x.py\n{words * (3_000_000 // len(words))}\n{LOG.decode()}")
         found, seconds, _ = self.measured(log)
         assert "kfd-permission-denied" in [each["code"] for each in found["findings"]]
         assert seconds < 3
 
-    def test_15_mb_of_each_literal_with_200_words(self, tmp_path: Path) -> None:
+    def test_15_mb_of_literals_are_scanned_fast(self, tmp_path: Path) -> None:
         matrix = load()
         rules = [text for rule in matrix.rule for pattern in rule.pattern for text in pattern.text]
         literals = [*rules, *(text for row in matrix.extractor for text in row.text)]
@@ -419,8 +421,8 @@ class TestCost:
         assert seconds < 15
         assert peak < 400 << 20
 
-    def test_200_mb_of_nul_bytes(self, tmp_path: Path) -> None:
-        """A power cut leaves such blocks in a log."""
+    def test_200_mb_of_nul_bytes_are_scanned_fast(self, tmp_path: Path) -> None:
+        """A power cut can leave such blocks in a log."""
         log = tmp_path / "app.log"
         with log.open("wb") as stream:
             stream.write(b"start\n")
@@ -443,8 +445,17 @@ def test_a_suggested_env_has_a_name_that_is_not_in_use(tmp_path: Path) -> None:
     assert "rocenv create demo " not in text
 
 
+def test_a_machine_without_a_gpu_gets_a_command_with_a_target(tmp_path: Path) -> None:
+    log = b"start\nError invalid device function at line 73 in file /home/user/ops.hip\n"
+    text = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="").stdout.decode()
+    assert "rocenv create demo --torch --target TARGET\n" in text
+    assert "replace TARGET by its target" in " ".join(text.split())
+    text = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="gfx1100").stdout.decode()
+    assert "rocenv create demo --torch --target gfx1100\n" in text
+
+
 class TestFoundingCases:
-    """The reports that the project started with, and an expert's answers."""
+    """The reports that started the project, with an expert's answers."""
 
     @pytest.mark.parametrize("language", ["en", "zh"])
     @pytest.mark.parametrize(
@@ -457,7 +468,9 @@ class TestFoundingCases:
                     "6.1",
                     "gfx1031",
                     "rocblas.dll",
+                    "rocenv create demo --torch --target gfx1031",
                     "rocenv create demo --rocm 5.7 --zluda --target gfx1031",
+                    "rocenv explain sdnext-3414",
                     ".zluda",
                 ],
             ),
@@ -484,7 +497,7 @@ class TestFoundingCases:
             ("redshift-memory", ["vram-oom"], ["Redshift", "Percentage of GPU", "rocenv mem"]),
         ],
     )
-    def test_answers_like_an_expert(
+    def test_diagnose_answers_like_an_expert(
         self, tmp_path: Path, language: str, name: str, codes: list[str], words: list[str]
     ) -> None:
         log = FOUNDING / f"{name}.log"

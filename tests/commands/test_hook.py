@@ -1,4 +1,4 @@
-"""`rocenv hook` prints only the hook, which contains the program and the folder of envs."""
+"""`rocenv hook` prints only the hook, which contains the paths of the program and the envs folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_wrong_usage_lists_the_shells(lab: Lab, argv: tuple[str, ...]) -> None:
         assert all(shell in done.stderr.decode() for shell in HOOKS)
 
 
-def test_help_has_the_line_of_each_shell(lab: Lab) -> None:
+def test_help_shows_the_line_for_each_shell(lab: Lab) -> None:
     assert HOOKS.keys() <= HOOKS.keys()
     text = lab.run("hook", "--help", COLUMNS="40").stdout.decode()
     for start_up in HOOKS.values():
@@ -51,7 +51,7 @@ def test_help_has_the_line_of_each_shell(lab: Lab) -> None:
 
 
 class TestProgram:
-    def test_symlink_to_the_program_is_kept(self, lab: Lab) -> None:
+    def test_a_symlink_to_the_program_is_not_resolved(self, lab: Lab) -> None:
         link = lab.root / "b in" / "rocenv"
         link.parent.mkdir()
         link.symlink_to(PROGRAM)
@@ -63,7 +63,7 @@ class TestProgram:
             assert done.stdout == hook_of("bash", link, lab.root / "user/.local/share/rocenv/envs"), argv
 
     @pytest.mark.parametrize("found", [True, False])
-    def test_module_uses_the_program_on_path(self, lab: Lab, found: bool) -> None:
+    def test_python_m_rocenv_prints_the_program_on_path(self, lab: Lab, found: bool) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "rocenv", "hook", "bash"],
             env={**lab.environ, "PATH": lab.environ["PATH"] if found else "/usr/bin:/bin"},
@@ -92,10 +92,10 @@ class TestEnvsFolder:
             {"HOME": "-", "XDG_CONFIG_HOME": "/x"},
         ],
     )
-    def test_folder_matches_platformdirs(
+    def test_the_home_folder_matches_platformdirs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
     ) -> None:
-        """rocenv computes it without platformdirs, which takes long to import."""
+        """rocenv computes the folder itself because platformdirs is slow to import."""
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROCENV_HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -106,7 +106,7 @@ class TestEnvsFolder:
         settings = platformdirs.user_config_path("rocenv", appauthor=False)
         assert Home.usual().config_file == settings / "config.toml"
 
-    def test_path_that_is_not_utf8(self, lab: Lab) -> None:
+    def test_a_path_that_is_not_utf8_is_printed_unchanged(self, lab: Lab) -> None:
         done = lab.run("hook", "bash", XDG_DATA_HOME="/x\udcff\udc80")
         assert b"/x\xff\x80/rocenv/envs" in done.stdout
 

@@ -48,7 +48,7 @@ def document(root: Path, *argv: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_layers_that_fit_and_ways_to_fit_all(tmp_path: Path) -> None:
+def test_layers_that_fit_are_shown_with_ways_to_fit_more(tmp_path: Path) -> None:
     model = eight_billion(tmp_path / "Llama 3 8B ü.gguf")
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
     done = mem(root, "model", str(model), "--context", "32768")
@@ -69,7 +69,7 @@ def test_layers_that_fit_and_ways_to_fit_all(tmp_path: Path) -> None:
     assert all(any(line.strip().startswith(offer) for line in lines[10:]) for offer in offers)
 
 
-def test_the_document_for_scripts(tmp_path: Path) -> None:
+def test_json_contains_every_layer_and_the_gpu(tmp_path: Path) -> None:
     model = eight_billion(tmp_path / "m.gguf")
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
     shown = document(root, "model", str(model), "--context", "32768")
@@ -95,7 +95,7 @@ def test_the_document_for_scripts(tmp_path: Path) -> None:
     assert all(way["everything"] and way["layers"] == 33 for way in shown["ways"])
 
 
-def test_whole_model_fits(tmp_path: Path) -> None:
+def test_a_model_that_fits_gets_no_suggestions(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=16 * GIB, used=0)
     done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")), "--context", "8192")
     assert "33 of 33 layers fit" in done.stdout
@@ -104,7 +104,7 @@ def test_whole_model_fits(tmp_path: Path) -> None:
     assert "more layers fit with" not in done.stdout
 
 
-def test_weights_too_large_for_any_setting(tmp_path: Path) -> None:
+def test_weights_too_large_for_any_setting_are_reported(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=4 * GIB, used=0)
     done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")))
     assert "no setting makes the whole model fit" in done.stdout
@@ -112,7 +112,7 @@ def test_weights_too_large_for_any_setting(tmp_path: Path) -> None:
     assert [way["everything"] for way in shown["ways"]] == [False]
 
 
-def test_estimate_without_a_gpu(tmp_path: Path, bare: Path) -> None:
+def test_a_model_is_estimated_without_a_gpu(tmp_path: Path, bare: Path) -> None:
     model = eight_billion(tmp_path / "m.gguf")
     done = mem(bare, "model", str(model), "--context", "8192")
     assert done.returncode == 0
@@ -124,7 +124,7 @@ def test_estimate_without_a_gpu(tmp_path: Path, bare: Path) -> None:
     assert {layer["fits"] for layer in shown["layers"]} == {None}
 
 
-def test_unknown_free_memory(tmp_path: Path) -> None:
+def test_a_model_is_estimated_if_free_memory_is_unknown(tmp_path: Path) -> None:
     model = llama(tmp_path / "m.gguf")
     root = machine(tmp_path / "card", memory=16 * GIB, used=0)
     for name in ("mem_info_vram_total", "mem_info_vram_used"):
@@ -135,7 +135,7 @@ def test_unknown_free_memory(tmp_path: Path) -> None:
     assert "the whole model needs" in done.stdout
 
 
-def test_model_that_cannot_be_estimated(tmp_path: Path, bare: Path) -> None:
+def test_a_model_that_cannot_be_estimated_shows_the_reason(tmp_path: Path, bare: Path) -> None:
     file = Writer(tmp_path / "vision.gguf", "clip")
     file.keys.add_type("mmproj")
     path = file.tensor("v.patch_embd.weight", (1024, 1024)).close()
@@ -159,7 +159,7 @@ def test_incomplete_download(tmp_path: Path, bare: Path) -> None:
     assert document(bare, "model", str(model))["missing_bytes"] > 900 * MIB
 
 
-def test_json_has_the_notes_that_people_see(tmp_path: Path, bare: Path) -> None:
+def test_json_contains_the_same_notes_as_the_text(tmp_path: Path, bare: Path) -> None:
     model = str(eight_billion(tmp_path / "m.gguf"))
     shown = document(bare, "model", model, "--context", "200000")
     assert shown["notes"] == mem(bare, "model", model, "--context", "200000").stderr.splitlines()
@@ -167,7 +167,7 @@ def test_json_has_the_notes_that_people_see(tmp_path: Path, bare: Path) -> None:
         assert any(words in note for note in shown["notes"]), words
 
 
-def test_note_about_arguments_of_newer_versions(tmp_path: Path) -> None:
+def test_a_note_mentions_arguments_that_need_newer_versions(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
     model = str(eight_billion(tmp_path / "m.gguf"))
     shown = document(root, "model", model, "--context", "32768")
@@ -175,12 +175,12 @@ def test_note_about_arguments_of_newer_versions(tmp_path: Path) -> None:
     assert any("`-fa`" in note for note in shown["notes"])
 
 
-def test_name_with_a_line_break_is_one_line(tmp_path: Path, bare: Path) -> None:
+def test_a_name_with_a_line_break_is_shown_on_one_line(tmp_path: Path, bare: Path) -> None:
     done = mem(bare, "model", str(eight_billion(tmp_path / "a\nall 33 layers fit.gguf")))
     assert done.stdout.splitlines()[0] == "a all 33 layers fit.gguf"
 
 
-def test_names_cannot_control_the_terminal(tmp_path: Path, bare: Path) -> None:
+def test_model_names_cannot_control_the_terminal(tmp_path: Path, bare: Path) -> None:
     file = Writer(tmp_path / "m.gguf", "llama\x1b]0;x\x07" + "a" * 500)
     file.keys.add_string("general.type", "\x1b[2J")
     done = mem(bare, "model", str(file.tensor("a", (1,)).close()))
@@ -189,7 +189,7 @@ def test_names_cannot_control_the_terminal(tmp_path: Path, bare: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) < 200
 
 
-def test_error_codes_of_other_files(tmp_path: Path, bare: Path) -> None:
+def test_files_that_are_not_models_have_error_codes(tmp_path: Path, bare: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     done = mem(bare, "model", str(tmp_path / "m.gguf"), "--json")
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""`config mirrors`: its list, its settings, and its measurements of servers that misbehave."""
+"""`config mirrors` lists mirrors, sets them, and measures servers, including ones that misbehave."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_rows(lab: Lab, addresses: dict[str, str], also: str = "") -> None:
     (lab.home / "profiles" / "mine.toml").write_text("".join(rows))
 
 
-def test_every_origin_and_mirror_is_listed_without_a_connection(lab: Lab) -> None:
+def test_every_origin_and_mirror_is_listed_offline(lab: Lab) -> None:
     done = lab.run("config", "mirrors", ROCENV_OFFLINE="1")
     text = done.stdout.decode()
     matrix = load()
@@ -62,7 +62,7 @@ def test_every_origin_and_mirror_is_listed_without_a_connection(lab: Lab) -> Non
     assert not lab.config.exists()
 
 
-def test_the_document_lists_sources(lab: Lab) -> None:
+def test_json_lists_sources(lab: Lab) -> None:
     (found,) = document(lab, "debian")["origins"]
     assert found["prefixes"] == ["debian:"]
     assert {"name", "address", "operator", "region", "source", "status", "checked"} <= set(
@@ -71,7 +71,7 @@ def test_the_document_lists_sources(lab: Lab) -> None:
     assert not any(each["set"] or each["speed"] for each in found["mirrors"])
 
 
-def test_use_sets_what_downloads_then_try_first(lab: Lab) -> None:
+def test_downloads_try_the_chosen_mirror_first(lab: Lab) -> None:
     address = next(row.address for row in load().mirror if row.name == "pytorch-nju")
     lab.home.mkdir()
     lab.config.write_text("# mine\n[mirrors]\n'debian:' = 'https://d.example/'\n")
@@ -176,8 +176,8 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     assert "sent nothing" in speeds["silent"]["error"]
     assert speeds["missing"]["error"] == "answers 404 (Not Found)"
     assert "refused the connection" in speeds["dead"]["error"]
-    assert "cannot resolve" in found["speed"]["error"], "the origin is tested, too"
-    assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest come first"
+    assert "cannot resolve" in found["speed"]["error"], "the origin is tested too"
+    assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest servers come first"
     assert not lab.config.exists(), "a test sets nothing"
 
 

@@ -1,4 +1,4 @@
-"""`.rocenv` files: their allowed content, which takes effect only if it is trusted."""
+"""`.rocenv` files: what they can contain, and that they take effect only if you trust them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def assert_accepted(lab: Lab, folder: Path | bytes, name: str) -> None:
 
 
 class TestUse:
-    def test_file_must_be_trusted_and_unchanged(self, lab: Lab) -> None:
+    def test_a_file_must_be_trusted_and_unchanged(self, lab: Lab) -> None:
         lab.env("demo")
         lab.env("other")
         there = folder_with(lab, b"demo\n")
@@ -105,7 +105,7 @@ class TestUse:
         assert_refused(lab, there, "you have not trusted it")
         assert "was not trusted" in lab.run("trust", "--forget", str(there)).stderr.decode()
 
-    def test_default_is_this_folder_or_the_nearest_parent(self, lab: Lab) -> None:
+    def test_trust_defaults_to_this_folder_or_the_nearest_parent(self, lab: Lab) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         deep = there / "a" / "b"
@@ -122,7 +122,7 @@ class TestUse:
         assert lab.run("trust", cwd=deep).returncode == 0
         assert set(config.load(lab.config).trusted) == {str(there), str(inner)}
 
-    def test_folder_is_identified_by_its_real_path(self, lab: Lab) -> None:
+    def test_a_folder_is_identified_by_its_real_path(self, lab: Lab) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         link = lab.root / "link"
@@ -134,7 +134,7 @@ class TestUse:
         link.symlink_to(folder_with(lab, b"demo\n", "elsewhere"))
         assert_refused(lab, link, "you have not trusted it")
 
-    def test_missing_or_incomplete_env(self, lab: Lab) -> None:
+    def test_a_missing_or_incomplete_env_is_refused(self, lab: Lab) -> None:
         there = folder_with(lab, b"my env")
         done = lab.run("trust", str(there))
         assert done.returncode == 0
@@ -146,7 +146,7 @@ class TestUse:
         assert_refused(lab, there, "incomplete", "rocenv create 'my env'")
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_unusual_env_names(self, lab: Lab, name: str) -> None:
+    def test_unusual_env_names_are_accepted(self, lab: Lab, name: str) -> None:
         lab.env(name)
         there = folder_with(lab, b"\xef\xbb\xbf \t" + name.encode() + b" \r\n\n \n")
         text = assert_refused(lab, there, f"`{name}`")
@@ -155,7 +155,7 @@ class TestUse:
         assert not list(lab.root.rglob("canary*"))
 
     @pytest.mark.parametrize("odd", ODD_FOLDERS.values(), ids=ODD_FOLDERS)
-    def test_unusual_folder_names(self, lab: Lab, odd: bytes) -> None:
+    def test_unusual_folder_names_are_accepted(self, lab: Lab, odd: bytes) -> None:
         lab.env("demo")
         there = os.fsencode(lab.root) + b"/" + odd
         os.mkdir(there)
@@ -226,7 +226,7 @@ FILES: dict[str, bytes] = {
 
 class TestHostileFiles:
     @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-    def test_invalid_content_is_refused(self, lab: Lab, content: bytes) -> None:
+    def test_an_invalid_file_is_refused(self, lab: Lab, content: bytes) -> None:
         lab.env("demo")
         there = folder_with(lab, content)
         assert_refused(
@@ -244,7 +244,7 @@ class TestHostileFiles:
     @pytest.mark.parametrize(
         "kind", ["folder", "fifo", "fifo behind a link", "socket", "device", "loop", "dangling", "missing"]
     )
-    def test_anything_but_a_file_is_not_opened(self, lab: Lab, kind: str) -> None:
+    def test_only_regular_files_are_opened(self, lab: Lab, kind: str) -> None:
         lab.env("demo")
         there = lab.root / "there"
         there.mkdir()
@@ -270,12 +270,12 @@ class TestHostileFiles:
         with server:
             assert_refused(lab, there, "there is no `.rocenv` file")
             assert lab.run("trust", str(there)).returncode == 1
-            # The file of an outer folder is found.
+            # rocenv finds the file in an outer folder.
             folder_with(lab, b"demo\n", ".")
             assert lab.run("trust", cwd=there).returncode == 0
         assert list(config.load(lab.config).trusted) == [str(lab.root)]
 
-    def test_link_to_a_file_is_accepted(self, lab: Lab) -> None:
+    def test_a_link_to_a_file_is_accepted(self, lab: Lab) -> None:
         lab.env("demo")
         there = lab.root / "there"
         there.mkdir()
@@ -299,7 +299,7 @@ class TestHostileFiles:
         assert len(done.stderr.splitlines()) == 2
 
     @pytest.mark.parametrize("folder", ["gone", "file", "loop", "a/../../..", "x" * 300, "y/" * 3000])
-    def test_anything_but_a_folder(self, lab: Lab, folder: str) -> None:
+    def test_a_path_that_is_not_a_folder_is_an_error(self, lab: Lab, folder: str) -> None:
         (lab.root / "file").touch()
         (lab.root / "loop").symlink_to("loop")
         done = lab.run("trust", "--check", folder)
@@ -307,7 +307,7 @@ class TestHostileFiles:
         assert done.stdout == b""
         assert b"Traceback" not in done.stderr and b"unexpected" not in done.stderr
 
-    def test_current_folder_is_gone(self, lab: Lab) -> None:
+    def test_a_deleted_current_folder_is_an_error(self, lab: Lab) -> None:
         code = 'mkdir gone && cd gone && rmdir ../gone && "$@"'
         for option in ((), ("--check",), ("--forget",)):
             done = lab.run("trust", *option, before=["sh", "-c", code, "sh"])
@@ -327,7 +327,7 @@ class TestHostileFiles:
         assert b"unexpected" not in done.stderr
         assert lab.config.read_text(errors="surrogatepass") == text
 
-    def test_locale_without_the_characters(self, lab: Lab) -> None:
+    def test_a_name_that_the_locale_cannot_represent_is_refused(self, lab: Lab) -> None:
         there = folder_with(lab, "漢字".encode())
         # In a new process, because Python reads these variables when it starts.
         locale = ("LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
@@ -378,7 +378,7 @@ class TestOutput:
         assert config.load(lab.config).defaults == {"rocm": "5.7"}
 
 
-def test_check_at_the_prompt_imports_no_unneeded_module(lab: Lab) -> None:
+def test_the_check_at_each_prompt_imports_no_unneeded_module(lab: Lab) -> None:
     lab.env("demo")
     there = folder_with(lab, b"demo\n")
     assert lab.run("trust", str(there)).returncode == 0
@@ -389,7 +389,7 @@ def test_check_at_the_prompt_imports_no_unneeded_module(lab: Lab) -> None:
 
 
 @given(st.text(max_size=40) | st.binary(max_size=40).map(os.fsdecode))
-def test_key_is_decoded_to_its_folder(folder: str) -> None:
+def test_a_key_decodes_to_its_folder(folder: str) -> None:
     key = trust.key_of(folder)
     assert trust.folder_of(key) == folder
     assert key.isprintable()
@@ -404,7 +404,7 @@ def test_keys_of_different_folders_differ(lab: Lab) -> None:
     assert len({trust.key_of(name) for name in ("\udcff", "%DCFF;", "%25;DCFF;", "\\xff", "ÿ")}) == 5
 
 
-def test_key_with_NUL_is_not_a_folder(lab: Lab) -> None:
+def test_a_key_that_contains_nul_is_not_a_folder(lab: Lab) -> None:
     lab.home.mkdir()
     lab.config.write_text(f"[trusted]\n'/%0;' = '{'a' * 64}'\n\"/\\u0000\" = '{'b' * 64}'\n")
     done = lab.run("trust", "--list")

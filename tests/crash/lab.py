@@ -1,4 +1,4 @@
-"""A home in which real commands are killed at chosen points, and invariants to check afterwards."""
+"""Kill real commands at chosen points in a home and check invariants afterwards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Lab:
         return self.mini.run(*argv)
 
     def changes(self, *argv: str) -> list[str]:
-        """Run a command to completion and return its changes to the disk, in order."""
+        """Run a command to completion and return the changes it made to the disk, in order."""
         log = self.mini.root / "log"
         log.unlink(missing_ok=True)
         done = self._run_watched(*argv, KILL_LOG=str(log))
@@ -55,7 +55,7 @@ class Lab:
         return done.returncode != 0
 
     def states(self) -> dict[str, str]:
-        """Return the state of each env that `list` reports, after checking the files of complete ones."""
+        """Return the state of each env that `list` reports, after checking the files in complete ones."""
         done = self.run("list", "--json")
         assert done.returncode == 0, done.stderr
         states = {env["name"]: env["state"] for env in json.loads(done.stdout)["envs"]}
@@ -65,7 +65,7 @@ class Lab:
         return states
 
     def require_whole(self, name: str) -> None:
-        """Fail unless every file of the env exists, and its scripts use its location."""
+        """Fail unless all of the env's files exist and its scripts use its location."""
         done = self.run("verify", name, "--upto", "files")
         assert done.returncode == 0, done.stdout + done.stderr
         script = '. "$1/activate" && [ "$ROCM_PATH" = "$1/rocm/usr" ] && hipconfig'
@@ -83,7 +83,7 @@ class Lab:
                 assert tree(place / "tree") == manifest(place), place
 
     def envs(self) -> dict[str, Any]:
-        """Return the content of `envs`, except creation times."""
+        """Return the contents of `envs`, except creation times."""
         found = tree(self.mini.home / "envs")
         for name in [name for name in found if name.endswith("/.rocenv/record.json")]:
             record = json.loads((self.mini.home / "envs" / name).read_text())
@@ -100,7 +100,7 @@ class Lab:
 
 
 def tree(place: Path) -> dict[str, Any]:
-    """Return path -> content of all files and links below a folder."""
+    """Map the path of each file and link below a folder to its contents."""
     found: dict[str, Any] = {}
     for path in sorted(place.rglob("*")):
         info = path.lstat()
@@ -114,7 +114,7 @@ def tree(place: Path) -> dict[str, Any]:
 
 
 def manifest(place: Path) -> dict[str, Any]:
-    """Return the manifest of an artifact in the store, in the format of `tree`."""
+    """Return the manifest for an artifact in the store, in the format that `tree` returns."""
     files = manifest_in(place)
     return {
         name: entry.get("link") or (entry["sha256"], entry.get("executable", False))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @cache
 def namespace() -> tuple[str, ...]:
-    """Return a command prefix that gives a command permission to mount."""
+    """Return a command prefix that allows a command to mount filesystems."""
     if shutil.which("unshare") is not None:
         for options in (("-m",), ("-rm",)):
             command = ["unshare", *options, "mount", "-t", "tmpfs", "none", "/mnt"]
@@ -34,7 +34,7 @@ def namespace() -> tuple[str, ...]:
 
 @dataclass
 class Disk:
-    """The home of the miniature world as a separate disk, visible to no other process."""
+    """The miniature world's home on a separate disk that other processes cannot see."""
 
     mini: Mini
 
@@ -47,7 +47,7 @@ class Disk:
         self._change(f'mount -o remount,{size} "$ROCENV_HOME"')
 
     def run(self, *argv: str, first: str = "") -> subprocess.CompletedProcess[str]:
-        """Run `rocenv ARGV...` there, after a shell script."""
+        """Run a shell script and then `rocenv ARGV...` on that disk."""
         env, cwd = self.mini.env, self.mini.root
         return forked.run_text(argv, env=env, cwd=cwd, timeout_s=120, within=namespace(), first=first)
 
@@ -74,7 +74,7 @@ def fetched(mini: Mini) -> list[str]:
 
 
 def add_large_set(mini: Mini, *, megabytes: int, stated_kilobytes: int) -> None:
-    """Add two packages to the set of 6.4 that unpack to this size but are small to download."""
+    """Add two packages to the 6.4 set that are small to download but unpack to this size."""
     mini.repo.remove("mini6-blas")
     large = [file(f"./usr/share/large/{number}", bytes(1 << 20)) for number in range(megabytes)]
     half = megabytes // 2
@@ -109,7 +109,7 @@ def test_a_dry_run_fails_where_the_real_run_would(disk: Disk) -> None:
     assert "of disk space" in done.stderr
 
 
-def test_running_out_of_space_while_unpacking(disk: Disk) -> None:
+def test_create_recovers_after_running_out_of_space_while_unpacking(disk: Disk) -> None:
     add_large_set(disk.mini, megabytes=90, stated_kilobytes=1)
     disk.mount("size=80m")
     done = disk.create("6.4", "--no-verify")
@@ -129,7 +129,7 @@ def test_running_out_of_space_while_unpacking(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("share", [0, 1])
-def test_running_out_of_inodes(disk: Disk, share: int) -> None:
+def test_create_recovers_after_running_out_of_inodes(disk: Disk, share: int) -> None:
     """The first failure may be in an index, a lock, a package, a folder, a link, a script or the record."""
     for count in range(3 + 6 * share, 150, 12):
         disk.mount(f"size=200m,nr_inodes={count}")

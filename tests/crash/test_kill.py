@@ -1,7 +1,7 @@
 """`kill -9` at many points of every command that modifies the home.
 
-At any point: no incomplete env looks complete, the store contains no partial artifact, and running the
-command again completes the work with the same result as an uninterrupted run.
+Wherever a command is killed, no incomplete env looks complete, the store contains no partial artifact, and
+running the command again completes the work with the same result as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -144,5 +144,5 @@ def test_gc(lab: Lab) -> None:
 
 
 def without_staging(lab: Lab) -> dict[str, object]:
-    """Return the content of the envs without files that a killed process left in staging."""
+    """Return the contents of the envs, except files that a killed process left in staging."""
     return {name: what for name, what in lab.envs().items() if not name.endswith(".new")}

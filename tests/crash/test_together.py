@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def children() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes started by a test; they are killed at its end."""
+    """The processes that a test starts; they are killed when it ends."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for child in started:
@@ -53,13 +53,13 @@ def packages(mini: Mini, version: str = "5.7.1-1") -> list[str]:
 
 
 def hold_back(mini: Mini) -> None:
-    """Delay the packages of 5.7 by a second, so that other processes find the download in progress."""
+    """Delay the 5.7 packages by a second, so that other processes find the download in progress."""
     for path in packages(mini):
         mini.server.fail(path, Fault(status=503, headers={"Retry-After": "1"}))
 
 
 def fetches(mini: Mini) -> list[int]:
-    """Return how often each package of 5.7 was sent."""
+    """Return how often each package in the 5.7 set was sent."""
     return [sum(seen.status == 200 for seen in mini.server.seen(path)) for path in packages(mini)]
 
 
@@ -72,7 +72,7 @@ def finish(children: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
 
 
 class TestConcurrent:
-    def test_concurrent_creates_of_the_same_name(
+    def test_only_one_of_two_concurrent_creates_gets_the_name(
         self, mini: Mini, children: list[subprocess.Popen[str]]
     ) -> None:
         hold_back(mini)
@@ -84,7 +84,9 @@ class TestConcurrent:
         assert Lab(mini).states() == {"demo": "complete"}
         assert fetches(mini) == [1, 1]
 
-    def test_concurrent_creates_of_two_names(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_concurrent_creates_share_downloads(
+        self, mini: Mini, children: list[subprocess.Popen[str]]
+    ) -> None:
         hold_back(mini)
         for name in ("one", "two"):
             start(mini, children, "create", name, "--rocm", "5.7", "--no-verify")
@@ -106,7 +108,7 @@ class TestConcurrent:
         assert Lab(mini).states() == {"demo": "complete"}
         assert len(list((mini.home / "store").glob("*/manifest.json"))) == 2
 
-    def test_concurrent_remove_and_create_of_the_same_name(
+    def test_concurrent_remove_and_create_leave_no_broken_env(
         self, mini: Mini, children: list[subprocess.Popen[str]]
     ) -> None:
         mini.create()
@@ -149,7 +151,7 @@ class TestInterrupted:
         assert Lab(mini).states() == {}
         Lab(mini).require_whole_store()
 
-    def test_ctrl_c_while_waiting_for_another_process(
+    def test_ctrl_c_ends_the_wait_for_another_process(
         self, mini: Mini, children: list[subprocess.Popen[str]]
     ) -> None:
         stalled = packages(mini)[0]
@@ -190,7 +192,7 @@ class TestUnwritableHome:
         assert json.loads(done.stdout)["error"] == "home-unwritable"
         assert f"cannot write to `{mini.home}`: Permission denied" in done.stderr
         assert "hint: set ROCENV_HOME" in done.stderr
-        assert mini.server.requests == [], "this must be detected before any request"
+        assert mini.server.requests == [], "rocenv must detect this before it sends any request"
 
     @pytest.mark.parametrize("kind", ["file", "below a file"])
     def test_a_file_instead_of_a_home_is_an_error(self, mini: Mini, kind: str) -> None:

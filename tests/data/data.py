@@ -20,7 +20,7 @@ Rows = list[tuple[str, Row]]  # table and row
 
 KNOWN = {"status": "tested", "source": "tests/data/data.py", "checked": "2026-11-20"}
 
-# Fields that need specific values of their type.
+# Fields whose type alone does not determine a valid value.
 _FITTING: dict[str, Row] = {
     "repo": {"keyrings": ["/usr/share/keyrings/x.gpg"]},
     "channel": {"repos": ["base"]},
@@ -71,7 +71,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a minimal row that is valid together with `BASE`: the required fields plus `values`."""
+    """Return a minimal row that is valid in combination with `BASE`: the required fields plus `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 
@@ -105,7 +105,7 @@ BASE: Rows = [
 
 
 def text(rows: Rows) -> str:
-    """Write rows as a data file, in their order."""
+    """Render rows as a data file, in the given order."""
     tables = [f"[[{table}]]\n" + "".join(f"{key} = {toml(row[key])}\n" for key in row) for table, row in rows]
     return "schema = 1\n" + "\n".join(tables)
 
@@ -133,5 +133,5 @@ def write(folder: Path, *files: Rows) -> Path:
 
 
 def loaded(folder: Path, *rows: tuple[str, Row]) -> Matrix:
-    """Load `BASE` and the rows of a second file, `1.toml`."""
+    """Load `BASE` and the rows in a second file, `1.toml`."""
     return load(write(folder, BASE, list(rows)))

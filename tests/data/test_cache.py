@@ -1,4 +1,4 @@
-"""The cache always matches the current files, and cannot execute anything."""
+"""The cache always matches the current files and cannot execute code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder with one row, next to a small matrix."""
+    """The user's folder with one row, in addition to a small matrix."""
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", BASE)))
     return write(tmp_path / "own", [("pci", example("pci", device="73df"))])
 
@@ -72,7 +72,7 @@ def test_a_damaged_cache_is_rebuilt(content: bytes, own: Path, tmp_path: Path) -
 
 
 def test_planted_rows_are_ignored(own: Path, tmp_path: Path) -> None:
-    """The rows are valid and of the same size, and the stamp is right."""
+    """The rows are valid and have the same size, and the stamp is right."""
     cache, key = tmp_path / "matrix", tmp_path / "key"
     good = load_cached(cache, own, key)
     whole = cache.read_bytes()
@@ -90,7 +90,7 @@ def test_planted_rows_are_ignored(own: Path, tmp_path: Path) -> None:
 def test_the_cache_returns_the_same_rows_as_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every table is included, with nested values."""
+    """This covers every table, including nested values."""
     rows = [*BASE, *((table, example(table)) for table in TABLES if table not in dict(BASE))]
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", rows)))
     cache = tmp_path / "matrix"

@@ -14,7 +14,7 @@ from tests.data.data import BASE, example, loaded, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Every field with targets, by table.
+# All fields that contain targets, by table.
 TARGET_FIELDS = [
     ("app_build", "targets"),
     ("app_release", "targets"),
@@ -113,7 +113,7 @@ def test_an_unknown_target_is_rejected(table: str, field: str, tmp_path: Path) -
 
 
 def test_all_target_fields_are_listed() -> None:
-    """Fields of new tables whose name refers to targets must be in the list above."""
+    """If a field in a new table is named after targets, it must be in the list above."""
     words = re.compile(r"targets?|members|blas|compiles|compiled|official|ready|runs_as")
     every = ((table, name) for table, kind in TABLES.items() for name in kind.__struct_fields__)
     named = {(table, field) for table, field in every if words.fullmatch(field)}
@@ -152,7 +152,7 @@ def test_an_unknown_reference_is_rejected(
     assert message.endswith(f"(`{tmp_path / '1.toml'}: {table}[0]`)")
 
 
-def test_an_asset_may_support_a_series_or_a_whole_major_release(tmp_path: Path) -> None:
+def test_an_asset_can_support_a_series_or_a_whole_major_release(tmp_path: Path) -> None:
     assets = [{"name": "a.zip", "rocm": ["6"]}, {"name": "b.zip", "rocm": ["6.2"]}, {"name": "c.tar.gz"}]
     (row,) = loaded(tmp_path, ("zluda", example("zluda", assets=assets))).zluda
     assert [asset.rocm for asset in row.assets] == [("6",), ("6.2",), ()]
@@ -216,7 +216,7 @@ def test_duplicate_rows(table: str, tmp_path: Path) -> None:
     first, second = example(table), example(table, source="another one", note="")
     second = {key: value for key, value in second.items() if key in first}
     if table == "support":
-        second["source"] = first["source"]  # part of the identity: sources may coexist
+        second["source"] = first["source"]  # part of the identity, so several sources can coexist
     write(tmp_path, BASE, [(table, first)], [(table, second)])
     with pytest.raises(DataError, match=r"2\.toml: .*duplicates .*1\.toml: ") as caught:
         load(tmp_path)
@@ -262,7 +262,9 @@ def test_contradictory_levels_of_support_are_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("values", [{"platform": "windows"}, {"rocm": "6.1"}, {"level": "official"}])
-def test_levels_on_different_subjects_do_not_conflict(values: dict[str, Any], tmp_path: Path) -> None:
+def test_support_levels_for_different_subjects_do_not_conflict(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
     first, second = support("official", "gfx1030"), support("libraries", "gfx1030", source="another one")
     second[1].update(values)
     assert len(loaded(tmp_path, first, second).support) == 2
@@ -304,18 +306,18 @@ def test_contradictory_verdicts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_verdicts_on_different_conditions_do_not_conflict(condition: str, tmp_path: Path) -> None:
+def test_verdicts_for_different_conditions_do_not_conflict(condition: str, tmp_path: Path) -> None:
     other = OTHERS.get(condition, "==1.0")
     rows = verdict("broken", "it ends"), verdict("works", "it goes on", **{condition: other})
     assert len(loaded(tmp_path, *rows).verdict) == 2
 
 
-def test_a_workaround_conflicts_with_no_verdict(tmp_path: Path) -> None:
+def test_a_workaround_does_not_conflict_with_verdicts(tmp_path: Path) -> None:
     rows = verdict("broken", "it ends"), verdict("workaround", "it continues if you push")
     assert len(loaded(tmp_path, *rows).verdict) == 2
 
 
-def test_fields_have_the_types_that_these_tests_assume() -> None:
+def test_the_data_fields_have_the_types_that_these_tests_assume() -> None:
     for table, field in SPECIFIERS:
         assert field_kind(table, field) is str
     assert get_args(field_kind("rocm", "blas")) == (str, ...)

@@ -1,4 +1,4 @@
-"""Arguments in app profiles; mistakes in a user's row are reported with their location."""
+"""Arguments in app profiles: rocenv reports mistakes in a user's row with their location."""
 
 from __future__ import annotations
 

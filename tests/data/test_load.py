@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refusal(folder: Path, table: str, row: dict[str, Any]) -> str:
-    """Return the message that rejects a row of `1.toml`; "" if it loads."""
+    """Return the message that rejects a row in `1.toml`; "" if it loads."""
     try:
         loaded(folder, (table, row))
     except DataError as error:
@@ -148,7 +148,7 @@ def test_a_file_that_is_too_large_is_an_error(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_folders_with_a_file_extension_are_read_and_folder_links_are_not_followed(tmp_path: Path) -> None:
+def test_folders_named_like_files_are_read_and_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "mine.toml", BASE)
     (tmp_path / "round").symlink_to(tmp_path)
     assert len(load(tmp_path).channels) == 1

@@ -1,4 +1,4 @@
-"""The order of rows and files is irrelevant."""
+"""The order of rows and files does not matter."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ OWN: Rows = [
 
 
 def content(matrix: Matrix) -> dict[str, Counter[str]]:
-    """Return the rows of each table regardless of their order."""
+    """Return each table's rows in a form that does not depend on their order."""
     return {table: Counter(map(repr, getattr(matrix, table))) for table in TABLES}
 
 
 def dealt(rows: Rows, files: int, seed: int) -> list[Rows]:
-    """Shuffle the rows and distribute them over this many files."""
+    """Shuffle the rows and spread them over this many files."""
     order = random.Random(seed)
     shuffled = order.sample(rows, len(rows))
     hands: list[Rows] = [[] for _ in range(files)]
@@ -65,13 +65,13 @@ def loaded(rows: Rows, own: Rows, files: int, seed: int) -> dict[str, Counter[st
 
 @settings(max_examples=25, deadline=None)
 @given(files=st.integers(1, 6), seed=st.integers(0, 2**32))
-def test_rows_may_be_in_any_order_and_file(files: int, seed: int) -> None:
+def test_rows_can_be_in_any_order_and_file(files: int, seed: int) -> None:
     assert loaded(ROWS, OWN, files, seed) == loaded(ROWS, OWN, 1, 0)
 
 
 @settings(max_examples=3, deadline=None)
 @given(files=st.integers(1, 9), seed=st.integers(0, 2**32))
-def test_shipped_rows_may_be_in_any_order_and_file(files: int, seed: int) -> None:
+def test_shipped_rows_can_be_in_any_order_and_file(files: int, seed: int) -> None:
     rows: Rows = []
     for path in data_files(PROFILES):
         plain = tomllib.loads(path.read_text(encoding="utf-8"))

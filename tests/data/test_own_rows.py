@@ -38,7 +38,7 @@ def test_a_user_row_is_added(tmp_path: Path) -> None:
     assert {row.device: row.target for row in matrix.pci} == {"73df": "gfx1031", "7590": "gfx1100"}
 
 
-def test_user_rows_may_refer_to_user_targets(tmp_path: Path) -> None:
+def test_user_rows_can_refer_to_user_targets(tmp_path: Path) -> None:
     own: Rows = [
         ("target", example("target", name="gfx1999")),
         ("pci", example("pci", device="7590", target="gfx1999")),
@@ -69,7 +69,7 @@ def test_replacing_support_for_one_target_keeps_the_others(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("values", [{"platform": "windows"}, {"rocm": "6.1"}])
-def test_unrelated_support_changes_nothing(values: dict[str, str], tmp_path: Path) -> None:
+def test_unrelated_support_rows_change_nothing(values: dict[str, str], tmp_path: Path) -> None:
     own = support("unsupported", "gfx1030", **values) if "rocm" not in values else support("official")
     own[1].update(values, targets=["gfx1030"])
     matrix = merged(tmp_path, [support("official", "gfx1030")], [own])
@@ -107,7 +107,7 @@ def test_an_error_shows_the_users_file(own: Rows, said: str, tmp_path: Path) -> 
 
 
 def test_a_reference_broken_by_a_user_row_shows_the_referring_row(tmp_path: Path) -> None:
-    """The user cannot rename a repository of a rocenv channel, because rows are never removed."""
+    """The user cannot rename a repository in a rocenv channel, because rows are never removed."""
     own = ("target", example("target", name="gfx1030", generic="no-such-generic"))
     with pytest.raises(DataError, match=r"own/0\.toml: target\[0\]"):
         merged(tmp_path, [], [own])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
-# Fields with parts of lines and programs, in which spaces matter.
+# Fields with fragments of lines and programs, in which spaces matter.
 PARTS: dict[type, tuple[str, ...]] = {
     Pattern: ("text", "regex", "near", "not_near"),
     Extractor: ("text", "pattern", "near", "not_near"),
@@ -52,11 +52,11 @@ HOSTS = (
     "pytorch.org",
     "debian.org",
     "man7.org",
-    "pip.pypa.io",  # manuals of pip and uv, for variables set in envs with wheels
+    "pip.pypa.io",  # pip's and uv's manuals, for variables set in envs with wheels
     "docs.astral.sh",
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
-    "drive.google.com",  # hosts the unofficial addition to the HIP SDK
+    "drive.google.com",  # hosts an unofficial addition to the HIP SDK
     "mediafire.com",
     "learn.microsoft.com",
     "numpy.org",
@@ -99,20 +99,20 @@ def texts(value: Any) -> Iterator[str]:
 
 
 class TestEveryRow:
-    def test_has_a_valid_check_date(self) -> None:
+    def test_every_row_has_a_valid_check_date(self) -> None:
         assert all(tables().values()), [table for table, rows in tables().items() if not rows]
         for row in every_row():
             day = datetime.date.fromisoformat(row.checked)
             assert datetime.date(2024, 1, 1) < day <= datetime.date.today(), row
 
-    def test_has_a_traceable_source(self) -> None:
+    def test_every_row_has_a_traceable_source(self) -> None:
         for row in every_row():
             assert row.source == row.source.strip(), row
             assert " ;" not in row.source, row
             for word in re.split(r"[\s;,]+", row.source):
                 assert not re.match(r"/\w|~|[A-Za-z]:\\|file:", word), f"a path of a machine: {row}"
 
-    def test_uses_only_allowed_hosts(self) -> None:
+    def test_rows_use_only_allowed_hosts(self) -> None:
         for row in every_row():
             if isinstance(row, Mirror):
                 continue
@@ -124,16 +124,16 @@ class TestEveryRow:
                 assert urlsplit(url).scheme == "https", row
                 assert urlsplit(url).port is None, row
 
-    def test_has_sources_that_readers_can_open(self) -> None:
-        """A URL, an issue, a file at a tag or commit, a tag or commit, or a file of this repository."""
+    def test_rows_have_sources_that_readers_can_open(self) -> None:
+        """A URL, an issue, a file at a tag or commit, a tag or commit, or a file in this repository."""
         for row in every_row():
             for entry in row.source.split("; "):
                 found = SOURCE.fullmatch(entry)
                 assert found, f"`{entry}` in {row}"
                 assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
-    def test_has_no_leftover_placeholders(self) -> None:
-        """No dash, `same` or `as above` in place of a value."""
+    def test_no_row_has_leftover_placeholders(self) -> None:
+        """Values such as a dash, `same` or `as above` are not allowed."""
         for row in every_row():
             for text in texts(row):
                 assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row
@@ -188,7 +188,7 @@ def test_mirrors_are_encrypted_and_named_after_their_origin() -> None:
 
 
 def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
-    """rocenv says that any such mirror works."""
+    """rocenv tells users that any such mirror works."""
     assert {row.name for row in shipped().origin if row.usual} == {"debian"}
 
 
@@ -196,7 +196,7 @@ def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
 
 
 def test_kernel_numbers_match_target_names() -> None:
-    """Minor and stepping have two decimal digits each, which are hexadecimal in the name."""
+    """Minor and stepping have two decimal digits each; the name writes them in hexadecimal."""
     for target in shipped().targets.values():
         assert TARGET.fullmatch(target.name)
         if target.kfd:
@@ -263,23 +263,23 @@ LATER = {
 
 @pytest.mark.parametrize("row", [row for row in shipped().rocm if row.channel == "amd"], ids=name_of)
 class TestAmdsSets:
-    def test_use_the_folder_of_their_version(self, row: RocmSet) -> None:
+    def test_amds_sets_use_the_folder_for_their_version(self, row: RocmSet) -> None:
         assert row.layout.root == f"opt/rocm-{row.version}"
         assert row.version.startswith(row.apt_dir)
         assert row.suite
 
-    def test_have_release_rows(self, row: RocmSet) -> None:
+    def test_amds_sets_have_release_rows(self, row: RocmSet) -> None:
         (release,) = (each for each in shipped().release if each.version == row.version)
         assert release.apt_dir == row.apt_dir
 
-    def test_agree_with_the_support_rows(self, row: RocmSet) -> None:
+    def test_amds_sets_agree_with_the_support_rows(self, row: RocmSet) -> None:
         by_level: dict[str, set[str]] = {}
         for each in shipped().support:
             if (each.platform, each.rocm) == ("linux", series(row.version)):
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
-        # If the shipped files are known, they lack some of the built targets.
+        # If the shipped files are known, some built targets are missing from them.
         lists = [
             set(each.targets)
             for each in shipped().kernels
@@ -334,15 +334,15 @@ def test_torch_kernels_match_its_rocblas() -> None:
 
 
 def test_each_torch_for_rocm_wheels_is_in_their_index() -> None:
-    """A wheel release has PyTorch on both platforms or on neither, because one row covers both."""
+    """A wheel release has PyTorch for both platforms or for neither, because one row covers both."""
     indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
     for row in shipped().torch:
         if row.channel:
             assert row.index == indices[row.rocm, row.channel], row
-            assert not row.targets, "they match the release"
+            assert not row.targets, "the release determines its targets"
 
 
-def test_instinct_wheels_are_for_linux_only() -> None:
+def test_instinct_wheels_are_only_for_linux() -> None:
     """Source: SUPPORTED_GPUS.md of ROCm/TheRock."""
     instinct = {"gfx908", "gfx90a", "gfx942", "gfx950"}
     for row in shipped().rocm_wheels:
@@ -381,7 +381,7 @@ def test_each_zluda_archive_has_a_url() -> None:
             assert commit is None or row.commit.startswith(commit[1]), row
 
 
-# Archives for HIP 5 that ran on HIP SDK 6, although no row lists them for it.
+# Archives for HIP 5 that worked with HIP SDK 6, although no row lists that combination.
 ODD = {
     "https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/57",
     "https://github.com/lshqqytiger/ZLUDA/issues/115",
@@ -422,7 +422,7 @@ def test_a_packs_url_ends_with_its_name() -> None:
 
 def test_every_hip_sdk_has_support_rows() -> None:
     said = {row.rocm for row in shipped().support if row.platform == "windows"}
-    # AMD's documentation of 5.5 has not been evaluated.
+    # AMD's documentation for 5.5 has not been evaluated.
     assert {series(row.version) for row in shipped().hip_sdk} - said == {"5.5"}
 
 
@@ -437,7 +437,7 @@ def test_recommended_sets_exist() -> None:
     torches = [f"{row.version}.0" if row.rocm else row.version for row in shipped().torch]
     for row in shipped().good_set:
         assert not row.zluda or any_in(row.zluda, builds), row
-        # PyTorch's wheels fail on one Linux target, for which AMD's own index has torch.
+        # PyTorch's wheels fail on one Linux target; AMD's own index has a torch for it.
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 

@@ -16,34 +16,34 @@ SHOWN = [(row, each) for row in MATRIX.launcher for each in row.failures if each
 
 
 def log_of(key: str, *lines: str) -> bytes:
-    """Build a log like those of `launch`."""
+    """Build a log like the ones that `launch` writes."""
     return "\n".join(("# rocenv 0.1.0", f"# app {key} (An app) in /x", *lines, "")).encode()
 
 
 @pytest.mark.parametrize(
     ("launcher", "failure"), SHOWN, ids=[f"{row.key}-{each.text[:24]}" for row, each in SHOWN]
 )
-def test_failure_from_a_profile_is_found(launcher, failure) -> None:  # type: ignore[no-untyped-def]
+def test_a_failure_in_a_profile_is_found(launcher, failure) -> None:  # type: ignore[no-untyped-def]
     found = diagnose_bytes(log_of(launcher.key, "starting", f"error: {failure.text} here"), MATRIX).findings
     assert failure.code in {each.code for each in found}
     assert found[0].evidence[0].line == 4
 
 
 @pytest.mark.parametrize("head", ["", "# app of-somebody (Other) in /x\n", "GPU: NVIDIA GeForce RTX 3060\n"])
-def test_failure_is_ignored_in_logs_of_other_apps(head: str) -> None:
+def test_a_failure_is_ignored_in_other_apps_logs(head: str) -> None:
     """Only one family of apps prints `Set vram state to`."""
     text = f"{head}Set vram state to: DISABLED\n".encode()
     assert diagnose_bytes(text, MATRIX).findings == ()
 
 
-def test_rule_takes_precedence() -> None:
-    """The profile's text is generic; the rule's states the cause."""
+def test_a_rule_takes_precedence_over_a_profile() -> None:
+    """The profile's text is generic; the rule's text states the cause."""
     lines = ("Set vram state to: DISABLED", "RuntimeError: HIP error: invalid device function", "gfx1031")
     found = diagnose_bytes(log_of("comfyui", *lines), MATRIX).findings
     assert [each.code for each in found] == ["hip-no-binary-for-gpu"]
 
 
-def test_steps_of_the_profile_come_first() -> None:
+def test_the_profiles_steps_come_first() -> None:
     launcher, sign = next(
         (row, failure) for row, failure in SHOWN if any(each.code == failure.code for each in row.fallbacks)
     )
@@ -59,7 +59,7 @@ def test_steps_of_the_profile_come_first() -> None:
 
 
 def test_commands_without_known_values_rely_on_defaults() -> None:
-    """Not `--blender PROGRAM --target TARGET`: the log contains neither."""
+    """The command omits `--blender PROGRAM --target TARGET`, because the log contains neither."""
     log = log_of("blender", "Blender 4.5.2 LTS", "AMD Radeon RX 9070 XT", "Memory access fault by GPU node-1")
     (finding, *_) = diagnose_bytes(log, MATRIX).findings
     finding = replace(finding, own={}, facts={"app": ("blender",)})

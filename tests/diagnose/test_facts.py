@@ -1,4 +1,4 @@
-"""Facts about the machine in a log, and conditions on facts."""
+"""Extract facts about the machine from a log, and check conditions on facts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_facts_are_extracted_from_a_line(line: str, fact: str, value: tuple[str,
     assert facts(f"start\n{line}\nend\n").get(fact) == value
 
 
-def test_product_name_determines_the_target() -> None:
+def test_the_product_name_determines_the_target() -> None:
     assert facts("Using device: AMD Radeon RX 6750 XT\n")["gfx"] == ("gfx1031",)
 
 
@@ -68,12 +68,12 @@ def test_product_name_determines_the_target() -> None:
         "the cpu runs at 3.10 GHz",
     ],
 )
-def test_lookalike_line_has_no_facts(line: str) -> None:
+def test_no_facts_are_extracted_from_lookalike_lines(line: str) -> None:
     told = facts(f"{line}\n")
     assert not {"gfx", "rocm", "override", "python"} & set(told)
 
 
-def test_version_replaces_a_bare_mention() -> None:
+def test_a_version_replaces_a_mention_without_one() -> None:
     assert facts("zluda is used\nZLUDA version: 3.9.5\n")["zluda"] == ("3.9.5",)
 
 
@@ -118,10 +118,10 @@ class TestConditions:
         ("version", "expected"),
         [("6.1.9", False), ("6.2", True), ("6.10", True), ("7.0", False), ("x", False)],
     )
-    def test_range_checks_both_bounds(self, version: str, expected: bool) -> None:
+    def test_a_range_checks_both_bounds(self, version: str, expected: bool) -> None:
         assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
 
-    def test_one_matching_value_is_enough(self) -> None:
+    def test_a_condition_holds_if_one_value_matches(self) -> None:
         assert hold(
             {"rocm": ">=7", "gfx": "gfx1036"}, {"rocm": ("5.7", "7.1"), "gfx": ("gfx1031", "gfx1036")}
         )

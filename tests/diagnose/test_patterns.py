@@ -1,8 +1,7 @@
 """No rule pattern is slow on hostile lines.
 
 Anyone can write a log, and a pattern that backtracks can take minutes for one line. The lines repeat the
-beginnings of matches, derived from the parsed pattern, so that it starts to match everywhere and never
-finishes.
+beginnings of matches, derived from the parsed pattern, so that a match starts everywhere but never completes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 MATRIX = load()
 LONGEST_S = 0.25
-LINE, AROUND = 2_000, 16_000  # maximum length of the text for a pattern, and for `near`
+LINE, AROUND = 2_000, 16_000  # maximum text length for a pattern, and for `near`
 TRIES = 3  # because another program may delay one
 UNITS = 24  # repetitions per pattern
 _CLASSES = {
@@ -58,7 +57,7 @@ def patterns() -> Iterator[tuple[str, int]]:
 
 
 def units(pattern: str) -> list[str]:
-    """Build the beginnings of matches, for each alternative of a pattern."""
+    """Build the beginnings of matches for each alternative in a pattern."""
     found = dict.fromkeys(text for text in _beginnings(parser.parse(pattern)) if text)
     kept = list(found)
     step = max(1, len(kept) // UNITS)
@@ -118,7 +117,7 @@ def _all(parsed: Iterable[tuple[Any, Any]]) -> str:
 
 
 def seconds(pattern: str, text: str, tries: int = TRIES) -> float:
-    """Measure the shortest time of several searches."""
+    """Return the shortest time of several searches."""
     taken = []
     for _ in range(tries):
         start = time.thread_time()
@@ -138,7 +137,7 @@ def slow() -> Iterator[tuple[float, str, str]]:
 
 
 def is_quick(pattern: str, unit: str, text: str) -> bool:
-    """Measure with a quarter of the text: the full text takes at most 4**4 times as long."""
+    """Measure with a quarter of the text; the full text takes no more than 4**4 times as long."""
     start = text[: len(text) // 4]
     return len(unit) < len(start) // 4 and seconds(pattern, start, 1) < LONGEST_S / 4**4
 
@@ -148,7 +147,7 @@ def test_no_pattern_is_slow_on_a_hostile_line() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"(?:rock\w*|amd\w*)\S* failed", r"\S*lib\S*\.so: gone"])
-def test_slow_pattern_is_detected(pattern: str) -> None:
+def test_a_slow_pattern_is_detected(pattern: str) -> None:
     lines = ((unit, (unit * LINE)[:LINE]) for unit in units(pattern))
     unit, line = next(each for each in lines if seconds(pattern, each[1], 1) >= LONGEST_S)
     assert not is_quick(pattern, unit, line)

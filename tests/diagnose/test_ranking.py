@@ -1,4 +1,4 @@
-"""The selection of findings: the best cause, and other independent ones."""
+"""Report the best cause and other, independent findings."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def codes(*candidates: Candidate) -> list[str]:
     return [each.rule.code for each in ranked(candidates)]
 
 
-def test_highest_confidence_comes_first() -> None:
+def test_the_highest_confidence_comes_first() -> None:
     assert codes(cause("last", 0.7, 900), cause("first", 0.95, 10)) == ["first", "last"]
 
 
-def test_consequence_is_hidden_despite_higher_confidence() -> None:
+def test_a_consequence_is_hidden_despite_its_higher_confidence() -> None:
     assert codes(cause("nfs", 0.7, 5, "fault"), cause("fault", 0.9, 9)) == ["nfs"]
 
 
-def test_unlikely_cause_hides_nothing() -> None:
+def test_an_unlikely_cause_hides_nothing() -> None:
     assert codes(cause("nfs", 0.4, 5, "fault"), cause("fault", 0.9, 9)) == ["fault"]
 
 
-def test_likelier_of_two_mutual_causes_remains() -> None:
+def test_the_likelier_of_two_mutual_causes_remains() -> None:
     assert codes(cause("a", 0.8, 1, "b"), cause("b", 0.9, 2, "a")) == ["b"]
     assert codes(cause("a", 0.9, 1, "b"), cause("b", 0.9, 2, "a")) == ["a"]
 
 
-def test_second_finding_needs_its_own_lines() -> None:
+def test_a_second_finding_needs_its_own_lines() -> None:
     assert codes(cause("a", 0.9, 4), cause("b", 0.8, 4), cause("c", 0.8, 7)) == ["a", "c"]
 
 
-def test_low_confidence_is_not_reported() -> None:
+def test_findings_with_low_confidence_are_not_reported() -> None:
     assert codes(cause("a", 0.2, 4)) == []
     assert codes(cause("a", 0.35, 4)) == ["a"]

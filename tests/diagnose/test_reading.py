@@ -1,4 +1,4 @@
-"""Logs in any encoding and form: coloured, compressed, truncated, in folders. None raises an exception."""
+"""Logs may be coloured, compressed, truncated, in any encoding or in folders. No log raises an exception."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 
 
 def evidence(data: bytes) -> tuple[int, str]:
-    """Find the known line, and return its number and text."""
+    """Find the known line and return its number and text."""
     (finding,) = diagnose_bytes(data, MATRIX).findings
     assert finding.code == CODE
     return finding.evidence[0].line, finding.evidence[0].text
@@ -52,7 +52,7 @@ def test_unicode_encodings(encoding: str, end: str) -> None:
         ("cp1251", "Не найден указанный модуль. Загрузка модели"),
     ],
 )
-def test_windows_code_pages_are_decoded(page: str, before: str) -> None:
+def test_logs_in_windows_code_pages_are_decoded(page: str, before: str) -> None:
     line = f"{before}: {LINE}"
     assert evidence(f"Loading\r\n{line}\r\n".encode(page)) == (2, line)
 
@@ -63,7 +63,7 @@ def test_colours_and_nul_bytes_inside_words_are_ignored() -> None:
     assert evidence(f"a\nb\n{coloured}\n".encode()) == (3, LINE)
 
 
-def test_progress_bar_on_the_same_line_is_skipped() -> None:
+def test_a_progress_bar_on_the_same_line_is_skipped() -> None:
     bar = "".join(f"\r{n}%|####| {n}/100 [00:01<00:00, 9.9it/s]" for n in range(100))
     assert evidence(f"start\n{bar}\r{LINE}\n".encode()) == (2, LINE)
 
@@ -75,12 +75,12 @@ def test_complete_and_truncated_gzip_files_are_read(kept: float) -> None:
     assert evidence(packed[: int(len(packed) * kept)]) == (1, LINE)
 
 
-def test_truncated_last_line_is_read() -> None:
+def test_a_truncated_last_line_is_read() -> None:
     assert evidence(f"Loading\n{LINE}".encode())[0] == 2
     assert evidence("Загрузка\n".encode("utf-16") + f"{LINE} twice".encode("utf-16-le")[:-1])[0] == 2
 
 
-def test_repeated_line_is_one_finding_with_a_count() -> None:
+def test_a_repeated_line_is_one_finding_with_a_count() -> None:
     (finding,) = diagnose_bytes("".join(f"[{n}] {LINE}\n" for n in range(10_000)).encode(), MATRIX).findings
     assert (finding.evidence[0].line, finding.evidence[0].count) == (1, 10_000)
 
@@ -99,7 +99,7 @@ def test_endless_line() -> None:
 
 @given(st.integers(0, 700))
 @settings(max_examples=80, deadline=None)
-def test_match_in_an_endless_line_survives_the_split(shift: int) -> None:
+def test_a_match_in_an_endless_line_survives_the_split(shift: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", 640)
         patch.setattr(reading, "LONGEST_BYTES", 600)
@@ -117,14 +117,14 @@ def test_evidence_from_a_folder_includes_the_file(tmp_path: Path) -> None:
     assert (Path(finding.evidence[0].file), finding.evidence[0].line) == (Path("b/app.log.gz"), 2)
 
 
-def test_unreadable_log_is_an_error_with_a_hint(tmp_path: Path) -> None:
+def test_an_unreadable_log_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(RocenvError, match="cannot read") as raised:
         list(read_path(tmp_path / "nowhere.log"))
     assert "standard input" in raised.value.hints[0]
 
 
 class Endless(io.RawIOBase):
-    """An endless gzip file of many members."""
+    """An endless gzip file with many members."""
 
     def __init__(self, first: bytes, again: bytes) -> None:
         self.first, self.again = gzip.compress(first), gzip.compress(again)
@@ -144,7 +144,7 @@ class Endless(io.RawIOBase):
 @pytest.mark.parametrize(
     "again", [b"\0" * 100_000, b"a" * 100_000, b"line\n" * 20_000], ids=["0", "a", "lines"]
 )
-def test_endless_gzip_file_is_cut_off(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
+def test_an_endless_gzip_file_is_cut_off(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
     monkeypatch.setattr(reading, "_MOST_BYTES", 5 << 20)
     left_out: list[LeftOut] = []
     blocks = read_stream(
@@ -156,7 +156,7 @@ def test_endless_gzip_file_is_cut_off(monkeypatch: pytest.MonkeyPatch, again: by
 
 
 def pieces_of_logs() -> list[str]:
-    """Collect the literals of rules and extractors, and lines that match rules."""
+    """Collect the literals in rules and extractors, and lines that match rules."""
     rules = [text for rule in MATRIX.rule for pattern in rule.pattern for text in pattern.text]
     of_extractors = [text for row in MATRIX.extractor for text in row.text]
     known = [path.read_bytes() for path in sorted(CASES.glob("*/known-*.log"))]
@@ -184,7 +184,7 @@ ENCODINGS = ("utf-8", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp936", "cp1
 
 @st.composite
 def logs(draw: st.DrawFn) -> bytes:
-    """Generate a log with arbitrary content, in one encoding or several."""
+    """Generate a log with arbitrary text, in one or several encodings."""
     text = st.sampled_from(PIECES) | st.sampled_from(SEQUENCES) | st.text(max_size=10)
     parts = draw(st.lists(st.tuples(st.lists(text, max_size=20), st.sampled_from(ENCODINGS)), max_size=4))
     log = b"".join(
@@ -233,10 +233,10 @@ def test_arbitrary_bytes_raise_no_exception() -> None:
     ),
     st.integers(64, 300),
 )
-def test_result_does_not_depend_on_block_size(pieces: list[str], size: int) -> None:
+def test_the_result_does_not_depend_on_the_block_size(pieces: list[str], size: int) -> None:
     """The oracle removes escape sequences and NUL, splits the log into lines and searches each line.
 
-    NUL bytes come in pairs, because NUL in every other byte would mean UTF-16. The first block
+    NUL bytes come in pairs, because a NUL in every second byte would mean UTF-16. The first block
     reveals the encoding, so it has a minimum size.
     """
     data = "".join(pieces).encode()
@@ -259,7 +259,7 @@ def test_result_does_not_depend_on_block_size(pieces: list[str], size: int) -> N
     assert {each.line for each in found} == {line for _, line in expected}
 
 
-def test_nearby_lines_may_be_in_another_block() -> None:
+def test_nearby_lines_can_be_in_a_different_block() -> None:
     first = Block(data=b"far\nnear before\n", first_line=1)
     second = Block(data=b"HIP error\n", first_line=3)
     third = Block(data=b"near after\n", first_line=4)
@@ -268,8 +268,8 @@ def test_nearby_lines_may_be_in_another_block() -> None:
     assert b"far" in sighting.around(2)
 
 
-def test_nearby_lines_are_in_the_same_file() -> None:
-    """`near` and `not_near` apply only to the same log."""
+def test_nearby_lines_must_be_in_the_same_file() -> None:
+    """`near` and `not_near` look only at lines in the same log."""
     out_of_memory = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     amd = b"Device: AMD Radeon RX 6750 XT gfx1031\n"
     apart = [Block(data=amd, first_line=1, file="a"), Block(data=out_of_memory, first_line=1, file="b")]

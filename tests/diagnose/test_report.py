@@ -1,4 +1,4 @@
-"""Commands that reports suggest."""
+"""The commands that reports suggest."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import pytest
 
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
-from rocenv.diagnose.report import report, suggest_env
+from rocenv.diagnose.report import known_combinations, report, suggest_env
 from tests.test_placeholders import PLACEHOLDER
 
 if TYPE_CHECKING:
+    from rocenv.core.language import Language
     from rocenv.diagnose.facts import Facts
 
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
+SDNEXT = (CASES.parent / "founding" / "sdnext-zluda.log").read_bytes()
 MATRIX = load()
 
 
@@ -37,14 +39,14 @@ def test_no_command_appears_twice() -> None:
     assert len(set(commands)) == len(commands)
 
 
-def test_suggested_env_without_a_target_detects_the_gpu() -> None:
+def test_a_suggested_command_without_a_target_detects_the_gpu() -> None:
     assert suggest_env({}, MATRIX) == "rocenv create demo --torch"
     facts: Facts = {"platform": ("windows",), "zluda": ("yes",)}
     assert suggest_env(facts, MATRIX) == "rocenv create demo --zluda"
     assert suggest_env({"gfx": ("gfx9999",)}, MATRIX) == ""
 
 
-def test_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
+def test_a_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
     facts: Facts = {"gfx": ("gfx1100",), "platform": ("linux",)}
     assert "--torch" in suggest_env(facts, MATRIX)
     assert "--torch" in suggest_env({**facts, "app": ("comfyui", "pytorch")}, MATRIX)
@@ -60,7 +62,7 @@ def test_commands_use_one_name_that_is_not_in_use() -> None:
             assert created <= {"spare"}, path
 
 
-def test_commands_name_the_logs_gpu_so_that_they_work_without_one() -> None:
+def test_commands_contain_the_gpu_from_the_log() -> None:
     for path in sorted(CASES.glob("*/known-*.log")):
         diagnosis = diagnose_bytes(path.read_bytes(), MATRIX)
         known = set(diagnosis.facts.get("gfx", ())) & set(MATRIX.targets)
@@ -68,3 +70,67 @@ def test_commands_name_the_logs_gpu_so_that_they_work_without_one() -> None:
             commands = report(finding, MATRIX, "en").commands
             creating = [each for each in commands if each.startswith("rocenv create ")]
             assert not known or all("--target" in each for each in creating), path
+
+
+def test_amds_pytorch_for_windows_comes_before_zluda() -> None:
+    """Only on GPUs that it serves; then HIP SDKs, each for its ZLUDA archive."""
+    wheels = [row for row in MATRIX.rocm_wheels if row.platform == "windows" and not row.floating]
+    served = {target for row in wheels for target in row.targets}
+    assert {"gfx1031", "gfx1201"} < served and "gfx906" not in served
+    for target in ("gfx1031", "gfx1201", "gfx1010", "gfx1103", "gfx1151", "gfx906", "gfx803", "gfx90c"):
+        (finding,) = diagnose_bytes(SDNEXT.replace(b"gfx1031", target.encode()), MATRIX).findings
+        told = report(finding, MATRIX, "en")
+        native = f"rocenv create demo --torch --target {target}"
+        assert (told.commands[0] == native) == (native in told.commands) == (target in served), target
+        zluda = [each for each in told.commands if "--zluda" in each]
+        assert zluda[0] == f"rocenv create demo --rocm 5.7 --zluda --target {target}"
+        assert ("--rocm 6.2" in " ".join(zluda)) == (target in served), "GCN cards need HIP SDK 5.7"
+
+
+def test_a_log_without_a_gpu_says_which_cards_amds_pytorch_serves() -> None:
+    (finding,) = diagnose_bytes(SDNEXT.replace(b"['gfx1031']", b"[]"), MATRIX).findings
+    told = report(finding, MATRIX, "en")
+    assert "serves RX 5000 to RX 9000 cards" in told.steps[0].text
+    assert told.commands[:2] == ("rocenv create demo --torch", "rocenv create demo --rocm 5.7 --zluda")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        (b"", b"", ("sdnext-3414",)),
+        (b"gfx1031", b"gfx1100", ()),
+        (b"3.8.3", b"3.8.4", ()),
+        (b"ZLUDA: version 3.8.3", b"ZLUDA", ()),
+    ],
+)
+def test_a_combination_is_known_if_the_log_mentions_all_of_it(
+    old: bytes, new: bytes, codes: tuple[str, ...]
+) -> None:
+    log = SDNEXT.replace(old, new) if old else SDNEXT
+    assert known_combinations(diagnose_bytes(log, MATRIX).facts, MATRIX) == codes
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_without_any_gpu_a_command_asks_for_the_target(language: Language) -> None:
+    log = b"start\nError invalid device function at line 73 in file /home/user/ops.hip\n"
+    (finding,) = diagnose_bytes(log, MATRIX).findings
+    told = report(finding, MATRIX, language, {"no_gpu": ("yes",)})
+    assert told.commands[0] == "rocenv create demo --torch --target TARGET"
+    assert sum("`rocenv gpus`" in step.text and "TARGET" in step.text for step in told.steps) == 1
+    told = report(finding, MATRIX, language, {"gfx": ("gfx1100",)})
+    assert told.commands[0] == "rocenv create demo --torch --target gfx1100"
+
+
+def test_an_integrated_gpu_next_to_a_card() -> None:
+    """The log shows that the small GPU failed and that there is a card, not which one the program chose."""
+    log = CASES / "igpu-selected-instead-of-dgpu" / "known-laptop-tensile-gfx1035.log"
+    (finding,) = diagnose_bytes(log.read_bytes(), MATRIX).findings
+    assert finding.confidence < 0.9
+    assert [each.line for each in finding.evidence] == [2, 1]
+    told = report(finding, MATRIX, "en")
+    assert "The log also names a graphics card" in told.cause
+    assert "do not support" not in " ".join((told.cause, *(step.text for step in told.steps)))
+    assert told.commands[-1] == "rocenv create demo --torch --target gfx1035"
+    alone = b"rocBLAS error: Cannot read /x/TensileLibrary.dat: Illegal seek for GPU arch : gfx1036\n"
+    (finding,) = diagnose_bytes(alone, MATRIX).findings
+    assert "If the machine also has a graphics card" in report(finding, MATRIX, "en").cause

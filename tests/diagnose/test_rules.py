@@ -1,4 +1,4 @@
-"""Tests each rule with logs that it must recognise and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
+"""Test each rule with logs that it must recognise and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(path: Path) -> list[str]:
     [path for path in LOGS if path.name.startswith("known-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_known_log_is_recognised(path: Path) -> None:
+def test_a_known_log_is_recognised(path: Path) -> None:
     assert found(path)[:1] == [path.parent.name]
 
 
@@ -32,7 +32,7 @@ def test_known_log_is_recognised(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("alike-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_lookalike_is_not_recognised(path: Path) -> None:
+def test_a_lookalike_is_not_recognised(path: Path) -> None:
     assert path.parent.name not in found(path)
 
 
@@ -41,7 +41,7 @@ def test_lookalike_is_not_recognised(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("both-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_cause_is_found_together_with_another(path: Path) -> None:
+def test_a_cause_is_found_together_with_another(path: Path) -> None:
     assert path.parent.name in found(path)
 
 

@@ -1,4 +1,4 @@
-"""Rule messages: some log leads to each reason, and each message is complete in both languages."""
+"""Each reason applies to some log, and each rule's message is complete in both languages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULES = {rule.code: rule for rule in MATRIX.rule}
 REASONS = [(rule.code, index) for rule in MATRIX.rule for index in range(len(rule.why))]
 CHINESE = r"[\u3400-\u9fff]"
 
-# Reasons that no log in `tests/cases/diagnose` leads to: code, facts that select the reason, and its index.
+# Reasons that no log in `tests/cases/diagnose` triggers: code, facts that select the reason, and its index.
 KNOWN: list[tuple[str, dict[str, str], int]] = [
     ("apu-memory-not-exposed", {"platform": "linux", "gfx": "gfx1151"}, 2),
     ("comgr-version-clash", {"option": "spp-all-backedges"}, 0),
@@ -149,7 +149,7 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
         ),
     ],
 )
-def test_placeholder_without_a_value_is_rejected(
+def test_a_placeholder_without_a_value_is_rejected(
     values: dict[str, object], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=re.escape(said)):

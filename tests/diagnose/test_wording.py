@@ -1,4 +1,4 @@
-"""Untrusted values from logs in messages and commands."""
+"""Use untrusted values from logs in messages and commands."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def resolved_once(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def read(matrix: Matrix) -> Callable[[str], str]:
-    """Render the output of `rocenv explain THING --full`, with single spaces."""
+    """Return what `rocenv explain THING --full` prints, with single spaces."""
 
     def text(thing: str) -> str:
         return " ".join(" ".join(rendered(explain(thing, matrix), width=100)).split())

@@ -72,7 +72,7 @@ class TestDoesMyCardWork:
         assert on_linux.basis, "a verdict has a source"
         assert on_windows.basis, "a verdict has a source"
 
-    def test_rx_6750_xt(self, read: Read) -> None:
+    def test_the_page_for_a_card_answers_for_both_platforms(self, read: Read) -> None:
         text = read("RX 6750 XT")
         assert "override 10.3.0 (runs as gfx1030): works, only with ROCm before 7" in text
         assert "no wheel on PyTorch's index has kernels for this GPU" in text
@@ -83,7 +83,7 @@ class TestDoesMyCardWork:
         assert "ROCm/rocBLAS#1339" in reported, "the override must cite the user reports that it rests on"
 
     def test_commands_match_the_resolver(self, matrix: Matrix) -> None:
-        linux, wheels, zluda = explain("gfx1031", matrix).steps
+        linux, wheels, zluda, _apps = explain("gfx1031", matrix).steps
         assert linux.command == "rocenv create demo --platform linux --torch --target gfx1031"
         assert linux.gives == "ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0"
         assert wheels.command == "rocenv create demo --platform windows --torch --target gfx1031"
@@ -95,11 +95,11 @@ class TestDoesMyCardWork:
         step = next(step for step in explain("rocm-6.1", matrix).steps if "--zluda" in step.command)
         assert step.gives.endswith("torch 2.3.1, display driver before 25.5.1")
 
-    def test_steam_deck_override_is_known_to_fail(self, read: Read) -> None:
+    def test_the_steam_deck_override_is_known_to_fail(self, read: Read) -> None:
         text = read("steam deck")
         assert "override 10.3.0 (runs as gfx1030): known to fail; Steam Deck: gradients are wrong" in text
 
-    def test_vega_has_kernels_in_old_releases_only(self, read: Read) -> None:
+    def test_vega_has_kernels_only_in_old_releases(self, read: Read) -> None:
         text = read("gfx906")
         assert "ROCm packages 6.4 to 7.2 runtime only, no kernels in the libraries" in text
         assert "wheels not built for this GPU" in text
@@ -113,7 +113,7 @@ class TestDoesMyCardWork:
         assert "Windows therock wheels 7.14.0 to 10.1.0 supported by AMD, not marked release-ready" in text
         assert "radeon-windows wheels 7.2.1 supported by AMD; needs display driver 26.2.2 or newer" in text
 
-    def test_a_card_that_only_packages_support(self, read: Read) -> None:
+    def test_a_card_without_wheels_shows_the_packages_that_support_it(self, read: Read) -> None:
         text = read("gfx803")
         assert "wheels not built for this GPU" in text
         assert "ROCm packages 5.7 has kernels, but is not supported by AMD" in text
@@ -128,17 +128,17 @@ class TestWhichRelease:
         assert "built: gfx1250" in text
         assert "rocenv create demo --platform windows --rocm 10.0 --torch --target gfx1201" in text
 
-    def test_wheels_without_a_known_support_list(self, read: Read) -> None:
+    def test_wheels_without_a_known_support_list_show_their_built_targets(self, read: Read) -> None:
         text = read("10.2")
         assert "AMD's support list has not been checked yet; built: gfx908, gfx90a" in text
         assert not re.search("supported:|release-ready:", text)
         assert "rocenv create demo --platform linux --rocm 10.2 --torch --target gfx1201" in text
 
-    def test_patch_release_shows_its_note(self, read: Read) -> None:
+    def test_a_patch_release_shows_its_note(self, read: Read) -> None:
         text = read("7.14.1")
         assert "gfx1036. hipErrorInvalidValue is reported" in text
 
-    def test_a_release_without_matching_pytorch(self, read: Read) -> None:
+    def test_a_release_without_matching_pytorch_is_reported(self, read: Read) -> None:
         assert "the matching PyTorch is not known yet" in read("10.2")
 
 
@@ -150,12 +150,12 @@ class TestWhyNot61:
         assert "rocenv resolve --platform windows --rocm 6.1 --zluda --target gfx1030" in text
         assert "rocenv explain sdnext-3414" in text
 
-    def test_hip_sdk_shows_windows_only(self, matrix: Matrix) -> None:
+    def test_a_hip_sdk_page_covers_only_windows(self, matrix: Matrix) -> None:
         page = explain("hip-sdk-6.1", matrix)
         assert [line.label for line in page.answer] == ["Windows"]
         assert not any("ROCm packages" in line.label for line in page.lines)
 
-    def test_patch_release_shows_its_series(self, matrix: Matrix) -> None:
+    def test_a_patch_release_shows_its_series(self, matrix: Matrix) -> None:
         assert explain("rocm 6.1.2", matrix) == explain("rocm-6.1", matrix)
 
 
@@ -175,14 +175,14 @@ class TestWhichTorch:
 
 
 class TestParts:
-    def test_zluda_without_hip_6(self, read: Read) -> None:
+    def test_a_zluda_page_lists_hip_sdks_that_fail(self, read: Read) -> None:
         text = read("3.9.6")
         assert "HIP SDK works with 5.7.1, 7.1.1; not with 5.5.1, 6.1.2 to 6.4.2, 7.2.0" in text
         assert "3.9.6 supports HIP 5 and HIP 7, not HIP 6" in text
         assert "ZLUDA-windows-rocm5-amd64.zip for HIP SDK 5.7" in text
 
     @pytest.mark.parametrize("thing", ["zluda-3.8.4", "ZLUDA 3.8.4", "zluda==3.8.4", "3.8.4", "c0804ca6249"])
-    def test_a_zluda_build_has_several_names(self, matrix: Matrix, thing: str) -> None:
+    def test_a_zluda_build_is_found_by_any_of_its_names(self, matrix: Matrix, thing: str) -> None:
         assert explain(thing, matrix).thing == "zluda-3.8.4"
 
     def test_a_build_with_the_same_version_is_mentioned(self, read: Read) -> None:
@@ -208,7 +208,7 @@ class TestParts:
         assert "There are three possible causes, and none is proved" in text
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
-    def test_a_combination_has_a_code(self, read: Read) -> None:
+    def test_a_combination_is_found_by_its_code(self, read: Read) -> None:
         assert "never combines ZLUDA up to 3.9.4 with display driver 25.5.1 or newer" in read("zluda-106")
 
     def test_exit_code(self, read: Read) -> None:
@@ -217,11 +217,11 @@ class TestParts:
         assert "rocenv explain sdnext-3414" in text
 
     @pytest.mark.parametrize("number", [3221225477, -1073741819])
-    def test_exit_code_in_decimal(self, matrix: Matrix, number: int) -> None:
+    def test_an_exit_code_can_be_decimal(self, matrix: Matrix, number: int) -> None:
         assert explain(str(number), matrix) == explain("0xC0000005", matrix)
 
     @pytest.mark.parametrize("thing", ["0xdeadbeef", "3735928559", "-2147483000", "0x00000003"])
-    def test_unknown_exit_code(self, matrix: Matrix, thing: str) -> None:
+    def test_an_unknown_exit_code_is_an_error(self, matrix: Matrix, thing: str) -> None:
         with pytest.raises(RocenvError) as caught:
             explain(thing, matrix)
         assert caught.value.message == f"nothing is known about `{thing}`"
@@ -237,7 +237,7 @@ class TestParts:
         rules = {row.code: row for row in matrix.rule}
         for code in KINDS["cause"].names(matrix):
             page = explain(code, matrix, language)
-            texts = [page.title, *(step.command for step in page.steps)]
+            texts = [page.title, *(command for line in page.lines for command in line.commands)]
             texts += [line.text for line in page.lines if not line.text.startswith("`")]
             background = "" if code not in rules else getattr(rules[code].more, language, "")
             quoted = " ".join(background.split())
@@ -248,6 +248,34 @@ class TestParts:
         assert "gfx1033 10.3.0 (runs as gfx1030): known to fail" in text
         assert "Linux only; Windows HIP does not go through HSA" in text
         assert "a leftover value causes memory faults" in text
+
+
+class TestApps:
+    @pytest.mark.parametrize("thing", ["llama.cpp", "Llama", "llm"])
+    def test_llama_cpp_needs_no_rocm(self, matrix: Matrix, read: Read, thing: str) -> None:
+        assert explain(thing, matrix).thing == "llama.cpp"
+        text = read(thing)
+        assert "Linux any GPU, with Vulkan: `llama-bNNNN-bin-ubuntu-vulkan-x64.tar.gz` from https://" in text
+        assert "`llama-bNNNN-bin-win-vulkan-x64.zip`" in text
+        assert "rocenv create --app llama.cpp" in text
+        assert "lemonade-sdk/llamacpp-rocm/releases; built nightly" in text
+
+    def test_ollama(self, read: Read) -> None:
+        assert "unless its service has `OLLAMA_IGPU_ENABLE=1`" in read("ollama")
+
+    @pytest.mark.parametrize("thing", ["SD.Next", "sdnext"])
+    def test_an_app_has_commands(self, matrix: Matrix, thing: str) -> None:
+        commands = [step.command for step in explain(thing, matrix).steps]
+        assert commands == ["rocenv create --app sdnext", "rocenv launch sdnext"]
+
+    @pytest.mark.parametrize(
+        ("target", "offered"), [("steam deck", True), ("RX 580", True), ("gfx1201", False), ("gfx942", False)]
+    )
+    def test_a_gpu_without_support_gets_an_app_without_rocm(
+        self, matrix: Matrix, target: str, offered: bool
+    ) -> None:
+        commands = [step.command for step in explain(target, matrix).steps]
+        assert ("rocenv explain llama.cpp" in commands) == offered
 
 
 class TestNames:
@@ -269,13 +297,13 @@ class TestNames:
         assert meant(thing, matrix) == targets
 
     @pytest.mark.parametrize("thing", ["HD 7870", "GCN 1", "1002:6818"])
-    def test_an_unsupported_card(self, matrix: Matrix, thing: str) -> None:
+    def test_an_unsupported_card_has_a_page(self, matrix: Matrix, thing: str) -> None:
         found = explain(thing, matrix)
         assert (found.thing, found.kind) == (thing, "unsupported")
         assert [line.text.partition(" ")[0] for line in found.answer] == ["no:", "Vulkan"]
         assert all(line.rows for line in found.answer)
 
-    def test_features_of_a_target_are_ignored(self, matrix: Matrix) -> None:
+    def test_target_features_are_ignored(self, matrix: Matrix) -> None:
         assert explain("gfx90a:sramecc+:xnack-", matrix) == explain("gfx90a", matrix)
 
     def test_an_ambiguous_word_lists_its_meanings(self, matrix: Matrix) -> None:
@@ -294,7 +322,7 @@ class TestNames:
         assert any("a newer rocenv may know it" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
 
-    def test_data_without_targets_has_no_date(self, matrix: Matrix) -> None:
+    def test_the_hint_has_no_date_if_the_data_has_no_targets(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("gfx1300", replace(matrix, target=()))
         assert caught.value.hints[0] == "a newer rocenv may know it"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FOUND = Path(__file__).parents[2] / "build" / "fuzz"
-INSTRUMENTED = ["rocenv", "py7zr", "elftools"]  # not pefile, which would run ten times slower
+INSTRUMENTED = ["rocenv", "py7zr", "elftools"]  # pefile would run ten times slower
 SECONDS = 60
 MOST_SECONDS = 10  # per input
 LAST_LINES = 40
@@ -24,7 +24,7 @@ LAST_LINES = 40
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one target."""
+    """The result for one target."""
 
     name: str
     ok: bool
@@ -39,7 +39,7 @@ def fuzz(name: str, limit: list[str]) -> None:
     from tests.fuzz.reading import read
 
     folder = FOUND / name
-    # Parsers that would start a program fail instead.
+    # Parsers that try to start a program fail.
     os.environ["PATH"] = str(folder)
     options = [
         *(str(folder / "corpus"), *limit, f"-artifact_prefix={folder}/"),
@@ -127,7 +127,7 @@ def main() -> int:
 
     import atheris
 
-    os.environ["RUST_BACKTRACE"] = "0"  # a backtrace takes a hundred times as long as the parser
+    os.environ["RUST_BACKTRACE"] = "0"  # a backtrace takes a hundred times as long as parsing
     with atheris.instrument_imports(include=INSTRUMENTED):
         import py7zr  # noqa: F401 -- readers import these three on demand
 

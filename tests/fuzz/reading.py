@@ -9,7 +9,7 @@ from pathlib import Path
 from rocenv.core.errors import RocenvError
 from tests.fuzz.targets import TARGETS
 
-MOST_MB = 300  # per input; small inputs need at most a few dozen MB
+MOST_MB = 300  # per input; small inputs need no more than a few dozen MB
 
 
 class TooMuch(Exception):
@@ -17,10 +17,10 @@ class TooMuch(Exception):
 
 
 def read(name: str, data: bytes) -> str:
-    """Run a target on an input; return why it was rejected, "" if it was accepted.
+    """Run a target on an input; return why it was rejected, or "" if it was accepted.
 
     Raises:
-        Exception: Any other exception than RocenvError; fuzzing looks for these.
+        Exception: Any exception other than RocenvError; fuzzing looks for these.
     """
     target = TARGETS[name]
     before = _peak_mb()

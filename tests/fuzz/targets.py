@@ -1,7 +1,7 @@
-"""Readers of foreign bytes, each as a function of those bytes, with seeds.
+"""Parsers of untrusted input, each as a function that takes bytes, with seeds.
 
-A target may only raise RocenvError. Seeds come from the builders of other tests; all must be accepted, so
-that mutations get past the first checks.
+A target must raise nothing but RocenvError. Seeds come from other tests' builders; targets must accept all of
+them, so that mutations get past the first checks.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from rocenv.core.model import Artifact
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.report import report
+from rocenv.fleet.compare import commands, findings, to_drain
+from rocenv.fleet.results import read_results
 from rocenv.home import Home
 from rocenv.host.windows import found_on_windows
 from rocenv.install.archive import unpack_archive
+from rocenv.install.bundle import open_bundle
 from rocenv.install.deb import data_chunks, unpack_tar
 from rocenv.install.installer import archive_start
 from rocenv.install.python_package import require_package, wheel_of
@@ -50,8 +53,10 @@ from rocenv.sources.simple_index import SimpleIndex
 from rocenv.system import pe
 from tests import debs, sets
 from tests.aptrepo import Repo, archive_key
+from tests.bundles import bundle_of
 from tests.install.test_archive import FILES, by_store, sevenzipped, with_header_sums, zipped
 from tests.kernels.code import code_object, kernels
+from tests.test_fleet_report import answer as node_result
 from tests.wheels.index import build_wheel
 
 if TYPE_CHECKING:
@@ -66,9 +71,9 @@ class Target:
     """A parser of untrusted input.
 
     Attributes:
-        run: Parses the bytes; the folder is empty at the start of each run.
+        run: Parses the bytes. The folder is empty when each run starts.
         seeds: Valid inputs.
-        short_runs: Number of inputs in `scripts/test`; lower for slow parsers.
+        short_runs: How many inputs `scripts/test` runs; lower for slow parsers.
     """
 
     run: Callable[[bytes, Path], object]
@@ -101,7 +106,7 @@ def tree_in(folder: Path, *, for_windows: bool) -> Tree:
 
 
 def require_inside(tree: Tree) -> None:
-    """Raise AssertionError if a file is outside the tree or a link in it points outside."""
+    """Raise AssertionError if a file is outside the tree or if a link in the tree points outside."""
     assert [each.name for each in tree.folder.parent.iterdir()] == ["tree"]
     top = os.path.realpath(tree.folder)
     for here, folders, files in os.walk(top):
@@ -132,7 +137,7 @@ def read_archive(data: bytes, folder: Path) -> None:
 
 
 def read_7z(data: bytes, folder: Path) -> None:
-    """Correct the checksums first, so that mutations reach the data behind them."""
+    """Fix the checksums first, so that mutations reach the data that they protect."""
     if len(data) >= 32 and int.from_bytes(data[12:20], "little") <= len(data):
         data = with_header_sums(data)
     read_archive(data, folder)
@@ -264,7 +269,7 @@ def gguf_seeds() -> list[bytes]:
         small.keys.add_token_list(["a", "b"])
         small.keys.add_block_count(1)
         small.tensor("output_norm.weight", (32,)).close()
-        # The weights are holes in the file: missing data is counted, and is not an error.
+        # The weights are holes in the file: missing data counts, but is not an error.
         header = llama(Path(folder, "llama.gguf"), layers=1, embedding=64, heads=2, kv_heads=1).read_bytes()
         return [small.path.read_bytes(), header[:8192], zipped({"model.gguf": small.path.read_bytes()}, 0)]
 
@@ -281,6 +286,22 @@ def lock_seeds() -> list[bytes]:
     wheel = "https://example.invalid/torch-1-cp311-cp311-win_amd64.whl"
     text = lock_text(sets.zluda_lock()).replace("https://example.invalid/torch", wheel)
     return [text.encode(), json.dumps(json.loads(text)).encode()]
+
+
+def read_env_bundle(data: bytes, folder: Path) -> None:
+    bundle = open_bundle(put(folder, data))
+    for name in bundle.manifest.envs:
+        bundle.artifacts(bundle.lock(name))
+    for member in bundle.extras:
+        assert ".." not in member
+
+
+def env_bundle_seeds() -> list[bytes]:
+    lock = lock_seeds()[0]
+    member = f"locks/{hashlib.sha256(lock).hexdigest()}.lock"
+    contents = {f"artifacts/{each.sha256}": b"package" for each in sets.zluda_lock().artifacts}
+    contents |= {"data.json": b"{}", member: lock, "pythons/cpython-3.12.16-linux-x86_64-gnu.tar.gz": b""}
+    return [bundle_of(contents, {"lab": member})]
 
 
 def read_page(data: bytes, folder: Path) -> None:
@@ -442,6 +463,12 @@ def hipinfo_seeds() -> list[bytes]:
     return [(json.dumps(controllers) + "\f" + device + "totalGlobalMem: 15.98 GB\n").encode()]
 
 
+def read_node_result(data: bytes, folder: Path) -> None:
+    put(folder, data, "n2.json")
+    put(folder, json.dumps(node_result("n1")).encode(), "n1.json")
+    commands(to_drain(findings(read_results(folder), {}, {})))
+
+
 TARGETS: dict[str, Target] = {
     "deb": Target(read_deb, deb_seeds),
     "tar": Target(read_tar, tar_seeds),
@@ -454,6 +481,9 @@ TARGETS: dict[str, Target] = {
     "installer": Target(read_installer, installer_seeds, short_runs=100),
     "kernels": Target(read_kernels, lambda: [kernels("gfx1100", 3), code_object(["a.kd"], 0x41)]),
     "gguf": Target(read_gguf, gguf_seeds),
+    "node-result": Target(
+        read_node_result, lambda: [json.dumps(node_result("n2", gpus=gpus)).encode() for gpus in (0, 2)]
+    ),
     "lock": Target(read_lock_file, lock_seeds),
     "page": Target(read_page, page_seeds),
     "release": Target(read_release, release_seeds),
@@ -469,5 +499,6 @@ TARGETS: dict[str, Target] = {
         read_json, lambda: [b'{"a": [1, 2.5e3, "\\u00e9", null, {"b": "[["}]}', '["ä"]'.encode("utf-16")]
     ),
     "bundle": Target(read_bundle, bundle_seeds),
+    "env-bundle": Target(read_env_bundle, env_bundle_seeds),
     "hipinfo": Target(read_hipinfo, hipinfo_seeds),
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_accepts_its_seeds(name: str) -> None:
-    """Mutations of a rejected seed would be rejected early, too."""
+    """Otherwise, the parser would reject the seed's mutations early too."""
     seeds = TARGETS[name].seeds()
     assert seeds
     assert [why for seed in seeds if (why := read(name, seed))] == []
@@ -41,7 +41,7 @@ def test_a_target_reports_forbidden_exceptions(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("escape", ["file beside", "link out", "neither"])
 def test_a_target_reports_files_outside_the_tree(tmp_path: Path, escape: str) -> None:
-    """It does so even if the parser rejects the archive afterwards."""
+    """The target reports them even if the parser rejects the archive afterwards."""
 
     def unpack(tree: Tree) -> None:
         (tree.folder / "inside").write_bytes(b"")
@@ -73,7 +73,7 @@ def test_a_missing_or_unknown_target_is_a_usage_error(
     assert why in capsys.readouterr().err
 
 
-def test_input_option_replays_a_file(
+def test_the_input_option_replays_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "input"

@@ -1,4 +1,4 @@
-"""A home, and artifacts that need no server."""
+"""A home, and artifacts that do not need a server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CachedHome:
-    """A home whose cache tests fill directly."""
+    """A home with a cache that tests fill directly."""
 
     home: Home
     pool: ThreadPoolExecutor
 
     def artifact(self, name: str, entries: Iterable[Entry], package: bytes | None = None) -> Artifact:
-        """Return a cached artifact with these entries (or this package)."""
+        """Cache an artifact with these entries (or this package) and return it."""
         data = deb(entries) if package is None else package
         sha256 = hashlib.sha256(data).hexdigest()
         self.home.artifacts.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Allowed and forbidden contents of zip and 7z archives, and damaged archives."""
+"""Unpack zip and 7z archives with allowed and forbidden contents, and damaged ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name)
-            info.filename = name  # unchanged, even if the constructor would truncate or alter it
+            info.filename = name  # the constructor could truncate or alter the name
             info.compress_type = method
             archive.writestr(info, content)
     return out.getvalue()
@@ -56,7 +56,7 @@ def sevenzipped(files: dict[str, bytes]) -> bytes:
 
 
 def by_7z(folder: Path, files: dict[str, bytes], *options: str) -> bytes:
-    """Return an archive of these files made by 7-Zip."""
+    """Return an archive of these files, written by 7-Zip."""
     source = folder / "source"
     for name, content in files.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def by_7z(folder: Path, files: dict[str, bytes], *options: str) -> bytes:
 
 
 class Place:
-    """A folder to unpack into, whose parent must contain nothing else afterwards."""
+    """A folder to unpack into; its parent must contain nothing else afterwards."""
 
     def __init__(self, folder: Path) -> None:
         self.around = folder / "around"
@@ -128,7 +128,7 @@ class TestContents:
     def test_7z(self, place: Place, tmp_path: Path, options: str) -> None:
         self.check(place, by_7z(tmp_path, FILES, *options.split()))
 
-    def test_7z_written_by_py7zr(self, place: Place) -> None:
+    def test_a_7z_that_py7zr_wrote_is_unpacked(self, place: Place) -> None:
         self.check(place, sevenzipped(FILES))
 
     @staticmethod
@@ -151,7 +151,7 @@ class TestContents:
         for name in files:
             assert stat.S_IMODE((place.into / name).stat().st_mode) == 0o444
 
-    def test_without_a_suitable_program_the_error_suggests_one(
+    def test_the_error_suggests_a_program_if_none_is_suitable(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -210,7 +210,7 @@ class TestContents:
         place.take(pack({"Bin/a.dll": b"a", "bin/b.dll": b"b", "BIN/Library/c": b"c"}))
         assert place.contents == {"Bin/a.dll": b"a", "Bin/b.dll": b"b", "Bin/Library/c": b"c"}
 
-    def test_modes_in_the_archive_are_ignored(self, place: Place) -> None:
+    def test_file_modes_in_the_archive_are_ignored(self, place: Place) -> None:
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:
             for mode in (0o777, 0o4755, 0o000):
@@ -260,7 +260,7 @@ class TestUnsafeNames:
     @pytest.mark.parametrize("name", UNSAFE)
     def test_zip(self, place: Place, name: str) -> None:
         place.refused(zipped({"good.dll": b"x", name: b"evil"}), UNSAFE[name])
-        assert place.contents == {}, "names are checked before anything is written"
+        assert place.contents == {}, "rocenv checks names before it writes anything"
 
     @pytest.mark.parametrize("name", [name for name in UNSAFE if "\x00" not in name])
     def test_7z(self, place: Place, name: str) -> None:
@@ -384,11 +384,11 @@ class TestDamage:
 
     @pytest.mark.slow
     @PACKERS
-    def test_any_flipped_byte_is_detected_or_harmless(
+    def test_a_flipped_byte_is_detected_or_harmless(
         self, place: Place, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
         whole = pack(FILES)
-        # Mostly in the headers, which are at the end of a 7z archive.
+        # Most offsets are in the headers, which are at the end of a 7z archive.
         places = {*range(0, 120, 3), *range(len(whole) - 400, len(whole), 3), *range(0, len(whole), 2497)}
         for at in sorted(places):
             data = whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :]
@@ -454,7 +454,7 @@ class TestBombs:
             require_plausible(150 << 20, 100_000)
 
     def test_many_names_for_the_same_bytes_are_rejected(self, place: Place) -> None:
-        # Every entry of the list points to the same compressed member.
+        # Every entry in the list points to the same compressed member.
         data = zipped({"a": bytes(20 << 20)})
         start = data.index(b"PK\x01\x02")
         end = data.index(b"PK\x05\x06")
@@ -505,7 +505,7 @@ class TestInTheStore:
         assert (tree / "zluda/nvcuda.dll").read_bytes() == FILES["zluda/nvcuda.dll"]
         assert list((cached_home.home.store / store.STAGING).iterdir()) == []
 
-    def test_a_bad_archive_is_reported_and_leaves_nothing(self, cached_home: CachedHome) -> None:
+    def test_a_bad_archive_is_reported_and_leaves_nothing_behind(self, cached_home: CachedHome) -> None:
         artifact = self.artifact(cached_home, zipped({"a": b"", "../b": b""}))
         with pytest.raises(ArchiveError, match=r"ZLUDA 3\.9\.5: .*points outside") as caught:
             store.add(
@@ -537,7 +537,7 @@ class TestInTheStore:
 
 
 def by_store(content: bytes) -> bytes:
-    """Return an uncompressed 7z archive of `a.dll`."""
+    """Return an uncompressed 7z archive that contains `a.dll`."""
     out = io.BytesIO()
     with py7zr.SevenZipFile(out, "w", filters=[{"id": py7zr.FILTER_COPY}]) as archive:
         archive.writef(io.BytesIO(content), "a.dll")

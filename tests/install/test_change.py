@@ -29,7 +29,7 @@ TOOL = "rocm/usr/bin/hipconfig"
 
 
 def differences(mini: Mini, name: str = "demo") -> str:
-    """Return the detail of the `files` rung, "" if it passes."""
+    """Return the detail from the `files` rung, or "" if it passes."""
     done = mini.run("verify", name, "--upto", "files", "--json")
     assert done.returncode in (0, 1), done.stderr
     (rung,) = json.loads(done.stdout)["rungs"]
@@ -52,12 +52,12 @@ def content(place: Path) -> dict[str, object]:
 
 
 def without_notes(found: dict[str, object]) -> dict[str, object]:
-    """Remove rocenv's own files about the env from the result of `content`."""
+    """Remove rocenv's own files about the env from a result of `content`."""
     return {name: what for name, what in found.items() if not name.startswith(".rocenv/")}
 
 
 def store_is_whole(mini: Mini) -> bool:
-    """Whether every file of the store matches its manifest and is read-only."""
+    """Whether every file in the store matches its manifest and is read-only."""
     for place in (mini.home / "store").iterdir():
         if place.name == ".staging":
             continue
@@ -133,7 +133,7 @@ def test_repair_fixes_the_store_after_damage_through_a_shared_file(mini: Mini) -
     shared = mini.prefix("demo") / HIP
     assert shared.stat().st_nlink == 3
     right = shared.read_bytes()
-    # As root does, or after changing the mode.
+    # Root can write to it, and so can anyone who changes the mode.
     shared.chmod(0o644)
     shared.write_bytes(b"damaged everywhere at once")
     assert mini.run("repair", "demo").returncode == 0
@@ -156,7 +156,7 @@ def test_repair_keeps_packages_that_it_cannot_download_again(mini: Mini) -> None
     shared.write_bytes(b"damaged in the store too")
     (mini.prefix("demo") / "activate").unlink()
     assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 1
-    shared.write_bytes(right)  # such as from a backup
+    shared.write_bytes(right)  # for example from a backup
     assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 0
     assert differences(mini) == ""
 
@@ -188,7 +188,7 @@ def test_repair_never_follows_a_planted_link(mini: Mini, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["record.json", "files-"])
-def test_a_damaged_record_comes_with_a_hint(mini: Mini, name: str) -> None:
+def test_the_error_about_a_damaged_record_has_a_hint(mini: Mini, name: str) -> None:
     mini.create()
     (path,) = (mini.prefix("demo") / ".rocenv").glob(f"{name}*")
     path.write_text("{}")
@@ -310,7 +310,7 @@ class TestRemove:
         assert str(place) in done.stderr
         assert content(place) == {"data": (False, b"mine")}
 
-    def test_remove_of_a_missing_env_creates_nothing(self, mini: Mini) -> None:
+    def test_removing_a_missing_env_creates_nothing(self, mini: Mini) -> None:
         for argv in (("remove", "nosuch"), ("rename", "nosuch", "new"), ("repair", "nosuch")):
             done = mini.run(*argv)
             assert done.returncode == 1
@@ -377,7 +377,7 @@ class TestSharedFiles:
 
 
 class TestRemovingTrees:
-    def test_modes_of_shared_files_do_not_change(self, tmp_path: Path) -> None:
+    def test_the_modes_of_shared_files_do_not_change(self, tmp_path: Path) -> None:
         store, env = tmp_path / "store", tmp_path / "env"
         store.mkdir()
         (env / "locked" / "deeper").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Valid and invalid packages: outer archive and compression."""
+"""The outer archive and compression of valid and invalid packages."""
 
 from __future__ import annotations
 

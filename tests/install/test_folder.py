@@ -62,7 +62,7 @@ def test_a_folder_is_copied_and_not_modified(cached_home: CachedHome, sdk: Path)
     tree = store.tree_of(cached_home.home, artifact)
     for name, content in FILES.items():
         assert (tree / name).read_bytes() == content
-        assert (tree / name).stat().st_nlink == 1, "no link to system files"
+        assert (tree / name).stat().st_nlink == 1, "the copy is not a link to system files"
         assert stat.S_IMODE((tree / name).stat().st_mode) == 0o444
     assert state(sdk) == before
 
@@ -137,7 +137,7 @@ def test_links(cached_home: CachedHome, sdk: Path, tmp_path: Path) -> None:
         assert str(link) in caught.value.message
 
 
-def test_the_folder_itself_may_be_a_link(cached_home: CachedHome, sdk: Path, tmp_path: Path) -> None:
+def test_the_folder_itself_can_be_a_link(cached_home: CachedHome, sdk: Path, tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to(sdk)
     assert take(cached_home, tmp_path / "current").sha256 == take(cached_home, sdk).sha256
 
@@ -163,7 +163,7 @@ def test_names_that_windows_treats_as_equal_are_an_error(cached_home: CachedHome
         folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
 
 
-def test_at_most_the_declared_size_is_copied(cached_home: CachedHome, sdk: Path) -> None:
+def test_no_more_than_the_declared_size_is_copied(cached_home: CachedHome, sdk: Path) -> None:
     (sdk / "bin" / "more.dll").write_bytes(b"x" * 100_000)
     described = folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
     artifact = replace(described, size_bytes=50_000, sha256="0" * 64)

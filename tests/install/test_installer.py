@@ -1,4 +1,4 @@
-"""AMD's installer, unpacked without running it; tests/windows does the same with Windows' `msiexec`."""
+"""Unpack AMD's installer without running it; tests/windows does the same with the real `msiexec`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def unpack(path: Path, into: Path, advance: Callable[[int], None] = lambda _size
     try:
         unpack_installer(path, tree, into.parent / "work")
     finally:
-        assert list(into.parent.iterdir()) == [into], "nothing else is left"
+        assert list(into.parent.iterdir()) == [into], "nothing else is left behind"
     found = {name: (into / name).read_bytes() for name in tree.files}
     for name, content in found.items():
         assert tree.files[name].sha256 == hashlib.sha256(content).hexdigest()
@@ -82,7 +82,7 @@ def test_7zip_unpacks_an_installer_that_py7zr_cannot_read(into: Path, tmp_path: 
     assert unpack(path, into) == CORE
 
 
-def test_without_7zip_the_hint_suggests_installing_it(
+def test_a_hint_suggests_installing_7zip_if_it_is_missing(
     into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = installer(tmp_path / "x.exe", "6.2", {"SDKCore/ROCm_SDK_Core.msi": CORE}, "-m0=BCJ2")
@@ -101,7 +101,7 @@ def test_the_archive_is_found_even_if_the_program_contains_its_signature(made: P
     assert data[:start].endswith(b"!@InstallEnd@!")
 
 
-def test_two_packages_may_share_an_identical_file(into: Path, tmp_path: Path) -> None:
+def test_two_packages_can_contain_an_identical_file(into: Path, tmp_path: Path) -> None:
     shared = {"LICENSE.txt": b"the same"}
     packages = {"a/ROCm_A.msi": {**CORE, **shared}, "b/ROCm_B.msi": {**LIBRARIES, **shared}}
     path = installer(tmp_path / "x.exe", "5.7", packages)
@@ -135,7 +135,7 @@ def test_an_invalid_version_folder_is_rejected(into: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"<!doctype html><title>Sign in", b"", b"MZ" + bytes(5000)])
-def test_other_files_are_rejected(into: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_an_installer_is_rejected(into: Path, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.exe"
     path.write_bytes(content)
     with pytest.raises(ArchiveError, match=r"web page|empty|contains no 7z archive"):
@@ -192,7 +192,7 @@ def test_on_other_systems_the_error_mentions_windows(
 
 
 def with_msiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Use a shell script in place of Windows Installer."""
+    """Replace Windows Installer with a shell script."""
     program = tmp_path / "System32" / "msiexec.exe"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n{script}\n")

@@ -1,4 +1,4 @@
-"""Folders without hard links, such as cloud folders or exFAT: files are copied, with a note."""
+"""On filesystems without hard links, such as exFAT or cloud folders, files are copied, with a note."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-# Python loads this at start-up. Such filesystems return EPERM and have no reflinks.
+# Python loads this when it starts. Such filesystems return EPERM and do not support reflinks.
 NO_LINKS = """
 import errno, os
 def link(source, target, **options):

@@ -1,4 +1,4 @@
-"""Map archive files to their locations in a prefix, using manifests in a store."""
+"""Map archive files to their locations in a prefix, based on manifests in a store."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ PACK = ("library/Kernels_gfx1031.co", "rocblas.dll")
     ],
     ids=["top folder", "flat", "copies with the same names in deeper folders"],
 )
-def test_zluda_archives_may_have_a_top_folder(
+def test_zluda_archives_can_have_a_top_level_folder(
     tmp_path: Path, zluda: tuple[str, ...], left_out: tuple[str, ...]
 ) -> None:
     found = tree_files(zluda_lock(), stored(tmp_path, zluda=zluda, pack=PACK))
     assert found["zluda/nvcuda.dll"].inner in ("nvcuda.dll", "zluda/nvcuda.dll")
-    assert found["zluda/cublas.dll"].inner in ("cublas.dll", "zluda/cublas.dll"), "and not the tracing copy"
+    assert found["zluda/cublas.dll"].inner in ("cublas.dll", "zluda/cublas.dll"), "not the tracing copy"
     assert not [path for path in found if path.endswith(left_out or ("nothing",))]
 
 
@@ -82,7 +82,7 @@ def test_on_windows_file_names_are_case_insensitive(tmp_path: Path) -> None:
 
 
 def test_a_path_cannot_be_a_file_and_a_folder_in_different_components(tmp_path: Path) -> None:
-    """The file could be a link, and writes through a link may end up anywhere."""
+    """The file could be a link, and a link can redirect writes to any location."""
     home = stored(tmp_path, zluda=("bin/amdhip64.dll/nvcuda.dll",), pack=PACK)
     lock = zluda_lock()
     parts = (

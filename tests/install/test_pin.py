@@ -1,4 +1,4 @@
-"""Hashes of first downloads are recorded once, and later downloads must match."""
+"""The hash of a first download is recorded, and later downloads must match it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def context(tmp_path: Path, network: Network | None = None) -> Context:
 
 
 def pinned(lock: Lock, work: Context, installed: Sequence[InstalledSdk] = ()) -> Lock:
-    """Prepare a plan as `create` does before it changes the prefix."""
+    """Prepare a plan, as `create` does before it changes the prefix."""
     return ensure_available(with_installed_sdk(lock, work, installed), work)[0]
 
 
@@ -84,7 +84,7 @@ def test_the_first_download_is_recorded_with_a_note(
     assert len([each for each in server.seen("/zluda.zip") if each.method == "GET"]) == 1
 
 
-def test_all_files_of_a_set_are_recorded_in_any_order(tmp_path: Path, server: Loopback) -> None:
+def test_all_files_in_a_set_are_recorded_regardless_of_their_order(tmp_path: Path, server: Loopback) -> None:
     addresses = [f"/{number}.zip" for number in range(6)]
     for address in addresses:
         server.files[address] = archive(address.encode())
@@ -98,7 +98,7 @@ def test_all_files_of_a_set_are_recorded_in_any_order(tmp_path: Path, server: Lo
     assert {pin["sha256"] for pin in read_pins(Home(tmp_path)).values()} == set(hashes)
 
 
-def test_a_different_file_in_another_process_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_differs_from_a_concurrent_download_is_an_error(tmp_path: Path) -> None:
     work = context(tmp_path)
     [unknown] = unpinned("https://example.invalid/zluda.zip").components[0].artifacts
     record_pin(replace(unknown, sha256="a" * 64, size_bytes=1), work)
@@ -115,7 +115,7 @@ def test_a_web_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
     assert read_pins(Home(tmp_path)) == {}
 
 
-def test_other_files_are_not_recorded(tmp_path: Path, server: Loopback) -> None:
+def test_files_of_the_wrong_type_are_not_recorded(tmp_path: Path, server: Loopback) -> None:
     """An error page with status 200 must not become the hash that later downloads have to match."""
     server.files["/zluda.zip"] = b'{"error": "rate limited"}'
     with pytest.raises(ArchiveError):
@@ -148,7 +148,7 @@ def test_damaged_pins_are_an_error(tmp_path: Path, text: str) -> None:
 
 
 def made_installer(tmp_path: Path) -> bytes:
-    """Return an installer that can be unpacked."""
+    """Return an installer that rocenv can unpack."""
     path = tmp_path / "made.exe"
     installer(path, "5.7", {"SDKCore/ROCm_SDK_Core.msi": {"bin/amdhip64.dll": b"MZ"}})
     return path.read_bytes()
@@ -186,7 +186,7 @@ class TestInstalledSdk:
         lock = pinned(self.lock(), work, (installed,))
         [artifact] = lock.components[0].artifacts
         assert (artifact.kind, artifact.path) == ("folder", str(folder))
-        assert artifact.url == "https://example.invalid/sdk.exe", "another machine downloads it from there"
+        assert artifact.url == "https://example.invalid/sdk.exe", "other machines download it from there"
         assert set(store.manifest_of(work.home, artifact)) == {"bin/amdhip64.dll"}
         copy = store.tree_of(work.home, artifact) / "bin/amdhip64.dll"
         assert not copy.samefile(folder / "bin/amdhip64.dll"), "a link would point into Program Files"
@@ -211,7 +211,7 @@ class TestInstalledSdk:
         assert found.components[0].artifacts[0].kind == "installer"
         assert "`rocblas.dll` is missing" in capsys.readouterr().err
 
-    def test_an_sdk_copied_on_another_machine_is_downloaded_from_amd(
+    def test_an_sdk_copied_on_a_different_machine_is_downloaded_from_amd(
         self, tmp_path: Path, server: Loopback
     ) -> None:
         server.files["/AMD.exe"] = data = made_installer(tmp_path)

@@ -83,7 +83,7 @@ REFUSED = {
     " a": "begins",
     "n" * 201: "too long",
     "日" * 67: "too long",
-    "ΐ" * 100: "too long",  # for the lock's name, which all spellings share
+    "ΐ" * 100: "too long",  # for the name of the lock, which all spellings share
     "con": "device",
     "NUL": "device",
     "Com1": "device",
@@ -131,14 +131,14 @@ def test_valid_names(home: Home, name: str) -> None:
         pass  # lock file names are longer
 
 
-def test_spellings_of_one_name_share_a_lock(home: Home) -> None:
+def test_all_spellings_of_a_name_share_a_lock(home: Home) -> None:
     assert home.lock("env", "SD") == home.lock("env", "sd")
     assert home.lock("env", "STRASSE") == home.lock("env", "straße")
     assert home.lock("env", "sd") != home.lock("env", "sdx")
 
 
 class TestInterruptedRemoval:
-    """On Windows, a folder is renamed before removal, so an interrupted removal leaves this."""
+    """On Windows, rocenv renames a folder before it removes it, so an interrupted removal leaves this."""
 
     @pytest.fixture
     def left(self, home: Home, prefix: Prefix) -> Path:
@@ -146,19 +146,21 @@ class TestInterruptedRemoval:
         prefix.path.rename(left)
         return left
 
-    def test_its_env_is_listed_as_incomplete(self, home: Home, left: Path) -> None:
+    def test_an_env_whose_removal_was_interrupted_is_listed_as_incomplete(
+        self, home: Home, left: Path
+    ) -> None:
         assert [(found.name, found.path, found.state) for found in all_prefixes(home)] == [
             ("demo", left, "incomplete")
         ]
         assert prefix_of(home, "demo").state == "absent"
 
-    def test_another_removal_completes_it(self, home: Home, left: Path) -> None:
+    def test_removing_the_env_again_completes_the_removal(self, home: Home, left: Path) -> None:
         remove(home, "demo")
         assert not left.exists()
         with pytest.raises(PrefixError, match="there is no env `demo`"):
             remove(home, "demo")
 
-    def test_creating_an_env_of_that_name_completes_it(self, home: Home, left: Path) -> None:
+    def test_creating_an_env_with_that_name_completes_the_removal(self, home: Home, left: Path) -> None:
         anew = Prefix(home.envs / "demo")
         anew.own.mkdir(parents=True)
         anew.write_record(record_of("demo"), FILES)
@@ -192,11 +194,11 @@ def test_a_home_in_which_envs_would_not_work_is_refused(tmp_path: Path, name: st
         require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
     assert "set ROCENV_HOME to a different folder" in caught.value.hints[0]
-    assert not home.path.exists(), "before rocenv creates or downloads anything"
+    assert not home.path.exists(), "rocenv refuses it before it creates or downloads anything"
 
 
 @pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])
-def test_a_home_may_have_an_unusual_name(tmp_path: Path, name: str) -> None:
+def test_a_home_can_have_an_unusual_name(tmp_path: Path, name: str) -> None:
     home = Home(tmp_path / name)
     require_place(prefix_of(home, "demo"), Context(home))
 
@@ -238,7 +240,7 @@ class TestState:
 class TestRecord:
     def test_round_trip(self, prefix: Prefix) -> None:
         record = prefix.record()
-        assert replace(record, files_sha256="") == record_of("demo")
+        assert replace(record, files_sha256="") == replace(record_of("demo"), prefix=str(prefix.path))
         assert prefix.files(record) == FILES
 
     @pytest.mark.parametrize(
@@ -272,7 +274,7 @@ class TestRecord:
         assert caught.value.hints
 
     def test_the_hints_save_the_lock_before_removal(self, home: Home) -> None:
-        # The commands must work when pasted.
+        # Pasting the commands into a shell must work.
         prefix = Prefix(home.envs / "it's demo")
         prefix.own.mkdir(parents=True)
         prefix.lock_file.write_text("the lock")

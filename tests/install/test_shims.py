@@ -1,4 +1,4 @@
-"""Create and undo shims in a folder that resembles a Windows env, on any system."""
+"""Create and undo shims in a folder that resembles a Windows env; this works on any system."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def content(prefix: Prefix) -> dict[str, bytes]:
     }
 
 
-def test_separate_shims_leave_torch_unchanged(prefix: Prefix) -> None:
+def test_shims_in_their_own_folder_leave_torch_unchanged(prefix: Prefix) -> None:
     made = apply_shims(prefix, zluda_lock(), entries(prefix))
     there = content(prefix)
     assert {path: there[path] for path in FILES} == FILES
@@ -84,7 +84,7 @@ def test_a_foreign_file_is_not_kept_as_torchs_original(prefix: Prefix) -> None:
 
 
 def test_a_wrapper_never_wraps_itself(prefix: Prefix) -> None:
-    """After a second copy, nvrtc_cuda.dll is ZLUDA's and calls itself (ComfyUI-Zluda, Applio)."""
+    """If it did, nvrtc_cuda.dll would be ZLUDA's and call itself, as in ComfyUI-Zluda and Applio."""
     path = prefix.path / TORCH_LIB / "nvrtc64_112_0.dll"
     path.chmod(0o644)
     path.write_bytes(FILES["zluda/nvrtc.dll"])

@@ -78,12 +78,12 @@ def test_a_modified_cached_package_is_removed(cached_home: CachedHome) -> None:
     with pytest.raises(FetchError, match=r"x 1\.0") as caught:
         add(cached_home, artifact)
     assert caught.value.code == "hash-mismatch"
-    assert not cached_home.package(artifact).exists(), "or every later attempt would find it"
+    assert not cached_home.package(artifact).exists(), "otherwise every later attempt would find it"
     assert not store.holds(cached_home.home, artifact)
 
 
-def test_a_different_valid_package_is_never_accepted(cached_home: CachedHome) -> None:
-    """The package unpacks without errors; the wrong hash is known only at the end."""
+def test_a_valid_package_with_a_different_hash_is_never_accepted(cached_home: CachedHome) -> None:
+    """The package unpacks without errors; only the end reveals the wrong hash."""
     artifact, other = (
         cached_home.artifact("x", ENTRIES),
         cached_home.artifact("y", [*ENTRIES, file("./z", "more")]),
@@ -159,7 +159,7 @@ def test_concurrent_processes_unpack_an_artifact_once(cached_home: CachedHome) -
         out, _ = child.communicate(timeout=60)
         assert child.returncode == 0
         written.append(int(out))
-    assert sorted(written) == [0, 0, 4_000_007], "one unpacks, the others wait for it"
+    assert sorted(written) == [0, 0, 4_000_007], "one process unpacks, and the others wait for it"
     assert whole(cached_home) == {artifact.sha256}
 
 
@@ -177,7 +177,9 @@ def test_a_damaged_manifest_is_reported(cached_home: CachedHome, text: str) -> N
     assert str(manifest) in caught.value.message
 
 
-def test_a_damaged_entry_exists_until_replaced_and_envs_keep_their_files(cached_home: CachedHome) -> None:
+def test_a_damaged_entry_stays_until_it_is_replaced_and_envs_keep_their_files(
+    cached_home: CachedHome,
+) -> None:
     artifact = cached_home.artifact("x", ENTRIES)
     add(cached_home, artifact)
     expected = store.manifest_of(cached_home.home, artifact)

@@ -1,4 +1,4 @@
-"""A user who can write to the cache, or to the store without its key, cannot change any byte of an env."""
+"""A user who can write to the cache, or to the store without its key, cannot change any byte in an env."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def zipped(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> Iterator[None]:
-    """Repeatedly swap a file for another and back in a separate process."""
+    """In a separate process, repeatedly replace a file with a different one and restore it."""
     (folder_ / "good").write_bytes(good)
     (folder_ / "evil").write_bytes(evil)
     head = f"""
@@ -85,7 +85,7 @@ def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> 
         child.wait()
 
 
-@pytest.mark.skipif(WINDOWS, reason="open files cannot be replaced there")
+@pytest.mark.skipif(WINDOWS, reason="Windows cannot replace open files")
 @pytest.mark.parametrize("how", _WRITERS)
 def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path, how: str) -> None:
     good, evil = zipped(GOOD), zipped(EVIL)
@@ -117,8 +117,8 @@ def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path,
     assert refused, "the other process never interfered"
 
 
-@pytest.mark.skipif(WINDOWS, reason="files have no modes")
-def test_the_private_copy_is_not_writable_by_others(
+@pytest.mark.skipif(WINDOWS, reason="Windows files have no modes")
+def test_others_cannot_write_to_the_private_copy(
     cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.umask(0)
@@ -142,7 +142,7 @@ def test_the_private_copy_is_not_writable_by_others(
     assert set(found) == {0o700}
 
 
-@pytest.mark.skipif(WINDOWS, reason="folders cannot contain pipes")
+@pytest.mark.skipif(WINDOWS, reason="Windows folders cannot contain pipes")
 @pytest.mark.parametrize("kind", ["deb", "archive"])
 @pytest.mark.parametrize("what", ["a pipe", "a folder", "a device"])
 def test_special_files_in_the_cache_are_refused(cached_home: CachedHome, kind: str, what: str) -> None:
@@ -158,7 +158,7 @@ def test_special_files_in_the_cache_are_refused(cached_home: CachedHome, kind: s
 
 
 class TestTheManifest:
-    def test_a_change_of_both_files_and_manifest_is_detected(self, cached_home: CachedHome) -> None:
+    def test_changing_both_files_and_manifest_is_detected(self, cached_home: CachedHome) -> None:
         artifact = cached_home.artifact("x", ENTRIES)
         cached_home.add(artifact)
         place = cached_home.home.store / artifact.sha256
@@ -206,7 +206,7 @@ class TestTheManifest:
         )
         content = library.read_bytes()
         library.chmod(0o644)
-        library.write_bytes(content + b"evil")  # the env's file too, because it is the same file
+        library.write_bytes(content + b"evil")  # also changes the env's file, because it is the same file
         place = next(path for path in library.parents if path.parent.name == "store")
         manifest, old = place / "manifest.json", hashlib.sha256(content).hexdigest()
         text = manifest.read_text().replace(old, hashlib.sha256(content + b"evil").hexdigest())
@@ -236,7 +236,7 @@ class TestUnpackedSizeLimit:
         return sum(sizes)
 
     @pytest.mark.parametrize("how", ["xz", "xz-blocks", "gz", "zst"])
-    def test_a_package_may_not_exceed_its_declared_size(
+    def test_a_package_must_not_greatly_exceed_its_declared_size(
         self, cached_home: CachedHome, how: Compression
     ) -> None:
         package = deb([file("./x", bytes(200 << 20))], compression=how)
@@ -249,7 +249,7 @@ class TestUnpackedSizeLimit:
         assert self.written(cached_home, cached_home.artifact("x", (), package)) < 80 << 20
         assert "states no size" in self.message
 
-    def test_a_package_may_exceed_its_declared_size_by_a_quarter(self, cached_home: CachedHome) -> None:
+    def test_a_package_can_exceed_its_declared_size_by_a_quarter(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(180 << 20))], compression="gz")
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=150 << 20)
         cached_home.add(artifact)

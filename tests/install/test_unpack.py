@@ -1,4 +1,4 @@
-"""Hostile archives: every known way to escape the folder, and damage that `tarfile` hides."""
+"""Unpack hostile archives: every known way to escape the folder, and damage that `tarfile` hides."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def with_header(stream: bytes, position: int, field: bytes) -> bytes:
 
 
 class TestContents:
-    def test_files_links_and_folders(self, place: Path) -> None:
+    def test_files_links_and_folders_are_unpacked(self, place: Path) -> None:
         files = take(
             place,
             tar(
@@ -104,7 +104,7 @@ class TestContents:
             str(path.relative_to(place)) for path in place.rglob("*") if path.is_symlink() or path.is_file()
         )
 
-    def test_nothing_is_writable(self, place: Path) -> None:
+    def test_unpacked_files_are_read_only(self, place: Path) -> None:
         take(place, tar([file("a", "x", mode=0o666), file("b", "x", mode=0o777), hardlink("c", "a")]))
         modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in place.iterdir()}
         assert modes == {"a": 0o444, "b": 0o555, "c": 0o444}
@@ -182,7 +182,7 @@ class TestLinks:
         assert (place / "usr/lib/l").read_text() == "of the package\n"
 
     @pytest.mark.parametrize("target", ["x", "./x", "../y", "../lib/x", "a//b", "x/"])
-    def test_an_inner_link_is_unchanged(self, target: str) -> None:
+    def test_a_link_inside_the_tree_is_unchanged(self, target: str) -> None:
         assert link_target("usr/lib/l", target) == target
 
 
@@ -224,7 +224,7 @@ HOSTILE: dict[str, tuple[list[Entry], str]] = {
     "hard link to itself": ([hardlink("h", "h")], "not an earlier file"),
     "the same file twice": ([file("x", "1"), file("x", "2")], "twice"),
     "a link and then a file": ([symlink("x", "y"), file("x", "2")], "twice"),
-    "the same file under another spelling": ([file("./x", "1"), file("x", "2")], "twice"),
+    "the same file in a different spelling": ([file("./x", "1"), file("x", "2")], "twice"),
     "a file over a folder": ([folder("d"), file("d", "x")], "twice"),
     "a file over an implied folder": ([file("d/x", "x"), file("d", "x")], "twice"),
     "a folder over a file": ([file("d", "x"), folder("d")], "uses a file as a folder"),
@@ -270,7 +270,9 @@ class TestRejected:
             ({"GNU.sparse.size": "x"}, file("ok", "x"), "damaged"),
         ],
     )
-    def test_hostile_pax_headers(self, place: Path, headers: dict[str, str], entry: Entry, text: str) -> None:
+    def test_hostile_pax_headers_are_rejected(
+        self, place: Path, headers: dict[str, str], entry: Entry, text: str
+    ) -> None:
         before = snapshot(place.parent, place)
         with pytest.raises(ArchiveError, match=text):
             take(place, pax(headers, entry))
@@ -305,7 +307,7 @@ class TestRejected:
 
     @settings(max_examples=150, deadline=None)
     @given(data=st.data())
-    def test_any_damage_is_an_error_or_changes_only_content(
+    def test_any_damage_is_an_error_or_changes_only_file_contents(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     ) -> None:
         around = tmp_path_factory.mktemp("around")
@@ -358,7 +360,7 @@ def test_a_link_stays_inside_the_tree_or_is_refused(
 
 
 def test_no_chain_of_links_escapes(place: Path) -> None:
-    """Each link is harmless by itself; only the chain would escape."""
+    """Each link is harmless on its own; only the chain would escape."""
     entries: Iterable[Entry] = [
         folder("a/b/c"),
         symlink("a/b/c/up", ".."),

@@ -44,7 +44,7 @@ def result(mini: Mini, *argv: str) -> dict[str, Any]:
     return found
 
 
-def test_the_newest_set_is_not_upgraded(mini: Mini) -> None:
+def test_an_env_with_the_newest_set_is_not_upgraded(mini: Mini) -> None:
     mini.create()
     before = (mini.prefix("demo") / ".rocenv" / "record.json").read_bytes()
     done = mini.run("upgrade", "demo")
@@ -96,7 +96,7 @@ def test_the_newer_set_replaces_the_old_one_and_is_rolled_back(mini: Mini) -> No
         assert (cache / "huggingface" / "model").exists()
         assert (cache / "torch" / "hub" / "weights").exists()
         assert (mini.prefix("demo") / "webui" / "own.py").read_text() == "mine"
-        assert (cache / "miopen" / "db" / "old").exists() is back, "compiled for the other set"
+        assert (cache / "miopen" / "db" / "old").exists() is back, "compiled for a different set"
         assert (cache / "torch" / "kernels" / "old").exists() is back
         seen = mini.run("run", "demo", "--", "sh", "-c", "echo $ROCM_PATH")
         assert seen.stdout.startswith(str(mini.prefix("demo"))), seen.stderr
@@ -119,9 +119,9 @@ def test_a_new_build_of_the_same_release_is_an_upgrade(mini: Mini) -> None:
     assert library.read_bytes() == b"a newer build\n" != before
 
 
-def test_a_set_that_does_not_work_here_is_not_swapped_in(mini: Mini) -> None:
+def test_a_set_that_does_not_work_on_this_machine_is_not_used(mini: Mini) -> None:
     mini.create()
-    publish_newer(mini)  # text files as libraries, which no loader accepts
+    publish_newer(mini)  # the libraries are text files, which no loader accepts
     done = mini.run("upgrade", "demo", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"] == "upgrade-broken"
@@ -142,7 +142,7 @@ def test_only_the_next_upgrade_removes_the_previous_set(mini: Mini) -> None:
     assert names(mini) == {"demo", "demo~old"}
 
 
-def test_without_an_upgrade_there_is_nothing_to_roll_back(mini: Mini) -> None:
+def test_rollback_without_an_upgrade_is_an_error(mini: Mini) -> None:
     mini.create()
     done = mini.run("upgrade", "demo", "--rollback")
     assert (done.returncode, "nothing to roll back" in done.stderr) == (1, True)
@@ -150,7 +150,7 @@ def test_without_an_upgrade_there_is_nothing_to_roll_back(mini: Mini) -> None:
 
 
 class TestKilledSwap:
-    """After a kill at any rename, the same command continues from there, and nothing is lost."""
+    """If upgrade is killed at any rename, running it again continues from there, and nothing is lost."""
 
     @pytest.fixture
     def both(self, mini: Mini) -> Mini:
@@ -163,7 +163,7 @@ class TestKilledSwap:
 
     @pytest.mark.parametrize("moves", [0, 1, 2])
     @pytest.mark.parametrize("back", [False, True])
-    def test_the_next_command_completes_it(
+    def test_the_next_command_completes_an_interrupted_upgrade(
         self, both: Mini, monkeypatch: pytest.MonkeyPatch, moves: int, back: bool
     ) -> None:
         home = Home(both.home)

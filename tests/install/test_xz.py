@@ -1,4 +1,4 @@
-"""Compare the decoder with `lzma` and the `xz` program, on streams from both."""
+"""Compare the decoder with `lzma` and the `xz` program, using streams from both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decode(stream: bytes, pool: ThreadPoolExecutor, ahead: int = 3) -> bytes:
 
 
 def streams() -> dict[str, bytes]:
-    """Return every kind of stream of `DATA`; the name contains the checksum type."""
+    """Return `DATA` as every kind of stream; the name contains the checksum type."""
     found = {
         f"one block, {name}": lzma.compress(DATA, check=check, preset=0) for name, check in CHECKS.items()
     }
@@ -97,7 +97,7 @@ class TestWholeStreams:
         assert decode(lzma.compress(data, check=check), pool, ahead) == data
 
     @pytest.mark.parametrize("size", [1, 4 * KIB - 1, 4 * KIB, 4 * KIB + 1, 8 * KIB, 100 * KIB + 3])
-    def test_the_last_block_may_have_any_length(self, pool: ThreadPoolExecutor, size: int) -> None:
+    def test_the_last_block_can_have_any_length(self, pool: ThreadPoolExecutor, size: int) -> None:
         data = random.Random(size).randbytes(size)
         assert decode(xz(data, "-0", "-T2", "--block-size=4KiB"), pool) == data
 
@@ -155,7 +155,9 @@ class TestDamage:
             stream[place] ^= bit
 
     @pytest.mark.parametrize("name", [name for name in STREAMS if name.endswith("none")])
-    def test_without_a_checksum_missing_data_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_missing_data_is_detected_even_without_a_checksum(
+        self, pool: ThreadPoolExecutor, name: str
+    ) -> None:
         stream = bytearray(STREAMS[name])
         for place in [*range(60), *range(60, len(stream), 3499), *range(len(stream) - 100, len(stream))]:
             stream[place] ^= 0x10

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.core.model import EnvChange, Request
+from rocenv.core.model import EnvChange, Layout, Request
 from rocenv.data.load import load
 from tests import shipped
 from tests.launch.lab import BUILD_FILES, TARGET, component, hipinfo, zluda_parts
@@ -136,7 +137,8 @@ class TestApps:
         lab.make()
         done = lab.run("launch", "sd", "--app", "photoshop")
         assert done.returncode == 2
-        assert b"comfyui-zluda, forge, generic, llama.cpp, llamafile, sdnext, webui-amdgpu" in done.stderr
+        known = sorted(row.key for row in load().launcher if "windows" in row.platforms)
+        assert f"use one of these with `--app`: {', '.join(known)}\n" in done.stderr.decode()
 
     def test_a_missing_command_is_an_error(self, lab: Lab) -> None:
         lab.make()
@@ -149,6 +151,20 @@ class TestApps:
         done = lab.run("launch", "sd", "--", "no-such-program")
         assert (done.returncode, b"command `no-such-program` not found" in done.stderr) == (127, True)
         assert b"--dev" not in done.stderr
+
+    @pytest.mark.parametrize("verb", ["run", "launch"])
+    def test_a_missing_folder_of_the_env_is_reported(self, lab: Lab, verb: str) -> None:
+        layout = Layout(root="rocm", library_dirs=("rocm/lib",), libraries={"hip": "libamdhip64.so.6"})
+        rocm = component("rocm", "6.4.3", "amd", into="rocm", layout=layout)
+        files = ("rocm/lib/libamdhip64.so.6", "rocm/lib/other", "rocm/share/doc")
+        path = lab.make(parts=(rocm,), platform="linux", files=files).path
+        assert b"rocenv repair" not in lab.run(verb, "sd", "--", "true").stderr
+        shutil.rmtree(path / "rocm/lib")
+        done = lab.run(verb, "sd", "--", "echo", "started")
+        assert done.stdout == b"started\n", "the command may not need them"
+        said = " ".join(done.stderr.decode().split())
+        assert "2 files of env `sd` are missing" in said or "missing or changed (2, such as" in said
+        assert "`rocenv repair sd`" in said
 
     @pytest.mark.parametrize("verb", ["run", "launch"])
     def test_a_missing_rocm_tool_leads_to_an_env_with_it(self, lab: Lab, verb: str) -> None:

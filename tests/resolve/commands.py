@@ -15,7 +15,7 @@ _NAMES = ("rocm", "zluda", "torch", "python", "target", "channel", "platform", "
 
 
 def asked(command: str) -> Request:
-    """Return the request of a `rocenv resolve …` command on Linux without configuration."""
+    """Return the request that a `rocenv resolve …` command makes on Linux without configuration."""
     words = shlex.split(command)
     assert words[:2] == ["rocenv", "resolve"]
     given = resolve_command.make_context("resolve", words[2:]).params

@@ -1,6 +1,7 @@
 """Small random matrices and requests for hypothesis.
 
-Tables have a few rows, with versions and targets from small pools, so that components are often compatible.
+Tables have only a few rows. Their versions and targets come from small pools, so that components are often
+compatible.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ T = TypeVar("T")
 Make = Callable[[random.Random], T]  # generates a random value
 
 TARGETS = ("gfx1030", "gfx1031", "gfx1100")
-OTHER_TARGET = "gfx906"  # a target with a row that no request uses
+OTHER_TARGET = "gfx906"  # a target that has a row but is never requested
 UNKNOWN_TARGET = "gfx9999"
 SERIES = ("5.7", "6.2", "7.1")
 ROCM = ("5.7.1", "6.2", "6.2.4", "6.4.2", "7.1.1")
@@ -59,7 +60,7 @@ CHANNELS = {
 }
 PACKAGES = ("amd", "debian", "unstable")
 WHEELS = ("therock", "therock", "therock-nightly")
-ONLY_NAMED = ("unstable", "therock-nightly")  # users must name these explicitly
+ONLY_NAMED = ("unstable", "therock-nightly")  # users must request these explicitly
 Flavour = Literal["plain", "rocm5", "rocm6", "nightly"]
 FLAVOURS: tuple[Flavour, ...] = ("plain", "rocm5", "rocm6", "nightly")
 LEVELS = ("official", "official", "deprecated", "libraries", "runtime", "unsupported")
@@ -80,12 +81,12 @@ def just(value: T) -> Make[T]:
 
 
 def often(most: T, pool: tuple[T, ...]) -> Make[T]:
-    """Draw mostly one value."""
+    """Draw one value most of the time."""
     return lambda dice: most if dice.random() < 0.7 else dice.choice(pool)
 
 
 def some(pool: tuple[T, ...], least: int = 0) -> Make[tuple[T, ...]]:
-    """Draw a subset of `pool`, in order; large subsets are more likely."""
+    """Draw a subset of `pool` in its order; large subsets are more likely."""
     sizes = [*range(least, len(pool) + 1), *[len(pool)] * 2]
     return pick([found for size in sizes for found in itertools.combinations(pool, size)])
 
@@ -241,7 +242,7 @@ def wheels_torch(dice: random.Random, *, rocm: str = "9.9", channel: str = "ther
 
 
 def _with_torch_for_wheels(matrix: Matrix, dice: random.Random) -> Matrix:
-    """Add PyTorch for most releases of wheels, and for one that has none."""
+    """Add PyTorch for most wheel releases, and for a release that has no wheels."""
     releases = [(row.version, row.channel) for row in matrix.rocm_wheels] * 2 + [("6.2.3", "therock")]
     found = {
         (row.version, row.rocm, row.channel): row
@@ -320,7 +321,7 @@ system_kernel = build(
 
 
 def support(dice: random.Random) -> tuple[Support, ...]:
-    """One level per target and release, as the data checks require; duplicates are possible."""
+    """There is one level per target and release, as the data checks require; duplicates are possible."""
     found = []
     platforms: tuple[Platform, ...] = ("linux", "windows")
     for platform, release, target in itertools.product(platforms, SERIES, TARGETS):
@@ -341,7 +342,7 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 
 
 def _condition(row: Verdict) -> tuple[object, ...]:
-    """Fields that make two rows different: all except source and status."""
+    """Fields that make two rows different: all but source and status."""
     return structs.astuple(
         structs.replace(
             row,

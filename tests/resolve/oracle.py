@@ -1,6 +1,6 @@
 """A brute-force model of `resolve`: tries every combination of components and checks every rule.
 
-Written from the documented order and rules of `rocenv.resolve`, without using its code. It is slow but easy
+It implements the order and rules that `rocenv.resolve` documents, without using its code. It is slow but easy
 to read.
 """
 
@@ -43,7 +43,7 @@ class Parts:
 
     @property
     def root(self) -> tuple[object, ...]:
-        """Only the best set per root is shown."""
+        """Only the best set for each root is shown."""
         return (self.rocm, self.override)
 
 
@@ -68,7 +68,7 @@ class World:
 
 
 def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
-    """Return the best set of each root, in order; empty if nothing works."""
+    """Return the best set for each root, in order; empty if nothing works."""
     world = World(request=request, matrix=matrix, machine=machine)
     enumerate_all, fits, rank = KINDS[request.platform, bool(request.zluda)]
     fitting = sorted(
@@ -101,7 +101,7 @@ def series(version: str) -> str:
 
 
 def in_range(text: str, version: str) -> bool:
-    """Whether a range from the data includes a version; an empty range includes all."""
+    """Whether a range in the data includes a version; an empty range includes all versions."""
     return SpecifierSet(text, prereleases=True).contains(version)
 
 
@@ -130,7 +130,7 @@ def release_is_requested(spec: str, row: RocmSet | RocmWheels) -> bool:
 
 
 def is_build_of(version: str, series_of_row: str) -> bool:
-    """Whether a version is a nightly build, or another pre-release, of a series."""
+    """Whether a version is a nightly build or other pre-release in a series."""
     release = ".".join(map(str, (*Version(version).release, 0)[:2]))
     return Version(version).is_prerelease and release == series_of_row
 
@@ -158,7 +158,7 @@ def known_bad(parts: Parts, world: World) -> bool:
 
 
 def applies(row: Verdict, parts: Parts, world: World) -> bool:
-    """Whether a row marks a set as broken; all its conditions must hold."""
+    """Whether a row marks a set as broken, which requires all of its conditions to match."""
     if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
         return False
     if row.targets and not any(each in row.targets for each in world.targets):
@@ -216,7 +216,7 @@ def runs_here(row: RocmWheels, world: World) -> bool:
     glibc = world.machine.glibc
     return (
         python_is_requested(world, row)
-        and (row.packages != () or world.request.torch != "")  # else PyTorch's wheel bundles it
+        and (row.packages != () or world.request.torch != "")  # otherwise PyTorch's wheel bundles it
         and not (row.driver and world.driver and not in_range(row.driver, world.driver))
         and (row.loader != "" or not (row.glibc and glibc and Version(glibc) < Version(row.glibc)))
     )
@@ -235,7 +235,7 @@ def way_fits(parts: Parts, row: RocmSet | RocmWheels, world: World) -> bool:
     torch_natively = isinstance(row, RocmWheels) or parts.torch is None or world.target in parts.torch.targets
     return (
         not (world.target in blas and torch_natively)
-        and len(world.targets) == 1  # an override changes every GPU
+        and len(world.targets) == 1  # an override applies to every GPU
         and override.verdict in ("ok", "caution")
         and override.runs_as in blas
         and in_range(override.rocm, row.version)
@@ -243,7 +243,7 @@ def way_fits(parts: Parts, row: RocmSet | RocmWheels, world: World) -> bool:
 
 
 def kernels_of(row: RocmSet | RocmWheels) -> tuple[set[str], set[str]]:
-    """Targets of the libraries, and those of the compiler."""
+    """The targets that the libraries support, and those that the compiler supports."""
     if isinstance(row, RocmWheels):
         return set(row.targets), set(row.targets)
     return set(row.blas), set(row.compiles)
@@ -253,7 +253,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
     glibc, row = world.machine.glibc, parts.rocm
     served = (parts.override.runs_as,) if parts.override else world.targets
     if isinstance(row, RocmWheels):
-        # It uses the release's own libraries, so even the patch release must match.
+        # PyTorch uses the release's own libraries, so even the patch release must match.
         goes = (torch.channel, torch.rocm) == (row.channel, row.version)
     else:
         goes = not torch.channel and series(torch.rocm) == series(row.version)
@@ -318,7 +318,7 @@ def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
 
 
 def tested_with_driver(release: str, world: World) -> bool:
-    """Whether a release is compatible with the kernel driver, as far as known; drivers are series here."""
+    """Whether a release is compatible with the kernel driver, as far as is known; drivers are series."""
     pairs = world.matrix.driver_pair
     driver = world.driver
     heard = any(driver in row.drivers or release in row.rocm for row in pairs)
@@ -328,7 +328,7 @@ def tested_with_driver(release: str, world: World) -> bool:
 
 
 def tested_on_kernel(release: str, world: World) -> bool:
-    """Whether a release was tested on this kernel or older ones; unknown for kernels with backports."""
+    """Whether a release was tested on this or an older kernel; unknown for kernels with backports."""
     rows = [row for row in world.matrix.system_kernel if row.rocm == release and not row.backports]
     kernels = [Version(kernel) for row in rows for kernel in row.kernels]
     own = world.machine.kernel.partition("-")[0]
@@ -372,7 +372,7 @@ def zluda_fits(parts: Parts, world: World) -> bool:
 
 
 def promise(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> Support | None:
-    """AMD's support for a target on an SDK."""
+    """AMD's support for a target in an SDK."""
     found = [
         row
         for row in world.matrix.support
@@ -405,7 +405,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """Sets that app developers recommend for the target and an SDK, with a requested build."""
+    """Sets with a requested build that app developers recommend for the target and an SDK."""
     return [
         row
         for row in world.matrix.good_set

@@ -1,4 +1,4 @@
-"""Expected results of the shipped matrix in real situations, one `tests/cases/NAME.toml` each.
+"""Expected results from the shipped matrix for real situations, each in a `tests/cases/NAME.toml`.
 
     why = "the situation in one sentence"
     source = "evidence: a link, or a row of a table"
@@ -11,14 +11,14 @@
     [machine]                # what is known about the machine, if the set is for it
     glibc, kernel, driver = "…"
 
-    [expect]                 # for the best set; unspecified fields may be anything
+    [expect]                 # for the best set; unspecified fields can have any value
     rocm, channel, project, zluda, asset, torch, runs_as = "…"
     pack = "gfx1031"         # part of the file name, or of a target of the pack; "" = there must be none
     override = "10.3.0"      # "" = there must be none
-    notes = ["part of a note that must be there"]
-    absent_notes = ["part of a note that must not be there"]
+    notes = ["part of a note that must be shown"]
+    absent_notes = ["part of a note that must not be shown"]
 
-    [impossible]             # or this, if no set may match
+    [impossible]             # or this, if no set should match
     because = ["part of the text of a line"]
     sources = ["part of the source of a line"]
     lines = 2                # the exact number
@@ -97,7 +97,7 @@ def read(path: Path) -> Situation:
     return from_plain(Situation, plain, path.name)
 
 
-def test_there_are_at_least_as_many_cases_as_intended() -> None:
+def test_there_are_at_least_75_cases() -> None:
     assert len(CASES) >= 75
 
 

@@ -1,4 +1,4 @@
-"""Filter, sort and explain combinations: random abstract ones, and those of real sets."""
+"""Filter, sort and explain combinations: random abstract ones, and those from real sets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_best_working_combination_is_found_for_each_root(found: list[Combina
 @quick
 @given(found=combinations)
 def test_closest_combinations(found: list[Combination]) -> None:
-    """Keep the minimal violation sets, each with its best combination."""
+    """Keep the minimal sets of violations, with the best combination for each."""
     every = {each.broken for each in found}
     near = closest(found)
     assert set(near) == {each for each in every if not any(other < each for other in every)}
@@ -71,7 +71,7 @@ def test_closest_combinations(found: list[Combination]) -> None:
 
 
 def check_explanation(found: list[Combination]) -> None:
-    """Every combination violates a line, and this is no longer true if any line is removed."""
+    """Every combination violates a line; after removing any line, this is no longer true."""
     if not found or not all(each.broken for each in found):
         return
     event("impossible")
@@ -101,7 +101,7 @@ KINDS: dict[str, Any] = {
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(data=st.data())
 def test_explanations_of_sets_are_minimal(kind: str, data: st.DataObject) -> None:
-    """The lines shown to users are also minimal for combinations from matrices."""
+    """The lines that users see are minimal for combinations from matrices too."""
     request: Request = data.draw(KINDS[kind])
     case = Case(request=request, matrix=data.draw(matrices.matrices))
     check_explanation(list(kind_of(request).combinations(case)))
@@ -130,12 +130,12 @@ def meant(options: list[Option], fitting: list[Option]) -> dict[str, Constraints
     return {each.row: broken for each, broken in choices(options, fitting, "misfit")}
 
 
-def test_options_for_other_releases_are_skipped_if_one_for_this_release_works() -> None:
+def test_options_for_other_releases_are_dropped_if_one_for_this_release_works() -> None:
     mine, other = option("mine"), option("other")
     assert meant([mine, other], [mine]) == {"mine": frozenset()}
 
 
-def test_options_for_other_releases_are_kept_if_they_meet_more() -> None:
+def test_options_for_other_releases_are_kept_if_they_meet_more_requirements() -> None:
     mine, wanted = option("mine", "torch"), option("wanted", "a fact")
     found = meant([mine, wanted], [mine])
     assert found == {"mine": {"torch"}, "wanted": {"a fact", "misfit"}}
@@ -146,7 +146,9 @@ def test_options_for_other_releases_are_kept_if_they_meet_more() -> None:
     broken=st.lists(st.frozensets(st.sampled_from((*REQUIREMENTS[:3], "a fact"))), max_size=6),
     data=st.data(),
 )
-def test_only_misfits_that_meet_more_are_kept(broken: list[Constraints], data: st.DataObject) -> None:
+def test_mismatched_options_are_kept_only_if_they_meet_more_requirements(
+    broken: list[Constraints], data: st.DataObject
+) -> None:
     options = [option(str(number), *each) for number, each in enumerate(broken)]
     fitting = [each for each in options if data.draw(st.booleans())]
     found = meant(options, fitting)

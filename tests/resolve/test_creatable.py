@@ -1,7 +1,7 @@
-"""Every plan from the cases can be created: its sources list all files.
+"""`create` can install every plan from the cases: its sources list all files.
 
-The archives and indices run on loopback and offer everything in the data rows as empty files. Plans for
-Windows or for a missing Python are listed with the corresponding options of uv.
+The archives and indices run on loopback and serve everything in the data rows as empty files. Plans for
+Windows or for a missing Python are listed with the corresponding uv options.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
 
 
 def write_machine(root: Path) -> None:
-    """A Debian that trusts the archives' key."""
+    """A Debian machine that trusts the archives' key."""
     (root / KEYRING).parent.mkdir(parents=True)
     (root / KEYRING).write_bytes(archive_key().keyring)
     (root / "etc").mkdir()
@@ -129,7 +129,7 @@ def write_archives(www: Path, matrix: Matrix) -> None:
 
 
 def pytorch_wheels(matrix: Matrix) -> dict[str, list[Wheel]]:
-    """The wheels of pytorch.org, by index; its URL contains the build."""
+    """The wheels on pytorch.org, by index; the index's URL contains the build."""
     found: dict[str, list[Wheel]] = {}
     for row in matrix.torch:
         if not row.channel:
@@ -195,7 +195,7 @@ def what_is_missing(plan: Lock, best: Candidate) -> str:
         if not pack_is_named(error, best.row(Pack)):
             return error.message
     for each in plan.artifacts:
-        # A missing hash is taken from the first download, so the URL must use https.
+        # A missing hash comes from the first download, so the URL must use https.
         if not each.sha256 and not each.url.startswith("https://"):
             return f"{each.name} has neither a hash nor a trusted URL: {each.url}"
     sdk = best.row(HipSdk)
@@ -203,7 +203,7 @@ def what_is_missing(plan: Lock, best: Candidate) -> str:
 
 
 def pack_is_named(error: RocenvError, pack: Pack | None) -> bool:
-    """Whether `create` says where to find a library pack with an unknown file name."""
+    """Whether `create` explains where to find a library pack with an unknown file name."""
     page = f"https://github.com/{pack.provider}/releases/tag/{pack.tag}" if pack else ""
     return bool(page) and any(page in hint and "`pack` row" in hint for hint in error.hints)
 
@@ -216,7 +216,7 @@ def installer_is_named(plan: Lock, sdk: HipSdk) -> bool:
 
 
 def listed(best: Candidate, case: Situation, context: Context, answers: dict[tuple[str, ...], Any]) -> str:
-    """Plan only the best set of a case, with all files."""
+    """Plan only the best set for a case, with all files."""
     with listing_on(case.request.platform, answers), pytest.MonkeyPatch.context() as patch:
         patch.setattr(rocenv.plan, "resolve", lambda *_: iter([best]))
         try:
@@ -250,7 +250,7 @@ def test_every_plan_that_resolves_can_be_created(context: Context) -> None:
     for name, case in situations(context.matrix):
         best = next(resolve(case.request, context.matrix, case.machine))
         parts = tuple((part.kind, part.channel, part.version) for part in best.parts)
-        # Wheels for different targets differ only in the name.
+        # Wheels for different targets differ only in their names.
         by_name = best.row(RocmWheels) is not None and best.runs_as == case.request.target
         targets = len(case.request.targets) if by_name else (*case.request.targets, best.runs_as)
         question = (case.request.platform, parts, targets, case.request.python)
@@ -262,7 +262,7 @@ def test_every_plan_that_resolves_can_be_created(context: Context) -> None:
 
 
 def test_a_user_row_can_add_a_pack(context: Context, tmp_path: Path) -> None:
-    """This needs no new release of rocenv."""
+    """Users do not have to wait for a new rocenv release."""
     case = read(next(path for path in CASES if path.stem == "gfx1011-windows-rocm64"))
     with pytest.raises(ResolutionImpossible):
         resolve(case.request, context.matrix)

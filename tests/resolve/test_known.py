@@ -1,4 +1,4 @@
-"""Known problems of existing sets, and commands for better ones."""
+"""Known problems with existing sets, and commands that create better ones."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class TestKnownBroken:
             ("10.0.0", "2.13.0+rocm10.0.0", "gfx1201", False),
         ],
     )
-    def test_a_problem_of_one_build_does_not_affect_others(
+    def test_a_problem_with_one_build_does_not_affect_others(
         self, rocm: str, torch: str, target: str, known: bool
     ) -> None:
         parts = (component("rocm", rocm, "therock"), component("torch", torch, "therock"))
         found = known_broken(lock_of(parts, target), MATRIX)
         assert [row.code for row in found] == (["therock-7861"] if known else [])
 
-    def test_a_missing_library_pack_is_a_condition(self) -> None:
+    def test_a_verdict_can_require_a_missing_library_pack(self) -> None:
         bare = zluda_parts("5.7.1", "3.9.5", "rocm5")
         assert any(row.pack == "none" for row in known_broken(lock_of(bare), MATRIX))
         packed = (*bare, component("libraries", "5.7", "x"))
@@ -77,7 +77,7 @@ class TestKnownBroken:
 
     @pytest.mark.slow
     def test_search_results_are_never_known_broken(self) -> None:
-        """The reverse check: the best sets for each target."""
+        """This is the reverse check: it covers the best sets for each target."""
         for target in MATRIX.targets:
             for driver in ("", "25.4.1", "25.9.1"):
                 request = Request(platform="windows", target=target, zluda="*", torch="*", driver=driver)
@@ -133,7 +133,7 @@ class TestSuggestEnv:
         assert "--rocm 5.7" in suggest_env(lock, MATRIX, name="sd2", app="of-a-profile-that-is-gone")
 
     @pytest.mark.parametrize("number", [0, 1, 2], ids=["sdk", "build", "torch"])
-    def test_a_lock_may_have_invalid_versions(self, number: int) -> None:
+    def test_a_lock_with_invalid_versions_is_accepted(self, number: int) -> None:
         parts = tuple(
             replace(each, version="odd") if at == number else each for at, each in enumerate(INCIDENT)
         )
@@ -145,7 +145,7 @@ class TestSuggestEnv:
         assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX, name="sd2") == ""
 
     @pytest.mark.parametrize("target", sorted(MATRIX.targets))
-    def test_a_suggestion_exists_if_a_set_exists(self, target: str) -> None:
+    def test_there_is_a_suggestion_if_a_set_exists(self, target: str) -> None:
         request = Request(platform="windows", target=target, zluda="*", torch="*")
         try:
             next(resolve(request, MATRIX))

@@ -1,4 +1,4 @@
-"""On random matrices, the resolver agrees with brute force and explains impossible requests."""
+"""On random matrices, the resolver agrees with a brute-force search and explains impossible requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Impossible:
 
 
 OTHER = matrices.OTHER_TARGET
-# Table, generator of a row, and generator of a row about another target.
+# Table, generator for a row, and generator for a row about a different target.
 OTHERS: list[tuple[str, matrices.Make[Any], dict[str, Any]]] = [
     ("rocm", matrices.rocm, {"compiles": (OTHER,), "blas": (OTHER,), "official": (OTHER,), "version": "9.9"}),
     (
@@ -79,7 +79,7 @@ def check(data: st.DataObject, kind: str) -> None:
 
 
 def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
-    """The visible results of a resolution."""
+    """The parts of a resolution that users see."""
     try:
         return list(resolve(request, matrix, machine))
     except ResolutionImpossible as error:
@@ -87,7 +87,7 @@ def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
 
 
 def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
-    """The same rows of each table in another order."""
+    """The same matrix with each table's rows in a different order."""
     mixer = random.Random(data.draw(st.integers(0, 1 << 16)))
     mixed: dict[str, Any] = {}
     for table in TABLES:
@@ -106,7 +106,7 @@ def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
 
 
 def check_rows_of_others(before: Outcome, after: Outcome) -> None:
-    """Rows about another target affect neither verdicts nor sets nor suggestions."""
+    """Rows about a different target do not affect verdicts, sets or suggestions."""
     if isinstance(before, Impossible):
         assert isinstance(after, Impossible)
         assert after.suggestions == before.suggestions
@@ -129,7 +129,7 @@ def check_override(candidate: Candidate, request: Request) -> None:
 
 
 def check_lines(error: Impossible) -> None:
-    """A line shows the requirement, the actual value and the source."""
+    """Each line shows the requirement, the actual value and the source."""
     for line in error.rejections:
         assert line.component
         assert line.requirement

@@ -1,4 +1,4 @@
-"""Versions that a command-line SPEC or a data range includes."""
+"""The versions that a command-line SPEC or a range in the data includes."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_range_agrees_with_a_pep_440_specifier(text: str, found: list[str]) ->
         ("~=2.1,>=2.2", "2.2"),
     ],
 )
-def test_the_lower_bound_of_a_range(text: str, start: str) -> None:
+def test_lowest_returns_the_lower_bound_of_a_range(text: str, start: str) -> None:
     assert lowest(text) == start
 
 
@@ -174,12 +174,12 @@ def test_the_newest_version_comes_first(found: list[str]) -> None:
         ("6.3.2", "6.3"),
         ("22.20.50200", "5.2"),  # old package version scheme
         ("30.10.1", "30.10"),
-        ("5.16.9.22.20", "5.2"),  # module version, which ends in the package's
+        ("5.16.9.22.20", "5.2"),  # module version, which ends with the package version
         ("6.10.5", ""),  # module version only
         ("5.18.13", ""),
         ("6.8.0-45-generic", ""),
         ("6", ""),
     ],
 )
-def test_the_release_of_a_kernel_driver(driver: str, release: str) -> None:
+def test_a_kernel_driver_version_determines_its_release(driver: str, release: str) -> None:
     assert kernel_driver(driver, matrix()) == release

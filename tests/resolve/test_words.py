@@ -76,7 +76,7 @@ def test_officially_supported_sets_come_first() -> None:
 
 
 def test_releases_untested_with_the_driver_come_last() -> None:
-    """Sets tested with the installed kernel driver come first, regardless of maker and age."""
+    """Sets tested with the installed kernel driver come first, regardless of their maker and age."""
     machine = Machine(driver="5.7")
     first = next(resolve(linux(target="gfx90a"), matrix(), machine))
     assert first.rocm.version == "6.1.5"
@@ -84,7 +84,7 @@ def test_releases_untested_with_the_driver_come_last() -> None:
 
 
 def test_an_opt_in_channel_is_not_used_by_default() -> None:
-    """Debian unstable may break any day."""
+    """Debian unstable can break on any day."""
     assert matrix().channels["debian-sid"].only_named
     assert not any(name.startswith("debian-sid") for name in names(linux("6.4")))
     assert names(linux("6.4", channel="debian-sid")) == ["debian-sid 6.4"]
@@ -113,7 +113,7 @@ def test_an_opt_in_channel_is_marked_in_explanations() -> None:
     assert packages["debian-experimental 7.2"].endswith("(only with `--channel debian-experimental`)")
 
 
-def test_torch_is_only_included_on_request() -> None:
+def test_torch_is_included_only_on_request() -> None:
     assert all(found.part("torch") is None for found in resolve(linux(), matrix()))
 
 
@@ -147,8 +147,8 @@ def test_the_message_if_nothing_matches() -> None:
     ],
     ids=options,
 )
-def test_options_round_trip(request_: Request) -> None:
-    """The printed command can be pasted into a shell and accepted by the program."""
+def test_printed_options_parse_to_the_same_request(request_: Request) -> None:
+    """You can paste the printed command into a shell, and the program accepts it."""
     assert asked(f"rocenv resolve {options(request_)}") == request_
 
 
@@ -161,7 +161,7 @@ def test_nothing_matches_in_an_empty_matrix() -> None:
 
 
 def test_suggestions_drop_as_little_as_possible() -> None:
-    """If two requirements conflict, either alone is dropped before both."""
+    """If two requirements conflict, suggestions that drop one of them come before one that drops both."""
     error = impossible(linux("5.7", torch="2.7"))
     commands = [suggestion.command for suggestion in error.suggestions]
     assert commands[0] == "rocenv resolve --rocm 5.7 --torch 2.3 --target gfx1100"
@@ -170,7 +170,7 @@ def test_suggestions_drop_as_little_as_possible() -> None:
 
 
 def test_an_unnecessary_override_is_not_offered() -> None:
-    """If everything supports the target natively, the override is not offered as second choice either."""
+    """If everything supports the target natively, the override is not even offered as a second choice."""
     row = next(each for each in matrix().rocm if each.version == "6.2.4")
     torch = next(each for each in matrix().torch if (each.version, each.rocm) == ("2.7", "6.2.4"))
     only = replace(matrix(), rocm=(row,), torch=(torch,))

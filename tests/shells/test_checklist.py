@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.env import label
+from rocenv.activate.env import ident, label
 from rocenv.activate.shells import SHELLS
 from tests.shells.driver import CHANGES, prepend, program, set_
+from tests.users import unprivileged
 
 if TYPE_CHECKING:
     from tests.shells.driver import Outcome, Work
@@ -437,8 +439,50 @@ def test_activating_a_missing_or_moved_env_is_refused(work: Work) -> None:
             work.dump("after"),
         )
         assert "status" in outcome.stdout and "status 0" not in outcome.stdout, outcome
-        assert "no longer exists" in outcome.stderr
+        assert "no longer exists" in outcome.stderr or "was made for" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+@line(39)
+def test_a_copied_env_is_refused_but_links_lead_to_the_env(work: Work) -> None:
+    """Only some shells know the path of the script that they source."""
+    prefix = work.env()
+    copy, link = prefix.with_name("copy"), prefix.with_name("link")
+    shutil.copytree(prefix, copy, symlinks=True)
+    link.symlink_to(prefix)
+    outcome = work.run(work.dump("before"), work.enter(link), work.dump("entered"))
+    assert outcome.dumps["entered"] == apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
+    if work.driver.name in ("bash", "zsh", "ksh", "fish", "xonsh"):
+        outcome = work.run(work.dump("before"), work.driver.attempt(work.enter(copy)), work.dump("after"))
+        assert "was made for" in outcome.stderr
+        assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+@line(39)
+def test_a_user_who_cannot_write_to_the_env_has_caches_of_their_own(work: Work) -> None:
+    """Other shells cannot test this without a process."""
+    if work.driver.name in ("elvish", "nu", "powershell"):
+        pytest.skip(f"scripts for {work.driver.name} use the env's caches")
+    changes = (*CHANGES, set_("TORCH_HOME", "{prefix}/cache/torch"), set_("XDG_CACHE_HOME", "{prefix}/cache"))
+    prefix = work.env(changes=changes)
+    (prefix / "cache").mkdir()
+    own = f"/rocenv/{ident(str(prefix))}"
+    for given, chosen in (
+        (None, f"{work.folder}/.cache{own}"),
+        ("/local/me's", f"/local/me's{own}"),
+        ("relative", f"{work.folder}/.cache{own}"),
+        (f"/local/me{own}", f"/local/me{own}"),
+    ):
+        environ = work.environ | ({} if given is None else {"XDG_CACHE_HOME": given})
+        for mode, cache, user in ((0o755, "", ()), (0o555, chosen, unprivileged())):
+            (prefix / "cache").chmod(mode)
+            steps = (work.dump("before"), work.enter(prefix), work.dump("active"), work.driver.leave())
+            outcome = work.run(*steps, work.dump("after"), environ=environ, prefix=user)
+            assert outcome.dumps["active"] == apply(
+                expand(changes, str(prefix), cache), outcome.dumps["before"]
+            ), (given, mode)
+            assert outcome.dumps["after"] == outcome.dumps["before"]
+            assert "changed while" not in outcome.stderr
 
 
 @line(39)

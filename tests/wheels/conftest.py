@@ -23,7 +23,7 @@ BIG = bytes(range(256)) * 4096 * 3  # 3 MiB: large enough to stay shared
 
 @pytest.fixture(scope="session")
 def torch_wheels(python: Interpreter) -> list[Wheel]:
-    """torch for this Python with its dependencies, and two unrelated wheels."""
+    """torch for this Python and its dependencies, and two unrelated wheels."""
     series = python.series.replace(".", "")
     return [
         build_wheel(
@@ -47,7 +47,7 @@ def torch_wheels(python: Interpreter) -> list[Wheel]:
 
 @pytest.fixture
 def index(torch_wheels: list[Wheel]) -> Iterator[Index]:
-    """The index of one matrix row."""
+    """The index for one matrix row."""
     with serve() as index:
         index.wheels[ROCM] = list(torch_wheels)
         yield index
@@ -79,5 +79,5 @@ def uv(tmp_path: Path, said: list[str]) -> Uv:
 
 @pytest.fixture(scope="session")
 def python() -> Interpreter:
-    """The Python of this test run without its pip wheel, which takes a while to unpack."""
+    """The Python that runs the tests, without its pip wheel, which takes a while to unpack."""
     return replace(examine(Path(sys.executable)), pip_wheel=None)

@@ -55,9 +55,9 @@ def build_wheel(
 
     Args:
         extras: Extra -> its requirements.
-        script: The lines of its console scripts.
-        hex_record: Write hex hashes to RECORD instead of base64, like AMD's tools.
-        algorithm: The hash name in RECORD.
+        script: The lines that define its console scripts.
+        hex_record: Write hex hashes to RECORD instead of base64, as AMD's tools do.
+        algorithm: The name of the hash in RECORD.
     """
     module = name.replace("-", "_")
     stem = f"{module}-{version}"
@@ -104,12 +104,12 @@ def _digest(data: bytes) -> str:
 
 @dataclass
 class Index:
-    """A server's behavior; change a field to make it misbehave."""
+    """A server's behaviour; change a field to make it misbehave."""
 
     base: str  # http://127.0.0.1:PORT
-    wheels: dict[str, list[Wheel]] = field(default_factory=dict)  # folder of an index -> its wheels
+    wheels: dict[str, list[Wheel]] = field(default_factory=dict)  # index folder -> its wheels
     html: bool = False  # answer every page with a page that is not an index
-    hashed: bool = True  # include the hash of each file
+    hashed: bool = True  # include each file's hash
     headless: bool = False  # break the connection on requests for a file's size
     login: str = ""  # NAME:PASSWORD that every request must have; "" = none
     busy: list[str] = field(
@@ -138,7 +138,7 @@ class Index:
         page = [wheel for wheel in self.wheels.get(folder, []) if wheel.project == last]
         if page:
             return 200, "text/html", self._page(folder, page)
-        if whole := self.wheels.get(path.strip("/")):  # one page with all of them
+        if whole := self.wheels.get(path.strip("/")):  # one page with all wheels
             return 200, "text/html", self._page(path.strip("/"), whole)
         return 404, "text/plain", b"no such thing"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Name -> version, and its dependencies.
+# Name -> version and dependencies.
 PURE: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "filelock": ("3.16.1", ()),
     "fsspec": ("2024.10.0", ()),

@@ -1,11 +1,14 @@
-"""`rocenv create --torch` with everything real except the wheels."""
+"""Run `rocenv create --torch`; everything is real except the wheels."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +18,16 @@ from rocenv.context import Context
 from rocenv.core.errors import FetchError
 from rocenv.core.model import Request
 from rocenv.home import Home
+from rocenv.install.bundle import open_bundle, provide_python
 from rocenv.net import Network
 from rocenv.plan import make_plan
+from tests.network import cannot_run
+from tests.webserver import serving
 from tests.wheels.index import Index, build_wheel, serve
+from tests.wheels.test_interpreter import downloads_of, put_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rocenv.sources.interpreter import Interpreter
     from tests.mini import Mini
@@ -46,7 +52,7 @@ source = "tests"
 status = "tested"
 checked = "2026-11-20"
 """
-# Behaves like a ROCm build on a machine without a GPU.
+# Behaves as a ROCm build does on a machine without a GPU.
 TORCH = b"""
 __version__ = "2.8.0+rocm6.4"
 class version: hip = "6.4.43484"
@@ -104,7 +110,7 @@ def test_an_env_with_torch_is_created_repaired_and_removed(
     assert rungs["files"]["status"] == "passed"
     assert rungs["torch"]["no_device"], rungs["torch"]
 
-    # A source file is patched in place, as app installers do; the next env must not see the change.
+    # Patch a source file in place, as app installers do; the next env must not see the change.
     patched = mini.prefix("sd") / "venv"
     (source,) = patched.rglob("torch/__init__.py")
     with source.open("ab") as out:
@@ -129,7 +135,7 @@ def test_an_env_with_torch_is_created_repaired_and_removed(
     assert rungs["files"]["status"] == "passed"
 
 
-def test_uvs_files_are_not_writable_by_others(torch_world: tuple[Mini, Index]) -> None:
+def test_others_cannot_write_to_uvs_files(torch_world: tuple[Mini, Index]) -> None:
     mini, _ = torch_world
     before = os.umask(0)
     try:
@@ -143,7 +149,7 @@ def test_uvs_files_are_not_writable_by_others(torch_world: tuple[Mini, Index]) -
         os.umask(before)
     paths = [mini.home, *mini.home.rglob("*")]
     writable = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o022]
-    # uv lets everyone take its locks; others must not reach them.
+    # uv's lock files are open to everyone, so other users must not be able to reach them.
     assert (mini.home / "cache" / "uv").stat().st_mode & 0o077 == 0
     left = [str(path) for path in writable if not path.is_relative_to(mini.home / "cache" / "uv")]
     assert left == []
@@ -182,7 +188,7 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
 
 
 class TestALockWithADifferentIndex:
-    """A wheel from an unknown host comes from the index configured here, if that lists the same file."""
+    """A wheel from an unknown host comes from the locally configured index, if it lists the same file."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:
@@ -219,7 +225,9 @@ class TestALockWithADifferentIndex:
         create(mini, "two", "--from", str(lock), "--no-verify")
         assert "mirror.invalid" not in (mini.prefix("two") / "rocenv.lock").read_text()
 
-    def test_downloaded_wheels_are_not_looked_up(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+    def test_downloaded_wheels_are_not_looked_up_in_the_index(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
         mini, index = torch_world
         mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
         create(mini, "two", "--from", str(lock), "--no-verify")
@@ -248,7 +256,7 @@ class TestALockWithADifferentIndex:
         index.wheels["own"] = [build_wheel("numpy", "1.1"), build_wheel("other", "2.0")]
         assert self.review(mini, lock, index.url("own"))[0] == {"https://mirror.invalid": ["numpy"]}
 
-    def test_without_the_index_all_wheels_are_shown(
+    def test_all_wheels_are_shown_if_the_index_is_unreachable(
         self, torch_world: tuple[Mini, Index], lock: Path
     ) -> None:
         mini, _ = torch_world
@@ -260,3 +268,75 @@ class TestALockWithADifferentIndex:
         mini, _ = torch_world
         done = mini.run("create", "two", "--from", str(lock), "--dry-run", NO_PROXY="127.0.0.1")
         assert "installs these Python packages: filelock, numpy, other, torch" in done.stdout
+
+
+def offline(mini: Mini, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Create an env from the bundle in another home, in a network namespace without a network."""
+    if subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode:
+        cannot_run("unshare cannot make a network namespace here")
+    return subprocess.run(
+        ["unshare", "-rn", *mini.command("create", name, "--from", "lab.tar", "--no-verify", *options)],
+        env={**mini.env, "ROCENV_HOME": str(mini.root / "elsewhere"), "ROCENV_OFFLINE": "1"},
+        cwd=mini.root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the interpreter is for one platform"
+)
+def test_a_bundle_has_the_wheels_and_a_python_for_them(
+    torch_world: tuple[Mini, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mini, _ = torch_world
+    create(mini, "lab", "--rocm", "6.4", "--torch", "--no-verify")
+    downloads = downloads_of(Path(sys.executable).resolve(), tmp_path)
+    done = mini.run("bundle", "lab", "-o", "lab.tar", "--json", UV_PYTHON_DOWNLOADS_JSON_URL=downloads)
+    assert done.returncode == 0, done.stderr
+    (key,) = json.loads(done.stdout)["pythons"]
+    assert key.startswith("cpython-")
+
+    refused = offline(mini, "lab", "-y")
+    assert refused.returncode == 1, "nobody vouches for wheels"
+    said = " ".join(refused.stderr.split())
+    assert "torch" in said
+    assert key in said
+    assert "mini6-hip" not in said.partition("error:")[2], "the signed index lists it"
+    done = offline(mini, "lab", "--trust-lock")
+    assert done.returncode == 0, done.stderr
+    home = str(mini.root / "elsewhere")
+    code = "import torch; print(torch.__version__)"
+    seen = mini.run("run", "lab", "--", "python", "-c", code, ROCENV_HOME=home)
+    assert seen.stdout == "2.8.0+rocm6.4\n", seen.stderr
+
+    # This machine has the same Python, so the bundle's was not needed yet.
+    bundle = open_bundle(mini.root / "lab.tar")
+    monkeypatch.setattr(sys, "executable", str(put_python(tmp_path / "python2", "2.7.1")))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    context = Context(Home(mini.root / "bare"), offline=True)
+    provide_python(bundle, bundle.lock("lab"), context)
+    assert list(context.home.pythons.glob(f"{key}/bin/python3"))
+
+
+def test_a_mirror_serves_wheels_and_their_index(torch_world: tuple[Mini, Index]) -> None:
+    mini, index = torch_world
+    create(mini, "lab", "--rocm", "6.4", "--torch", "--no-verify")
+    done = mini.run("mirror", "mirror", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["problems"] == []
+    home, before = str(mini.root / "elsewhere"), len(index.asked)
+    with serving(mini.root / "mirror") as url:
+        for each in answer["mirrors"]:
+            setting = (f"mirrors.{each['prefix']}", f"{url}/{each['folder']}/")
+            mini.run("config", "set", *setting, ROCENV_HOME=home)
+        argv = ("create", "lab", "--rocm", "6.4", "--torch", "--no-verify", "--json")
+        done = mini.run(*argv, ROCENV_HOME=home, NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0")
+        assert done.returncode == 0, done.stderr
+    assert len(index.asked) == before
+    wheels = json.loads(done.stdout)["plan"]["components"][-1]["artifacts"]
+    assert all(each["url"].startswith("https://download.pytorch.org/whl/") for each in wheels)

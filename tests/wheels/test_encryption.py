@@ -1,4 +1,4 @@
-"""Indices and unsigned files are read only over encrypted connections, on every hop."""
+"""Indices and unsigned files are read only over connections that are encrypted on every hop."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wheel() -> Wheel:
 
 @pytest.fixture
 def plain(wheel: Wheel) -> Iterator[Loopback]:
-    """An unencrypted server, which is also a proxy for all others."""
+    """An unencrypted server, which also acts as a proxy for all others."""
     with Loopback(_site(wheel, f"/{wheel.filename}#sha256={wheel.sha256}")) as server:
         yield server
 
@@ -128,7 +128,7 @@ def test_an_index_on_a_trusted_host_is_read(
         ("[::1 x:y", "http://[::1/x", False),
     ],
 )
-def test_which_hosts_are_trusted(named: str, url: str, expected: bool) -> None:
+def test_a_host_is_trusted_only_if_its_name_and_port_match(named: str, url: str, expected: bool) -> None:
     assert is_trusted(url, {**NO_PIP, "PIP_TRUSTED_HOST": named}) == expected
 
 
@@ -191,7 +191,7 @@ def test_uv_does_not_follow_an_index_to_an_unencrypted_url(
 
 
 @pytest.mark.parametrize("place", ["index", "page", "file"])
-def test_no_result_is_used_if_uv_reached_an_unencrypted_url_past_the_proxy(
+def test_uvs_result_is_refused_if_it_bypassed_the_proxy_to_an_unencrypted_url(
     uv: Uv,
     python: Interpreter,
     secure: Loopback,
@@ -200,7 +200,7 @@ def test_no_result_is_used_if_uv_reached_an_unencrypted_url_past_the_proxy(
     wheel: Wheel,
     place: str,
 ) -> None:
-    """uv cannot be prevented from using such a URL, so its result is refused, even from uv's cache later."""
+    """rocenv cannot keep uv from using such a URL, so it refuses the result, even later from uv's cache."""
     secure.files = {f"/{wheel.filename}": wheel.data}
     plain.files = _site(wheel, f"{secure.url}/{wheel.filename}#sha256={wheel.sha256}")
     asked = f"{secure.url}/simple"
@@ -266,7 +266,7 @@ def test_uv_does_not_read_files_from_unencrypted_urls(
     assert (caught.value.code, plain.requests) == ("unencrypted", [])
 
 
-def test_no_hop_elsewhere_is_unencrypted(
+def test_an_unencrypted_redirect_is_refused_even_between_encrypted_hops(
     secure: Loopback, plain: Loopback, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secure.files = {"/end": b"x"}
@@ -309,8 +309,8 @@ def test_no_setting_disables_certificate_checks(
     assert not secure.requests
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the fake is a script for sh")
-def test_environment_variables_passed_to_uv(
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake is a shell script")
+def test_uv_gets_only_safe_environment_variables(
     uv: Uv, python: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import uv as package
@@ -334,7 +334,7 @@ def test_environment_variables_passed_to_uv(
     assert (behind["HTTPS_PROXY"], behind["NO_PROXY"]) == ("http://p.invalid", "corp.invalid")
     assert behind["http_proxy"] == "http://127.0.0.1:0"
 
-    # uv knows the hash of each Python, so mirrors may be unencrypted, but not another list of Pythons.
+    # uv knows each Python's hash, so mirrors may be unencrypted, but a different list of Pythons may not.
     mirror = with_settings(uv, UV_PYTHON_INSTALL_MIRROR="http://corp.invalid/pythons", http_proxy="http://p")
     assert json.loads(_install("3.12", mirror).stdout)["http_proxy"] == "http://p"
     listed = {"UV_PYTHON_DOWNLOADS_JSON_URL": "http://corp.invalid/list.json"}

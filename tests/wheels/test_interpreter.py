@@ -64,7 +64,7 @@ def test_a_missing_python_is_downloaded_into_the_home(
     assert find_python(OWN, replace(uv, environ=environ)).series == OWN
     assert said == [f"No Python {OWN} on this machine; downloading one"]
     assert list(uv.pythons.glob(f"cpython-{OWN}.*/bin/python3"))
-    # It is installed now, so it works even if downloads are disabled.
+    # It is installed now, so this works even if downloads are disabled.
     assert find_python(OWN, replace(uv, offline=True, environ=environ)).series == OWN
     assert len(said) == 1
     assert not (tmp_path / "user" / ".local" / "bin").exists()
@@ -74,7 +74,7 @@ def test_a_missing_python_is_downloaded_into_the_home(
 def test_a_python_from_the_store_is_refused_even_if_requested(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its venv is outside the Store's folder."""
+    """The Store Python's venv is outside the Store's folder."""
     venv = put_python(tmp_path / "venv" / "python", "3.98.1", base="C:/Program Files/WindowsApps/Python.3.98")
     monkeypatch.setattr(Uv, "run", lambda *_: Outcome(code=0, stdout=f"{venv}\n", stderr=""))
     with pytest.raises(RocenvError, match="Microsoft Store") as caught:
@@ -109,13 +109,13 @@ def test_a_python_from_the_store_found_by_uv_is_skipped(
     assert said == ["No Python 3.98 on this machine; downloading one"]
 
 
-def test_paths_in_the_microsoft_store_are_recognised() -> None:
+def test_microsoft_store_paths_are_recognised() -> None:
     assert is_from_store(Path(r"C:\Users\me\AppData\Local\Microsoft\WindowsApps\python3.11.exe"))
     assert not is_from_store(Path(r"C:\Users\me\MyWindowsApps\python.exe"))
 
 
 def put_python(path: Path, version: str, base: str = "/usr") -> Path:
-    """Write a script that answers rocenv's queries like a Python of this version."""
+    """Write a script that answers rocenv's queries as this Python version does."""
     path.parent.mkdir(exist_ok=True)
     answer = {"version": version, "free_threaded": False, "pip_wheel": "", "base": base}
     path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
@@ -124,7 +124,7 @@ def put_python(path: Path, version: str, base: str = "/usr") -> Path:
 
 
 def downloads_of(real: Path, folder: Path) -> str:
-    """Write a download list in uv's format with one Python, a script that runs `real`."""
+    """Write a download list in uv's format. It contains one Python: a script that runs `real`."""
     version = ".".join(map(str, sys.version_info[:3]))
     root = folder / "build" / "python"
     (root / "bin").mkdir(parents=True)

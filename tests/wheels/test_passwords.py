@@ -1,4 +1,4 @@
-"""Passwords in mirror URLs are used, but written only to the settings."""
+"""rocenv uses passwords in mirror URLs, but writes them only to the settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_login(url: str, password: str) -> str:
 
 
 def forms(password: str) -> list[bytes]:
-    """Return a password's spellings: plain, in a URL, and in a header."""
+    """Return a password as written in plain text, in a URL, and in a header."""
     header = base64.b64encode(f"{NAME}:{password}".encode())
     return [b"hunter2", header.rstrip(b"=")[:-2]]
 
@@ -141,8 +141,8 @@ class TestDebianPackages:
         sources.write_text(sources.read_text().replace(mini.server.url, with_login(mini.server.url, ENCODED)))
         look(mini, mini.create("demo", "--json"), ENCODED)
 
-    def test_in_netrc(self, mini: Mini) -> None:
-        """It is not encoded there."""
+    def test_a_password_in_netrc_is_not_revealed(self, mini: Mini) -> None:
+        """.netrc contains the password unencoded."""
         mini.server.login = f"{NAME}:{PLAIN}"
         (mini.root / "user" / ".netrc").write_text(f"machine 127.0.0.1 login {NAME} password {PLAIN}\n")
         look(mini, mini.create(), PLAIN)
@@ -229,7 +229,7 @@ class TestWheels:
     def test_no_command_line_contains_the_password(
         self, mini: Mini, torch: Index, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All users of a machine can read command lines."""
+        """All users on a machine can read command lines."""
         torch.login = f"{NAME}:{ENCODED}"
         for name, value in {**mini.env, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
@@ -267,7 +267,7 @@ class TestWheels:
 
 @pytest.mark.parametrize("release", ["10.0", "7.14"])
 def test_amds_wheels_do_not_reveal_the_password(tmp_path: Path, release: str) -> None:
-    """10.0 is an index with pages; 7.14 is one page of AMD's files, used with the general index."""
+    """10.0 has an index with pages; 7.14 has a single page of AMD's files, used with the general index."""
     with AmdIndex() as index:
         home = tmp_path / "home"
         write_settings(home, index)
@@ -357,7 +357,7 @@ def test_masking(text: str, shown: str) -> None:
     assert mask_logins(text) == shown
 
 
-def test_a_login_is_sent_to_its_own_server_only() -> None:
+def test_a_login_is_sent_only_to_its_own_server() -> None:
     network = Network(mirrors=(("pypi:", ("https://a:b@mirror:8443/simple",)),))
     assert network.candidates("https://mirror:8443/files/x") == ("https://a:b@mirror:8443/files/x",)
     for other in (

@@ -1,4 +1,4 @@
-"""Broken envs of ROCm wheels: reports of `verify` and `doctor`, and fixes."""
+"""What `verify` and `doctor` report about broken envs with ROCm wheels, and how to fix them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNCONSTRAINED = {"PIP_CONSTRAINT": "", "UV_CONSTRAINT": ""}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home with an env `sd` of ROCm 10.0.0 and torch; each test restores it."""
+    """A home with an env `sd` that contains ROCm 10.0.0 and torch; each test restores it."""
     with AmdIndex() as index:
         amd = world(tmp_path_factory.mktemp("amd"), index)
         amd.run("create", "sd", *CREATE, "--no-verify", "-y")
@@ -51,8 +51,8 @@ def added(path: Path, content: bytes) -> Iterator[Path]:
 # ---------------------------------------------------------------- load
 
 
-def test_load_fails_if_rocm_sdk_finds_another_library(made: World) -> None:
-    """`rocm_sdk` uses the first of several files, and so does PyTorch."""
+def test_load_fails_if_rocm_sdk_finds_a_different_library(made: World) -> None:
+    """`rocm_sdk` uses the first of several matching files, and so does PyTorch."""
     library = made.site("sd") / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
     with added(library.with_suffix(".6"), b"left by an older release") as other:
         load_ = rungs(made, "--upto", "load")["load"]
@@ -74,7 +74,7 @@ def test_load_fails_if_rocm_sdk_finds_another_library(made: World) -> None:
         ("import os; os._exit(3)", "ended with exit code 3 in `rocm_sdk`"),
     ],
 )
-def test_load_fails_if_a_lookup_fails(made: World, line: str, detail: str) -> None:
+def test_load_fails_if_rocm_sdk_cannot_find_a_library(made: World, line: str, detail: str) -> None:
     with added(made.site("sd") / "zz.pth", line.encode()):
         load_ = rungs(made, "--upto", "load")["load"]
     assert load_["status"] == "failed"
@@ -93,7 +93,7 @@ def test_load_fails_with_a_runtime_from_outside_the_env(made: World, tmp_path: P
 
 
 def test_only_rocms_libraries_must_come_from_the_env(made: World, tmp_path: Path) -> None:
-    """A wheel may bundle the Windows C++ runtime, which the system also has."""
+    """A wheel can bundle the Windows C++ runtime, although the system has it."""
     prefix = Prefix(made.prefix("sd"))
     c_library = load().c_library[0]
     probe = probe_of(prefix, prefix.record(), c_library, target=TARGET, work_dir=tmp_path, timeout_s=1)
@@ -122,7 +122,7 @@ def test_missing_kernels_are_listed_with_the_command_that_adds_them(made: World)
 
 
 def test_a_torch_that_returns_zeros_fails(made: World) -> None:
-    """Neither a successful import nor calls without errors prove that torch works."""
+    """torch can fail even if it imports and its calls return no errors."""
     done = made.run("verify", "sd", "--json", ok=False, ROCENV_STANDIN_FAIL="sgemm=zero")
     report = json.loads(done.stdout)
     torch = next(rung for rung in report["rungs"] if rung["rung"] == "torch")

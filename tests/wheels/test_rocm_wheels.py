@@ -1,4 +1,4 @@
-"""ROCm as Python wheels, with the real `rocenv`, uv and pip, against AMD's indices on loopback."""
+"""Install ROCm as Python wheels from a loopback copy of AMD's indices, with the real rocenv, uv and pip."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from tests import amd_real, amd_wheels, forked
 from tests.amd_binaries import LINUX
 from tests.amd_index import CURRENT, AmdIndex
 from tests.host.roots import Root
+from tests.webserver import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ CREATE = ("--rocm", "10.0", "--torch", "--target", "gfx1151")
 WITHOUT_TORCH = ("--rocm", "10.0", "--target", "gfx1100")
 CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"
 CORE = "rocm_sdk_core-10.0.0-py3-none-linux_x86_64.whl"
-DEVICE = "rocm_sdk_device_gfx1100-10.0.0-py3-none-linux_x86_64.whl"  # no row has its hash
+DEVICE = "rocm_sdk_device_gfx1100-10.0.0-py3-none-linux_x86_64.whl"  # no row contains its hash
 TORCH = f"torch-2.13.0+rocm10.0.0-{CURRENT}-{CURRENT}-linux_x86_64.whl"
 _HASH = """
 [[file_hash]]
@@ -64,7 +65,7 @@ checked = "2026-11-22"
 
 @dataclass
 class World:
-    """A home whose mirrors are AMD's indices on loopback."""
+    """A home whose mirrors are copies of AMD's indices on loopback."""
 
     home: Path
     index: AmdIndex
@@ -87,7 +88,7 @@ class World:
 
 
 def write_settings(home: Path, index: AmdIndex) -> None:
-    """Point a home to the loopback indices, and add their files' hashes."""
+    """Point a home to the loopback indices and add their files' hashes."""
     index.write_mirrors(home)
     (home / "profiles").mkdir()
     # The shipped hashes are for AMD's real files.
@@ -111,7 +112,7 @@ def world(root: Path, index: AmdIndex) -> World:
         "ROCENV_STANDIN_TARGET": "gfx1151",
         "UV_HTTP_RETRIES": "0",
         "UV_PYTHON_DOWNLOADS": "never",
-        # No proxy: requests to the original URLs fail at once, and nothing leaves this machine.
+        # There is no proxy, so requests to the original URLs fail at once and nothing leaves this machine.
         "https_proxy": "http:///",
     }
     return World(home, index, env)
@@ -125,14 +126,14 @@ def amd(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home for plans, which change nothing."""
+    """A home for tests that only plan and change nothing."""
     with AmdIndex() as index:
         yield world(tmp_path_factory.mktemp("plans"), index)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home with an env `sd` of ROCm 10.0.0 and torch, and one with compilers, `dev`."""
+    """A home with an env `sd` that contains ROCm 10.0.0 and torch, and an env `dev` with compilers."""
     with AmdIndex() as index:
         amd = world(tmp_path_factory.mktemp("amd"), index)
         amd.run("create", "sd", *CREATE, "--no-verify", "-y")
@@ -146,7 +147,7 @@ def names(plan: Any, kind: str) -> list[str]:
 
 
 def changed(wheel: bytes) -> bytes:
-    """Change a wheel's first member, but nothing that uv reads for planning."""
+    """Change a wheel's first member, but nothing that uv reads to plan."""
     return wheel[:120] + bytes([wheel[120] ^ 1]) + wheel[121:]
 
 
@@ -189,14 +190,14 @@ def test_a_plan_resolves_device_packages_from_metadata(plans: World) -> None:
     assert not whole, "files were downloaded to plan"
 
 
-def test_the_plan_lists_the_files_without_a_published_hash(plans: World) -> None:
+def test_the_plan_lists_files_without_a_published_hash(plans: World) -> None:
     told = plans.run("resolve", *CREATE).stdout.decode()
-    assert "4 of 4 files" not in told, "published hashes need no note"
+    assert "4 of 4 files" not in told, "files with published hashes need no note"
     assert "the first download records the rest: amd-torch-device-gfx1151" in told
     assert "compilers and headers are not included; `--dev` adds them" in told
 
 
-def test_several_targets_each_get_their_packages(plans: World) -> None:
+def test_each_of_several_targets_gets_its_packages(plans: World) -> None:
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", "--target", "gfx1100,gfx1201")
     rocm, torch = names(plan, "rocm"), names(plan, "torch")
     assert {"rocm-sdk-device-gfx1100 10.0.0", "rocm-sdk-device-gfx1201 10.0.0"} <= set(rocm)
@@ -205,8 +206,36 @@ def test_several_targets_each_get_their_packages(plans: World) -> None:
         assert f"amd-torch-device-{package} 2.13.0+rocm10.0.0" in torch
 
 
+def test_a_mixed_cluster_installs_from_a_bundle_or_a_mirror(amd: World, tmp_path: Path) -> None:
+    targets = ("--target", "gfx1100,gfx1201")
+    amd.run("create", "hpc", "--rocm", "10.0", "--torch", *targets, "--no-verify")
+    bundle, folder = str(tmp_path / "hpc.tar"), tmp_path / "mirror"
+    amd.run("bundle", "hpc", "-o", bundle)
+    settings = amd.json("mirror", str(folder))["mirrors"]
+    before = len(amd.index.requests)
+    for node in ("gfx1100", "gfx1201"):
+        gpu: dict[str, Any] = {"ROCENV_TARGET": node, "ROCENV_STANDIN_TARGET": node}
+        gpu["ROCENV_HOME"] = str(tmp_path / node)
+        argv = ("create", "hpc", "--from", bundle, "--trust-lock")
+        verified = amd.json(*argv, ROCENV_OFFLINE="1", **gpu)["verify"]
+        assert (verified["target"], verified["level"]) == (node, "torch")
+    other: dict[str, Any] = {"ROCENV_HOME": str(tmp_path / "client")}
+    shutil.copytree(amd.home / "profiles", tmp_path / "client" / "profiles")  # the hashes of these files
+    with serving(folder) as url:
+        for each in settings:
+            place = f"{url}/{each['folder']}/"
+            amd.run("config", "set", f"mirrors.{each['prefix']}", place, **other)
+        plan = amd.json("resolve", "--rocm", "10.0", "--torch", *targets, **other)
+    assert len(amd.index.requests) == before
+    mine = amd.json("resolve", "--rocm", "10.0", "--torch", *targets)
+    # AMD's index publishes no hashes; the mirror does.
+    for part, own in zip(plan["components"], mine["components"], strict=True):
+        assert all(each["sha256"] for each in part["artifacts"])
+        assert [each["url"] for each in part["artifacts"]] == [each["url"] for each in own["artifacts"]]
+
+
 def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:
-    """The newest triton that an unbounded PyTorch accepts is for a newer ROCm."""
+    """PyTorch sets no upper bound, and the newest triton that it accepts is for a newer ROCm."""
     data = amd.index.wheel(TORCH).data
     unbound = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(unbound, "w") as new:
@@ -279,7 +308,7 @@ def test_wheels_of_two_releases_are_never_mixed(plans: World) -> None:
     assert all("+rocm7.14.0" in each for each in names(plan, "torch") if each.startswith("torch"))
 
 
-def test_an_index_without_ranges_or_with_hashes_gives_the_same_plan(plans: World, tmp_path: Path) -> None:
+def test_an_index_without_ranges_or_with_hashes_produces_the_same_plan(plans: World, tmp_path: Path) -> None:
     plan = plans.json("resolve", *CREATE)
     for options in ({"ranges": False}, {"hashes": True, "sidecars": ("torch", "triton")}):
         with AmdIndex(**options) as index:
@@ -374,7 +403,7 @@ def test_a_web_page_instead_of_a_wheel_is_not_pinned(amd: World) -> None:
 
 
 def test_a_package_with_unreadable_metadata_is_a_clear_error(tmp_path: Path) -> None:
-    """No hash identifies the correct file."""
+    """There is no hash that identifies the correct file."""
     metadata = "Metadata-Version: 2.1\nName: ro\u0109m\nVersion: 10.0.0\n".encode()
     sdist = _sdist(tmp_path, {"PKG-INFO": metadata})
     wheel = tmp_path / "x.whl"
@@ -400,7 +429,7 @@ def test_an_sdist_becomes_a_wheel_without_running_its_code(tmp_path: Path) -> No
     others = [_artifact("rocm-sdk-core"), _artifact("rocm-sdk-device-gfx1151")]
     name, content = wheel_of(path, rocm, others)
     assert name == "rocm-10.0.0-py3-none-any.whl"
-    assert wheel_of(path, rocm, others) == (name, content), "not the same bytes"
+    assert wheel_of(path, rocm, others) == (name, content), "the bytes differ"
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         assert "setup.py" not in wheel.namelist()
         metadata = wheel.read("rocm-10.0.0.dist-info/METADATA").decode()
@@ -460,7 +489,7 @@ def test_activation_points_only_to_the_wheels(made: World) -> None:
     lines = (made.prefix("sd") / CONSTRAINTS).read_text().splitlines()
     kept = {line.partition("==")[0] for line in lines if not line.startswith("#")}
     assert {"torch", "torchvision", "torchaudio", "triton", "rocm", "rocm-sdk-core"} <= kept
-    assert not {"numpy", "rocm-bootstrap"} & kept, "these may be replaced"
+    assert not {"numpy", "rocm-bootstrap"} & kept, "packages can replace these"
 
 
 def test_other_builds_cannot_replace_torch_for_rocm(made: World, tmp_path: Path) -> None:
@@ -495,7 +524,7 @@ def test_a_package_built_in_isolation_installs_under_the_constraints(made: World
 
 
 def test_a_package_is_not_built_with_a_different_torch(made: World, tmp_path: Path) -> None:
-    """pip and uv refuse a different torch; without build isolation, they use the env's."""
+    """pip and uv refuse a different torch; without build isolation, they use the env's torch."""
     source = isolated(tmp_path / "isolated", requires="torch")
     page = tmp_path / "pypi"
     page.mkdir()
@@ -510,7 +539,7 @@ def test_a_package_is_not_built_with_a_different_torch(made: World, tmp_path: Pa
     made.run("run", "sd", "--", *own, *install, "--no-build-isolation", str(source))
 
 
-def test_no_guard_adds_no_constraints(plans: World) -> None:
+def test_the_no_guard_option_omits_the_constraints(plans: World) -> None:
     plan = plans.json("resolve", *CREATE, "--no-guard")
     assert not [name for name in plan["environment"] if name.endswith("CONSTRAINT")]
     assert "PIP_CONSTRAINT" in plans.json("resolve", *CREATE)["environment"]
@@ -529,7 +558,7 @@ def test_the_first_use_of_the_compiler_changes_nothing(made: World) -> None:
     assert not made.json("repair", "dev")["repaired"]
 
 
-def test_a_repaired_device_wheel_restores_the_links_to_it(made: World) -> None:
+def test_repairing_a_device_wheel_restores_the_links_to_it(made: World) -> None:
     before = listed(made, "dev")
     device = next(
         path for path in before if "_rocm_sdk_libraries/" in path and path.endswith("gfx1151.kpack")
@@ -540,7 +569,7 @@ def test_a_repaired_device_wheel_restores_the_links_to_it(made: World) -> None:
 
 
 def test_repair_reports_files_that_their_wheel_does_not_restore(made: World) -> None:
-    """Launchers depend on uv's version; a package's files do not, even in a folder named bin."""
+    """Launchers depend on uv's version. A package's own files do not, even in a folder named bin."""
     prefix = prefix_of(Home(made.home), "sd")
     record = prefix.record()
     lost = f"{made.site('sd').relative_to(prefix.path).as_posix()}/_rocm_sdk_core/bin/lost"
@@ -585,7 +614,7 @@ def test_an_env_is_repaired_cloned_and_rebuilt_offline(made: World) -> None:
         ).read_bytes()
 
 
-# Like SD.Next, which installs its own choice of PyTorch unless this is disabled.
+# SD.Next does the same: it installs its own choice of PyTorch unless this is disabled.
 _APP = """
 import json, os, sys
 if "--skip-torch" not in sys.argv:
@@ -614,7 +643,7 @@ def test_an_app_uses_the_envs_torch_and_skips_its_installer(made: World, tmp_pat
 
 
 def isolated(source: Path, *, requires: str) -> Path:
-    """Write the sources of a package that requires another one to build."""
+    """Write the source of a package that needs a different package to build."""
     source.mkdir()
     _plain_wheel(source, "isolated", "1.0")
     (source / "backend.py").write_text(_BACKEND.format(module=requires))
@@ -624,7 +653,7 @@ def isolated(source: Path, *, requires: str) -> Path:
     return source
 
 
-# A build that requires `helper`, which is installed only for the build, and returns a prebuilt wheel.
+# The build requires `helper`, which is installed only for the build, and returns a prebuilt wheel.
 _BACKEND = """
 import shutil
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -641,7 +670,7 @@ def _plain_wheel(folder: Path, name: str, version: str, requires: str = "") -> N
     (folder / wheel.filename).write_bytes(wheel.data)
 
 
-def test_an_override_selects_the_other_targets_kernels(plans: World) -> None:
+def test_an_override_selects_kernels_for_the_target_that_the_gpu_runs_as(plans: World) -> None:
     (plans.home / "profiles" / "override.toml").write_text(_OVERRIDE)
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", "--target", "gfx1170")
     names = {artifact["name"] for part in plan["components"] for artifact in part["artifacts"]}
@@ -663,7 +692,7 @@ def test_the_runtime_finds_the_wsl_library_by_name(made: World) -> None:
     made.run("verify", "sd", "--upto", "files")
 
 
-def test_on_wsl_the_env_uses_windows_gpu(plans: World, tmp_path: Path) -> None:
+def test_on_wsl_the_env_uses_the_gpu_that_windows_reports(plans: World, tmp_path: Path) -> None:
     pnp = r"PCI\VEN_1002&DEV_1586&SUBSYS_17141043&REV_C1"
     adapter = {"Name": "AMD Radeon(TM) 8060S Graphics", "PNPDeviceID": pnp}
     machine = tmp_path / "machine"
@@ -679,7 +708,7 @@ def test_on_wsl_the_env_uses_windows_gpu(plans: World, tmp_path: Path) -> None:
     )
 
 
-def test_doctor_finds_the_library_in_the_env(made: World, tmp_path: Path) -> None:
+def test_doctor_finds_the_wsl_library_in_the_env(made: World, tmp_path: Path) -> None:
     Root(tmp_path).wsl()
     found = made.json("doctor", "sd", "--check", "wsl_env_without_library", ROCENV_SYSROOT=str(tmp_path))
     assert found["findings"] == []

@@ -1,4 +1,4 @@
-"""Machine settings that affect the source of wheels, and an unusable uv."""
+"""Settings on the machine that affect where wheels come from, and an unusable uv."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_mirrors_come_first_then_uvs_index_then_pips() -> None:
         assert general_indices(none | environ, Network(mirrors=mirrors)) == (*mirrors[0][1], expected)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the paths are Linux's")
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are for Linux")
 def test_pips_configuration_files_are_read_as_pip_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +59,7 @@ def test_pips_configuration_files_are_read_as_pip_reads_them(
         general_indices(environ, Network())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a folder causes another error there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows reports a different error for a folder")
 def test_a_missing_or_broken_uv_is_an_error_with_a_suggested_command(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Cached pages of a wheel index, for offline use."""
+"""Cached wheel index pages for offline use."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
 
-OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy that are not in the set
+OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # torch and numpy versions that are not in the set
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv"),
@@ -124,7 +124,7 @@ def test_a_second_env_shares_only_large_files(bench: Bench) -> None:
     assert small[0].st_mode & 0o200
 
 
-def test_an_edit_of_a_small_file_stays_in_its_env(bench: Bench, said: list[str]) -> None:
+def test_editing_a_small_file_affects_only_its_env(bench: Bench, said: list[str]) -> None:
     first, entries = bench.create("a")
     with (bench.site(first) / "torch" / "__init__.py").open("r+") as stream:
         stream.write("raise SystemExit('edited')")
@@ -170,7 +170,7 @@ def test_installing_again_restores_changes(bench: Bench) -> None:
     assert (bench.site(venv) / "torch" / "__init__.py").stat().st_nlink == 1
 
 
-def test_installing_again_needs_none_of_the_old_files(bench: Bench) -> None:
+def test_installing_again_does_not_need_the_old_files(bench: Bench) -> None:
     venv, entries = bench.create("a")
     for lost in ("RECORD", "METADATA"):
         (bench.site(venv) / "torch-2.5.1+rocm6.2.dist-info" / lost).unlink()
@@ -178,7 +178,7 @@ def test_installing_again_needs_none_of_the_old_files(bench: Bench) -> None:
         assert bench.install(venv, *bench.artifacts) == entries, lost
 
 
-def test_packages_added_by_the_user_may_be_edited(bench: Bench, said: list[str]) -> None:
+def test_users_can_edit_packages_that_they_added(bench: Bench, said: list[str]) -> None:
     venv, _ = bench.create("a")
     added = build_wheel("my-tool", "1.0")
     (bench.folder / added.filename).write_bytes(added.data)
@@ -213,10 +213,10 @@ def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path) -> None:
     assert bench.install(moved, *bench.artifacts) == entries
 
 
-def test_pip_of_the_env_can_still_replace_torch(bench: Bench, tmp_path: Path) -> None:
+def test_the_envs_pip_can_still_replace_torch(bench: Bench, tmp_path: Path) -> None:
     plain, bench.python = bench.python, examine(Path(sys.executable))
     if bench.python.pip_wheel is None:
-        pytest.skip("this Python comes without pip")
+        pytest.skip("this Python does not include pip")
     venv, entries = bench.create("a")
     assert [path for path in entries if path.endswith("/pip/__main__.py")]
     newer = build_wheel("torch", "2.5.2+rocm6.2", files={"torch/__init__.py": b"", "torch/new.py": b""})
@@ -227,7 +227,7 @@ def test_pip_of_the_env_can_still_replace_torch(bench: Bench, tmp_path: Path) ->
     assert not (site / "torch" / "lib").exists()
     bench.python = plain
     _, again = bench.create("b")
-    assert {path: entries[path] for path in again} == again, "pip wrote into uv's cache"
+    assert {path: entries[path] for path in again} == again, "pip wrote to uv's cache"
 
 
 def test_two_concurrent_installs_succeed(bench: Bench, said: list[str]) -> None:
@@ -261,7 +261,7 @@ def test_a_file_with_the_wrong_hash_is_refused(bench: Bench, used_before: bool) 
 def test_a_wheel_swapped_after_hashing_is_not_installed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The substituted wheel is valid, and removed after uv has read it."""
+    """The substituted wheel is valid and is removed after uv has read it."""
     promised, evil = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     artifact = bench.fetch(promised)
     install = Uv.install
@@ -327,7 +327,7 @@ def test_a_lock_for_a_different_python_is_refused(bench: Bench) -> None:
     assert caught.value.hints == ("--python 3.7",)
 
 
-def test_a_venv_never_replaces_another(bench: Bench) -> None:
+def test_a_venv_never_replaces_an_existing_one(bench: Bench) -> None:
     venv, entries = bench.create("a")
     with pytest.raises(PrefixError, match="already exists"):
         bench.uv.make_venv(venv, bench.python)

@@ -191,7 +191,7 @@ def test_a_cuda_row_is_resolved_with_its_companions(
     assert part.artifacts[1].url.startswith(f"{row.index}/torch-2.7.1%2Bcu118-")
 
 
-def test_a_companion_that_the_general_index_lacks_is_reported(
+def test_a_companion_missing_from_the_general_index_is_reported(
     index: Index, python: Interpreter, uv: Uv
 ) -> None:
     index.wheels["simple"] = [build_wheel("numpy", "1.26.4", tag="cp37-cp37m-win_amd64")]
@@ -241,7 +241,7 @@ def test_the_users_uv_and_pip_settings_are_ignored(
     assert [path for path in index.asked if "evil" in path] == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the tags are Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="the tags are for Linux")
 def test_the_most_specific_wheel_is_used(index: Index, resolve: Resolve, python: Interpreter) -> None:
     series = "cp" + python.series.replace(".", "")
     best = build_wheel("numpy", "1.26.3", tag=f"{series}-{series}-manylinux_2_17_x86_64")
@@ -338,19 +338,19 @@ def test_the_next_url_is_tried_with_a_note(index: Index, resolve: Resolve, said:
     assert [line.rpartition("; trying ")[2] for line in said] == [index.url("stale"), index.url(ROCM)]
 
 
-def test_an_error_from_an_answering_index_takes_precedence(index: Index, resolve: Resolve) -> None:
+def test_an_error_from_a_reachable_index_takes_precedence(index: Index, resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible, match=r"torch==2\.9"):
         resolve("torch==2.9.*", candidates=lambda url: (url, "http://127.0.0.1:9/mirror"))
 
 
-def test_hashes_that_the_index_lacks_are_computed(index: Index, resolve: Resolve, said: list[str]) -> None:
+def test_hashes_missing_from_the_index_are_computed(index: Index, resolve: Resolve, said: list[str]) -> None:
     index.hashed = False
     hashes = {artifact.name: artifact.sha256 for artifact in resolve("torch==2.5.*")}
     assert hashes["torch"] == index.wheels[ROCM][0].sha256
     assert [line for line in said if line.startswith("Downloading torch")]
 
 
-def test_offline_the_cached_index_is_enough_for_uv(index: Index, resolve: Resolve, uv: Uv) -> None:
+def test_uv_can_use_the_cached_index_offline(index: Index, resolve: Resolve, uv: Uv) -> None:
     first = resolve("torch==2.5.*")
     index.asked.clear()
     assert resolve("torch==2.5.*", uv=replace(uv, offline=True)) == first
@@ -365,7 +365,7 @@ def test_an_unwritable_cache_is_reported(resolve: Resolve, uv: Uv, tmp_path: Pat
         resolve("torch==2.5.*", uv=replace(uv, cache=tmp_path / "file" / "uv"))
 
 
-def test_the_password_of_a_mirror_stays_out_of_the_lock_and_of_messages(
+def test_a_mirrors_password_stays_out_of_the_lock_and_messages(
     index: Index, resolve: Resolve, said: list[str]
 ) -> None:
     index.wheels["mirror"] = index.wheels[ROCM]

@@ -1,4 +1,4 @@
-"""The lab, a mirror on loopback, and a ROCENV_HOME, shared by all tests of the lane."""
+"""The lab, a mirror on loopback, and a ROCENV_HOME, shared by all tests in the lane."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RULE = "─" * 100
 
 @dataclass
 class Lane:
-    """A Windows machine with a fake Radeon card, and a mirror with everything that it downloads."""
+    """A Windows machine with a fake Radeon card, and a mirror of everything that it downloads."""
 
     lab: Lab
     server: Loopback
@@ -36,7 +36,7 @@ class Lane:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variables of every command, in addition to the machine's."""
+        """Variables for every command, in addition to the machine's."""
         return {
             "ROCENV_HOME": r"C:\rocenv",
             "ROCENV_TARGET": "gfx1031",
@@ -47,12 +47,12 @@ class Lane:
         }
 
     def rocenv(self, *commands: list[str], **env: str) -> list[Done]:
-        """Run rocenv commands one after another, and print what a user would see."""
+        """Run rocenv commands one after another and print what a user would see."""
         steps = [Step([self.lab.rocenv, *command], env=self.environ | env) for command in commands]
         return self.run(*steps)
 
     def run(self, *steps: Step) -> list[Done]:
-        """Run programs one after another, and print what a user would see."""
+        """Run programs one after another and print what a user would see."""
         full = [Step(s.argv, self.environ | dict(s.env or {}), s.cwd, s.timeout_s) for s in steps]
         found = self.lab.run(*full)
         for step, done in zip(full, found, strict=True):
@@ -71,7 +71,7 @@ class Lane:
 
     @contextlib.contextmanager
     def serving(self, url: str, data: bytes) -> Iterator[None]:
-        """Serve other content at a URL during a `with` block, and delete earlier downloads of it."""
+        """Serve different bytes at a URL during a `with` block and delete earlier downloads from it."""
         place = self.mirror.place(url)
         good = place.read_bytes()
         self.forget(url)
@@ -142,7 +142,7 @@ def _headline(request: pytest.FixtureRequest) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder of an earlier run, including its read-only subfolders."""
+    """Remove an earlier run's folder, including its read-only subfolders."""
     for path in folder.rglob("*") if folder.exists() else ():
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)

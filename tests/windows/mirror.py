@@ -1,4 +1,4 @@
-"""A loopback mirror of all downloads of a ZLUDA set, with the paths of the real URLs.
+"""A loopback mirror of everything that a ZLUDA set downloads, with the same paths as the real URLs.
 
 with Loopback(folder=root) as server:
     mirror = Mirror(root, server, workshop)
@@ -39,12 +39,12 @@ OTHER_NUMPY = "2.1.2"  # the version in torch's own index differs from the row's
 
 @dataclass
 class Mirror:
-    """The served files; the first folder of a path is the real host.
+    """The served files. The first folder in a path is the real host.
 
     Args:
         root: The folder that the server serves.
         server: The running server.
-        workshop: The builder of fake libraries.
+        workshop: Builds the fake libraries.
     """
 
     root: Path
@@ -54,7 +54,7 @@ class Mirror:
     _indices: dict[str, dict[str, Wheel]] = field(default_factory=dict)  # folder -> file name -> wheel
 
     def add_installer(self, version: str, **options: Any) -> str:
-        """Add an installer of the HIP SDK; return its real URL."""
+        """Add a HIP SDK installer; return its real URL."""
         sdk = sdk_row(version)
         place = self.place(sdk.url)
         made = standin_installer.installer(place.parent, sdk.version, self.workshop, **options)
@@ -62,7 +62,7 @@ class Mirror:
         return sdk.url
 
     def add_zluda(self, version: str, flavour: str, project: str = "lshqqytiger", **options: Any) -> str:
-        """Add an archive of a ZLUDA build; return its real URL."""
+        """Add a ZLUDA build's archive; return its real URL."""
         build = build_row(project, version)
         url = build.url.format(tag=build.tag, asset=asset_of(build, flavour).name)
         place = self.place(url)
@@ -86,15 +86,15 @@ class Mirror:
     def add_torch(
         self, version: str = "2.7.1+cu118", python: str = PYTHON_TAG, numpy: Path | None = None
     ) -> str:
-        """Add torch, its companions and dependencies to torch's own index, and numpy to the general one.
+        """Add torch, its companions and dependencies to torch's own index, and numpy to the general index.
 
         Args:
-            version: The version with its local part, as in the wheels.
-            python: The tag of the interpreter.
+            version: The version including its local part, as in the wheels.
+            python: The interpreter's tag.
             numpy: The real numpy 1.26.4 for Windows, if available.
 
         Returns:
-            The real URL of torch's index.
+            The real URL for torch's index.
         """
         plain = version.partition("+")[0]
         (row,) = (
@@ -126,7 +126,7 @@ class Mirror:
         self._serve_page(f"/{folder}", "".join(f'<a href="{each}/">{each}</a>\n' for each in projects))
 
     def place(self, url: str) -> Path:
-        """Mirror a real URL, and return the local file to serve."""
+        """Mirror a real URL; return the local file to serve."""
         return self.root / self._folder(url).rstrip("/")
 
     def served(self, url: str) -> str:
@@ -134,7 +134,7 @@ class Mirror:
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Render a `config.toml` with these mirrors and the lab's only Python, not any row's default."""
+        """Render a `config.toml` with these mirrors and the lab's only Python, instead of a row's default."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
         return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 

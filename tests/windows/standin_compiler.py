@@ -1,4 +1,4 @@
-"""Build DLLs and programs for Windows from `shims/fakes/`, each once, two at a time."""
+"""Build DLLs and programs for Windows from `shims/fakes/`, each only once, two at a time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Binary:
     Attributes:
         version: The version in its resource; "" = no resource.
         links: The DLLs that it imports by name.
-        without: Functions missing from its exports.
+        without: Functions to omit from its exports.
         needs_absent: Import a DLL that does not exist.
     """
 
@@ -101,7 +101,7 @@ class Workshop:
             shutil.copyfile(self.path(binary), into / binary.name)
 
     def path(self, binary: Binary) -> Path:
-        """Build a binary if necessary; return the file under its own name."""
+        """Build a binary if necessary; return the file with its real name."""
         target = self.folder / self._key(binary) / binary.name
         if not target.exists():
             self._compile(binary, target)
@@ -154,7 +154,7 @@ class Workshop:
 
 
 def _waves(binaries: Iterable[Binary]) -> list[list[Binary]]:
-    """Sort the binaries and their dependencies into groups; each group needs only earlier groups."""
+    """Sort the binaries and their dependencies into groups that depend only on earlier groups."""
     depths: dict[Binary, int] = {}
 
     def depth(binary: Binary) -> int:

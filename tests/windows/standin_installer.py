@@ -1,4 +1,4 @@
-"""A fake installer of AMD's HIP SDK in the real format: a program followed by a 7z archive with MSIs."""
+"""A fake HIP SDK installer in the real format: a program followed by a 7z archive with MSIs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rocenv.data.releases import HipSdk
 
-EXIT_IF_RUN = 77  # exit code of the program, which rocenv must not run
+EXIT_IF_RUN = 77  # the program's exit code; rocenv must not run it
 MSI_PATH = "Packages/Apps/ROCmSDKPackages/SDKCore/ROCm_SDK_Core.msi"
 _GUID = "{{4E1A7A7E-0000-4000-8000-{number:012d}}}"
 _WXS = """<?xml version="1.0" encoding="utf-8"?>
@@ -51,9 +51,9 @@ def installer(
     """Build an installer with its real name; return its path.
 
     Args:
-        version: The version or series of the SDK.
-        content: `opaque` appends data in an unknown format. `empty` makes an archive with only drivers, as in
-            installers without the SDK.
+        version: The SDK's version or series.
+        content: `opaque` appends data in an unknown format. `empty` makes an archive that contains only
+            drivers, as in installers without the SDK.
     """
     sdk = sdk_row(version)
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def installer(
 
 
 def write_msi(path: Path, tree: Path, sdk: HipSdk) -> Path:
-    """Write an MSI that installs the folder `tree` into the folder of an SDK."""
+    """Write an MSI that installs the folder `tree` into an SDK's folder."""
     _, *parts = PureWindowsPath(sdk.install_dir).relative_to("C:\\").parts  # without "Program Files"
     folders = _Folders(tree)
     body = folders.elements(tree)

@@ -1,4 +1,4 @@
-"""The fake DLLs of a HIP SDK, a ZLUDA build and a torch wheel, with the names in rocenv's data."""
+"""The fake DLLs in a HIP SDK, a ZLUDA build and a torch wheel, named as in rocenv's data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TRIVIAL = {
     "nvapi64": ("nvapi_QueryInterface", ()),
 }
 _CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # for DLLs with several functions
-_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # dummies in ZLUDA, too
+_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # also dummies in ZLUDA
 _NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driver"
     "cublasLt64_11.dll": ("cublasLtCreate", "1"),
     "cusparse64_11.dll": ("cusparseCreate", "1"),
@@ -58,26 +58,26 @@ _NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driv
 
 @lru_cache(maxsize=1)
 def matrix() -> Matrix:
-    """Read the data of this checkout, once."""
+    """Read the data in this checkout, only once."""
     return load()
 
 
 def sdk_row(version: str) -> HipSdk:
-    """Return the row of a HIP SDK by its version or its series."""
+    """Return a HIP SDK's row by version or series."""
     rows = [row for row in matrix().hip_sdk if row.version == version or series(row.version) == version]
     assert len(rows) == 1, f"the matrix has {len(rows)} HIP SDKs {version}"
-    assert rows[0].runtime, f"the names of the DLLs of HIP SDK {version} are not known"
+    assert rows[0].runtime, f"the names of the DLLs in HIP SDK {version} are not known"
     return rows[0]
 
 
 def build_row(project: str, version: str) -> ZludaBuild:
-    """Return the row of a ZLUDA build."""
+    """Return a ZLUDA build's row."""
     (row,) = (row for row in matrix().zluda if (row.project, row.version) == (project, version))
     return row
 
 
 def asset_of(build: ZludaBuild, flavour: str) -> Asset:
-    """Return the Windows archive of a build in a flavour: plain, rocm5, rocm6 or nightly."""
+    """Return a build's Windows archive in a flavour: plain, rocm5, rocm6 or nightly."""
     (asset,) = (each for each in build.assets if (each.platform, each.flavour) == ("windows", flavour))
     return asset
 
@@ -101,7 +101,7 @@ def hip_dll(sdk: HipSdk) -> Binary:
 
 
 def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
-    """Describe an SDK's rocBLAS; that of a library pack reports a different version."""
+    """Describe an SDK's rocBLAS; a library pack's rocBLAS reports a different version."""
     bad = incident()
     crashes = bad.zluda.removeprefix("==") if sdk.version in SpecifierSet(bad.rocm) else ""
     return Binary(
@@ -131,7 +131,7 @@ def sdk_dlls(sdk: HipSdk) -> tuple[Binary, ...]:
 
 
 def zluda_binaries(build: ZludaBuild, asset: Asset, claims: str = "") -> tuple[Binary, ...]:
-    """Return all files in one archive of a ZLUDA build.
+    """Return all files in one of a ZLUDA build's archives.
 
     Args:
         claims: A wrong version that the files report; "" = the correct one.

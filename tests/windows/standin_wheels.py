@@ -1,4 +1,4 @@
-"""Wheels in the real format: torch for CUDA 11.8 with its DLLs, its companions and its dependencies."""
+"""Wheels in the real format: torch for CUDA 11.8 with its DLLs, companions and dependencies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sibling_wheels(version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> tu
 
 
 def dependency_wheels() -> tuple[Wheel, ...]:
-    """Build all their dependencies except numpy."""
+    """Build all dependencies except numpy."""
     return tuple(
         build_wheel(name, version, requires=requires)
         for name, (version, requires) in PURE.items()

@@ -1,6 +1,6 @@
-"""Fakes of what a Windows user downloads: HIP SDK trees, ZLUDA archives, library packs.
+"""Fake versions of what a Windows user downloads: HIP SDK trees, ZLUDA archives, library packs.
 
-All names are those in rocenv's data, so the mirror can serve the files at the real URLs. Installers are
+All files have the names in rocenv's data, so the mirror can serve them at the real URLs. Installers are
 in `standin_installer`, wheels in `standin_wheels`.
 """
 
@@ -32,7 +32,7 @@ KERNELS = "rocblas/library"
 KERNELS_MARK = "rocenv-standin-kernels"
 _HEADER = "#define HIP_VERSION_MAJOR {major}\n#define HIP_VERSION_MINOR {minor}\n"
 EPOCH = (2024, 1, 1, 0, 0, 0)
-# A 7-Zip filter that splits code into four streams. Some 7z readers do not support it.
+# This 7-Zip filter splits code into four streams. Some 7z readers do not support it.
 BCJ2 = ("-m0=BCJ2", "-m1=LZMA", "-m2=LZMA", "-m3=LZMA", "-mb0:1", "-mb0s1:2", "-mb0s2:3")
 
 
@@ -47,8 +47,8 @@ def hip_sdk(
     """Build a tree like `C:\\Program Files\\AMD\\ROCm\\5.7` in `folder`.
 
     Args:
-        version: The version of the SDK, "5.7.1", or its series.
-        targets: The targets with kernels in its rocBLAS.
+        version: The SDK's version, "5.7.1", or its series.
+        targets: The targets that its rocBLAS has kernels for.
         change: Called for each DLL before it is built, to break one of them.
     """
     sdk = sdk_row(version)
@@ -88,12 +88,12 @@ def zluda_archive(
     claims: str = "",
     change: Callable[[Binary], Binary] = lambda binary: binary,
 ) -> Path:
-    """Build an archive of lshqqytiger's ZLUDA with its real name; return its path.
+    """Build an archive with lshqqytiger's ZLUDA and its real name; return its path.
 
     Args:
-        version: The version of the build, as in the data: "3.9.5".
+        version: The build's version, as in the data: "3.9.5".
         flavour: plain, rocm5, rocm6 or nightly.
-        flat: Omit the top folder `zluda/`; None = only in nightly archives, as in reality.
+        flat: Omit the top folder `zluda/`; None = only in nightly archives, as in real ones.
         claims: A wrong version that its files report.
         change: Called for each file before it is built, to break one of them.
     """
@@ -112,7 +112,7 @@ def vosen_archive(
     *,
     change: Callable[[Binary], Binary] = lambda binary: binary,
 ) -> Path:
-    """Build an archive of vosen's ZLUDA, whose `trace/` has other files with the same names."""
+    """Build an archive with vosen's ZLUDA, in which `trace/` contains other files with the same names."""
     build = build_row("vosen", version)
     asset = asset_of(build, "plain")
     binaries = zluda_binaries(build, asset)
@@ -138,10 +138,10 @@ def library_pack(
     """Build a rocBLAS library pack, `folder/name`; return its path.
 
     Args:
-        sdk_version: The SDK of its rocblas.dll.
+        sdk_version: The SDK that its rocblas.dll is for.
         inner: A folder in the archive that contains everything.
         bcj2: Use a filter that some 7z readers do not support.
-        made_for: The SDK of its kernels, if different.
+        made_for: The SDK that its kernels are for, if different.
     """
     sdk = sdk_row(sdk_version)
     with tempfile.TemporaryDirectory() as work_name:
@@ -155,7 +155,7 @@ def library_pack(
 
 
 def write_7z(path: Path, content: Path, options: tuple[str, ...] = ()) -> Path:
-    """Pack the content of a folder."""
+    """Pack a folder's contents."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     members = sorted(each.name for each in content.iterdir())

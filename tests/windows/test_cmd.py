@@ -1,7 +1,7 @@
 """`activate.bat` gives cmd the environment that `apply` computes; `deactivate` restores it. Under Wine's cmd.
 
-All scripts run in one cmd, because starting programs takes time; the tests read what it recorded. The mark
-`checklist` lists the lines of the checklist in `tests/shells` that a test covers for cmd.
+All scripts run in one cmd, because starting programs takes time; the tests read what that cmd recorded. The
+mark `checklist` lists the lines in the checklist in `tests/shells` that a test covers for cmd.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-pytestmark = [pytest.mark.windows, pytest.mark.xdist_group("cmd")]  # one cmd for all
+pytestmark = [pytest.mark.windows, pytest.mark.xdist_group("cmd")]  # one cmd for all tests
 
 SHELL = "cmd"
 NOT_APPLICABLE: dict[int, str] = {
     1: "cmd has no strict modes; delayed expansion has its own test",
     11: "a backslash separates folders on Windows, so names cannot contain one",
-    24: "cmd has no empty variables: setting one to nothing removes it",
-    33: "rocenv runs nothing at the prompt of cmd",
-    34: "the prompt of cmd is an environment variable, which every child inherits",
+    24: "cmd has no empty variables: setting a variable to nothing removes it",
+    33: "rocenv runs nothing at cmd's prompt",
+    34: "cmd's prompt is an environment variable, which every child inherits",
     36: "batch files do not see doskey macros, and cmd's own commands cannot be redefined",
-    37: "the calling cmd itself runs a batch file; no other kind of call exists",
+    37: "the calling cmd runs a batch file itself; there is no other kind of call",
     42: "about PowerShell",
-    44: "concerns bash on Windows; cmd ignores the case of names and entries",
-    48: "cmd runs nothing at the prompt or on entering a folder, so it cannot activate an env there",
+    44: "applies to bash on Windows; cmd ignores the case of names and entries",
+    48: "cmd runs nothing at the prompt or when you enter a folder, so it cannot activate an env",
 }
 line = pytest.mark.checklist
 
@@ -92,7 +92,7 @@ FOLDERS = {
     "dash": "-n ~x $HOME $(echo canary)",
     "holder": "LONGEST WHERE IDENT NAME SHOWN LABEL",
 }
-# Folder -> checklist lines on special characters that it covers.
+# Folder -> the checklist lines on special characters that it covers.
 LINES = {
     "plain": (21, 22, 23, 25, 32),
     "space": (3,),
@@ -142,7 +142,7 @@ class Session:
         self.stderr = done.stderr.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def add(self, text: str) -> None:
-        """Add lines; `dump NAME` and `status NAME` in them record the environment and the errorlevel."""
+        """Add lines; The lines `dump NAME` and `status NAME` record the environment and the errorlevel."""
         for line in textwrap.dedent(text).strip().splitlines():
             word, _, name = line.strip().partition(" ")
             if word == "dump":
@@ -168,7 +168,7 @@ class Session:
 
 
 class WindowsPath:
-    """A Linux folder that prints as its Windows path."""
+    """A Linux folder whose string form is its Windows path."""
 
     def __init__(self, path: Path) -> None:
         self.joinpath = path.joinpath
@@ -184,7 +184,7 @@ def windows(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Wine prefix: that of WINEPREFIX, or a new one for these tests."""
+    """A Wine prefix: the one in WINEPREFIX, or a new one for these tests."""
     with pytest.MonkeyPatch.context() as patch:
         if "WINEPREFIX" not in os.environ:
             patch.setenv("WINEPREFIX", str(tmp_path_factory.mktemp("wine")))
@@ -508,7 +508,7 @@ def statuses(session: Session) -> dict[str, str]:
 
 
 @line(8, 9)
-def test_the_session_completed_and_no_name_was_run_as_code(session: Session) -> None:
+def test_the_session_completes_and_runs_no_name_as_code(session: Session) -> None:
     assert session.stdout.endswith("reached\n"), session.stdout + session.stderr
     assert "canary" not in session.stdout
     assert [line for line in session.stdout.splitlines() if len(line.split()) != 2] == ["reached"]
@@ -544,7 +544,7 @@ def test_leaving_a_second_env_returns_to_the_first(session: Session) -> None:
 def test_deactivating_without_an_active_env_is_reported(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
     assert "no env is active in this window" in session.stderr
-    # With the hook, the program reports it.
+    # With the hook, the program reports this.
     assert calls(session)[0] == "deactivate"
 
 
@@ -596,7 +596,7 @@ def test_unset_or_empty_lists_get_no_empty_entry(session: Session) -> None:
 
 
 @line(40, 43)
-def test_works_in_a_folder_with_parentheses_and_in_a_block(session: Session) -> None:
+def test_activation_works_in_a_folder_with_parentheses_and_in_a_block(session: Session) -> None:
     before = session.dump("x86.before")
     again = session.dump("x86.again")
     assert again["PATH"].split(";")[:2] == [
@@ -607,7 +607,7 @@ def test_works_in_a_folder_with_parentheses_and_in_a_block(session: Session) -> 
 
 @line(31)
 @pytest.mark.parametrize("scene", ["after", "around", "crossed", "crossed2"])
-def test_a_venv_inside_or_around_leaves_nothing_behind(session: Session, scene: str) -> None:
+def test_a_venv_inside_or_around_the_env_leaves_nothing_behind(session: Session, scene: str) -> None:
     assert session.dump("venv.inside")["PATH"].startswith(session.variables["plain"])
     after = session.all(f"venv.{scene}")
     # The venv's script sets the prompt even if it was unset.
@@ -616,7 +616,7 @@ def test_a_venv_inside_or_around_leaves_nothing_behind(session: Session, scene: 
 
 
 @line(12)
-def test_works_with_delayed_expansion(session: Session) -> None:
+def test_activation_works_with_delayed_expansion(session: Session) -> None:
     before = session.dump("delayed.before")
     assert without_prompt(session.dump("delayed.active")) == session.expected("and", before)
     assert session.all("delayed.after") == before
@@ -631,7 +631,9 @@ def test_works_with_delayed_expansion(session: Session) -> None:
         pytest.param("gone", "`rocenv list`", marks=line(39)),
     ],
 )
-def test_impossible_activation_is_refused_without_changes(session: Session, scene: str, message: str) -> None:
+def test_an_impossible_activation_is_refused_without_changes(
+    session: Session, scene: str, message: str
+) -> None:
     assert statuses(session)[scene] == "1"
     assert message in session.stderr
     assert session.all(f"{scene}.after") == session.all(f"{scene}.before")
@@ -694,8 +696,8 @@ def test_a_value_that_batch_files_cannot_contain_is_refused(value: str, tmp_path
 
 
 @line(43, 45)
-def test_scripts_start_no_program_and_keep_the_code_page() -> None:
-    """The scripts use only cmd's own commands."""
+def test_scripts_start_no_programs_and_keep_the_code_page() -> None:
+    """The scripts use only cmd's built-in commands."""
     script = activation_script("sd", "C:\\sd", CHANGES, WATCHED, "cmd", "windows")
     words = {text.lstrip("@").split(" ")[0] for text in script.splitlines() if not text.startswith(":")}
     own = {"rem", "set", "if", "goto", "call", "exit", "for", ">&2", "setlocal", "endlocal", ""}
@@ -712,7 +714,7 @@ def test_scripts_start_no_program_and_keep_the_code_page() -> None:
 
 
 def calls(session: Session) -> list[str]:
-    """Read the arguments of each call of the program."""
+    """Read the arguments from each call of the program."""
     return [text.partition('rocenv.exe"')[2].strip() for text in records(session) if "doskey" not in text]
 
 
@@ -720,7 +722,7 @@ def records(session: Session) -> list[str]:
     return (session.folder / "calls").read_bytes().decode("utf-16-le").splitlines()
 
 
-def test_the_hook_calls_the_scripts_of_envs(session: Session) -> None:
+def test_the_hook_calls_the_envs_scripts(session: Session) -> None:
     before = session.dump("hook.before")
     for scene, key in (("active", "plain"), ("quoted", "space"), ("hostile", "and")):
         assert without_prompt(session.dump(f"hook.{scene}")) == session.expected(key, before), scene

@@ -1,4 +1,4 @@
-"""`rocenv diagnose` in a Windows Python: logs from PowerShell and old consoles, output to a pipe."""
+"""`rocenv diagnose` in Windows Python: logs from PowerShell and old consoles, and output to a pipe."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HOME = {"ROCENV_HOME": r"C:\diagnose"}
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp936", "utf-8"])
-def test_reads_a_log_in_any_encoding_and_prints_chinese(lab: Lab, encoding: str) -> None:
-    """Findings for a Chinese log are in Chinese, whatever the encoding of the pipe."""
+def test_diagnose_reads_a_log_in_any_encoding_and_prints_chinese(lab: Lab, encoding: str) -> None:
+    """Findings for a Chinese log are in Chinese, whatever the pipe's encoding."""
     log = lab.folder / f"app {encoding}.log"
     log.write_bytes(f"启动 SD.Next --use-zluda\r\n加载\r\n{LINE}\r\n".encode(encoding))
     step = Step([lab.rocenv, "diagnose", windows(log), "--lang", "zh"], env=HOME)

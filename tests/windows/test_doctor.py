@@ -1,4 +1,4 @@
-"""`rocenv doctor` on live Windows, with Wine's registry, System32, event log and folders."""
+"""`rocenv doctor` on a live Windows system, with Wine's registry, System32, event log and folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOME = {"ROCENV_HOME": r"C:\doctor", "ROCENV_TARGET": "gfx1031"}
 
 
 def findings(lab: Lab, *options: str, **env: str) -> tuple[int, Mapping[str, Any]]:
-    """Run `doctor`; return the number of checks, and the findings by check."""
+    """Run `doctor`; return the number of checks and the findings by check."""
     step = Step([lab.rocenv, "doctor", "--json", *options], env=HOME | env)
     [done] = lab.run(step)
     show(step, done)
@@ -32,15 +32,15 @@ def findings(lab: Lab, *options: str, **env: str) -> tuple[int, Mapping[str, Any
     return document["checks_run"], found
 
 
-def test_no_check_crashes(lab: Lab) -> None:
-    """All checks handle a live Windows, and a normal home has no findings."""
+def test_every_check_runs_on_windows(lab: Lab) -> None:
+    """Every check works on a live Windows system, and a normal home produces no findings."""
     count, found = findings(lab)
     assert count > 15
     assert not [each for each in found.values() if each["code"] == "check-failed"], found
     assert not {"home_too_deep", "home_in_cloud", "hip_path_stale", "other_hip_on_path"} & set(found)
 
 
-def test_finds_wrong_variables_and_folders(lab: Lab) -> None:
+def test_doctor_finds_wrong_variables_and_folders(lab: Lab) -> None:
     other = lab.wine / "drive_c" / "other hip"
     other.mkdir(exist_ok=True)
     (other / "amdhip64.dll").write_bytes(b"MZ of another program")
@@ -58,7 +58,7 @@ def test_finds_wrong_variables_and_folders(lab: Lab) -> None:
 
 
 def test_zluda_in_system32_is_found(lab: Lab) -> None:
-    """The check reads System32, and its text is available in Chinese."""
+    """The check reads System32, and its message is available in Chinese."""
     library = lab.wine / "drive_c" / "windows" / "system32" / "nvcuda.dll"
     had = library.read_bytes() if library.exists() else None
     library.write_bytes(b"MZ of a ZLUDA")

@@ -1,8 +1,8 @@
-"""A ZLUDA set from the first command to the first image, with a real Windows Python under Wine.
+"""Use a ZLUDA set from the first command to the first image, with a real Windows Python under Wine.
 
 The libraries are fakes that compute on the CPU (`shims/fakes`). Everything else is real: CPython for Windows,
-pip, cmd, archives, wheels, the loader's rules. The tests depend on each other, because creating an env takes
-half a minute there. Each test prints what a user would read.
+pip, cmd, archives, wheels and the loader's rules. The tests depend on each other, because creating an env
+takes half a minute under Wine. Each test prints what a user would read.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class TestFirstImage:
         assert "Sum: 64.0" in text
         assert "3.9.5" in text.partition("Sum:")[0], "the log starts with the set"
 
-    def test_activation_in_cmd(self, sd: Lane) -> None:
+    def test_activation_works_in_cmd(self, sd: Lane) -> None:
         """`activate.bat` and `deactivate` work in cmd."""
         script = sd.lab.wine / "drive_c" / "try.bat"
         script.write_bytes(
@@ -150,7 +150,7 @@ class TestFirstImage:
 
 
 class TestShims:
-    def test_in_torch_is_reversible(self, sd: Lane) -> None:
+    def test_shims_in_torch_can_be_undone(self, sd: Lane) -> None:
         """`shim --in-torch` replaces torch's files for apps that load by path; `--undo` restores them."""
         lib = sd.prefix("sd") / "venv/Lib/site-packages/torch/lib"
         before = {path.name: path.read_bytes() for path in lib.iterdir()}
@@ -206,7 +206,7 @@ class TestShims:
 
 
 class TestFailures:
-    """Each failure appears at its rung."""
+    """Each failure shows up at its rung."""
 
     @pytest.mark.parametrize(
         ("failure", "rung", "status", "words"),
@@ -260,7 +260,7 @@ class TestFailures:
         assert sd.urls["zluda"] not in (sd.home / "pins.json").read_text()
 
     def test_a_library_pack_for_a_different_release_is_refused(self, sd: Lane) -> None:
-        """rocenv reads the versions in its files, not its name."""
+        """rocenv checks the versions in the pack's files, not the pack's name."""
         pack = sd.mirror.place(sd.urls["pack"])
         other = library_pack(sd.folder / "packs", "6.1.2", "gfx1031", sd.mirror.workshop, name=pack.name)
         with sd.serving(sd.urls["pack"], other.read_bytes()):
@@ -282,7 +282,7 @@ class TestFailures:
         assert "not found" in done.err
 
     def test_a_missing_export_is_reported(self, sd: Lane) -> None:
-        """The error shows the missing export and the DLL that lacks it."""
+        """The error shows the missing export and the DLL that should have it."""
         archive = zluda_archive(
             sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_export
         )
@@ -324,7 +324,7 @@ class TestFailures:
         assert "setx ROCENV_HOME" in done.err
 
     def test_an_env_in_use_is_not_removed(self, sd: Lane) -> None:
-        """`remove` refuses an env in use, and leaves it intact."""
+        """`remove` refuses an env in use and leaves it intact."""
         script = sd.lab.wine / "drive_c" / "busy.py"
         script.write_text(BUSY.format(python=sd.python("sd"), rocenv=sd.lab.rocenv), encoding="utf-8")
         busy, proved = sd.run(
@@ -332,10 +332,10 @@ class TestFailures:
         )
         assert "removal ended with 1" in busy.out
         assert "is in use by" in busy.text
-        assert proved.code == 0, "files of the env are missing"
+        assert proved.code == 0, "the env's files are missing"
 
-    def test_another_zluda_on_path_is_ignored(self, sd: Lane) -> None:
-        """Another nvcuda.dll on PATH and another HIP_PATH do not affect the env."""
+    def test_a_different_zluda_on_path_is_ignored(self, sd: Lane) -> None:
+        """A different nvcuda.dll on PATH and a different HIP_PATH do not affect the env."""
         other = sd.lab.wine / "drive_c" / "other zluda"
         other.mkdir(exist_ok=True)
         for name in ("nvcuda.dll", "cublas64_11.dll", "amdhip64.dll"):
@@ -384,10 +384,10 @@ class TestUpgrade:
 
 
 class TestIncident:
-    """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 crashes with 0xC0000005 in rocblas.dll."""
+    """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on gfx1031 crashes with 0xC0000005 in rocblas.dll."""
 
     def test_create_avoids_the_broken_build(self, sd: Lane) -> None:
-        """`create --rocm 6.1 --zluda` chooses another build, and refuses 3.8.3 with the reason."""
+        """`create --rocm 6.1 --zluda` chooses a different build, and explains why it refuses 3.8.3."""
         planned, refused = sd.rocenv(
             ["create", "x", "--rocm", "6.1", "--zluda", "--dry-run", "--json"],
             ["create", "x", "--rocm", "6.1", "--zluda", "3.8.3"],
@@ -399,14 +399,14 @@ class TestIncident:
         assert "https://github.com/vladmandic/sdnext/issues/3414" in refused.err
 
     def test_an_affected_env_is_recognised_and_fixed(self, sd: Lane, app: Path) -> None:
-        """`verify` and `launch` recognise an env from an edited lock, and print the command that fixes it."""
+        """`verify` and `launch` recognise an env from an edited lock and print the command that fixes it."""
         six, written, both = sd.rocenv(
             ["create", "six", "--rocm", "6.1", "--zluda", "3.8.4", "--no-verify", "-y"],
             ["lock", "six", "-o", r"C:\six.lock"],
             ["verify", "sd", "--upto", "blas", "--json"],
         )
         assert (six.code, written.code) == (0, 0), six.text + written.text
-        assert answer(both)["level"] == "blas", "envs with 5.7 and 6.1 affect each other"
+        assert answer(both)["level"] == "blas", "the envs with 5.7 and 6.1 affect each other"
         lock = json.loads((sd.lab.wine / "drive_c/six.lock").read_text(encoding="utf-8"))
         edited = sd.lab.wine / "drive_c/edited.lock"
         edited.write_text(json.dumps(incident_lock(lock, sd)), encoding="utf-8")
@@ -424,7 +424,7 @@ class TestIncident:
         assert any("--rocm 5.7" in line for line in answer(verify)["advice"])
         assert any("sdnext-3414" in each["findings"] for each in rungs.values())
         assert launch.code & 0xFFFFFFFF == CRASH
-        # Ignore the warnings before the start; only the explanation after the crash matters.
+        # Ignore warnings before the app starts; only the explanation after the crash matters.
         explanation = launch.text.rpartition("SD.Next ended with ")[2]
         assert explanation.startswith("0xC0000005 (access violation)")
         assert "why: this set is known to fail" in explanation
@@ -461,7 +461,7 @@ print(torch.cuda.get_device_name(0))
 print("cuDNN", torch.backends.cudnn.enabled)
 """
 
-# Imports torch in the env, and meanwhile tries to remove the env.
+# Imports torch in the env while trying to remove the env.
 BUSY = """
 import subprocess, sys
 code = "import torch, sys; print('ready', flush=True); sys.stdin.read()"
@@ -513,7 +513,7 @@ def with_missing_dependency(binary: Binary) -> Binary:
 
 
 def with_missing_export(binary: Binary) -> Binary:
-    """Remove the matrix product from the exports of cuBLAS."""
+    """Remove the matrix product from cuBLAS's exports."""
     return replace(binary, without=("cublasSgemm_v2",)) if binary.name == "cublas.dll" else binary
 
 

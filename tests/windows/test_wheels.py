@@ -1,4 +1,4 @@
-"""ROCm as Python wheels on Windows: create, verify, activate, repair and rebuild an env."""
+"""Create, verify, activate, repair and rebuild an env with ROCm as Python wheels on Windows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENV = {"ROCENV_HOME": HOME, "ROCENV_TARGET": "gfx1151", "ROCENV_STANDIN_TARGET":
 SITE = "venv/Lib/site-packages"
 RADEON = {"ROCENV_TARGET": "gfx1201", "ROCENV_STANDIN_TARGET": "gfx1201"}
 SDK = "C:\\Program Files\\AMD\\ROCm\\5.7\\"  # the HIP_PATH of an older HIP SDK
-# Without --skip-torch, installs its own torch; always installs its requirements.
+# Without --skip-torch, the app installs its own torch; it always installs its requirements.
 INSTALLER = """
 import subprocess, sys
 pip = [sys.executable, "-m", "pip", "install", "--no-index", "--find-links", "."]
@@ -41,7 +41,7 @@ print("requirements:", subprocess.run([*pip, "-r", "requirements.txt"]).returnco
 
 
 class Machine:
-    """A Windows machine with a Radeon 8060S, whose mirrors are AMD's indices on loopback."""
+    """A Windows machine with a Radeon 8060S, whose mirrors are copies of AMD's indices on loopback."""
 
     def __init__(self, lane: Lane, index: AmdIndex) -> None:
         self.lane = lane
@@ -103,7 +103,7 @@ def test_verify_passes_with_the_envs_own_libraries(sd: Machine) -> None:
     lock = json.loads((sd.prefix("sd") / "rocenv.lock").read_text())
     names = {each["name"] for part in lock["components"] for each in part["artifacts"]}
     assert {"rocm", "rocm-sdk-device-gfx1151", "amd-torch-device-gfx115x"} <= names
-    assert "triton" not in names, "AMD publishes none for Windows"
+    assert "triton" not in names, "AMD does not publish triton for Windows"
 
 
 def test_activation_points_to_the_wheels(sd: Machine) -> None:
@@ -153,8 +153,8 @@ def test_repair_and_rebuild_work_offline(sd: Machine) -> None:
         assert answer(sd.rocenv("verify", name, "--upto", "compile", "--json"))["level"] == "compile"
 
 
-def test_radeon_wheels_come_from_the_folder_of_their_release(radeon: Machine) -> None:
-    """ROCm 7.2 comes from the folder of its release; pip cannot replace it, and HIP_PATH points to it."""
+def test_radeon_wheels_come_from_their_releases_folder(radeon: Machine) -> None:
+    """ROCm 7.2 comes from its release's folder; pip cannot replace it, and HIP_PATH points to it."""
     prefix = radeon.prefix("r72")
     lock = json.loads((prefix / "rocenv.lock").read_text())
     urls = {each["name"]: each["url"] for part in lock["components"] for each in part["artifacts"]}
@@ -170,7 +170,7 @@ def test_radeon_wheels_come_from_the_folder_of_their_release(radeon: Machine) ->
 
 
 def test_a_torch_that_contains_rocm_does_not_use_a_hip_sdk(radeon: Machine) -> None:
-    """The libraries of ROCm 6.4.4 are in torch, so activation unsets a HIP_PATH and reports it."""
+    """torch contains ROCm 6.4.4's libraries, so activation unsets HIP_PATH and reports that."""
     script = radeon.home / "inside.bat"
     script.write_text(f'@call "{HOME}\\envs\\r64\\activate.bat"\n@set HIP_PATH\n')
     [done] = radeon.lane.run(Step(["cmd", "/c", rf"{HOME}\inside.bat"], env={**ENV, "HIP_PATH": SDK}))

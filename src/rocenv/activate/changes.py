@@ -41,22 +41,30 @@ def same(text: str, platform: str) -> str:
     return text.upper() if platform == "windows" else text
 
 
-def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
+def expand(changes: Sequence[EnvChange], prefix: str, cache: str = "") -> tuple[EnvChange, ...]:
     """Replace `{prefix}` and `{prefix_url}` in the values of the changes.
 
     The prefix is inserted as given, in the platform's spelling; Windows values use backslashes. Its URL is
-    percent-encoded.
+    percent-encoded. A `cache` replaces the prefix's own folder of caches.
     """
     from msgspec.structs import (
         replace,
     )  # imported late, because hooks do not use values
 
     def put(value: str) -> str:
+        if cache and (rest := below_cache(value, "{prefix}")) is not None:
+            return cache + put(rest)
         if _PREFIX_URL in value:
             value = value.replace(_PREFIX_URL, _url(prefix))
         return value.replace(_PREFIX, prefix)
 
     return tuple(replace(change, value=put(change.value)) for change in changes)
+
+
+def below_cache(value: str, prefix: str) -> str | None:
+    """Return what follows the prefix's folder of caches in a value; None for other values."""
+    rest = value.removeprefix(f"{prefix}/cache")
+    return rest if rest != value and rest[:1] in ("", "/") else None
 
 
 def _url(prefix: str) -> str:

@@ -18,7 +18,7 @@ from rocenv.core.template import fill_script
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rocenv.core.model import EnvChange
+    from rocenv.core.model import EnvChange, Lock
 
 # Written last by `create`, so it marks an env as complete.
 MARKER = (".rocenv", "record.json")
@@ -43,9 +43,18 @@ class Env:
     @property
     def ident(self) -> str:
         """An identifier of letters and digits, unique among the envs in a shell."""
-        import hashlib
+        return ident(self.prefix)
 
-        return hashlib.sha256(os.fsencode(self.prefix)).hexdigest()[:12]
+    def cached(self, change: EnvChange) -> str | None:
+        """Return a value's path below the folder of caches, which the user may choose; None = another."""
+        if self.platform != "linux" or change.action != "set":
+            return None
+        return rules.below_cache(change.value, self.prefix)
+
+    @property
+    def caches(self) -> dict[str, str]:
+        """Variables for folders of caches, and their paths below the folder of all caches."""
+        return {each.name: rest for each in self.changes if (rest := self.cached(each)) is not None}
 
     @property
     def label(self) -> str:
@@ -82,6 +91,24 @@ class Env:
         """The message that a script shows if its env no longer exists."""
         return f"the env at {self.prefix} no longer exists; `rocenv list` shows the envs"
 
+    @property
+    def copied(self) -> str:
+        """The message of a script in a moved or copied env."""
+        return (
+            f"this env was made for {self.prefix}, and its scripts use files there; "
+            f"`rocenv show {self.label}` says how to use it here"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an exporter has to know besides the env."""
+
+    base: str = ""  # container image of the distribution on which the env was made
+    has_loader: bool = False  # programs start through the env's own dynamic loader
+    folders: tuple[str, ...] = ()  # folders outside of the env that it needs
+    image: str = ""  # path of the image file
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -111,6 +138,31 @@ class Shell:
     files: Callable[[Env], Mapping[str, str]]  # path relative to the prefix -> text
     encode: Callable[[str], bytes] = os.fsencode  # keeps paths that are not UTF-8
     hook: Hook | None = None
+
+
+def ident(prefix: str) -> str:
+    """Return an identifier of letters and digits for an env at this path."""
+    import hashlib
+
+    return hashlib.sha256(os.fsencode(prefix)).hexdigest()[:12]
+
+
+def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tuple[EnvChange, ...]:
+    """Expand an env's changes; if the user cannot write to the env, caches are in the user's own folder."""
+    return rules.expand(lock.environment, prefix, users_cache(lock.platform, prefix, environ))
+
+
+def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
+    """Return the folder of this user's caches if the user cannot write to the env's; "" otherwise.
+
+    Images contain no `cache`, because a FUSE filesystem may call everything writable.
+    """
+    if platform != "linux" or os.access(f"{prefix}/cache", os.W_OK):
+        return ""
+    base, own = environ.get("XDG_CACHE_HOME", ""), f"/rocenv/{ident(prefix)}"
+    if not base.startswith("/"):
+        base = f"{environ.get('HOME', '')}/.cache"
+    return base if base.endswith(own) else base + own  # it ends so while the env is active
 
 
 def fill(resource: str, words: Mapping[str, str]) -> str:

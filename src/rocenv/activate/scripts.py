@@ -24,6 +24,7 @@ def activation_script(
     watched: Sequence[str] = (),
     shell: str = "sh",
     platform: str = "linux",
+    cache: str = "",
 ) -> str:
     """Render the script that activates the env when `shell` sources it.
 
@@ -37,12 +38,15 @@ def activation_script(
         watched: Variables to report if the machine sets them, in addition to the changed ones.
         shell: A name in `SHELLS`.
         platform: A platform that the shell supports.
+        cache: A folder of caches instead of the env's own; without it, some shells choose one.
 
     Raises:
         PrefixError: The prefix cannot be used in a list of paths or in a script.
         DataError: A shell cannot apply a change.
     """
-    return SHELLS[shell].files(_env(name, prefix, changes, watched, platform))[SHELLS[shell].file_name]
+    return SHELLS[shell].files(env_at(name, prefix, changes, watched, platform, cache))[
+        SHELLS[shell].file_name
+    ]
 
 
 def activation_files(
@@ -52,7 +56,7 @@ def activation_files(
 
     Keys are paths relative to the prefix. Raises as `activation_script` does.
     """
-    env = _env(name, prefix, changes, watched, platform)
+    env = env_at(name, prefix, changes, watched, platform)
     found: dict[str, bytes] = {}
     for shell in SHELLS.values():
         if platform in shell.platforms and shell.file_name not in found:
@@ -81,9 +85,17 @@ def write_activation(
     return tuple(written)
 
 
-def _env(name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str], platform: str) -> Env:
+def env_at(
+    name: str,
+    prefix: str,
+    changes: Sequence[EnvChange],
+    watched: Sequence[str],
+    platform: str,
+    cache: str = "",
+) -> Env:
+    """Return the input for rendering an env; arguments and errors are those of `activation_script`."""
     require_listable(prefix, platform)
-    expanded = expand(changes, prefix)
+    expanded = expand(changes, prefix, cache)
     require_valid(expanded, platform)
     others = leftovers(expanded, watched, platform)
     return Env(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import fill
+from rocenv.activate.env import MARKER, fill
 from rocenv.activate.loader import MARK
 from rocenv.activate.shells.posix import quote
 from rocenv.core import template
@@ -34,6 +34,7 @@ _ELF = b"\x7fELF"
 def write_wrappers(folder: Path, *, loader: Path, library_dirs: Sequence[Path]) -> tuple[Path, ...]:
     """Write the executable wrappers into an existing `folder`; return their paths."""
     words = {"LOADER": quote(str(loader)), "LIBRARIES": quote(":".join(map(str, library_dirs)))}
+    words["IN_PLACE"] = _in_place(folder)
     return _write(folder, WRAPPERS, fill("rocm-exec.sh", words))
 
 
@@ -89,6 +90,7 @@ def _starter(
     libraries = quote(":".join(map(str, library_dirs)))
     more = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     lines = ["#!/bin/sh", f"# {MARK}: starts one of the env's programs with access to the env's files"]
+    lines.append(_in_place(folder))
     lines += [f"export {name}={filled(value)}" for name, value in program.environment.items()]
     start = f"exec {quote(str(path))}"
     if loader is None:
@@ -105,6 +107,17 @@ def _starter(
     words = "".join(f"{filled(each)} " for each in program.arguments)
     lines.append(f'{start} {words}"$@"')
     return "\n".join(lines) + "\n"
+
+
+def _in_place(folder: Path) -> str:
+    """Return the code that stops a script in a copy of the env, which would use the original's files."""
+    made_for = folder.parent
+    message = quote(f"rocenv: this env was made for {made_for}, and its programs use files there")
+    copy = f'"${{0%/*}}/../{"/".join(MARKER)}"'
+    return (
+        f"if [ -f {copy} ] && ! [ {copy} -ef {quote(str(made_for.joinpath(*MARKER)))} ]; then\n"
+        f"  printf '%s\\n' {message} >&2\n  exit 126\nfi"
+    )
 
 
 def _is_elf(path: Path) -> bool:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import structs
 
-from rocenv.activate.changes import apply, expand
+from rocenv.activate.changes import apply
+from rocenv.activate.env import changes_for_user
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.apps.options import Given, Options
 from rocenv.apps.recognition import (
@@ -200,7 +201,11 @@ def plan_start(
         launcher=launcher,
         folder=folder,
         words=tuple(words),
-        changes=(*expand(record.lock.environment, str(prefix.path)), *own, *_for_pipe(is_piped, columns)),
+        changes=(
+            *changes_for_user(record.lock, str(prefix.path), outside),
+            *own,
+            *_for_pipe(is_piped, columns),
+        ),
         outside=outside,
         wrapper=wrapper,
         is_named=is_named,

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import datetime
 import os
-import stat
 from typing import TYPE_CHECKING
 
-from rocenv.activate.shells import SHELLS
 from rocenv.core.errors import DataError, PrefixError, RocenvError
 from rocenv.core.model import Machine
 from rocenv.core.variables import VISIBLE
@@ -20,13 +18,13 @@ from rocenv.install import store
 from rocenv.integrity import differences, replaced_packages
 from rocenv.prefix import all_prefixes
 from rocenv.preload import preload, shims_of, zluda_of
+from rocenv.presence import damaged, lost_files
 from rocenv.resolve.request import rebuild_command
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system.machine import list_folder, machine_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from rocenv.checks.context import CheckContext, Env
     from rocenv.core.model import FileEntry
@@ -63,25 +61,14 @@ def _row_of_state(prefix: Prefix) -> str:
     return ""
 
 
-def env_moved_home(context: CheckContext) -> Observation | None:
-    """The env's scripts point to the wrong folder, for example because ROCENV_HOME was moved."""
-    env = context.the_env
-    path = str(env.prefix.path)
-    shells = [shell for shell in SHELLS.values() if env.record.lock.platform in shell.platforms]
-    texts = [text for shell in shells if (text := _text_of(env.prefix.path.joinpath(shell.file_name)))]
-    # Shells quote other characters differently.
-    is_plain = all(char.isascii() and (char.isalnum() or char in r"/\:._- ") for char in path)
-    if not is_plain or not texts or any(path in text for text in texts):
-        return None
-    return Observation("env_moved_home", {"env": env.name}, (path,))
-
-
 def env_shims_missing(context: CheckContext) -> Observation | None:
     """Files that ZLUDA is loaded from are missing or changed."""
     env = context.the_env
+    if env.record.lock.part("zluda") is None:
+        return None
     files = files_of(env)
     hashed = _hashed_shims(env)
-    wrong = _damaged(env.prefix.path, {path: files[path] for path in _shims(env, files) if path in files})
+    wrong = damaged(env.prefix.path, {path: files[path] for path in _shims(env, files) if path in files})
     whole = {path: files[path] for path in hashed if path in files and path not in wrong}
     wrong |= differences(env.prefix.path, whole)
     return _wrong_files("env_shims_missing", wrong, env)
@@ -111,20 +98,24 @@ def _replaced(row: str, context: CheckContext, matches: Callable[[Replaced], boo
 
 
 def env_files_missing(context: CheckContext) -> Observation | None:
-    """Other files in the env are missing, have the wrong size, or link elsewhere."""
+    """Other files of the env are missing, have the wrong size, or link elsewhere.
+
+    Before a start, all files are compared only if a main part is missing. That is a warning, because the app
+    may not need it.
+    """
     env = context.the_env
-    files = files_of(env)
-    shims = _shims(env, files)
-    rest = {path: entry for path, entry in files.items() if path not in shims}
-    return _wrong_files("env_files_missing", _damaged(env.prefix.path, rest), env)
+    wrong = _lost(env) if context.launch else damaged(env.prefix.path, files_of(env))
+    shims = _shims(env, files_of(env)) if wrong else ()
+    wrong = {path: what for path, what in wrong.items() if path not in shims}
+    return _wrong_files("env_files_missing", wrong, env, severity="warning" if context.launch else "")
 
 
 def env_files_changed(context: CheckContext) -> Observation | None:
     """Files in the env have the right size but the wrong contents."""
     env = context.the_env
     files = files_of(env)
-    damaged = _damaged(env.prefix.path, files)
-    rest = {path: entry for path, entry in files.items() if path not in damaged}
+    wrong = damaged(env.prefix.path, files)
+    rest = {path: entry for path, entry in files.items() if path not in wrong}
     return _wrong_files("env_files_changed", differences(env.prefix.path, rest), env)
 
 
@@ -137,7 +128,7 @@ def env_store_damaged(context: CheckContext) -> Observation | None:
                 continue
             folder = store.tree_of(home, artifact)
             try:
-                wrong = _damaged(folder, store.manifest_of(home, artifact))
+                wrong = damaged(folder, store.manifest_of(home, artifact))
             except DataError as error:
                 wrong = {"manifest.json": error.message}
             if wrong:
@@ -266,6 +257,13 @@ def files_of(env: Env) -> dict[str, FileEntry]:
         return {}
 
 
+def _lost(env: Env) -> dict[str, str]:
+    try:
+        return lost_files(env.prefix, env.record)
+    except (RocenvError, ValueError):  # `env_unusable` reports it
+        return {}
+
+
 def _shims(env: Env, files: Mapping[str, FileEntry]) -> frozenset[str]:
     """The files that ZLUDA is loaded from."""
     preloaded = preload(env.record.lock, files, in_torch=env.record.shims_in_torch)
@@ -280,32 +278,9 @@ def _hashed_shims(env: Env) -> frozenset[str]:
     return frozenset({*drivers, *(shim.path for shim in shims_of(lock, in_torch=env.record.shims_in_torch))})
 
 
-def _damaged(root: Path, files: Mapping[str, FileEntry]) -> dict[str, str]:
-    """Compare files by presence, size and type; return what is wrong with each differing file, by path."""
-    found = {path: what for path, entry in files.items() if (what := _difference(root / path, entry))}
-    return dict(sorted(found.items()))
-
-
-def _difference(path: Path, entry: FileEntry) -> str:
-    try:
-        info = path.lstat()
-        if stat.S_ISLNK(info.st_mode):
-            return "" if os.readlink(path) == entry.link else "changed"
-    except OSError as error:
-        return "missing" if isinstance(error, FileNotFoundError | NotADirectoryError) else str(error.strerror)
-    is_same = stat.S_ISREG(info.st_mode) and not entry.link and info.st_size == entry.size_bytes
-    return "" if is_same else "changed"
-
-
-def _wrong_files(row: str, wrong: Mapping[str, str], env: Env) -> Observation | None:
+def _wrong_files(row: str, wrong: Mapping[str, str], env: Env, severity: str = "") -> Observation | None:
     if not wrong:
         return None
     values = {"env": env.name, "file": next(iter(wrong)), "count": str(len(wrong))}
-    return Observation(row, values, tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN]))
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    evidence = tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN])
+    return Observation(row, values, evidence, severity)

@@ -5,11 +5,13 @@ A fix determines for itself what to change, and never takes a path from a findin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.checks.databases import damaged_databases, set_aside
+from rocenv.checks.run import observe
+from rocenv.checks.table import CHECKS
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.system.files import storage_errors
@@ -139,10 +141,21 @@ def _offer(
 
 
 def _envs_to_repair(checked: CheckContext) -> list[str]:
-    """The env to check, or all envs that were renamed by hand."""
+    """The env to check, or all envs that were renamed by hand or have a fault that `repair` corrects."""
     if checked.env is not None:
         return [checked.env.name]
-    return [prefix.name for prefix in _prefixes(checked) if prefix.state == "complete" and _is_moved(prefix)]
+    moved = [prefix.name for prefix in _prefixes(checked) if prefix.state == "complete" and _is_moved(prefix)]
+    return moved + [env.name for env in checked.envs if _is_faulty(replace(checked, env=env))]
+
+
+def _is_faulty(checked: CheckContext) -> bool:
+    fixed = {row.name for row in checked.matrix.advice if row.fix == "repair"}
+    return any(
+        observation.row in fixed
+        for check in CHECKS
+        if check.each_env
+        for observation in observe(check, checked)
+    )
 
 
 def _prefixes(checked: CheckContext) -> list[Prefix]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.checks.context import before_start
@@ -70,8 +71,17 @@ def run_before_start(launch: LaunchContext, home: Home, language: Language) -> l
 
 
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
-    """Run one check; return a crash or a missing row as an observation."""
+    """Run one check; return a crash or a missing row as an observation.
+
+    A fault of an env is only a warning if that env is not the one to check.
+    """
     try:
+        if check.needs_env and context.env is None:
+            return tuple(
+                replace(each, severity="warning") if _severity(each, context) == "error" else each
+                for env in context.envs
+                for each in each_of(check.function(replace(context, env=env)))
+            )
         observations = each_of(check.function(context))
         for each in observations:
             advice_row(context.matrix, each.row)
@@ -79,6 +89,10 @@ def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
     except Exception as error:
         text = printable(f"{type(error).__name__}: {error}")
         return (Observation(_CRASHED, {"check": check.name, "error": text}),)
+
+
+def _severity(observation: Observation, context: CheckContext) -> str:
+    return observation.severity or advice_row(context.matrix, observation.row).severity
 
 
 def render_in(context: CheckContext, check: str, observation: Observation, language: Language) -> Finding:
@@ -102,10 +116,17 @@ def description(check: Check, context: CheckContext, language: Language) -> str:
 
 
 def _applies(check: Check, context: CheckContext, command: str) -> bool:
-    if check.platform not in (context.platform, "any") or (check.needs_env and context.env is None):
+    if check.platform not in (context.platform, "any"):
+        return False
+    if check.needs_env and context.env is None and not (check.each_env and _has_envs(context)):
         return False
     rows = (row for row in context.matrix.advice if check.name in row.found_by)
     return any(command in row.runs_in for row in rows)
+
+
+def _has_envs(context: CheckContext) -> bool:
+    """Whether there are envs, or a support bundle may have observations about some."""
+    return context.broken is None and (bool(context.envs) or context.untrusted)
 
 
 def _require(name: str, applying: Sequence[Check], context: CheckContext) -> None:

@@ -41,6 +41,7 @@ class Check:
     platform: Literal["linux", "windows", "any"]
     is_slow: bool = False
     needs_env: bool = False  # is skipped if there is no env to check
+    each_env: bool = False  # if there is no env to check, `doctor` runs it for every env; it must be quick
 
 
 CHECKS: tuple[Check, ...] = (
@@ -93,11 +94,10 @@ CHECKS: tuple[Check, ...] = (
     Check("zluda_in_system32", windows_files.zluda_in_system32, "windows"),
     Check("other_hip_on_path", windows_files.other_hip_on_path, "windows"),
     Check("app_torch_missing", app.app_torch_missing, "any"),
-    Check("env_python_missing", env.env_python_missing, "any", needs_env=True),
+    Check("env_python_missing", env.env_python_missing, "any", needs_env=True, each_env=True),
     Check("app_missing", app.app_missing, "any"),
     Check("env_unusable", env.env_unusable, "any"),
-    Check("env_moved_home", env.env_moved_home, "any", needs_env=True),
-    Check("env_shims_missing", env.env_shims_missing, "any", needs_env=True),
+    Check("env_shims_missing", env.env_shims_missing, "any", needs_env=True, each_env=True),
     Check("app_own_zluda", app.app_own_zluda, "any"),
     Check("app_deletes_zluda", app.app_deletes_zluda, "any"),
     Check("app_own_python", app.app_own_python, "any"),
@@ -112,14 +112,14 @@ CHECKS: tuple[Check, ...] = (
     Check("app_option_missing", arguments.app_option_missing, "any"),
     Check("app_blas_fails", arguments.app_blas_fails, "any"),
     Check("app_model_too_large", arguments.app_model_too_large, "any"),
-    Check("env_torch_replaced", env.env_torch_replaced, "any", needs_env=True),
-    Check("env_rocm_mixed", env.env_rocm_mixed, "any", needs_env=True),
-    Check("env_files_missing", env.env_files_missing, "any", needs_env=True),
+    Check("env_torch_replaced", env.env_torch_replaced, "any", needs_env=True, each_env=True),
+    Check("env_rocm_mixed", env.env_rocm_mixed, "any", needs_env=True, each_env=True),
+    Check("env_files_missing", env.env_files_missing, "any", needs_env=True, each_env=True),
     Check("env_gpu_absent", env.env_gpu_absent, "any", needs_env=True),
     Check("env_gpu_hidden", env.env_gpu_hidden, "any", needs_env=True),
-    Check("env_never_verified", env.env_never_verified, "any", needs_env=True),
-    Check("env_verify_failed", env.env_verify_failed, "any", needs_env=True),
-    Check("env_known_broken", env.env_known_broken, "any", needs_env=True),
+    Check("env_never_verified", env.env_never_verified, "any", needs_env=True, each_env=True),
+    Check("env_verify_failed", env.env_verify_failed, "any", needs_env=True, each_env=True),
+    Check("env_known_broken", env.env_known_broken, "any", needs_env=True, each_env=True),
     Check("env_verified_without_gpu", env.env_verified_without_gpu, "any", needs_env=True),
     Check("env_verified_before_driver", env.env_verified_before_driver, "linux", needs_env=True),
     Check("env_store_damaged", env.env_store_damaged, "any", is_slow=True, needs_env=True),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.activate.env import users_cache
 from rocenv.activate.shells import SHELLS
 from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, hook_advice
@@ -51,7 +52,9 @@ def activate(name: str, shell: str | None) -> int:
         )
     from rocenv.activate.scripts import activation_script
 
-    script = activation_script(name, str(prefix.path), lock.environment, lock.watched, shell, lock.platform)
+    path = str(prefix.path)
+    cache = users_cache(lock.platform, path, os.environ)
+    script = activation_script(name, path, lock.environment, lock.watched, shell, lock.platform, cache)
     # The byte order mark is for PowerShell's files; `eval` would read it as part of the first word.
     click.echo(SHELLS[shell].encode(script).removeprefix(codecs.BOM_UTF8), nl=False)
     return 0

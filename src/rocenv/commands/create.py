@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from rocenv.commands.verify import print_rung, verdict_text
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import OnlyFallback, RocenvError
+from rocenv.core.lock import read_lock
 from rocenv.core.model import VENV, Machine, Request, series
 from rocenv.install.fetch import bytes_to_come, require_room
 from rocenv.prefix import prefix_of
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocenv.core.model import Lock, Verification
+    from rocenv.install.bundle import Bundle
     from rocenv.prefix import Prefix
     from rocenv.request import CompleteRequest
     from rocenv.sources.lock_review import Review
@@ -42,9 +46,9 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
 @click.option(
     "--from",
     "lock_file",
-    metavar="LOCK",
+    metavar="LOCK|BUNDLE",
     type=click.Path(path_type=Path),
-    help="Install exactly the set in a lock.",
+    help="Install exactly the set in a lock or a bundle.",
 )
 @click.option(
     "--trust-lock",
@@ -91,11 +95,12 @@ def command(
     _check_place(prefix, context, changes=not dry_run)
     may_ask = not (yes or dry_run) and can_ask()
     review: Review | None = None
+    bundle: Bundle | None = None
     worse: OnlyFallback | None = None
     with storage_errors(context.home.path):
         if lock_file:
             complete = CompleteRequest(request=request, machine=Machine())
-            lock, review = _read_lock(lock_file, context)
+            lock, review, bundle = _read_set(lock_file, name, context)
         else:
             complete = complete_request(request, context, note)
             lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
@@ -103,12 +108,13 @@ def command(
         *(review.lines if review else ()),
         *requirements(lock, complete, context, f"rocenv create {shell_join(name)}"),
     )
-    text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=bytes_to_come(lock, context.home))
+    to_come = bytes_to_come(lock, context.home, context.bundled)
+    text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=to_come)
     if dry_run:
         if not as_json:
             click.echo(text)
         require_installable(lock)
-        require_room(lock, context.home)
+        require_room(lock, context.home, context.bundled)
         if as_json:
             print_json(plan_json(lock, notes, review))
         return 0
@@ -122,6 +128,7 @@ def command(
         _confirm(lock, worse)
     again = partial(_plan_again, complete, lock, context, fallback=accept_fallback, may_ask=may_ask)
     with storage_errors(context.home.path):
+        _take_extras(bundle, lock, context)
         record = build_env(name, lock, context, None if lock_file else again)
     verdict = None if no_verify else verify_env(prefix, context)
     if as_json:
@@ -214,15 +221,50 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
     require_yes("Install this set instead?")
 
 
-def _read_lock(lock_file: Path, context: Context) -> tuple[Lock, Review]:
-    """Read a lock, adapt it to this machine, and review what in it does not come from rocenv's data."""
-    from rocenv.core.lock import for_this_machine, read_lock
+def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
+    """Read the lock for an env from a lock or a bundle, which then provides the files; see `_adapted`."""
+    from rocenv.install.bundle import proven_files
+
+    bundle = _bundle_in(path)
+    if bundle is None:
+        return *_adapted(read_lock(path), context), None
+    given = bundle.lock(name)
+    context.bundled = bundle.artifacts(given)
+    context.proven = proven_files(bundle, given, context)
+    lock, review = _adapted(given, context)
+    return lock, replace(review, files=(*review.files, *bundle.extras)), bundle
+
+
+def _bundle_in(path: Path) -> Bundle | None:
+    """Open a bundle; None if the file is something else, or cannot be read."""
+    from rocenv.install.bundle import is_bundle, open_bundle
+
+    with contextlib.suppress(OSError):  # reported when it is read as a lock
+        if is_bundle(path):
+            return open_bundle(path)
+    return None
+
+
+def _take_extras(bundle: Bundle | None, lock: Lock, context: Context) -> None:
+    """Install a bundle's Python if this machine needs it, and add its kernels to the cache."""
+    if bundle is None:
+        return
+    from rocenv.install.bundle import provide_python
+    from rocenv.kernels.cache import import_bundled
+
+    provide_python(bundle, lock, context)
+    import_bundled(bundle, context)
+
+
+def _adapted(lock: Lock, context: Context) -> tuple[Lock, Review]:
+    """Adapt a lock to this machine, and review what in it does not come from rocenv's data."""
+    from rocenv.core.lock import for_this_machine
     from rocenv.data.environment import changes_on_wsl, machine_variables
     from rocenv.host import detect
     from rocenv.request import visible_gpus
     from rocenv.sources.lock_review import review
 
-    lock, reviewed = review(read_lock(lock_file), context)
+    lock, reviewed = review(lock, context)
     host = detect(context.matrix)
     is_here = host.platform == lock.platform
     changes = visible_gpus(host, lock.targets, note) if is_here else ()
@@ -277,12 +319,13 @@ def _confirm_trust(name: str, lock_file: Path, review: Review, *, yes: bool) -> 
     lines = review.lines[:_MAX_LINES]
     more = f"; and {len(review.lines) - len(lines)} more" if len(review.lines) > len(lines) else ""
     if not yes and can_ask():
-        note(f"This lock {'; it '.join(lines)}{more}.")  # again: the plan above may be long on purpose
+        # Again, because the plan above may be long on purpose.
+        note(f"`{lock_file.name}` {'; it '.join(lines)}{more}.")
         require_yes("Do you trust its author?")
         return
     command = rebuild_command(name, str(lock_file))
     raise RocenvError(
-        f"the lock `{lock_file}` needs your approval: it {'; it '.join(lines)}{more}",
+        f"`{lock_file}` needs your approval: it {'; it '.join(lines)}{more}",
         hints=(f"review the plan: `{command} --dry-run`", f"to build it anyway: `{command} --trust-lock`"),
         code="lock-untrusted",
     )

@@ -23,7 +23,7 @@ from rocenv.context import Context
 from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rocenv.core.language import Language
     from rocenv.diagnose import Diagnosis, Evidence, Finding
@@ -49,7 +49,7 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
 
     The exit code is 0 if a cause was found, else 1.
     """
-    from rocenv.diagnose.report import report
+    from rocenv.diagnose.report import known_combinations, report
 
     if not log:
         raise click.UsageError("FILE is empty: specify a log, a folder of logs, or `-`")
@@ -58,13 +58,15 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
     diagnosis = _diagnose(log, context, language)
     machine = _machine(diagnosis, context)
     findings = [(each, report(each, context.matrix, language, machine)) for each in diagnosis.findings]
+    combinations = known_combinations(diagnosis.facts, context.matrix)
     if as_json:
         print_json({"findings": [_json(*each, language) for each in findings]})
         return 0 if findings else 1
     for number, (finding, texts) in enumerate(findings, 1):
         if number > 1:
             click.echo()
-        click.echo("\n".join(_lines(number, finding, texts, machine, language)))
+        codes = (finding.code, *(() if number > 1 else combinations))
+        click.echo("\n".join(_lines(number, finding, texts, machine, codes, language)))
     if not findings:
         note(_no_finding(log, diagnosis, language))
     return 0 if findings else 1
@@ -157,7 +159,9 @@ def _facts_text(facts: Facts, language: Language) -> str:
     return after.join(f"{name} {between.join(facts[name][:_SHOWN_VALUES])}" for name in known)
 
 
-def _lines(number: int, finding: Finding, texts: Report, machine: Facts, language: Language) -> Iterator[str]:
+def _lines(
+    number: int, finding: Finding, texts: Report, machine: Facts, codes: Iterable[str], language: Language
+) -> Iterator[str]:
     sure = label("sure" if finding.confidence >= _UNSURE else "unsure", language)
     yield from heading(f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]")
     yield f"   {sure.format(percent=round(finding.confidence * 100))}"
@@ -171,4 +175,5 @@ def _lines(number: int, finding: Finding, texts: Report, machine: Facts, languag
     for name, facts in (("facts", finding.facts), ("machine", machine)):
         if set(facts) & set(_SHOWN_FACTS) - {"platform"}:
             yield from paragraphs(label(name, language), (_facts_text(facts, language),))
-    yield from paragraphs(label("more", language), (f"rocenv explain {finding.code}", *texts.links))
+    pages = (f"rocenv explain {code}" for code in codes)
+    yield from paragraphs(label("more", language), (*pages, *texts.links))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +53,8 @@ _MESSAGES: Mapping[str, tuple[str, str]] = {
         "`rocenv doctor --fix` can do this for you; it asks first",
         "`rocenv doctor --fix` 可以代劳，执行前会先询问",
     ),
+    "of env": ("{title}: `{command}`", "{title}：`{command}`"),
+    "more of env": ("; {count} more: `{command}`", "；另有 {count} 项：`{command}`"),
     "slow": ("slow", "较慢"),
     "running": ("Running the check {name}", "正在运行检查项 {name}"),
     "checking": ("Running all checks", "正在运行所有检查项"),
@@ -115,7 +116,7 @@ def command(
     lang: str | None,
     as_json: bool,
 ) -> int:
-    """Check this machine for known problems, and the env NAME if you specify one.
+    """Check this machine for known problems, and the env NAME, or else all envs briefly.
 
     The exit code is 1 if a check finds an error, else 0.
     """
@@ -137,13 +138,13 @@ def command(
         findings, count = _run(context, checked, names, language)
         if fix:
             if not as_json:
-                _print(findings, count, language)
+                _print(findings, count, language, name)
             if _fix(findings, checked, context, language, yes=yes):
                 findings, count = _run_again(context, name, names, language)
     if as_json:
         print_json({"findings": [finding_json(each) for each in findings], "checks_run": count})
     elif not fix:
-        _print(findings, count, language)
+        _print(findings, count, language, name)
     return 1 if any(each.severity == "error" for each in findings) else 0
 
 
@@ -183,7 +184,7 @@ def _run(
 
     def begin(check: Check) -> AbstractContextManager[object]:
         title = _message("running", language, name=check.name)
-        return context.progress.wait(title) if check.is_slow else nullcontext()
+        return context.progress.wait(title)
 
     checks = checks_for(checked, names)
     return run(checked, checks, language, begin), len(checks)
@@ -249,13 +250,24 @@ def _print_checks(context: Context, name: str | None, language: Language, *, as_
     click.echo(columns([(check, text + suffix if slow else text) for check, text, slow in rows]))
 
 
-def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
-    for number, finding in enumerate(findings, 1):
-        click.echo("\n".join(_lines(number, finding, language)) + "\n")
+def _print(findings: Sequence[Finding], count: int, language: Language, name: str | None) -> None:
+    """Print findings; those about an env that the user did not name take one line per env."""
+    from rocenv.checks.table import CHECKS
+
+    brief = {check.name for check in CHECKS if check.each_env and name is None}
+    faults: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.check in brief:
+            faults.setdefault(finding.env, []).append(finding)
+    shown = [each for each in findings if each.check not in brief or each is faults[each.env][0]]
+    for number, finding in enumerate(shown, 1):
+        own = faults.get(finding.env, []) if finding.check in brief else []
+        lines = _env_lines(number, own, language) if own else _lines(number, finding, language)
+        click.echo("\n".join(lines) + "\n")
     if not findings:
         click.echo(_message("none", language, count=str(count)))
         return
-    counts = {each: sum(finding.severity == each for finding in findings) for each in _COLOURS}
+    counts = {each: sum(finding.severity == each for finding in shown) for each in _COLOURS}
     separator = "，" if language == "zh" else ", "
     found = separator.join(_count(each, number, language) for each, number in counts.items() if number)
     print_text(_message("count", language, count=str(count), found=found))
@@ -266,10 +278,24 @@ def _count(severity: str, number: int, language: Language) -> str:
     return f"{name} {number}" if language == "zh" else f"{number} {name}{'s' * (number != 1)}"
 
 
-def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:
+def _env_lines(number: int, findings: Sequence[Finding], language: Language) -> Iterator[str]:
+    """Report the worst fault of an env in one line, with its command."""
+    worst = findings[0]
+    check = shell_join("rocenv", "doctor", worst.env)
+    text = _message("of env", language, title=worst.title, command=next(iter(worst.commands), check))
+    if len(findings) > 1:
+        text += _message("more of env", language, count=str(len(findings) - 1), command=check)
+    yield from _heading(number, worst, text, language)
+
+
+def _heading(number: int, finding: Finding, text: str, language: Language) -> Iterator[str]:
     severity = colour(label(finding.severity, language), _COLOURS[finding.severity])
     colon = "：" if language == "zh" else ": "
-    yield from heading(f"{number}. {severity}{colon}{finding.title}  [{finding.code}]")
+    yield from heading(f"{number}. {severity}{colon}{text}  [{finding.code}]")
+
+
+def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:
+    yield from _heading(number, finding, finding.title, language)
     for place, line in enumerate(finding.evidence):
         yield from paragraphs(_message("evidence", language) if not place else "", (line,))
     if finding.detail:

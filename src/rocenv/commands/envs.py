@@ -195,7 +195,7 @@ def clone(old: str, new: str) -> None:
     from rocenv.install.change import move_shims
 
     context = Context()
-    record = prefix_of(context.home, old).record()
+    record = prefix_of(context.home, old).record_wherever_made()
     build(prefix_of(context.home, new).name, record.lock, context)
     if record.shims_in_torch:
         move_shims(context.home, new, in_torch=True)
@@ -212,7 +212,7 @@ def lock(name: str, output: Path | None) -> None:
     from rocenv.resolve.request import rebuild_command
     from rocenv.system.files import write_atomic
 
-    text = lock_text(prefix_of(Context().home, name).record().lock)
+    text = lock_text(prefix_of(Context().home, name).record_wherever_made().lock)
     if output is None:
         click.echo(text, nl=False)
         return

@@ -16,7 +16,7 @@ from rocenv.host import detect
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from rocenv.explain.page import Explanation, Line
+    from rocenv.explain.page import Explanation, Line, Step
 
 _WIDTH = 100  # if stdout is not a terminal
 
@@ -44,9 +44,10 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
     """Explain a GPU, a version, a variable or an error.
 
     THING is a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, hip-sdk-6.4, zluda-3.9.5,
-    torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a topic
-    (wsl, zluda, torch, pack), an incident (sdnext-3414), an exit code (0xC0000005 or 3221225477), or a cause
-    that `rocenv diagnose` or `rocenv doctor` reports (vram-oom). Causes are explained in English or Chinese.
+    torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), an app
+    (llama.cpp, ollama, comfyui), another topic (wsl, zluda, torch, pack), an incident (sdnext-3414), an exit
+    code (0xC0000005 or 3221225477), or a cause that `rocenv diagnose` or `rocenv doctor` reports (vram-oom).
+    Causes are explained in English or Chinese.
     Commands omit options that match this machine.
     """
     from rocenv.explain import explain
@@ -70,15 +71,21 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
 def _for_this_machine(explanation: Explanation, context: Context) -> Explanation:
     """Adapt commands: use a name that is not taken, and omit options that match this platform and GPU."""
     name = context.home.unused_name("demo")
-    steps = [
-        replace(step, command=re.sub(" demo(?= |$)", f" {name}", step.command)) for step in explanation.steps
-    ]
+
+    def renamed(command: str) -> str:
+        return re.sub(" demo(?= |$)", f" {name}", command)
+
+    def line(each: Line) -> Line:
+        return replace(each, commands=tuple(map(renamed, each.commands)))
+
+    sections = tuple(replace(each, lines=tuple(map(line, each.lines))) for each in explanation.sections)
+    steps = [replace(step, command=renamed(step.command)) for step in explanation.steps]
     if any("--platform" in step.command for step in steps):
         host = detect(context.matrix)
         here = f" --platform {host.platform}"
         target = host.gpu.target.partition(":")[0] if host.gpu else ""
         steps = [replace(step, command=_shorter(step.command, here, target)) for step in steps]
-    return replace(explanation, steps=tuple(steps))
+    return replace(explanation, sections=sections, steps=tuple(steps))
 
 
 def _shorter(command: str, here: str, target: str) -> str:
@@ -106,9 +113,16 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         ],
         "commands": [
             {"label": step.label or None, "command": step.command, "gives": step.gives}
-            for step in explanation.steps
+            for step in (*explanation.steps, *_of_lines(explanation))
         ],
     }
+
+
+def _of_lines(explanation: Explanation) -> list[Step]:
+    from rocenv.explain.page import Step
+
+    commands = dict.fromkeys(command for line in explanation.lines for command in line.commands)
+    return [Step(command=command) for command in commands]
 
 
 def _line_json(line: Line) -> dict[str, Any]:
@@ -116,6 +130,7 @@ def _line_json(line: Line) -> dict[str, Any]:
         "label": line.label or None,
         "text": line.text,
         "status": line.status,
+        "commands": list(line.commands),
         "sources": [
             {"source": basis.source, "status": basis.status, "checked": basis.checked} for basis in line.basis
         ],

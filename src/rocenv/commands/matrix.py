@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument(
+    "gpu",
+    nargs=-1,
+    metavar="[GFX|PRODUCT]",
+    callback=lambda context, parameter, words: named_target(context, parameter, " ".join(words)),
+    shell_complete=candidates.targets,
+)
 @click.option(
     "--rocm",
     metavar="SPEC",
@@ -56,18 +63,20 @@ if TYPE_CHECKING:
 @FULL_OPTION
 @json_option
 def command(
-    rocm: str, target: str, zluda: str, torch: str, platform: str | None, full: bool, as_json: bool
+    gpu: str, rocm: str, target: str, zluda: str, torch: str, platform: str | None, full: bool, as_json: bool
 ) -> None:
     """Show which versions work together: matching rows of the compatibility matrix.
 
-    Without options, show a one-page overview of each release's support. SPEC is a version (6.1) or a range
-    ('>=6.1,<6.3').
+    Without a GPU (a target or a product, as in `--target`) and options, show a one-page overview of each
+    release's support. SPEC is a version (6.1) or a range ('>=6.1,<6.3').
     """
     from rocenv.core.codec import to_plain
     from rocenv.explain.selection import Filters, select
 
+    if gpu and target:
+        raise click.UsageError(f"two GPUs: {gpu} and `--target {target}`; specify one")
     matrix = Context().matrix
-    filters = Filters(rocm=rocm, target=target, zluda=zluda, torch=torch, platform=platform or "")
+    filters = Filters(rocm=rocm, target=gpu or target, zluda=zluda, torch=torch, platform=platform or "")
     found = select(matrix, filters)
     if not found:
         raise _nothing(matrix, filters)
@@ -96,7 +105,7 @@ def _show_overview(matrix: Matrix, platform: str) -> None:
     platforms = tuple(each for each in both if platform in ("", each))
     click.echo(columns(overview(matrix, platforms)))
     click.echo("\n".join(("", *LEGEND)))
-    hint("`rocenv explain gfx1031` explains a target, `rocenv matrix --target gfx1031` lists its rows")
+    hint("`rocenv explain gfx1031` explains a target, `rocenv matrix gfx1031` lists its rows")
 
 
 def _as_options(filters: Filters) -> list[str]:

@@ -44,6 +44,7 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
             {"action": each.action, "name": each.name, "value": each.value} for each in review.variables
         ]
         answer["foreign_commands"] = list(review.commands)
+        answer["foreign_files"] = list(review.files)
     return answer
 
 

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.changes import apply, expand
+from rocenv.activate.changes import apply
+from rocenv.activate.env import changes_for_user
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
 from rocenv.commands import candidates
+from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.prefix import library_folders, prefix_of
+from rocenv.presence import lost_files
 from rocenv.system.process import replace_process
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +52,9 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     context = Context()
     prefix = prefix_of(context.home, name)
     record = prefix.record()
-    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)
+    _warn_of_lost_files(prefix, record)
+    changes = changes_for_user(record.lock, str(prefix.path), os.environ)
+    environ = apply(changes, os.environ, record.lock.platform)
     with tool_hints(prefix, record, context):
         if record.loader:
             folders = library_folders(prefix, record.lock)
@@ -61,6 +67,16 @@ def command(name: str, argv: tuple[str, ...]) -> None:
         replace_process(command_line, environ)
     except OSError as error:
         raise CommandNotExecutable(f"cannot start `{argv[0]}`: {error.strerror}") from error
+
+
+def _warn_of_lost_files(prefix: Prefix, record: Record) -> None:
+    """Warn if a main part of the env is missing; the command may not need it."""
+    lost = lost_files(prefix, record)
+    if lost:
+        what = (
+            f"{len(lost)} files of env `{prefix.name}` are missing or changed, such as `{next(iter(lost))}`"
+        )
+        note(f"warning: {what}; `rocenv repair {shell_join(prefix.name)}` restores them")
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from rocenv.commands.output import (
 )
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
+from rocenv.core.errors import WrongUsage
 from rocenv.core.model import APP_RUNG
 from rocenv.core.progress import sanitized
 from rocenv.core.wrap import wrapped
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import RungResult, Verification
     from rocenv.prefix import Prefix
+    from rocenv.verify import Level
 
 _COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
@@ -146,7 +148,20 @@ def _app_check(
     help="Write this machine, the set and the results to FILE, without personal names, for an issue.",
 )
 @click.option(
-    "--timeout", "timeout_s", metavar="S", type=click.IntRange(1, 86_400), help="Seconds for each rung."
+    *("--timeout", "timeout_s"),
+    metavar="S",
+    type=click.IntRange(1, 86_400),
+    help="Seconds for each rung; with --node, for everything, 50 by default.",
+)
+@click.option(
+    "--node",
+    is_flag=True,
+    help="Check this node of a cluster: end in time, print a reason to drain it, exit with 0 or 1.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["quick", "full"]),
+    help="With --node: the whole ladder, or only what takes seconds; default: full.",
 )
 @json_option
 def command(
@@ -157,6 +172,8 @@ def command(
     save_artifacts: Path | None,
     report_file: Path | None,
     timeout_s: int | None,
+    node: bool,
+    level: Level | None,
     as_json: bool,
 ) -> int:
     """Verify the env NAME, one rung after the other, each in its own process in case it crashes.
@@ -164,6 +181,12 @@ def command(
     The exit code is 0 if all rungs passed, 1 if one failed, and 4 if the remaining rungs need a GPU that this
     machine does not have.
     """
+    if node:
+        if target or app or save_artifacts or report_file or upto != RUNGS[-1]:
+            raise WrongUsage("`--node` goes only with `--level`, `--timeout` and `--json`")
+        return _check_node(name, level or "full", timeout_s, as_json=as_json)
+    if level:
+        raise WrongUsage("`--level` needs `--node`", hints=(f"choose the last rung: `--upto {RUNGS[3]}`",))
     from rocenv.verify import verify
 
     if report_file is not None:
@@ -193,3 +216,16 @@ def command(
         write_report(report_file, prefix, verdict, detect(context.matrix))
         note(f"wrote `{report_file}`; read it, then attach it to an issue (docs/field-tests.md)")
     return verdict.exit_code
+
+
+def _check_node(name: str, level: Level, timeout_s: int | None, *, as_json: bool) -> int:
+    from rocenv.fleet.node import TIMEOUT_S, watch
+
+    found = watch(name, level, timeout_s or TIMEOUT_S)
+    if as_json:
+        print_json(found)
+    else:
+        print_text(found["reason"], verbatim=True)
+    if found["detail"]:
+        note(f"{found['node']}: {found['detail']}")
+    return 0 if found["healthy"] else 1

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
-from rocenv.core.foreign import load_json
+from rocenv.core.foreign import parse_json, read_file
 from rocenv.core.logins import shown
 from rocenv.core.model import VENV, Lock, venv_layout
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Fault = tuple[str, str]  # subject and problem: "`../x`", "points outside the env"
 
 LOCK_SCHEMA = 2
-_MOST_BYTES = 16 << 20  # the largest real locks are about 200 kB
+MOST_LOCK_BYTES = 16 << 20  # the largest real locks are about 200 kB
 WRAPPERS = ("rocm-exec", "python3", "python")  # wrappers that an env with its own C library adds to its `bin`
 _MAKE_ONE = ("`rocenv lock` writes one for an env",)
 _FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that can contain components
@@ -47,22 +47,27 @@ _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 def read_lock(path: Path) -> Lock:
     """Read and validate a lock file; raise DataError if it is invalid or unsafe to build."""
     try:
-        plain = load_json(path, _MOST_BYTES)
+        return parse_lock(read_file(path, MOST_LOCK_BYTES), str(path))
     except OSError as error:
         raise DataError(f"cannot read the lock `{path}`: {error.strerror}", hints=_MAKE_ONE) from error
+
+
+def parse_lock(content: bytes, where: str) -> Lock:
+    """Parse and validate the content of a lock file; `where` is its place for errors. See `read_lock`."""
+    plain = parse_json(content, where)
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
-            f"a newer rocenv wrote the lock `{path}` (schema {schema}; this version reads {LOCK_SCHEMA})",
+            f"a newer rocenv wrote the lock `{where}` (schema {schema}; this version reads {LOCK_SCHEMA})",
             hints=("upgrade rocenv", "or run the `rocenv create` command for the env again"),
         )
     if schema not in (1, LOCK_SCHEMA):
-        raise DataError(f"`{path}` is not a rocenv lock", hints=_MAKE_ONE)
-    lock = from_plain(Lock, plain, str(path))
+        raise DataError(f"`{where}` is not a rocenv lock", hints=_MAKE_ONE)
+    lock = from_plain(Lock, plain, where)
     if schema == 1:
         lock = from_schema_1(lock)
     for what, fault in _faults(lock):
-        raise DataError(f"{what} in `{path}` {fault}", hints=_MAKE_ONE)
+        raise DataError(f"{what} in `{where}` {fault}", hints=_MAKE_ONE)
     return lock
 
 

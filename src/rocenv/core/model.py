@@ -286,6 +286,7 @@ class Record(Value, frozen=True, kw_only=True):
     files_sha256: str = ""  # hash of the file list next to it; set when that list is written
     loader: str = ""  # path to the prefix's own dynamic loader; "" = use the system loader
     shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
+    prefix: str = ""  # path that the env's scripts and loader use; "" in records of older versions
 
 
 class RungResult(Value, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
 Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10 % or every minute, but at most one every 5 s.
-In both cases, a successful stage that took 1 s or more leaves a closing line, unless its caller reports its end.
+In both cases, a successful stage that took 1 s or more leaves a closing line, unless its caller writes one.
 """
 
 from __future__ import annotations

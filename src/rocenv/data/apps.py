@@ -308,7 +308,7 @@ class Compiler(Known, frozen=True, kw_only=True):
 
 
 class AppBuild(Known, frozen=True, kw_only=True):
-    """An app's builds that include GPU libraries."""
+    """An app's builds that need no ROCm from elsewhere."""
 
     IDENTITY = ("app", "name", "platform")
     FRESH_DAYS = NEWS_DAYS
@@ -318,7 +318,7 @@ class AppBuild(Known, frozen=True, kw_only=True):
     platform: Literal["linux", "windows"]
     url: str
     asset: str  # file name; `{family}` stands for the target's entry in `families`
-    targets: tuple[str, ...]
+    targets: tuple[str, ...] = ()  # that its ROCm supports; () = it uses Vulkan, with any GPU
     # The publisher's names for targets, if they are different.
     families: dict[str, str] = msgspec.field(default_factory=dict)
     note: str = ""

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 FARTHEST = 60  # maximum of `within`, in lines
 OPERATORS = ("<", ">", "=", "!", "~")
 # Facts that rocenv provides; `env` only for an env's log.
-DERIVED = ("create", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel", "env", "another")
+DERIVED = (
+    *("create", "native", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel"),
+    *("env", "another"),
+)
 _ONLY_SOMETIMES = "env"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,21 @@ from rocenv.core.versions import series
 from rocenv.data.remedies import MOST_STEPS, Step, filled, hold, steps
 from rocenv.diagnose.apps import app_steps
 from rocenv.host.gpu import printable
+from rocenv.resolve import verdicts
 from rocenv.resolve.request import create_command
 from rocenv.resolve.suggest import resolved_command
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rocenv.core.language import Language
     from rocenv.data.rows import Matrix
     from rocenv.diagnose import Finding
     from rocenv.diagnose.facts import Facts
     from rocenv.host import Host
 
+_PARTS = ("platform", "driver", "rocm", "zluda", "torch")  # facts that verdicts depend on
+_UNKNOWN = "TARGET"
 _ENV = "demo"  # the suggested name, unless this machine has such an env
 
 
@@ -57,32 +62,48 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     values = {name: printable(known[0]) for name, known in facts.items()}
     if rocm := values.get("rocm"):
         values["rocm_minor"] = series(rocm)
+    if _needs_no_zluda(facts, matrix):
+        facts["native"] = ("yes",)
     command = suggest_env(facts, matrix)
     commands = {"create": command} if command else {}
     values |= commands
     causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
     first = app_steps(matrix, facts, rule.code, values, language)
     shown = {command for step in first for command in step.commands}
+    target = target if target in matrix.targets else _UNKNOWN if not target and "no_gpu" in facts else ""
     then = (
         Step(
             text=step.text,
-            commands=tuple(_with_target(each, target, matrix) for each in step.commands if each not in shown),
+            commands=tuple(_with_target(each, target) for each in step.commands if each not in shown),
         )
         for step in steps(rule.remedy, facts, values, language, commands=commands)
     )
+    found = [*first, *islice(then, max(0, MOST_STEPS - len(first)))]
     return Report(
         title=filled(rule.title, values, language) or rule.code,
         cause=next(filter(None, causes), ""),
-        steps=(*first, *islice(then, max(0, MOST_STEPS - len(first)))),
+        steps=tuple(_with_note(found, matrix, language)),
         links=rule.links,
     )
 
 
-def _with_target(command: str, target: str, matrix: Matrix) -> str:
+def _with_target(command: str, target: str) -> str:
     """Add the log's target to a command that would otherwise need a GPU on this machine."""
-    if not command.startswith("rocenv create ") or "--target" in command or target not in matrix.targets:
+    if not command.startswith("rocenv create ") or "--target" in command or not target:
         return command
     return f"{command} --target {target}"
+
+
+def _with_note(found: Iterable[Step], matrix: Matrix, language: Language) -> Iterator[Step]:
+    """Explain the first command whose target only the user knows."""
+    explained = False
+    for step in found:
+        if not explained and any(each.endswith(f" {_UNKNOWN}") for each in step.commands):
+            row = next(row for row in matrix.messages if row.topic == "diagnose")
+            space = "" if language == "zh" else " "
+            step = replace(step, text=f"{step.text}{space}{getattr(row.texts['target'], language)}")
+            explained = True
+        yield step
 
 
 def facts_of(host: Host, of_log: Facts) -> Facts:
@@ -95,9 +116,11 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
     gpu, driver = host.gpu, host.driver
     known = {"platform": host.platform, "kernel": driver.kernel}
     if not of_log.get("gfx") and not of_log.get("gpu"):
+        # Without a usable GPU, `create` needs `--target` here.
         known |= {
             "gfx": gpu.target if gpu else "",
             "gpu": gpu.name if gpu else "",
+            "no_gpu": "" if gpu else "yes",
             "driver": driver.release,
             "amdgpu": driver.amdgpu,
         }
@@ -132,6 +155,27 @@ def suggest_env(facts: Facts, matrix: Matrix) -> str:
         return create_command(name, request, platform)
     driver = facts.get("driver", ("",))[0] if platform == "windows" else ""
     return resolved_command(name, request, matrix, Machine(platform=platform, driver=driver))
+
+
+def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:
+    """Whether a log from Windows is about ZLUDA, although AMD has PyTorch for its first target."""
+    target = facts.get("gfx", ("",))[0]
+    if facts.get("platform") != ("windows",) or not facts.get("zluda") or target not in matrix.targets:
+        return False
+    request = Request(platform="windows", target=target, torch="*")
+    return bool(resolved_command(_ENV, request, matrix, Machine(platform="windows")))
+
+
+def known_combinations(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
+    """List the codes of verdicts on combinations that a log mentions completely, for `explain`."""
+    known = {name: values[0] for name, values in facts.items()}
+    parts = {name: known.get(name) for name in _PARTS}
+    of_log = verdicts.Facts(**parts, target=known.get("gfx"))
+    rows = (row for row in matrix.verdict if row.code and row.targets and row.rocm)
+    complete = (row for row in rows if all(parts[name] for name in _PARTS if getattr(row, name)))
+    return tuple(
+        dict.fromkeys(row.code for row in complete if of_log.target and verdicts.applies(row, of_log))
+    )
 
 
 def _may_need_torch(facts: Facts, matrix: Matrix) -> bool:

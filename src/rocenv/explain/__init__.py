@@ -107,7 +107,8 @@ def _unknown(thing: str, word: str, matrix: Matrix) -> RocenvError:
         ]
     hints.append(
         'try a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, zluda-3.9.5, torch-2.7), '
-        "library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a cause (vram-oom), "
+        "library packs (gfx1031-pack), an app (llama.cpp), a variable (HSA_OVERRIDE_GFX_VERSION), "
+        "a cause (vram-oom), "
         "an exit code (0xC0000005) or an incident (sdnext-3414)"
     )
     return RocenvError(message, hints=tuple(hints), code="thing-unknown")

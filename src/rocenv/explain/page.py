@@ -42,6 +42,7 @@ class Line:
     text: str
     label: str = ""
     rows: tuple[Known, ...] = ()  # the rows that support it, the most relevant first
+    commands: tuple[str, ...] = ()  # that do what it says
 
     @property
     def basis(self) -> tuple[Basis, ...]:
@@ -120,7 +121,7 @@ def rendered_sections(page: Explanation, *, width: int) -> list[str]:
 def shortened(page: Explanation, *, width: int, command: str, language: Language = "en") -> list[str]:
     """Render the start of a page on one screen, without sources; the last line has the command for the rest.
 
-    The answer and the commands are always complete.
+    The answer and its commands are always complete.
     """
     room = SCREEN - 1 - len(_page(replace(page, sections=()), {}, width))
     shown: list[Section] = []
@@ -147,8 +148,7 @@ def _page(page: Explanation, numbers: Mapping[Basis, int], width: int) -> list[s
     ]
     steps = [page.steps_title, *_steps(page.steps, width)] if page.steps else []
     rows = [line for section in page.sections for line in _section(section, numbers, width)]
-    # A cause's commands belong to its remedies, which come last.
-    return lines + ([*rows, *steps] if page.kind == "cause" else [*steps, *rows])
+    return [*lines, *steps, *rows]
 
 
 def _section(section: Section, numbers: Mapping[Basis, int], width: int) -> Iterator[str]:
@@ -172,6 +172,7 @@ def _block(
             yield from wrapped(label, width, indent, indent)
             first = then
         yield from wrapped(f"{line.text} {marks}".rstrip(), width, first, then)
+        yield from (f"{then}  {command}" for command in line.commands)
 
 
 def _steps(steps: Iterable[Step], width: int) -> Iterator[str]:

@@ -258,6 +258,12 @@ def _good_set(row: Any, _target: str) -> tuple[str, str, str]:
     return row.by, "", "; ".join(filter(None, parts))
 
 
+def _build(row: Any, _target: str) -> tuple[str, str, str]:
+    gpus = listed(in_order(row.targets), "any GPU, with Vulkan")
+    asset = row.asset.replace("{family}", "gfxNNNN")
+    return row.platform.capitalize(), "", f"{gpus}: `{asset}` from {row.url}; {row.note}"
+
+
 def _wsl(row: Any, _target: str) -> tuple[str, str, str]:
     driver = f"; AMD's Windows driver {row.driver} or newer" if row.driver else ""
     return f"ROCm {range_in_words(row.rocm)}", "", f"{row.needs}{driver}"
@@ -292,6 +298,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Any, str], tuple[str, str, str]]]] = {
             listed((f"{name} {version}" for name, version in row.parts.items()), row.note),
         ),
     ),
+    "app_build": ("Builds", _build),
     "wsl": ("Requirements by release", _wsl),
     "fact": ("Good to know", lambda row, _: (row.key, "", row.text)),
 }

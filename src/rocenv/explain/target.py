@@ -12,7 +12,7 @@ from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import allows, newest_first, series, version_of
 from rocenv.data.releases import RocmSet, RocmWheels, TorchSet, ZludaBuild
 from rocenv.explain import rows
-from rocenv.explain.page import Explanation, Line, sections
+from rocenv.explain.page import Explanation, Line, Step, sections
 from rocenv.explain.phrases import (
     LEVELS,
     NOT_LISTED,
@@ -34,7 +34,7 @@ from rocenv.host.products import targets_of_product, unsupported
 from rocenv.resolve.wheels import BUILT, promise, promised
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rocenv.data.knowledge import Override
     from rocenv.data.known import Known, Platform
@@ -131,9 +131,21 @@ def explain(name: str, matrix: Matrix) -> Explanation:
             ),
             ("The GPU", _gpu(matrix, name)),
         ),
-        steps=tuple(step(found, matrix, label) for label, found in ways if found.best),
+        steps=(
+            *(step(found, matrix, label) for label, found in ways if found.best),
+            *_without_rocm(name, matrix),
+        ),
         steps_title="Best sets now",
     )
+
+
+def _without_rocm(target: str, matrix: Matrix) -> Iterator[Step]:
+    """Yield the apps that run without ROCm, unless AMD supports the target."""
+    releases: tuple[RocmSet | RocmWheels, ...] = (*matrix.rocm, *matrix.rocm_wheels)
+    if not any(target in row.official for row in releases):
+        for app in sorted({row.app for row in matrix.app_build if not row.targets}):
+            gives = f"{app} with Vulkan, without ROCm and PyTorch"
+            yield Step(label="Language models", command=f"rocenv explain {app}", gives=gives)
 
 
 def levels(matrix: Matrix, platform: Platform, target: str) -> dict[str, Support]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.template import without_values
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.core.language import Language
+    from rocenv.data.apps import Launcher
     from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
     from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
@@ -34,7 +36,6 @@ _HEADINGS: Mapping[str, tuple[str, str]] = {
     "more": ("Background", "更多说明"),
     "checks": ("Checks of `rocenv doctor`", "`rocenv doctor` 的相关检查"),
     "links": ("Further reading", "延伸阅读"),
-    "commands": ("Commands", "命令"),
 }
 _ALIASES = {
     "pytorch": "torch",
@@ -43,6 +44,9 @@ _ALIASES = {
     "libraries": "pack",
     "wsl2": "wsl",
     "wsl 2": "wsl",
+    "llama": "llama.cpp",
+    "llamacpp": "llama.cpp",
+    "llm": "llama.cpp",
 }
 # Topic -> its title, the table of its rows, and the names of its versions.
 _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] = {
@@ -58,6 +62,7 @@ _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] =
     "shim": ("ZLUDA files in PyTorch", "", None),
     "therock": ("AMD's wheels (TheRock)", "", None),
     "torch-setting": ("PyTorch settings under ZLUDA", "", None),
+    "ollama": ("Ollama on AMD GPUs", "", None),
 }
 _WSL_STEPS = (
     Step(command="rocenv gpus", gives="list the GPUs and the display driver that Windows reports"),
@@ -97,6 +102,7 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
     advice = [row for row in matrix.advice if row.code == name]
     cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
     cures += [(each, row) for row in advice for each in row.remedy]
+    cures.sort(key=lambda cure: "app" in cure[0].when)  # what helps with any app comes first
     links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
     about = next((row.about for row in advice if row.about), None)
 
@@ -111,24 +117,26 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
         title = about if about and not row.about and _UNKNOWN.search(row.title.en) else row.about or row.title
         return Line(label=row.name, text=_in(title, language), rows=(row,))
 
+    def cure(remedy: Remedy, row: Known) -> Line:
+        templates = (command.replace("{env}", "demo") for command in remedy.commands)
+        commands = (each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each)
+        line = Line(text=_in(remedy.text, language), rows=(row,))
+        return replace(line, commands=tuple(without_values(each, str.upper) for each in commands))
+
     title = rule.title if rule else about or advice[0].title
-    templates = (command.replace("{env}", "demo") for each, _row in cures for command in each.commands)
-    commands = [each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each]
     return Explanation(
         thing=name,
         kind="cause",
         title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
         answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
-            (heading("remedies"), lines((each.text, row) for each, row in cures)),
+            (heading("remedies"), (cure(*each) for each in cures if not _UNKNOWN.search(each[0].text.en))),
             (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
             (heading("more"), _background(rule, language)),
             (heading("checks"), map(check, advice) if rule else []),
             (heading("links"), [Line(text=link) for link in links]),
         ),
-        steps=tuple(Step(command=without_values(each, str.upper)) for each in dict.fromkeys(commands)),
-        steps_title=heading("commands"),
     )
 
 
@@ -322,21 +330,40 @@ def _values(row: Variable) -> Iterator[Line]:
 
 
 def subject_names(matrix: Matrix) -> list[str]:
-    """List the topics: kinds of parts, and topics of facts."""
-    return sorted({*_SUBJECTS, *(row.about for row in matrix.fact)})
+    """List the topics: kinds of parts, apps, and topics of facts."""
+    return sorted({*_SUBJECTS, *_apps(matrix), *(row.about for row in matrix.fact)})
 
 
 def subject_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the topic that a query matches."""
-    name = _ALIASES.get(thing, thing)
+    """Find the topic that a query matches; an app also by its title."""
+    titles = {row.title.casefold(): key for key, row in _apps(matrix).items()}
+    name = _ALIASES.get(thing, titles.get(thing, thing))
     return [name] if name in subject_names(matrix) else []
 
 
+def _apps(matrix: Matrix) -> dict[str, Launcher]:
+    return {row.key: row for row in matrix.launcher if row.programs or row.signs}
+
+
+def _app_steps(app: Launcher) -> Iterator[Step]:
+    gives = f"create an env with what {app.title} needs on this GPU"
+    yield Step(command=f"rocenv create --app {app.key}", gives=gives)
+    program = next(iter(app.entries), "")
+    if app.command or program:
+        words = "" if app.command else f" -- {program}"
+        gives = "start it in its folder, with the env's GPU libraries" if app.command else "start it"
+        yield Step(command=f"rocenv launch {app.key}{words}", gives=gives)
+
+
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
-    """Explain a topic: its newest rows and its facts."""
+    """Explain a topic: its newest rows and its facts; of an app also how to get and start it."""
     # Facts without a key come first, so that none seems to belong to a preceding key.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
-    title, table, names = _SUBJECTS.get(name, (f"Facts about {name}", "", None))
+    app = _apps(matrix).get(name)
+    known = (f"{app.title if app else name} on AMD GPUs", "", None)
+    title, table, names = _SUBJECTS.get(name, known)
+    builds = [row for row in matrix.app_build if row.app == name]
+    builds.sort(key=lambda row: (bool(row.targets), row.platform))
     newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
     if name == "wsl":
         newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
@@ -346,9 +373,11 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
         thing=name,
         kind="topic",
         title=title,
+        answer=tuple(rows.lines("app_build", (row for row in builds if not row.targets))),
         sections=sections(
+            ("Builds with ROCm", rows.lines("app_build", (row for row in builds if row.targets))),
             (heading, [*rows.lines(table, newest), *releases]),
             ("Good to know", rows.lines("fact", facts)),
         ),
-        steps=_WSL_STEPS if name == "wsl" else (),
+        steps=_WSL_STEPS if name == "wsl" else tuple(_app_steps(app)) if app else (),
     )

@@ -166,6 +166,22 @@ def linux_driver() -> Driver:
     )
 
 
+def firmware(address: str) -> dict[str, str]:
+    """Read the firmware versions of the GPU at a PCI address, and of its VBIOS; the kernel caches them.
+
+    Source: torvalds/linux:drivers/gpu/drm/amd/amdgpu/amdgpu_ucode.c, amdgpu_atombios.c
+    """
+    device = f"/sys/bus/pci/devices/{address}"
+    paths = {
+        name.removesuffix("_fw_version"): f"{device}/fw_version/{name}"
+        for name in list_folder(f"{device}/fw_version")
+        if name.endswith("_fw_version")
+    }
+    paths["vbios"] = f"{device}/vbios_version"
+    found = {name: printable(read_attribute(path)[0]) for name, path in paths.items()}
+    return {name: version for name, version in found.items() if version.strip("0x")}
+
+
 def kfd_barrier() -> Barrier | None:
     """Return why `/dev/kfd` cannot be opened (every GPU program needs it); None if it can.
 

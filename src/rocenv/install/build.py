@@ -48,7 +48,7 @@ def build(name: str, lock: Lock, context: Context) -> Record:
     with env_locked(home, name, uses_store=True):
         require_free(prefix)
         lock = with_pins(lock, context)
-        require_room(lock, home)
+        require_room(lock, home, context.bundled)
         lock, wheels = ensure_available(lock, context)
         if prefix.state == "incomplete":
             prefix.wipe()

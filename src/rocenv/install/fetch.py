@@ -18,10 +18,11 @@ from rocenv.core.progress import size_text
 from rocenv.install import store
 from rocenv.install.pin import note_pins, record_pin, with_pins
 from rocenv.install.python_package import require_package
+from rocenv.system.files import storage_errors
 from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Executor, Future
 
     from rocenv.context import Context
@@ -33,9 +34,9 @@ _MARGIN_BYTES = 64 << 20
 _TRIES = 3  # a few damaged cached files are normal; more suggest a failing disk
 
 
-def require_room(lock: Lock, home: Home) -> None:
-    """Raise PrefixError before any download unless the disk has enough space."""
-    needed = sum(bytes_to_come(lock, home))
+def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
+    """Raise PrefixError before any download unless the disk has enough space; see `bytes_to_come`."""
+    needed = sum(bytes_to_come(lock, home, bundled))
     free = free_bytes(home.path)
     if needed and free < needed + _MARGIN_BYTES:
         raise PrefixError(
@@ -46,17 +47,22 @@ def require_room(lock: Lock, home: Home) -> None:
         )
 
 
-def bytes_to_come(lock: Lock, home: Home) -> tuple[int, int]:
-    """Return how much a lock still has to download, and how much disk space the unpacked files need."""
+def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple[int, int]:
+    """Return how much a lock still has to download, and how much disk space the unpacked files need.
+
+    `bundled` are the hashes of files that are in a bundle.
+    """
     download = unpacked = 0
     for artifact in lock.artifacts:
         if store.holds(home, artifact):
             continue
-        here = artifact.kind == "folder" or (artifact.sha256 and (home.artifacts / artifact.sha256).exists())
+        cached = artifact.sha256 and (home.artifacts / artifact.sha256).exists()
+        here = artifact.kind == "folder" or cached or artifact.sha256 in bundled
         download += 0 if here else artifact.size_bytes
         # A wheel's installed size is unknown; three times its file size is a high estimate.
         known = artifact.installed_bytes if store.unpacks(artifact) else 0
-        copy = artifact.size_bytes if store.copies(artifact) else 0
+        is_taken = artifact.sha256 in bundled and not (cached or store.unpacks(artifact))
+        copy = artifact.size_bytes if store.copies(artifact) or is_taken else 0
         unpacked += copy + (known or 3 * artifact.size_bytes)
     return download, unpacked
 
@@ -66,8 +72,9 @@ def ensure_available(
 ) -> tuple[Lock, dict[str, Path]]:
     """Ensure that all of a lock's packages are in the store and all its wheels are in the cache.
 
-    Damaged cached packages are downloaded again. `expected` maps a package's hash to files that must be
-    undamaged in the store; if one is damaged, the package is unpacked again.
+    Files of the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
+    maps the hash of a package to files that must be undamaged in the store; if one is damaged, the package is
+    unpacked again.
 
     Returns:
         The lock with every file's hash, and the wheels: sha256 -> file.
@@ -102,11 +109,11 @@ def _download_and_unpack(
     artifacts: Sequence[Artifact], context: Context, expected: Mapping[str, Mapping[str, FileEntry]]
 ) -> dict[str, Path]:
     """Unpack packages into the store while others are being downloaded; return the wheels."""
-    from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
-    from rocenv.sources.credentials import with_logins
-
     # Largest first, because the largest package determines the total time.
-    remote = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
+    files = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
+    bundled = [each for each in files if each.sha256 in context.bundled]
+    remote = [each for each in files if each.sha256 not in context.bundled]
+    folders: list[tuple[Artifact, Path | store.Section]]
     folders = [(each, Path(each.path)) for each in artifacts if each.kind == "folder"]
     wheels: dict[str, Path] = {}
     unpacked_bytes = sum(each.installed_bytes for each in artifacts if store.unpacks(each))
@@ -124,19 +131,16 @@ def _download_and_unpack(
         context.progress.stage("Unpacking", unpacked_bytes) as stage,
     ):
         waiting: list[Future[None]] = []
-        # Use the same proxy as for the index, because only apt's proxy may have network access.
-        network = with_logins(context.network)
-        network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
-        fetched = fetch_all(remote, context.home.artifacts, network, context.progress)
+        fetched = download(remote, context)
         try:
-            for artifact, path in chain(folders, fetched):
+            for artifact, path in chain(folders, _taken(bundled, context), fetched):
                 for future in waiting:
                     if future.done():
                         future.result()  # stop downloading once a package cannot be unpacked
-                if not store.unpacks(artifact):
+                if isinstance(path, Path) and not store.unpacks(artifact):
                     wheels[path.name] = path
-                files = expected.get(artifact.sha256, {})
-                waiting.append(unpackers.submit(_keep, artifact, path, context, decoders, advance, files))
+                wanted = expected.get(artifact.sha256, {})
+                waiting.append(unpackers.submit(_keep, artifact, path, context, decoders, advance, wanted))
             for future in as_completed(waiting):
                 future.result()
         finally:
@@ -147,15 +151,33 @@ def _download_and_unpack(
     return wheels
 
 
+def _taken(
+    artifacts: Sequence[Artifact], context: Context
+) -> Iterator[tuple[Artifact, Path | store.Section]]:
+    """Yield files of a bundle: packages where they are, and wheels, which uv needs as files, as copies."""
+    wheels = [each for each in artifacts if not store.unpacks(each)]
+    for each in artifacts:
+        if store.unpacks(each):
+            yield each, context.bundled[each.sha256]
+    with context.progress.stage("Reading the bundle", sum(each.size_bytes for each in wheels)) as stage:
+        with storage_errors(context.home.artifacts):
+            context.home.artifacts.mkdir(parents=True, exist_ok=True)
+        for each in wheels:
+            yield each, store.take(each, context.bundled[each.sha256], context.home.artifacts, stage.advance)
+
+
 def _keep(
     artifact: Artifact,
-    path: Path,
+    path: Path | store.Section,
     context: Context,
     decoders: Executor,
     advance: Callable[[int], None],
     expected: Mapping[str, FileEntry],
 ) -> None:
     """Unpack a package; if its publisher provides no hash, record it after unpacking."""
+    if isinstance(path, store.Section):
+        store.add(context.home, artifact, path, decoders, advance, expected)
+        return
     found = artifact if artifact.sha256 else structs.replace(artifact, sha256=path.name)
     try:
         if store.unpacks(found):
@@ -168,6 +190,17 @@ def _keep(
         raise
     if not artifact.sha256:
         record_pin(found, context)
+
+
+def download(artifacts: Sequence[Artifact], context: Context) -> Generator[tuple[Artifact, Path], None, None]:
+    """Yield each artifact and its file in the cache; see `fetch_all`."""
+    from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
+    from rocenv.sources.credentials import with_logins
+
+    # Use the same proxy as for the index, because only apt's proxy may have network access.
+    network = with_logins(context.network)
+    network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
+    return fetch_all(artifacts, context.home.artifacts, network, context.progress)
 
 
 def _apt_proxy(artifacts: Sequence[Artifact]) -> str:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import ArchiveError, DataError, FetchError
@@ -23,8 +23,9 @@ from rocenv.core.foreign import open_regular, parse_json
 from rocenv.core.model import FileEntry
 from rocenv.install.tree import Tree
 from rocenv.integrity import differences
-from rocenv.system.files import CHUNK_BYTES, move, remove_tree, sha256_of, storage_errors
+from rocenv.system.files import CHUNK_BYTES, beside, move, remove_tree, sha256_of, storage_errors
 from rocenv.system.locks import locked
+from rocenv.system.quoting import shell_join
 from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
@@ -42,8 +43,28 @@ _SHORT = 12  # hash characters in temporary names, because some programs handle 
 BLOCKS_AHEAD = 3  # usually 24 MiB each; enough for two cores, and far below the memory limit
 
 
+class Section(NamedTuple):
+    """A file inside a larger one, such as a member of a bundle; rocenv reads it in place."""
+
+    path: Path
+    start: int
+    size_bytes: int
+
+
 class DamagedPackage(FetchError):
     """A cached file no longer matches its hash; it has been removed."""
+
+
+def bundle_error(path: Path, why: str) -> DataError:
+    """Return the error for a bundle that is not as `rocenv bundle` wrote it."""
+    return DataError(
+        f"the bundle `{path}` is damaged: {why}",
+        hints=(
+            f"compare `{shell_join('sha256sum', str(path))}` with the sum that `rocenv bundle` printed",
+            "copy the bundle again, or ask its author for another one",
+        ),
+        code="bundle-damaged",
+    )
 
 
 def tree_of(home: Home, artifact: Artifact) -> Path:
@@ -86,7 +107,7 @@ def _read_manifest(home: Home, folder: Path) -> bytes:
 def add(
     home: Home,
     artifact: Artifact,
-    package: Path,
+    package: Path | Section,
     pool: Executor,
     advance: Callable[[int], None],
     expected: Mapping[str, FileEntry] = MappingProxyType({}),
@@ -96,7 +117,8 @@ def add(
     Args:
         home: The home that contains the store.
         artifact: What `package` must be.
-        package: The downloaded file; its hash is verified again, because it may have been cached for months.
+        package: The downloaded file, or the one in a bundle; its hash is verified again, because it may have
+          been cached for months.
         pool: Decodes packages; shared by all of a set's artifacts.
         advance: Called with the number of bytes written.
         expected: See `holds`.
@@ -141,7 +163,7 @@ def copies(artifact: Artifact) -> bool:
     return unpacks(artifact) and artifact.kind not in ("deb", "folder")
 
 
-def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Executor) -> None:
+def _unpack(artifact: Artifact, package: Path | Section, tree: Tree, work: Path, pool: Executor) -> None:
     """Fill a tree from a package. `work` is created for temporary files."""
     # The readers are imported late, because most envs use artifacts from the store.
     if artifact.kind == "folder":
@@ -170,13 +192,13 @@ def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Exe
         raise ArchiveError(message, hints=error.hints or (hint,)) from error
 
 
-def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -> None:
+def _unpack_deb(artifact: Artifact, package: Path | Section, tree: Tree, pool: Executor) -> None:
     """Unpack a package and hash it in the same pass; the caller discards the tree if the hash is wrong."""
     from rocenv.install.deb import data_chunks, limited, unpack_tar
 
     failure = None
     with _opened(artifact, package) as file:
-        stream = _Hashing(file)
+        stream = _Hashing(file, package)
         try:
             chunks = data_chunks(stream, pool, BLOCKS_AHEAD)
             unpack_tar(limited(chunks, artifact.installed_bytes, stream.size_bytes), tree)
@@ -189,38 +211,61 @@ def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -
         raise failure
 
 
-def _copy(artifact: Artifact, package: Path, own: Path, advance: Callable[[int], None]) -> None:
+def take(artifact: Artifact, section: Section, folder: Path, advance: Callable[[int], None]) -> Path:
+    """Copy a file of a bundle into the folder of downloads, unless it is there, and return its path.
+
+    Raises:
+        DataError: It does not match its hash.
+    """
+    final = folder / artifact.sha256
+    if final.is_file() and final.stat().st_size == artifact.size_bytes:
+        return final
+    with storage_errors(folder), locked(folder / f"{artifact.sha256}.lock"):
+        fresh = beside(final, "new")
+        try:
+            _copy(artifact, section, fresh, advance)
+            move(fresh, final)
+        finally:
+            fresh.unlink(missing_ok=True)
+    return final
+
+
+def _copy(artifact: Artifact, package: Path | Section, own: Path, advance: Callable[[int], None]) -> None:
     """Copy a package that needs random access; raise DamagedPackage unless the copy matches its hash."""
     with _opened(artifact, package) as file, own.open("xb") as out:
-        stream = _Hashing(file)
+        stream = _Hashing(file, package)
         while data := stream.read(CHUNK_BYTES):
             out.write(data)
-            advance(0)
+            advance(len(data) if isinstance(package, Section) else 0)
     require_hash(artifact, package, stream.digest.hexdigest())
 
 
-def _opened(artifact: Artifact, package: Path) -> BufferedReader:
-    """Open a downloaded file; raise FetchError if it is missing."""
+def _opened(artifact: Artifact, package: Path | Section) -> BufferedReader:
+    """Open a downloaded file at its first byte; raise FetchError if it is missing."""
+    path, start = (package.path, package.start) if isinstance(package, Section) else (package, 0)
     what = f"the downloaded file for {artifact.name} {artifact.version}"
     try:
-        return open_regular(package)
+        file = open_regular(path)
+        file.seek(start)
     except FileNotFoundError as error:
         raise FetchError(
-            f"{what} is missing: `{package}`", hints=("run the same command again to download it",)
+            f"{what} is missing: `{path}`", hints=("run the same command again to download it",)
         ) from error
     except OSError as error:
         raise FetchError(
-            f"cannot read {what}, `{package}`: {error.strerror}",
+            f"cannot read {what}, `{path}`: {error.strerror}",
             hints=("remove it, then run the same command again to download it",),
         ) from error
+    return file
 
 
 class _Hashing:
     """A file that is hashed while being read once, sequentially; bytes appended later are ignored."""
 
-    def __init__(self, file: BufferedReader) -> None:
+    def __init__(self, file: BufferedReader, package: Path | Section) -> None:
         self.digest = hashlib.sha256()
-        self.size_bytes = os.fstat(file.fileno()).st_size
+        known = package.size_bytes if isinstance(package, Section) else 0
+        self.size_bytes = known or os.fstat(file.fileno()).st_size
         self._file = file
         self._left = self.size_bytes
 
@@ -274,14 +319,17 @@ def _title(home: Home, folder: Path) -> str:
         return folder.name
 
 
-def require_hash(artifact: Artifact, package: Path, sha256: str = "") -> None:
-    """Remove a package with the wrong hash, and raise DamagedPackage.
+def require_hash(artifact: Artifact, package: Path | Section, sha256: str = "") -> None:
+    """Remove a package with the wrong hash, and raise DamagedPackage; for a bundle, only raise DataError.
 
     `sha256` is the package's hash, if the caller already knows it.
     """
-    sha256 = sha256 or sha256_of(package)
+    if not isinstance(package, Section):
+        sha256 = sha256 or sha256_of(package)
     if sha256 == artifact.sha256:
         return
+    if isinstance(package, Section):
+        raise bundle_error(package.path, f"`{artifact.name} {artifact.version}` in it was changed")
     package.unlink(missing_ok=True)
     raise DamagedPackage(
         f"the downloaded file for {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "

@@ -23,17 +23,20 @@ from rocenv.system.locks import locked
 from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from rocenv.compilers import Toolchain
+    from rocenv.context import Context
     from rocenv.core.progress import Progress
     from rocenv.data.recipes import CodeObjects
     from rocenv.home import Home
+    from rocenv.install.bundle import Bundle
     from rocenv.kernels.recipe import Job
 
 _FORM = 1  # of the entries
 _KERNEL, _ENTRY = "kernel", "entry.json"
 _ABANDONED_AFTER_S = 86400.0
+_MOST_ENTRY_BYTES, _MOST_KERNEL_BYTES = 64 << 10, 256 << 20
 
 
 class Entry(Value, frozen=True, kw_only=True):
@@ -133,12 +136,7 @@ def _compile(
             flags=checked.flags,
             seconds=seconds,
         )
-        done = folder / place.name  # the seal includes the folder's name
-        done.mkdir()
-        (done / _KERNEL).write_bytes(content)
-        plain = json.dumps({"form": _FORM, **to_plain(entry)}, indent=1)
-        write_sealed(done / _ENTRY, plain.encode(), key_file)
-        move(done, place)
+    _keep(place, entry, content, key_file)
     with contextlib.suppress(OSError):
         log.unlink()
     return CompiledKernel(entry=entry, content=content, fresh=True, path=place / _KERNEL)
@@ -167,6 +165,61 @@ def _cached(place: Path, target: str, key_file: Path) -> CompiledKernel | None:
     if hashlib.sha256(content).hexdigest() != entry.sha256 or entry.target != target:
         return None
     return CompiledKernel(entry=entry, content=content, fresh=False, path=place / _KERNEL)
+
+
+def export(home: Home, app: str, targets: Collection[str]) -> dict[str, bytes | Path]:
+    """Return the cached kernels of an app for these targets as members of a bundle, by name."""
+    found: dict[str, bytes | Path] = {}
+    for place in sorted(home.kernels.glob("*/")) if app else ():
+        for target in targets:
+            if (kept := _cached(place, target, home.key)) is not None and kept.entry.app == app:
+                found[f"kernels/{place.name}/{_ENTRY}"] = json.dumps(to_plain(kept.entry)).encode()
+                found[f"kernels/{place.name}/{_KERNEL}"] = kept.path
+    return found
+
+
+def import_bundled(bundle: Bundle, context: Context) -> None:
+    """Add the kernels of a bundle to the cache, unless it has one for the same inputs.
+
+    Raises:
+        DataError: A member was changed, or is not what its entry describes.
+        RocenvError: It is not a kernel for its target.
+    """
+    for member in bundle.sections:
+        folder, _, name = member.rpartition("/")
+        if folder.startswith("kernels/") and name == _KERNEL:
+            entry = bundle.content(f"{folder}/{_ENTRY}", _MOST_ENTRY_BYTES)
+            known = from_plain(Entry, parse_json(entry, folder), folder)
+            content = bundle.content(member, _MOST_KERNEL_BYTES)
+            _import(
+                context.home, folder.removeprefix("kernels/"), known, content, context.matrix.code_objects
+            )
+
+
+def _import(home: Home, key: str, known: Entry, content: bytes, rows: Sequence[CodeObjects]) -> None:
+    checked = check(content, known.target, rows)
+    if (checked.kernels, hashlib.sha256(content).hexdigest()) != (known.kernels, known.sha256):
+        raise DataError(f"the kernel `{key}` is not the one that its entry describes")
+    place = home.kernels / key
+    with storage_errors(home.kernels):
+        home.kernels.mkdir(parents=True, exist_ok=True)
+        with locked(home.lock("kernel", key)):
+            if _cached(place, known.target, home.key) is None:
+                remove_tree(place)
+                _keep(place, known, content, home.key)
+
+
+def _keep(place: Path, entry: Entry, content: bytes, key_file: Path) -> None:
+    """Write an entry of the cache; the seal covers the folder's name."""
+    with tempfile.TemporaryDirectory(
+        prefix=".building-", dir=place.parent, ignore_cleanup_errors=True
+    ) as name:
+        done = Path(name) / place.name
+        done.mkdir()
+        (done / _KERNEL).write_bytes(content)
+        plain = json.dumps({"form": _FORM, **to_plain(entry)}, indent=1)
+        write_sealed(done / _ENTRY, plain.encode(), key_file)
+        move(done, place)
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rocenv import __version__
 from rocenv.apps.secrets import is_secret
 from rocenv.core.logins import mask_logins
+from rocenv.home import user_folder
 from rocenv.system.private import make_private, open_own
 
 if TYPE_CHECKING:
@@ -72,17 +73,23 @@ def open_log(context: LaunchContext, report: Callable[[str], None]) -> Log | Non
     folder = context.start.prefix.path / FOLDER
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
     stem = f"{when}-{_NOT_IN_NAMES.sub('-', context.start.launcher.key)}"
+    users = user_folder("XDG_STATE_HOME", ".local/state")
     try:
-        make_private(folder)
-        path, file = _create(folder, stem)
+        try:
+            path, file = _create(folder, stem)
+        except OSError:
+            if users is None:
+                raise
+            path, file = _create(users / FOLDER, stem)
     except OSError as error:
         report(context.message("log_not_created", folder=str(folder), reason=str(error.strerror)))
         return None
-    _delete_oldest(folder)
+    _delete_oldest(path.parent)
     return Log(path, file, lambda why: report(context.message("log_incomplete", path=str(path), reason=why)))
 
 
 def _create(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
+    make_private(folder)
     for number in range(1, 100):
         path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
         with contextlib.suppress(FileExistsError):

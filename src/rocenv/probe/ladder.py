@@ -6,6 +6,7 @@ A crash, abort or hang of a child is a result. This process never loads a vendor
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -58,6 +59,7 @@ _TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # API that the env
 _TORCH_SCRIPT = Path(__file__).with_name("torch_gemm.py")
 _TAIL_BYTES = 4096
 _ANSWER_BYTES = 65536
+_LEAST_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ class Probe:
     python: tuple[str, ...]  # command line of rocenv's own Python, including the env's loader
     environ: Mapping[str, str]  # environment of every child
     timeout_s: float  # per rung
+    until: float = math.inf  # when all rungs must have ended, on the monotonic clock
     torch_python: tuple[str, ...] = ()  # command line of the env's Python; () = the env has no torch
 
     @property
@@ -128,6 +131,7 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
     """
     log = Path(probe.task.work_dir, f"{rung}.log")
     start = time.monotonic()
+    timeout_s = min(probe.timeout_s, max(_LEAST_S, round(probe.until - start, 1)))
     with log.open("wb") as stderr:
         done = process.run(
             _command(probe, rung),
@@ -135,10 +139,10 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
             cwd=probe.task.work_dir,
             stdin=json.dumps(asdict(probe.task)).encode(),
             stderr=stderr,
-            timeout_s=probe.timeout_s,
+            timeout_s=timeout_s,
             limit_bytes=_ANSWER_BYTES,
         )
-    result = _classify(rung, done, tail(log), probe.timeout_s)
+    result = _classify(rung, done, tail(log), timeout_s)
     return replace(result, elapsed_s=time.monotonic() - start)
 
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocenv.activate.changes import apply, expand
+from rocenv.activate.changes import apply
+from rocenv.activate.env import changes_for_user
 from rocenv.activate.loader import loader_argv
 from rocenv.prefix import library_folders
 from rocenv.preload import folders_of, preload, zluda_of
@@ -33,7 +34,7 @@ def probe_of(
     """
     files = prefix.files(record)
     lock = record.lock
-    environ = apply(expand(lock.environment, str(prefix.path)), os.environ, lock.platform)
+    environ = apply(changes_for_user(lock, str(prefix.path), os.environ), os.environ, lock.platform)
     return Probe(
         task=Task(
             target=target,

@@ -246,7 +246,7 @@ def candidate(parts: Parts, case: Case) -> Candidate:
         parts=tuple(chosen),
         runs_as=way.runs_as,
         override=way.override,
-        warnings=tuple(_warnings(way, case.request.target)),
+        warnings=tuple(_warnings(way, case)),
         notes=tuple(_notes(parts, case)),
         local_notes=tuple(_driver_notes(row, case)),
     )
@@ -257,16 +257,27 @@ def _why(way: Way, case: Case) -> str:
     if isinstance(way.row, RocmWheels):
         return f"{channel.title}; {wheels.promised(way.row, (way.runs_as, *case.request.more_targets))}"
     by = "the maker" if channel.by == "maker" else "a distribution"
-    kernels = "only its compiler supports" if way.kind == "compile" else "its rocBLAS has kernels for"
-    return f"{channel.title}, {by}; {kernels} {way.runs_as}"
+    if way.kind == "compile":
+        return f"{channel.title}, {by}; only its compiler supports {', '.join(_without_kernels(way, case))}"
+    kernels = ", ".join((way.runs_as, *case.request.more_targets))
+    return f"{channel.title}, {by}; its rocBLAS has kernels for {kernels}"
+
+
+def _without_kernels(way: Way, case: Case) -> list[str]:
+    """List the targets that the release's BLAS has no kernels for; a set for several needs only one."""
+    served = (way.runs_as, *case.request.more_targets)
+    return [each for each in served if each not in way.row.blas] or [way.runs_as]
 
 
 def _notes(parts: Parts, case: Case) -> Iterator[str]:
     way, torch = parts.way, parts.torch
-    row, target = way.row, case.request.target
-    unlisted = isinstance(row, RocmSet) and row.official and target not in row.official
+    row = way.row
+    official = row.official if isinstance(row, RocmSet) else ()
+    unlisted = [each for each in case.request.targets if each not in official] if official else []
     if unlisted and way.kind != "compile" and way.override is None:
-        yield f"its libraries have kernels for {target}, but its maker does not officially support it"
+        them = "it" if len(unlisted) == 1 else "them"
+        found = ", ".join(unlisted)
+        yield f"its libraries have kernels for {found}, but its maker does not officially support {them}"
     if torch is not None and not torch.released and not torch.channel:
         yield f"torch {torch.version} is a release candidate and might not be in its index yet"
     yield from verdicts.notes(parts.facts, case)
@@ -274,7 +285,8 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
         yield f"{way.title}: {row.note}"
 
 
-def _warnings(way: Way, target: str) -> Iterator[str]:
+def _warnings(way: Way, case: Case) -> Iterator[str]:
+    target = case.request.target
     if way.override is not None:
         advice = "works" if way.kind == "ok" else "be careful"
         yield (
@@ -282,7 +294,8 @@ def _warnings(way: Way, target: str) -> Iterator[str]:
             f"({advice}: {way.override.note}; {way.override.source})"
         )
     elif way.kind == "compile":
-        yield f"its rocBLAS has no kernels for {target}, so `verify` can pass `gemm` but not `blas`"
+        lacking = ", ".join(_without_kernels(way, case))
+        yield f"its rocBLAS has no kernels for {lacking}, so `verify` can pass `gemm` but not `blas`"
 
 
 def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:

@@ -6,9 +6,11 @@ this machine, or a new download.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from rocenv.sources.uv import Uv
     from rocenv.sources.uv_outcome import Outcome
 
+_KEY = re.compile(
+    r"cpython-(?P<major>\d{1,2})\.(?P<minor>\d{1,3})\.(?P<patch>\d{1,3})"
+    r"-(?P<os>linux|windows)-(?P<arch>x86_64|aarch64)-(?P<libc>gnu|musl|none)"
+)
 _START_LIMIT_S = 60.0
 _HINTS = ("choose an installed one, e.g. `--python 3.12`",)
 # Source: patientx/ComfyUI-Zluda@8622f33e:.github/README.md
@@ -87,6 +93,59 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
             code="python-missing",
         )
     return found
+
+
+def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
+    """Let uv download the archive of a Python, unless it is cached; return uv's name for it and the file.
+
+    Raises:
+        RocenvError: uv knows no such Python, or cannot download it.
+    """
+    if uv.environ.get("UV_PYTHON_DOWNLOADS") == "never":
+        raise RocenvError("UV_PYTHON_DOWNLOADS=never forbids downloading one", code="python-missing")
+    found = uv.run("python", "list", version, "--only-downloads", "--output-format=json")
+    listed = [] if found.code else parse_json(found.stdout, "uv python list")
+    keys = [each["key"] for each in listed if _KEY.fullmatch(each["key"]) and each["variant"] == "default"]
+    if not keys:
+        raise RocenvError(f"uv cannot download a Python {version}", hints=_HINTS, code="python-missing")
+    kept = uv.cache / "pythons" / keys[0]
+    with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+        # uv checks the hash only while it installs.
+        environ = {**uv.environ, "UV_PYTHON_CACHE_DIR": str(kept)}
+        done = _install(keys[0], replace(uv, environ=environ, pythons=Path(folder)))
+    archives = sorted(kept.glob("*.tar.gz")) if not done.code else []
+    if not archives:
+        raise RocenvError(f"uv cannot download `{keys[0]}`: {done.reason}", code="python-missing")
+    return keys[0], archives[-1]
+
+
+def install_archive(key: str, archive: Path, sha256: str, uv: Uv) -> None:
+    """Install a Python from a file of `fetch_archive` without a network; uv checks its hash.
+
+    Raises:
+        RocenvError: uv cannot install it.
+    """
+    parts = _KEY.fullmatch(key)
+    if parts is None:
+        raise RocenvError(f"`{key}` is not a Python that uv can install", code="python-missing")
+    row = {
+        "name": "cpython",
+        "arch": {"family": parts["arch"], "variant": None},
+        **{name: parts[name] for name in ("os", "libc")},
+        **{name: int(parts[name]) for name in ("major", "minor", "patch")},
+        "prerelease": "",
+        "url": archive.as_uri(),
+        "sha256": sha256,
+        "variant": None,
+        "build": None,
+    }
+    with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+        listed = Path(folder) / "downloads.json"
+        listed.write_text(json.dumps({key: row}), encoding="utf-8")
+        environ = {**uv.environ, "UV_PYTHON_DOWNLOADS_JSON_URL": listed.as_uri()}
+        done = _install(key, replace(uv, environ=environ, offline=True))
+    if done.code:
+        raise RocenvError(f"uv cannot install `{key}`: {done.reason}", code="python-missing")
 
 
 def examine(path: Path) -> Interpreter:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -53,16 +53,18 @@ class Review:
         hosts: Host that neither the data nor this machine's settings contain -> its files.
         variables: Changes to known variables with values that the data does not use.
         commands: Other differences in running programs, as sentences.
+        files: Names of files that come with the lock, in a bundle, and that nothing here vouches for.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
     variables: tuple[EnvChange, ...] = ()
     commands: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def is_foreign(self) -> bool:
         """Whether there is anything for the user to confirm."""
-        return bool(self.hosts or self.variables or self.commands)
+        return bool(self.hosts or self.variables or self.commands or self.files)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -71,7 +73,9 @@ class Review:
             f"downloads {joined(files, 3)} from `{host}`, which rocenv does not know"
             for host, files in self.hosts.items()
         )
-        return (*hosts, *map(_change_text, self.variables), *self.commands)
+        contained = f"contains {joined(self.files, 3)}, and rocenv cannot tell who made them"
+        brought = (contained,) if self.files else ()
+        return (*hosts, *brought, *map(_change_text, self.variables), *self.commands)
 
 
 def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
@@ -80,6 +84,9 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     A lock contains the mirrors of the machine that wrote it. Debian packages get URLs on this machine's
     mirror. A wheel from an unknown host gets its URL in this machine's index, if the index lists the same
     name, version and hash. A wheel that is already downloaded may come from anywhere.
+
+    The URL of a file in a bundle says nothing about its origin. So the review lists the file, unless its hash
+    is in this home, in rocenv's data, or in an index that its distributor signed.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.
@@ -93,13 +100,27 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
             for each in part.artifacts
             if part.python and each.kind == "wheel" and _foreign_host(each.url, places)
         ]
-        here = {each for each in foreign if (context.home.artifacts / each.sha256).is_file()}
-        moved = _from_index([each for each in foreign if each not in here], series(part.python), context)
+        here = {each for each in foreign if _is_here(each, context)}
+        known |= {each for each in part.artifacts if each.sha256 in context.bundled}
+        wanted = [each for each in foreign if each not in here | known]
+        moved = _from_index(wanted, series(part.python), context)
         known |= here | set(moved.values())
         artifacts = tuple(moved.get(each, each) for each in part.artifacts)
         parts.append(structs.replace(part, artifacts=artifacts))
     lock = structs.replace(lock, components=tuple(parts))
-    return lock, compared(lock, context.matrix, places, known)
+    published = {row.sha256 for row in context.matrix.file_hash} | context.proven
+    files = tuple(
+        each.name
+        for each in lock.artifacts
+        if each.sha256 in context.bundled and each.sha256 not in published and not _is_here(each, context)
+    )
+    return lock, replace(compared(lock, context.matrix, places, known), files=files)
+
+
+def _is_here(artifact: Artifact, context: Context) -> bool:
+    """Whether a file with this hash was downloaded into this home before."""
+    places = (context.home.artifacts / artifact.sha256, context.home.store / artifact.sha256)
+    return any(place.exists() for place in places)
 
 
 def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
@@ -220,13 +241,20 @@ def _split(url: str) -> Place:
 
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
-    """Return a URL's server if the URL is outside all known locations; "" if it is inside one."""
-    origin, path = _split(url)
-    if origin and "@" not in urlsplit(url).netloc and _is_plain(path):
+    """Return the server of a URL outside all known locations; "" if it is inside one."""
+    origin, path = plain_place(url)
+    if origin:
         for known, folder in places:
             if _is_at(origin, known) and path.startswith(folder):
                 return ""
-    return origin or repr(url)
+    return _split(url)[0] or repr(url)
+
+
+def plain_place(url: str) -> Place:
+    """Split a URL into server and path; "" for one that parsers may read differently."""
+    origin, path = _split(url)
+    is_plain = origin and "@" not in urlsplit(url).netloc and _is_plain(path)
+    return (origin, path) if is_plain else ("", "")
 
 
 def _is_at(origin: str, known: str) -> bool:

@@ -46,6 +46,7 @@ _KEPT = frozenset(
         "UV_HTTP_RETRIES",
         "UV_HTTP_TIMEOUT",
         "UV_NATIVE_TLS",
+        "UV_PYTHON_CACHE_DIR",
         "UV_PYTHON_DOWNLOADS_JSON_URL",
         "UV_PYTHON_INSTALL_MIRROR",
         "UV_SYSTEM_CERTS",

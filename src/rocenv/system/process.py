@@ -242,6 +242,20 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
+def stop_group(child: subprocess.Popen[bytes], wait_s: float) -> bool:
+    """Ask a child of `start_group` to end, then kill its group; return whether it ended.
+
+    Waits at most twice `wait_s`: the kernel does not kill a process that waits for a disk or a driver.
+    """
+    for number in (signal.SIGTERM, 0 if WINDOWS else signal.SIGKILL):
+        if child.poll() is None:
+            with contextlib.suppress(OSError):
+                child.kill() if WINDOWS else os.killpg(child.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(wait_s)
+    return child.poll() is not None
+
+
 def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
     """Start the user's program in this console and process group, so that Ctrl-C reaches it.
 

@@ -1,8 +1,8 @@
 """Loaded into a real `rocenv` through PYTHONPATH: counts disk changes and kills the process at one of them.
 
 KILL_AT=N kills the process, like `kill -9`, just before its N-th change below KILL_BELOW, or halfway through
-it if the change writes a chunk of an unpacked file. KILL_LOG=FILE receives a line per change. Child processes
-get neither variable.
+it if the change writes a chunk of an unpacked file. KILL_LOG=FILE gets a line for each change. Child
+processes do not inherit these variables.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def changes(event: str, arguments: tuple[Any, ...]) -> bool:
     if event == "open":
         path, _mode, flags = arguments
         return isinstance(flags, int) and bool(flags & WRITING) and str(path).startswith(below)
-    # `shutil.rmtree` uses descriptors of folders.
+    # `shutil.rmtree` uses folder descriptors.
     return event in CHANGES and (str(arguments[0]).startswith(below) or not str(arguments[0]).startswith("/"))
 
 

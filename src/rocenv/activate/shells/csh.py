@@ -85,9 +85,12 @@ def _are_set(names: Sequence[str]) -> str:
 
 def _changes(env: Env) -> list[str]:
     """Set each list once, because tcsh rereads all folders in PATH each time."""
-    found = []
+    words = {"PREFIX": quote(env.prefix), "IDENT": env.ident}
+    found = [fill("csh-cache.csh", words).rstrip()] if env.caches else []
     for change in env.changes:
-        if change.action == "set":
+        if (rest := env.cached(change)) is not None:
+            found.append(f"''setenv {change.name} $_rocenv_cache:q{quote(rest)}")
+        elif change.action == "set":
             found.append(f"''setenv {change.name} {quote(change.value)}")
         elif change.action == "unset":
             found.append(f"''unsetenv {change.name}")

@@ -45,6 +45,8 @@ def files(env: Env) -> dict[str, str]:
         "EXECUTED": quote(f"rocenv: source this file instead of running it:  {source(script)}"),
         "STATUS": str(EXECUTED_STATUS),
         "GONE": quote(f"rocenv: {env.gone}"),
+        "COPIED": quote(f"rocenv: {env.copied}"),
+        "SCRIPT": quote(script),
         "LIBRARY": quote(fill_script(library, {"FUNCTIONS": " ".join(functions), "WATCHED": watched})),
         "OTHERS": " ".join(others),
         "ALL_UNSET": str(len(others) + 1),
@@ -56,7 +58,7 @@ def files(env: Env) -> dict[str, str]:
         "LISTS": "\n".join(
             f"_rocenv_lib _rocenv_put_first {name} {entries}" for name, entries in first.items()
         ),
-        "CHANGES": "\n".join([*map(_change, single), *remember]),
+        "CHANGES": "\n".join([*_cache(env), *(_change(env, each) for each in single), *remember]),
         "RESTORE": "\n".join(_restore(env, name) for name in env.changed),
         "WATCHED": watched,
         "ALL_WATCHED_UNSET": str(len(env.watched) + 1),
@@ -72,9 +74,20 @@ def _new_list(name: str, first: str) -> str:
     return f"set -gx --path {name} {first}{' $PATH' if name == 'PATH' else ''}"
 
 
-def _change(change: EnvChange) -> str:
+def _cache(env: Env) -> list[str]:
+    words = {"PREFIX": quote(env.prefix), "IDENT": env.ident}
+    return [fill("fish-cache.fish", words).rstrip()] if env.caches else []
+
+
+def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
+    """Return the word for a value, or, if it is a folder of caches, one that uses the user's choice."""
+    rest = env.caches.get(name)
+    return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
+
+
+def _change(env: Env, change: EnvChange) -> str:
     if change.action == "set":
-        return f"set -gx {change.name} {quote(change.value)}"
+        return f"set -gx {change.name} {_in_cache(env, change.name, quote(change.value))}"
     # Keep a universal variable, because all of the user's shells share it.
     return f"set -eg {change.name}"
 
@@ -82,7 +95,9 @@ def _change(change: EnvChange) -> str:
 def _restore(env: Env, name: str) -> str:
     entries = env.lists.get(name, ())
     after = env.after.get(name)
-    state = f'"$_ROCENV_NEW_{name}_{env.ident}"' if entries else quote("" if after is None else "x" + after)
+    state = f'"$_ROCENV_NEW_{name}_{env.ident}"'
+    if not entries:
+        state = _in_cache(env, name, quote("" if after is None else "x" + after), "x")
     return " ".join([f"_rocenv_restore {env.ident} {name} {state}", *map(quote, entries)])
 
 

@@ -79,6 +79,7 @@ def _script(env: Env, separator: str) -> str:
             "EXECUTED": quote(f"rocenv: source this file instead of running it:  {source(script)}"),
             "STATUS": str(EXECUTED_STATUS),
             "GONE": quote(f"rocenv: {env.gone}"),
+            "COPIED": quote(f"rocenv: {env.copied}"),
             "ANY_SET": "".join(f"${{{name}+x}}" for name in (*_but_path(env.changed), *env.watched)),
             "LISTS": quote(" ".join(env.lists)),
             "PATH_WITH_OURS": " | ".join(dict.fromkeys(_with_ours(env))) or "''",
@@ -105,7 +106,14 @@ def _changes(env: Env, separator: str) -> str:
     unset = [change.name for change in env.changes if change.action == "unset"]
     if unset:
         before.append(f'"$_ROCENV_DO" unset -v {" ".join(unset)} || _ROCENV_HOW=refused')
-    words = [f"{each.name}={quote(each.value)}" for each in env.changes if each.action == "set"]
+    if env.caches:
+        words_of_cache = {"PREFIX": quote(env.prefix), "IDENT": env.ident}
+        before.append(fill("posix-cache.sh", words_of_cache).rstrip())
+    words = [
+        f"{each.name}={_in_cache(env, each.name, quote(each.value))}"
+        for each in env.changes
+        if each.action == "set"
+    ]
     for name, entries in env.lists.items():
         if _is_taken_apart(name, separator):
             first = ":".join(dict.fromkeys(reversed(entries)))
@@ -138,7 +146,14 @@ def _restore(env: Env, name: str) -> str:
     if entries := env.lists.get(name):
         return " ".join(["_rocenv_restore", name, f'"$_ROCENV_NEW_{env.ident}_{name}"', *map(quote, entries)])
     after = env.after.get(name)
-    return f"_rocenv_restore {name} {quote('' if after is None else 'x' + after)}"
+    state = quote("" if after is None else "x" + after)
+    return f"_rocenv_restore {name} {_in_cache(env, name, state, 'x')}"
+
+
+def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
+    """Return the word for a value, or, if it is a folder of caches, one that uses the user's choice."""
+    rest = env.caches.get(name)
+    return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 
 
 # ---------------------------------------------------------------- bash on Windows

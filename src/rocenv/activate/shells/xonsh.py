@@ -36,14 +36,18 @@ def source(script: str) -> str:
 def files(env: Env) -> dict[str, str]:
     """Render the script."""
     changes = (_tuple(each.action, each.name, each.value) for each in env.changes)
+    caches = (_tuple(name, rest) for name, rest in env.caches.items())
     restore = (_tuple(name, *env.lists.get(name, ())) for name in env.changed)
     names = {
         "SOURCE": quote(source(env.path(FILE))),
-        "PREFIX": quote(env.prefix),
+        "GONE": quote(f"rocenv: {env.gone}"),
+        "COPIED": quote(f"rocenv: {env.copied}"),
         "MARKER": quote(env.marker),
         "IDENT": quote(env.ident),
         "LABEL": quote(f"({env.label}) "),
         "CHANGES": _list(changes),
+        "PREFIX": quote(env.prefix),
+        "CACHES": _list(caches),
         "RESTORE": _list(restore),
         "LEFTOVERS": _tuple(*env.watched),
     }

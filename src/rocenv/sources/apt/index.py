@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 # An entry in `InRelease`; the hash becomes a file name.
 _LISTED = re.compile(r"[0-9a-fA-F]{64}\s+[0-9]{1,18}\s+\S+")
 _DAY_S = 86400.0
+RELEASE = "InRelease"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,8 @@ class Index:
     repo: Repo
     folder: Path
     base: str  # base URL of the packages; a permanent one, if available
+    root: str  # the same before mirrors; may be symbolic
+    suite: str
     state: State
 
     @property
@@ -161,7 +164,8 @@ def open_index(
         max_age_s=repo.max_age_days * _DAY_S,
     )
     state = refresh(place, folder, network, settings, max_age_s=max_age_s, key_file=home.key)
-    return Index(repo=repo, folder=folder, base=state.base if is_symbolic(repo) else base, state=state)
+    served_by = state.base if is_symbolic(repo) else base
+    return Index(repo=repo, folder=folder, base=served_by, root=base, suite=suite, state=state)
 
 
 def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
@@ -208,7 +212,11 @@ def refresh(
     address = join(place.base, f"dists/{place.suite}/InRelease")
     # Mirrors with the same contents share ETags, so with several it would be unclear which one answered.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
-    answer = network.get(address, etag=kept.etag if kept and is_known else "", limit_bytes=RELEASE_BYTES)
+    answer = network.get(
+        address,
+        etag=kept.etag if kept and is_known and (folder / RELEASE).exists() else "",
+        limit_bytes=RELEASE_BYTES,
+    )
     if kept and answer.unchanged:
         # A mirror frozen by an attacker would give this answer forever.
         state = structs.replace(kept, checked_s=time.time(), older="")
@@ -218,6 +226,8 @@ def refresh(
             state = _fallback(place, state, last, kept)
     _require_valid(place, state, settings)
     _fetch_lists(place, folder, network, state)
+    if not answer.unchanged and not state.older:
+        write_atomic(folder / RELEASE, answer.body)  # for bundles and mirrors; `state` is what is read
     write_sealed(state_file, json.dumps(to_plain(state)).encode(), key_file)
     wanted = {file.sha256 for file in state.files}
     for path in folder.iterdir():

@@ -167,6 +167,7 @@ function _rocenv_pop
     _rocenv_off_$_rocenv_id
     builtin functions -e _rocenv_off_$_rocenv_id
     set -eg _ROCENV_OLD_PATH_$_rocenv_id
+    set -eg _ROCENV_CACHE_$_rocenv_id
     if set -q _ROCENV_KEPT
         _rocenv_say "changed while the env was active, so not restored: $_ROCENV_KEPT"
         set -eg _ROCENV_KEPT

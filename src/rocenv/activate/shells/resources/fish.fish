@@ -11,6 +11,7 @@
 ##   _ROCENV_OLD_NAME_IDENT    previous NAME: two options of `set`, then its values; absent if unset
 ##   _ROCENV_NEW_NAME_IDENT    x..., value of a list in the env
 ##   _rocenv_off_IDENT         the function that undoes the changes
+##   _ROCENV_CACHE_IDENT       the folder of caches, if the env changes any
 ##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
 ##   _ROCENV_KEPT              during deactivation: variables changed by the user
 ##
@@ -20,10 +21,20 @@
 ## A quoted list is what fish would export: its entries joined by `:` for a path variable, else by spaces. Variables
 ## whose names end in `PATH` are path variables automatically, so none of ours ends in it.
 function _rocenv_enter
+    set -l _rocenv_here (status filename) # unknown after the next line
     builtin functions -e _rocenv_enter
     if test $argv[1] -ne 0
         builtin printf '%s\n' __EXECUTED__ >&2
         return __STATUS__
+    end
+    ## A copy of the env has a record too, but must not use the original's files. fish cannot compare files itself.
+    if test "$_rocenv_here" != __SCRIPT__; and begin
+        set -l _rocenv_record (builtin string replace -r '[^/]*$' '' -- "$_rocenv_here").rocenv/record.json
+        test -f "$_rocenv_record"
+        and not /bin/sh -c 'test "$1" -ef "$2"' sh "$_rocenv_record" __MARKER__
+    end
+        builtin printf '%s\n' __COPIED__ >&2
+        return 1
     else if not test -f __MARKER__
         builtin printf '%s\n' __GONE__ >&2
         return 1

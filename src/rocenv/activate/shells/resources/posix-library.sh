@@ -202,7 +202,7 @@ _rocenv_pop() {
   _rocenv_forget "$_rocenv_id"
 }
 _rocenv_forget() {
-  "$_ROCENV_DO" unset -v "_ROCENV_LIB_$1" "_ROCENV_PS1_$1" "_ROCENV_OLD_$1_PATH"
+  "$_ROCENV_DO" unset -v "_ROCENV_LIB_$1" "_ROCENV_CACHE_$1" "_ROCENV_PS1_$1" "_ROCENV_OLD_$1_PATH"
   "$_ROCENV_DO" unset -f "_rocenv_names_$1" "_rocenv_clean_$1" "_rocenv_off_$1"
   case ${_ROCENV_STACK-} in
   ?*)

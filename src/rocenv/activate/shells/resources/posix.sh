@@ -9,6 +9,7 @@
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
 ##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... exported, s... set only; absent if unset
 ##   _ROCENV_NEW_IDENT_NAME  x..., value of a list in the env
+##   _ROCENV_CACHE_IDENT     the folder of caches, if the env changes any
 ##   _ROCENV_PS1_IDENT       what was prepended to the prompt
 ##   _ROCENV_OURS            x if `deactivate` is ours; another tool's stays
 ##   _ROCENV_ROOT            on Windows: mount point of the drives
@@ -22,7 +23,22 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   *) "$_ROCENV_DO" printf '%s\n' __EXECUTED__ >&2; "$_ROCENV_DO" exit __STATUS__ ;;
   esac
 fi ;; esac
-if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
+## A copy of the env has a record too, but must not use the original's files. (dash does not know a script's path.)
+case ${BASH_VERSION+b}${ZSH_VERSION+z}${KSH_VERSION+k} in
+b) _ROCENV_HOW=${BASH_SOURCE-} ;;
+z) _ROCENV_HOW=${(%):-%x} ;;
+k) "$_ROCENV_DO" eval '_ROCENV_HOW=${.sh.file-}' ;;
+*) _ROCENV_HOW= ;;
+esac
+case $_ROCENV_HOW in
+'' | __SCRIPT__) _ROCENV_HOW= ;;
+*/*) _ROCENV_HOW=${_ROCENV_HOW%/*}/.rocenv/record.json ;;
+*) _ROCENV_HOW=.rocenv/record.json ;;
+esac
+if "$_ROCENV_DO" test -f "$_ROCENV_HOW" && ! "$_ROCENV_DO" test "$_ROCENV_HOW" -ef __MARKER__; then
+  "$_ROCENV_DO" printf '%s\n' __COPIED__ >&2
+  _ROCENV_HOW=refused
+elif "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
   # If the env is active, deactivate it and those on top of it, and start over.
   case " ${_ROCENV_STACK-}" in *' __IDENT__ '*) _rocenv_lib _rocenv_leave __IDENT__ ;; esac
   case ${ZSH_VERSION-}/${BASH_VERSION-} in

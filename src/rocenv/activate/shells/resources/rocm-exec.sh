@@ -1,5 +1,6 @@
 #!/bin/sh
 # rocenv-wrapper: runs a program through the env's own dynamic loader, so that it finds the env's libraries
+__IN_PLACE__
 set -f
 tab='	'
 loader=__LOADER__

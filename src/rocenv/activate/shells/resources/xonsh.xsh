@@ -121,12 +121,23 @@ def mark_prompt():
     return unmark
 
 
+def cache_folder():
+    # The env's own, or the user's if the user cannot write to that.
+    if os.access(PREFIX + "/cache", os.W_OK):
+        return PREFIX + "/cache"
+    base, own = held("XDG_CACHE_HOME") or "", "/rocenv/" + IDENT
+    if not base.startswith("/"):
+        base = (held("HOME") or "") + "/.cache"
+    return base if base.endswith(own) else base + own
+
+
 def enter():
+    folder, paths = cache_folder() if CACHES else "", dict(CACHES)
     before = {name: (state(name), held(name)) for name in CHANGED}
     watched = [name for name in LEFTOVERS if held(name) is not None]
     try:
-        for each in CHANGES:
-            change(*each)
+        for action, name, value in CHANGES:
+            change(action, name, folder + paths[name] if name in paths else value)
     except Exception:
         for name in CHANGED:
             put_back(name, *before[name][0])
@@ -169,8 +180,11 @@ if __name__ == "__main__":
     say("source this file instead of running it:  " + SOURCE)
     sys.exit(33)
 if not os.path.isfile(MARKER):
-    gone = "the env at " + PREFIX + " no longer exists; `rocenv list` shows the envs"
-    raise XonshError("rocenv: " + gone)
+    raise XonshError(GONE)
+# xonsh's `source` puts the script's path into `__name__`.
+record = os.path.join(os.path.dirname(__name__), ".rocenv", "record.json")
+if os.path.isabs(__name__) and os.path.isfile(record) and not os.path.samefile(record, MARKER):
+    raise XonshError(COPIED)
 shared = sys.modules.get("_rocenv")
 while shared and any(ident == IDENT for ident, leave in shared.stack):
     # If the env is active, deactivate it and those on top of it, and start over.

@@ -1,0 +1,11 @@
+#!/bin/sh
+# A HealthCheckProgram for Slurm: drain an idle node if the env or a GPU is broken.
+# slurm.conf: HealthCheckProgram=/etc/slurm/rocenv-health-check.sh
+#             HealthCheckInterval=600
+#             HealthCheckNodeState=IDLE
+export ROCENV_HOME=/opt/rocenv/home
+case $(sinfo --noheader --nodes="$SLURMD_NODENAME" --format=%T) in
+drain*) exit 0 ;; # keep the reason of whoever drained it
+esac
+reason=$(/opt/rocenv/bin/rocenv verify demo --node --timeout 50) && exit 0
+scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN Reason="${reason:-rocenv:error}"

@@ -1,0 +1,279 @@
+"""`rocenv fleet`: verify and compare the nodes of a cluster."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocenv.commands import candidates
+from rocenv.commands.output import columns, json_option, note, print_json, print_text
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError, WrongUsage
+from rocenv.core.progress import sanitized
+from rocenv.fleet.node import PREFIX
+from rocenv.fleet.results import folded
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rocenv.fleet.compare import Finding
+    from rocenv.fleet.results import Result, Results
+    from rocenv.fleet.run import FleetRecord, SlurmNode
+    from rocenv.verify import Level
+
+_HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
+_TIMEOUT_S = 300  # the first use of a GPU may compile for a long time
+_NOT_ASKED = ("busy", "drained", "down", "unresponsive")  # states in Slurm
+_SHOWN = 20
+_COLUMN = 16
+
+
+@click.group()
+def command() -> None:
+    """Verify the nodes of a cluster and compare them: docs/fleet.md."""
+
+
+@command.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@json_option
+def report(folder: Path, as_json: bool) -> int:
+    """Compare the nodes whose `verify --node --json` wrote a file `*.json` in DIR.
+
+    The exit code is 0 if all nodes are healthy, and 1 if one is not.
+    """
+    from rocenv.fleet.compare import commands, findings, to_drain
+    from rocenv.fleet.results import read_results
+
+    results = read_results(folder)
+    if not results.newest and not results.silent and not results.unreadable:
+        raise RocenvError(
+            f"there are no files `*.json` in `{folder}`",
+            hints=("collect them on the nodes: `rocenv verify NAME --node --json > DIR/$(hostname).json`",),
+            code="no-results",
+        )
+    found = findings(results, results.gpus_before, {})
+    _print(results, found, commands(to_drain(found)), as_json=as_json)
+    return _exit_code(results, found)
+
+
+@command.command()
+@click.argument("name", shell_complete=candidates.env_names)
+@click.option(
+    "--slurm", "partition", metavar="PARTITION", default="", help="Run on the idle nodes of PARTITION."
+)
+@click.option("--nodes", "listed", metavar="LIST", default="", help="Run on these nodes with ClusterShell.")
+@click.option(
+    "--level",
+    type=click.Choice(["quick", "full"]),
+    default="full",
+    help="The whole ladder, or only what takes seconds.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="S",
+    type=click.IntRange(1, 86_400),
+    default=_TIMEOUT_S,
+    help=f"Seconds for each node; default: {_TIMEOUT_S}.",
+)
+@click.option(
+    "--drain", is_flag=True, help="Drain broken nodes in Slurm, and resume those that rocenv drained."
+)
+@json_option
+def verify(
+    name: str, partition: str, listed: str, level: Level, timeout_s: int, drain: bool, as_json: bool
+) -> int:
+    """Run `verify NAME --node` on the nodes of a cluster, and compare them.
+
+    The exit code is 0 if all nodes are healthy, and 1 if one is not.
+    """
+    from rocenv.fleet import run
+    from rocenv.fleet.compare import commands, findings, to_drain
+    from rocenv.prefix import prefix_of
+
+    if bool(partition) == bool(listed):
+        raise WrongUsage("which nodes? use either `--slurm PARTITION` or `--nodes LIST`")
+    context = Context()
+    prefix_of(context.home, name)  # the name is valid
+    record = run.read_record(context.home)
+    if partition:
+        slurm = run.partition_nodes(partition)
+        asked = [node for node, each in slurm.items() if each.state == "idle"]
+        states = {node: each.state for node, each in slurm.items()}
+    else:
+        asked = run.listed_nodes(listed)
+        slurm = _known_to_slurm(asked, needed=drain)
+        states = {}
+    words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
+    with context.progress.wait(f"Checking {len(asked)} nodes"):
+        results = _results(asked, slurm if partition else None, words, timeout_s)
+    found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
+    bad = {each.node for each in found if each.reason}
+    resumed = run.own_drains(record, slurm, results.newest.keys() - bad)
+    in_use = [
+        each for each in found if each.node in slurm and slurm[each.node].state not in ("drained", "down")
+    ]
+    drained = to_drain(in_use)
+    if drain:
+        record = run.update_nodes(context.home, record, slurm, drained, resumed)
+    _remember(context, record, results)
+    _print(results, found, commands(drained, resumed), as_json=as_json, done=drain)
+    return _exit_code(results, found)
+
+
+def _known_to_slurm(nodes: Sequence[str], *, needed: bool) -> dict[str, SlurmNode]:
+    """Ask Slurm for nodes that ClusterShell reaches; a cluster may have no Slurm unless it is `needed`."""
+    from rocenv.fleet import run
+
+    try:
+        return run.slurm_nodes(f"--nodes={','.join(nodes)}")
+    except RocenvError:
+        if needed:
+            raise
+        return {}
+
+
+def _results(
+    asked: Sequence[str], slurm: Mapping[str, SlurmNode] | None, words: Sequence[str], timeout_s: int
+) -> Results:
+    """Run the check on nodes, with ClusterShell if `slurm` is None, and read the answers."""
+    from rocenv.fleet import run
+    from rocenv.fleet.results import read_results
+
+    with tempfile.TemporaryDirectory(prefix="rocenv-fleet-") as name:
+        folder = Path(name)
+        if slurm is None:
+            run.check_with_clush(asked, words, folder, timeout_s)
+        else:
+            run.check_with_slurm({node: slurm[node].gpus for node in asked}, words, folder, timeout_s)
+        results = read_results(folder, named_by_file=slurm is None)
+        if asked and not results.newest:  # a wrong path, say; no reason to drain the whole cluster
+            said = run.first_error(folder)
+            raise RocenvError(
+                f"none of {len(asked)} nodes answered{': ' if said else ''}{said}",
+                hints=(f"run on a node: `{shell_join('rocenv', *words)}`",),
+                code="no-results",
+            )
+    results.silent.clear()  # srun's files have other names
+    for node in results.newest.keys() - set(asked):
+        del results.newest[node]
+        results.unreadable[node] = "an answer of a node that was not asked"
+    return results
+
+
+def _remember(context: Context, record: FleetRecord, results: Results) -> None:
+    """Remember how many GPUs each node has; without write access, the next run does not know it."""
+    from rocenv.fleet import run
+
+    counts = {node: len(each.gpus) for node, each in results.newest.items() if each.gpus}
+    most = record.gpus | {node: max(count, record.gpus.get(node, 0)) for node, count in counts.items()}
+    if most != record.gpus:
+        try:
+            run.write_record(context.home, run.FleetRecord(drained=record.drained, gpus=most))
+        except RocenvError as error:
+            note(error.message)
+
+
+def _exit_code(results: Results, found: Sequence[Finding]) -> int:
+    return (
+        1
+        if results.unreadable or any(each.reason or each.code in ("down", "unresponsive") for each in found)
+        else 0
+    )
+
+
+# ---------------------------------------------------------------- output
+
+
+def _print(
+    results: Results, found: Sequence[Finding], commands: Sequence[str], *, as_json: bool, done: bool = False
+) -> None:
+    if as_json:
+        print_json(_json(results, found, commands, done=done))
+        return
+    print_text(sanitized(columns(_table(results, found))), verbatim=True)
+    lines = list(_lines(results, found))
+    if lines:
+        print_text("\n" + sanitized("\n".join(lines)))
+    if commands:
+        title = "Done:" if done else "To drain and resume these nodes in Slurm:"
+        print_text("\n".join(["", title, *(f"  {command}" for command in commands)]), verbatim=True)
+
+
+def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """Build the table; nodes that differ in nothing that it shows share a row."""
+    labels = {each.node: each.code for each in reversed(found) if each.code in _NOT_ASKED}
+    labels |= {each.node: each.reason.removeprefix(PREFIX) for each in reversed(found) if each.reason}
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for node in sorted(results.newest.keys() | labels.keys()):
+        result = results.newest.get(node)
+        driver = result.driver.text[:_COLUMN] if result else ""
+        gpus = str(len(result.gpus)) if result and result.gpus is not None else ""
+        rows[labels.get(node, "ok"), result.target if result else "", gpus, driver].append(node)
+    from rocenv.fleet.compare import rate_text
+
+    table: list[tuple[str, ...]] = [_HEADER]
+    for (label, target, gpus, driver), nodes in sorted(
+        rows.items(), key=lambda row: (row[0][0] != "ok", row)
+    ):
+        rates = [rate for node in nodes for rate in _best_rate(results.newest.get(node))]
+        speed = rate_text(statistics.median_high(rates)) if rates else ""
+        table.append((label, str(len(nodes)), target[:_COLUMN], gpus, driver, speed, folded(nodes)))
+    return table
+
+
+def _best_rate(result: Result | None) -> list[float]:
+    return [max(rate for _, rate in result.gflops)] if result and result.gflops else []
+
+
+def _lines(results: Results, found: Sequence[Finding]) -> Iterator[str]:
+    alike: dict[str, list[str]] = defaultdict(list)
+    for each in found:
+        alike[each.detail].append(each.node)
+    texts = [f"{folded(nodes)}: {detail}" for detail, nodes in alike.items()]
+    texts += [
+        f"{name}: not an answer of `rocenv verify --node`: {why}" for name, why in results.unreadable.items()
+    ]
+    yield from texts[:_SHOWN]
+    if texts[_SHOWN:]:
+        yield f"and {len(texts) - _SHOWN} more; `--json` lists all"
+
+
+def _json(
+    results: Results, found: Sequence[Finding], commands: Sequence[str], *, done: bool
+) -> dict[str, Any]:
+    nodes = [
+        {
+            "node": each.node,
+            "when": each.when,
+            "healthy": each.healthy,
+            "reason": each.reason,
+            "elapsed_s": each.elapsed_s,
+            "target": each.target or None,
+            "gpus": None if each.gpus is None else len(each.gpus),
+            "driver": {
+                "kernel": each.driver.kernel,
+                "amdgpu": each.driver.amdgpu,
+                "display": each.driver.display,
+            },
+            "lock_sha256": each.lock_sha256 or None,
+            "gflops": dict(each.gflops),
+        }
+        for _, each in sorted(results.newest.items())
+    ]
+    return {
+        "nodes": nodes,
+        "findings": [
+            {"node": each.node, "code": each.code, "detail": each.detail, "reason": each.reason or None}
+            for each in found
+        ],
+        "unreadable": [{"file": name, "why": why} for name, why in results.unreadable.items()],
+        "commands": list(commands),
+        "done": done,
+    }

@@ -1,0 +1,61 @@
+"""`rocenv mirror`: keep a folder that a web server can serve to machines without access to the internet."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import click
+
+from rocenv.commands.output import json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.errors import PrefixError
+from rocenv.core.progress import size_text
+from rocenv.prefix import all_prefixes
+from rocenv.sources.general_index import GENERAL
+from rocenv.system.quoting import shell_join
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@json_option
+def command(folder: Path, as_json: bool) -> None:
+    """Put everything that the envs of this home consist of into DIR, for a web server.
+
+    Run it again after you create or upgrade an env: it adds what is new, and removes nothing. It prints the
+    settings for machines that use the mirror.
+    """
+    from rocenv.install.mirror import update_mirror
+
+    context = Context()
+    locks = [each.record().lock for each in all_prefixes(context.home) if each.state == "complete"]
+    if not locks:
+        raise PrefixError(
+            "there is no env to mirror",
+            hints=("create one with the set that the other machines need: `rocenv create`",),
+            code="env-missing",
+        )
+    done = update_mirror(folder, locks, context)
+    # The server's port and path are unknown; the root of a server on this machine is the best guess.
+    base = f"http://{platform.node()}"
+    settings = {prefix: f"{base}/{below}/" for prefix, below in sorted(done.settings.items())}
+    if as_json:
+        print_json(
+            {
+                "path": str(folder),
+                "added": [{"path": path, "size_bytes": size} for path, size in done.added.items()],
+                "mirrors": [
+                    {"prefix": prefix, "folder": below} for prefix, below in sorted(done.settings.items())
+                ],
+                "problems": done.problems,
+            }
+        )
+        return
+    for problem in done.problems:
+        note(f"warning: {problem}")
+    note(f"added {len(done.added)} files, {size_text(sum(done.added.values()))}, to `{folder}`")
+    note(f"on machines that use the mirror, if `{base}/` serves `{folder}`:")
+    for prefix, url in settings.items():
+        click.echo(shell_join("rocenv", "config", "set", f"mirrors.{prefix}", url))
+    if GENERAL in done.settings:
+        note("`create` chooses wheels only from an https server; locks and bundles work with http, too")

@@ -1,0 +1,302 @@
+"""Read bundles: plain tar files with locks and all their files, for machines without a network.
+
+    MANIFEST.json           the envs, and every other member with its sha256 and size
+    artifacts/SHA256        packages and wheels
+    data.json               the rows of rocenv's data behind the locks; for people, never read by rocenv
+    indices/…               signed package indices, which prove where the packages come from
+    kernels/KEY/…           compiled kernels of an env's app
+    locks/SHA256.lock       the locks of the envs
+    pythons/KEY.tar.gz      interpreters for wheels
+
+Anyone may have written a bundle. So `tarfile` never reads it: it would load extended headers of any size into
+memory. `open_bundle` walks over the headers, accepts only plain files that the manifest lists, each once, and
+remembers where they start. Every content is hashed when it is used, and nothing is unpacked twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.core.codec import from_plain
+from rocenv.core.errors import DataError, FetchError, RocenvError
+from rocenv.core.foreign import open_regular, parse_json
+from rocenv.core.lock import MOST_LOCK_BYTES, parse_lock
+from rocenv.core.model import Value
+from rocenv.core.versions import joined, series
+from rocenv.install.store import Section, bundle_error
+from rocenv.sources.apt.signed import proven
+from rocenv.sources.interpreter import find_python, install_archive
+from rocenv.sources.uv import Uv
+from rocenv.system.files import CHUNK_BYTES
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from io import BufferedReader
+
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Lock
+
+BUNDLE_SCHEMA = 1
+MANIFEST = "MANIFEST.json"
+_MOST_MANIFEST_BYTES = 4 << 20
+_MOST_INDEX_BYTES = 64 << 20  # Debian's has 10 MB
+_LONGEST_NAME = 200
+_MOST_MEMBERS = 20_000  # an env has about 100
+_BLOCK = tarfile.BLOCKSIZE
+_MAGIC = b"ustar"
+_COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz"}
+_PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
+_MEMBER = re.compile(
+    r"artifacts/[0-9a-f]{64}|data\.json|(indices|kernels|locks|pythons)/[\w.+~-]+(/[\w.+~-]+)?", re.ASCII
+)
+
+
+class Member(Value, frozen=True, kw_only=True):
+    """What the manifest says about a member."""
+
+    sha256: str
+    size_bytes: int
+
+
+class Manifest(Value, frozen=True, kw_only=True):
+    """The content of `MANIFEST.json`."""
+
+    rocenv: str  # the version that wrote the bundle
+    envs: dict[str, str]  # name -> member with its lock
+    files: dict[str, Member]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """A bundle whose members are all where the manifest says; their contents are not checked yet."""
+
+    path: Path
+    manifest: Manifest
+    sections: Mapping[str, Section]
+
+    @property
+    def extras(self) -> list[str]:
+        """Its interpreters and kernels, for people."""
+        names = (each.removesuffix(".tar.gz") for each in self.sections if each.startswith("pythons/"))
+        kernels = sum(each.startswith("kernels/") and each.endswith("/kernel") for each in self.sections)
+        return [*(each.partition("/")[2] for each in names), *([f"{kernels} GPU kernels"] if kernels else [])]
+
+    def content(self, member: str, most_bytes: int) -> bytes:
+        """Read a small member, and check its hash.
+
+        Raises:
+            DataError: It is missing, too large, or was changed.
+        """
+        known = self.manifest.files.get(member)
+        if known is None:
+            raise bundle_error(self.path, f"it lacks `{member}`")
+        if known.size_bytes > most_bytes:
+            raise bundle_error(self.path, f"`{member}` in it is too large")
+        with open_regular(self.path) as stream:
+            stream.seek(self.sections[member].start)
+            content = stream.read(known.size_bytes)
+        if hashlib.sha256(content).hexdigest() != known.sha256:
+            raise bundle_error(self.path, f"`{member}` in it was changed")
+        return content
+
+    def copy(self, member: str, target: Path) -> str:
+        """Copy a member into a new file, and return its hash; raise DataError if it was changed."""
+        section, digest = self.sections[member], hashlib.sha256()
+        with open_regular(self.path) as stream, target.open("xb") as out:
+            stream.seek(section.start)
+            left = section.size_bytes
+            while data := stream.read(min(left, CHUNK_BYTES)):
+                digest.update(data)
+                out.write(data)
+                left -= len(data)
+        if digest.hexdigest() != self.manifest.files[member].sha256:
+            raise bundle_error(self.path, f"`{member}` in it was changed")
+        return digest.hexdigest()
+
+    def lock(self, name: str) -> Lock:
+        """Read the lock of an env; a bundle with a single lock has the same one for every name.
+
+        Raises:
+            RocenvError: The bundle has several locks, but none of that name.
+            DataError: The lock is damaged or unsafe.
+        """
+        envs = self.manifest.envs
+        if name not in envs and len(envs) != 1:
+            raise RocenvError(
+                f"the bundle `{self.path}` has no env `{name}`; it has {joined(list(envs), 20) or 'none'}",
+                hints=("give the new env one of these names; `rocenv rename` can change it afterwards",),
+                code="bundle-without-env",
+            )
+        member = envs.get(name) or next(iter(envs.values()))
+        return parse_lock(self.content(member, MOST_LOCK_BYTES), f"{self.path}:{member}")
+
+    def artifacts(self, lock: Lock) -> dict[str, Section]:
+        """Find the files of a lock: sha256 -> place; raise DataError if one is missing."""
+        files = [each for each in lock.artifacts if each.kind != "folder"]
+        missing = [each for each in files if artifact_member(each) not in self.sections]
+        if missing:
+            names = joined([f"{each.name} {each.version}" for each in missing], 5)
+            raise bundle_error(self.path, f"it lacks {names}")
+        return {each.sha256: self.sections[artifact_member(each)] for each in files}
+
+
+def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]:
+    """Find the packages of a lock that the bundle's signed indices list, by hash.
+
+    A key that this machine trusts must have signed them; why that fails is noted.
+
+    Raises:
+        DataError: An index was changed.
+    """
+    indices: dict[str, dict[str, bytes]] = {}
+    for member in bundle.sections:
+        folder, _, name = member.rpartition("/")
+        if folder.startswith("indices/"):
+            indices.setdefault(folder, {})[name] = bundle.content(member, _MOST_INDEX_BYTES)
+    wanted = {each.sha256 for each in lock.artifacts if each.kind == "deb"}
+    found: set[str] = set()
+    for folder, files in indices.items():
+        repo = context.matrix.repos.get(folder.removeprefix("indices/").rpartition("+")[0])
+        try:
+            found |= proven(repo, files, wanted) if repo is not None else set()
+        except FetchError as error:
+            context.note("\n  ".join((f"warning: {error.message}", *error.hints[-1:])))
+    return frozenset(found)
+
+
+def provide_python(bundle: Bundle, lock: Lock, context: Context) -> None:
+    """Install the bundle's Python into the home if a lock's wheels need one that this machine lacks.
+
+    Raises:
+        DataError: It was changed.
+        RocenvError: uv cannot install it.
+    """
+    version = next((series(part.python) for part in lock.components if part.python), "")
+    start = f"pythons/cpython-{version}."
+    member = next((each for each in bundle.sections if version and each.startswith(start)), "")
+    if not member:
+        return
+    uv = Uv.for_context(context)
+    try:
+        find_python(version, dataclasses.replace(uv, offline=True))
+    except RocenvError:
+        key = member.removeprefix("pythons/").removesuffix(".tar.gz")
+        context.note(f"No Python {version} on this machine; installing {key} from the bundle")
+        with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+            archive = Path(folder) / f"{key}.tar.gz"
+            install_archive(key, archive, bundle.copy(member, archive), uv)
+
+
+def artifact_member(artifact: Artifact) -> str:
+    """Return the name of an artifact's member."""
+    return f"artifacts/{artifact.sha256}"
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a file is a tar file, whatever its name.
+
+    Raises:
+        DataError: It is compressed.
+        OSError: It cannot be read.
+    """
+    with open_regular(path) as stream:
+        head = stream.read(_BLOCK)
+    if program := next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), ""):
+        raise DataError(
+            f"`{path}` is compressed, but rocenv reads bundles in place",
+            hints=(f"decompress it first: `{program} {shell_join(str(path))}`",),
+            code="bundle-damaged",
+        )
+    return head[257:262] == _MAGIC
+
+
+def open_bundle(path: Path) -> Bundle:
+    """Read a bundle's manifest and find its members, in bounded memory.
+
+    Raises:
+        DataError: It is not a bundle, a newer rocenv wrote it, or a member is missing, truncated, unsafe, or
+            not in the manifest.
+    """
+    try:
+        with open_regular(path) as stream:
+            found = _sections(path, stream)
+            manifest = _manifest(path, stream, found.pop(MANIFEST))
+    except OSError as error:
+        raise DataError(f"cannot read the bundle `{path}`: {error.strerror}") from error
+    for name, known in manifest.files.items():
+        if name not in found:
+            raise bundle_error(path, f"it lacks `{name}`")
+        if found[name].size_bytes != known.size_bytes:
+            raise bundle_error(path, f"`{name}` in it was changed: it has another size")
+    for name in found:
+        if name not in manifest.files:
+            raise bundle_error(path, f"its manifest does not list `{name}`")
+    return Bundle(path=path, manifest=manifest, sections=found)
+
+
+def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
+    """Find all members; only their headers are read."""
+    end = stream.seek(0, 2)
+    found: dict[str, Section] = {}
+    position = stream.seek(0)
+    while len(header := stream.read(_BLOCK)) == _BLOCK and header.strip(b"\0"):
+        if not found and header[:100].rstrip(b"\0") != MANIFEST.encode():
+            break
+        name, size = _header(path, header)
+        if name in found or len(found) == _MOST_MEMBERS:
+            raise bundle_error(path, f"it has `{name}` twice" if name in found else "it has too many members")
+        found[name] = Section(path, position + _BLOCK, size)
+        position += _BLOCK + -(-size // _BLOCK) * _BLOCK
+        if position > end:
+            raise bundle_error(path, f"it is truncated: it ends in `{name}`")
+        stream.seek(position)
+    if MANIFEST not in found:
+        raise DataError(
+            f"`{path}` is a tar file, but not a bundle: it does not begin with `{MANIFEST}`",
+            hints=("write a bundle: `rocenv bundle NAME -o FILE`",),
+            code="bundle-damaged",
+        )
+    if len(header) < _BLOCK:
+        raise bundle_error(path, f"it is truncated: it ends after {len(found)} members")
+    return found
+
+
+def _header(path: Path, header: bytes) -> tuple[str, int]:
+    """Read a member's name and size; raise DataError unless it can be a member of a bundle."""
+    try:
+        member = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
+    except (tarfile.HeaderError, ValueError) as error:
+        raise bundle_error(path, "it has a damaged header") from error
+    if member.type not in _PLAIN or member.size < 0:
+        raise bundle_error(path, f"{member.name!r} in it is not a plain file")
+    if member.name != MANIFEST and _MEMBER.fullmatch(member.name) is None:
+        raise bundle_error(path, f"{member.name!r} does not belong in a bundle")
+    return member.name, member.size
+
+
+def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
+    if section.size_bytes > _MOST_MANIFEST_BYTES:
+        raise bundle_error(path, f"`{MANIFEST}` in it is too large")
+    stream.seek(section.start)
+    where = f"{path}:{MANIFEST}"
+    plain = parse_json(stream.read(section.size_bytes), where)
+    schema = plain.pop("schema", None) if isinstance(plain, dict) else None
+    if isinstance(schema, int) and schema > BUNDLE_SCHEMA:
+        raise DataError(
+            f"a newer rocenv wrote the bundle `{path}` (schema {schema}; this version reads {BUNDLE_SCHEMA})",
+            hints=("upgrade rocenv",),
+        )
+    if schema != BUNDLE_SCHEMA:
+        raise bundle_error(path, f"`{MANIFEST}` in it is not a bundle's")
+    manifest = from_plain(Manifest, plain, where)
+    if any(len(name) > _LONGEST_NAME for name in manifest.envs):
+        raise bundle_error(path, "it has an env with a name that no env can have")
+    return manifest

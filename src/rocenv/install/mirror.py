@@ -1,0 +1,212 @@
+"""Keep a folder that a web server can serve as a mirror of everything that this home's envs consist of.
+
+    HOST/PATH               a package or wheel, at the path of its URL, and signed package indices
+    debian/…, host/…        likewise, for repositories that every machine has under its own URL
+    HOST/INDEX/PROJECT/     a page of links to the wheels, where an index has one
+    simple/PROJECT/         the same for wheels from the general index
+
+Files are added and replaced, but never removed: other machines may have locks that need them. A list of
+packages is written before the `InRelease` that signs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import os
+import re
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urlsplit
+
+from packaging.utils import canonicalize_name
+
+from rocenv.core.errors import FetchError, RocenvError
+from rocenv.core.packages import wheel_file_name
+from rocenv.install.build import env_locked
+from rocenv.install.fetch import download
+from rocenv.install.store import require_hash
+from rocenv.sources.apt.mirrors import is_symbolic, relocated
+from rocenv.sources.apt.signed import signed_indices
+from rocenv.sources.general_index import GENERAL
+from rocenv.sources.lock_review import plain_place
+from rocenv.system.files import beside, file_chunks, move, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Lock
+    from rocenv.data.rows import Matrix
+
+_SIMPLE = "simple"
+_PAGE = "index.html"
+_LINK = re.compile('^<a href="([^"]+)">([^<]+)</a><br>$', re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Mirrored:
+    """What an update of a mirror did.
+
+    Attributes:
+        settings: Prefix for `[mirrors]` -> folder below the mirror.
+        added: The new files and their sizes, relative to the mirror.
+        problems: Why something is missing, one line each.
+    """
+
+    settings: dict[str, str] = field(default_factory=dict)
+    added: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def update_mirror(folder: Path, locks: Iterable[Lock], context: Context) -> Mirrored:
+    """Add everything that machines need to create these sets to a mirror.
+
+    Raises:
+        FetchError: A file is neither in the cache nor available.
+        RocenvError: The folder is not writable.
+    """
+    done = Mirrored()
+    try:
+        with env_locked(context.home, uses_store=True):
+            locks = [relocated(lock, context) for lock in locks]
+            _add_artifacts(folder, locks, context, done)
+            for lock in locks:
+                _add_signed_indices(folder, lock, context, done)
+                _add_pages(folder, lock, context.matrix, done)
+    except OSError as error:
+        hint = "choose a folder that you can write to, on a disk with enough space"
+        raise RocenvError(f"cannot write to `{folder}`: {error.strerror}", hints=(hint,)) from error
+    return done
+
+
+def _place_of(artifact: Artifact, matrix: Matrix) -> tuple[str, str, str]:
+    """Return a file's path in a mirror, and prefix and folder for `[mirrors]`; "" if it has no place."""
+    repo = matrix.repos.get(artifact.repo)
+    if repo is not None and is_symbolic(repo) and artifact.path:
+        folder = repo.base.rstrip(":")
+        return f"{folder}/{artifact.path}", repo.base, folder
+    return _place_of_url(artifact.url)
+
+
+def _place_of_url(url: str) -> tuple[str, str, str]:
+    origin, path = plain_place(url)
+    host = urlsplit(origin).netloc.replace(":", "_")
+    return (f"{host}/{unquote(path).strip('/')}", f"{origin}/", host) if origin else ("", "", "")
+
+
+def _add_artifacts(folder: Path, locks: Iterable[Lock], context: Context, done: Mirrored) -> None:
+    """Copy the files that are missing or have another size; those from before were checked when copied."""
+    missing: dict[str, Artifact] = {}
+    places: dict[str, list[str]] = {}
+    for artifact in (each for lock in locks for each in lock.artifacts if each.kind != "folder"):
+        place, prefix, below = _place_of(artifact, context.matrix)
+        if not place:
+            done.problems.append(f"`{artifact.name}` has a URL that cannot be mirrored: {artifact.url}")
+            continue
+        done.settings[prefix] = below
+        with contextlib.suppress(OSError):
+            if (folder / place).stat().st_size == artifact.size_bytes:
+                continue
+        missing[artifact.sha256] = artifact
+        places.setdefault(artifact.sha256, []).append(place)
+    with (
+        closing(download(list(missing.values()), context)) as fetched,
+        context.progress.stage("Copying", sum(each.size_bytes for each in missing.values())) as stage,
+    ):
+        for artifact, path in fetched:
+            require_hash(artifact, path)
+            for place in places[artifact.sha256]:
+                _copy(path, folder / place)
+                done.added[place] = artifact.size_bytes
+            stage.advance(artifact.size_bytes)
+
+
+def _copy(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = beside(target, "new")
+    try:
+        with fresh.open("xb") as out:
+            for data in file_chunks(path):
+                out.write(data)
+        move(fresh, target)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _add_signed_indices(folder: Path, lock: Lock, context: Context, done: Mirrored) -> None:
+    try:
+        for each in signed_indices(lock, context, context.max_age_s):
+            index = each.index
+            if is_symbolic(index.repo):
+                root = index.root.rstrip(":")
+                done.settings[index.root] = root
+            else:
+                root, prefix, below = _place_of_url(index.root)
+                done.settings[prefix] = below
+            suite = f"{root}/dists/{index.suite}"
+            for name, path in each.lists:
+                _put(folder, f"{suite}/{name}", path.read_bytes(), done)
+            _put(folder, f"{suite}/InRelease", each.release.read_bytes(), done)
+            if each.key is not None:
+                place, prefix, below = _place_of_url(index.repo.key_url)
+                done.settings[prefix] = below
+                _put(folder, place, each.key.read_bytes(), done)
+    except FetchError as error:
+        done.problems.append(f"a package index is missing, so clients can only use locks: {error.message}")
+
+
+def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None:
+    """Add links to the wheels of a lock to the pages of its indices."""
+    files = {
+        place: each
+        for part in lock.components
+        for each in part.artifacts
+        if each.kind in ("wheel", "sdist") and (place := _place_of(each, matrix)[0])
+    }
+    pages = dict(_indices(lock, matrix))
+    for index, is_flat in pages.items():
+        root, prefix, below = _place_of_url(index)
+        done.settings[prefix] = below
+        for place, each in files.items():
+            _link(folder, root if is_flat else f"{root}/{canonicalize_name(each.name)}", place, each, done)
+    hosts = {_place_of_url(index)[2] for index in pages}
+    for place, each in files.items():
+        if place.partition("/")[0] not in hosts:
+            done.settings[GENERAL] = _SIMPLE
+            _link(folder, f"{_SIMPLE}/{canonicalize_name(each.name)}", place, each, done)
+
+
+def _indices(lock: Lock, matrix: Matrix) -> Iterator[tuple[str, bool]]:
+    """Yield the indices that a lock's wheels were chosen from, and whether each is a single page."""
+    for part in lock.components:
+        if part.kind == "torch":
+            build = part.version.partition("+")[2]
+            yield from ((row.index, False) for row in matrix.torch if row.build.partition("+")[2] == build)
+        for row in matrix.rocm_wheels:
+            is_row = (row.channel, row.platform) == (part.channel, lock.platform)
+            if part.kind == "rocm" and is_row and (row.floating or row.version == part.version):
+                yield row.index, row.flat
+
+
+def _link(folder: Path, page: str, place: str, artifact: Artifact, done: Mirrored) -> None:
+    """Add a link to a page; links from earlier runs stay."""
+    path = folder / page / _PAGE
+    known = dict(_LINK.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    relative = os.path.relpath(place, page).replace(os.sep, "/")
+    href = f"{quote(relative)}#sha256={artifact.sha256}"
+    known[html.escape(href)] = html.escape(wheel_file_name(artifact.url))
+    lines = (f'<a href="{link}">{name}</a><br>' for link, name in sorted(known.items()))
+    text = "\n".join(("<!DOCTYPE html>", *lines, ""))
+    _put(folder, f"{page}/{_PAGE}", text.encode(), done)
+
+
+def _put(folder: Path, place: str, content: bytes, done: Mirrored) -> None:
+    path = folder / place
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content)
+    done.added[place] = len(content)

@@ -1,0 +1,109 @@
+"""Signed package indices as files: proof of where a bundle's packages come from, and part of a mirror."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from rocenv.sources.apt.control import UNPACKERS
+from rocenv.sources.apt.index import RELEASE, open_index
+from rocenv.sources.apt.mirrors import apt_settings, keyrings
+from rocenv.sources.apt.signature import verified_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from rocenv.context import Context
+    from rocenv.core.model import Lock
+    from rocenv.data.releases import Repo, RocmSet
+    from rocenv.sources.apt.index import Index
+
+_KEY = "key"
+_HASH = re.compile(rb"^SHA256: ([0-9a-f]{64})$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIndex:
+    """The files of a verified index in this home."""
+
+    index: Index
+
+    @property
+    def release(self) -> Path:
+        """The signed `InRelease`."""
+        return self.index.folder / RELEASE
+
+    @property
+    def key(self) -> Path | None:
+        """The key that signed it, unless every machine of that distribution has it."""
+        return self.index.folder / _KEY if self.index.repo.key_url else None
+
+    @property
+    def lists(self) -> Iterator[tuple[str, Path]]:
+        """Each list of packages: its name relative to the suite, and its file."""
+        return ((name, path) for path, name in self.index.files)
+
+    def members(self, number: int) -> dict[str, bytes | Path]:
+        """Return its files as members of a bundle, for `proven`."""
+        folder = f"indices/{self.index.repo.name}+{number}"
+        found: dict[str, bytes | Path] = {f"{folder}/{RELEASE}": self.release}
+        if self.key is not None:
+            found[f"{folder}/{_KEY}"] = self.key
+        return found | {
+            f"{folder}/{path.name}{PurePosixPath(name).suffix}": path for name, path in self.lists
+        }
+
+
+def signed_indices(lock: Lock, context: Context, max_age_s: float) -> Iterator[SignedIndex]:
+    """Yield the indices of the repositories that a lock's Debian packages come from.
+
+    Raises:
+        FetchError: An index is neither cached nor reachable, or not trusted.
+    """
+    settings = apt_settings()
+    network = replace(context.network, proxy=context.network.proxy or settings.http_proxy)
+    for repo, row in _places(lock, context):
+        index = open_index(repo, row, context.home, network, settings, max_age_s)
+        if not (index.folder / RELEASE).exists():  # an older rocenv cached only its lists
+            index = open_index(repo, row, context.home, network, settings, 0)
+        yield SignedIndex(index)
+
+
+def _places(lock: Lock, context: Context) -> Iterator[tuple[Repo, RocmSet]]:
+    matrix = context.matrix
+    for part in lock.components:
+        used = {each.repo for each in part.artifacts if each.kind == "deb"}
+        rows = [row for row in matrix.rocm if row.channel == part.channel]
+        # A compiler has no row here; all sets of its channel have the same suites.
+        row = next((row for row in rows if row.version == part.version), next(iter(rows), None))
+        if used and row is not None:
+            yield from ((matrix.repos[name], row) for name in sorted(used) if name in matrix.repos)
+
+
+def proven(repo: Repo, files: Mapping[str, bytes], wanted: Collection[str]) -> frozenset[str]:
+    """Return the hashes in `wanted` that an index from a bundle lists.
+
+    The index must be signed by a key that this machine trusts for `repo`, whatever its date.
+
+    Raises:
+        FetchError: There is no such signature.
+    """
+    keys = (files.get(_KEY, b""),) if repo.key_url else keyrings(repo)
+    remedy = f"install the keyring: {' or '.join(repo.keyrings)}"
+    text = verified_text(
+        files.get(RELEASE, b""),
+        keys,
+        repo.fingerprints,
+        what=f"the bundle's index of {repo.name}",
+        remedy=remedy,
+    )
+    found: set[str] = set()
+    for name, content in files.items():
+        unpack = UNPACKERS.get(PurePosixPath(name).suffix)
+        if unpack and name not in (RELEASE, _KEY) and f" {hashlib.sha256(content).hexdigest()} " in text:
+            found |= {match[1].decode() for match in _HASH.finditer(unpack(content))}
+    return frozenset(found.intersection(wanted))

@@ -1,0 +1,90 @@
+"""The fleet lane's real Apptainer builds and runs an exported env as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.changes import apply, expand
+from rocenv.activate.env import ident
+from rocenv.prefix import Prefix
+from tests.loopback import Loopback
+from tests.mini import Mini
+from tests.users import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parents[2]
+ROOT = REPOSITORY / "build" / "fleet-lane" / "apptainer"
+PROGRAMS = ("sh", "env", "cat")
+
+
+@pytest.fixture
+def world() -> Iterator[Mini]:
+    """A simulated machine in a folder that other users can read."""
+    if not (ROOT / "usr/bin/apptainer").exists():
+        missing("Apptainer is not installed; `scripts/fleet-lane` installs it")
+    root = Path(tempfile.mkdtemp(prefix="rocenv-apptainer-"))
+    root.chmod(0o755)
+    try:
+        with Loopback(folder=root / "www") as server:
+            yield Mini.build(root, server)
+    finally:
+        shutil.rmtree(root)
+
+
+def _base(folder: Path) -> None:
+    """Create a minimal image of this machine's programs, because usual base images are remote."""
+    for name in PROGRAMS:
+        program = shutil.which(name, path="/usr/bin:/bin")
+        assert program
+        listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        for file in (f"/usr/bin/{name}", *re.findall(r"/\S+", listed)):
+            place = folder / file[1:]
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(program if file == f"/usr/bin/{name}" else file, place)
+    (folder / "bin").symlink_to("usr/bin")
+    for name in ("etc", "tmp", "proc", "sys", "dev", "var/tmp", "root", "home"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+
+
+def test_an_ordinary_user_builds_an_image_and_runs_programs_in_its_env(world: Mini) -> None:
+    world.create("demo", "--rocm", "6.4")
+    prefix = world.prefix("demo")
+    done = world.run("export", "demo", "--to", "apptainer", "--at", str(prefix))
+    assert done.returncode == 0, done.stderr
+    base = world.root / "base"
+    _base(base)
+    text = done.stdout.replace("Bootstrap: docker", "Bootstrap: localimage")
+    (world.root / "demo.def").write_text(re.sub(r"(?m)^From: .*$", f"From: {base}", text))
+    for path in (world.root, *world.root.rglob("*")):
+        os.chown(path, 1000, 1000, follow_symlinks=False)
+
+    def user(*argv: str) -> str:
+        inside = [str(Path(__file__).with_name("in-apptainer-root")), str(ROOT), str(world.root)]
+        command = ["unshare", "--mount", "--propagation", "private", *inside, *argv]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    image = str(world.root / "demo.sif")
+    user("apptainer", "-q", "build", image, str(world.root / "demo.def"))
+    # `cat` starts through the env's own loader, and reads one of its files.
+    assert "hipconfig of the env" in user(
+        "apptainer", "-q", "run", image, "cat", f"{prefix}/rocm/usr/bin/hipconfig"
+    )
+    printed = user("apptainer", "-q", "exec", "--cleanenv", image, "env")
+    loaded = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
+    record = Prefix(prefix).record()
+    cache = f"/tmp/home/.cache/rocenv/{ident(str(prefix))}"
+    wanted = apply(expand(record.lock.environment, str(prefix), cache), {"PATH": ""})
+    assert {name: loaded[name] for name in wanted if name != "PATH"}.items() <= wanted.items()
+    assert loaded["PATH"].startswith(f"{prefix}/")

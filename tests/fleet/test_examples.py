@@ -1,0 +1,83 @@
+"""The examples of docs/fleet.md, as they are, on a real Slurm."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fleet.conftest import REPOSITORY, ROOT, Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = REPOSITORY / "docs" / "examples"
+
+
+@contextlib.contextmanager
+def settings(cluster: Cluster, *lines: str) -> Iterator[None]:
+    """Add lines to slurm.conf while the block runs."""
+    conf = ROOT / "etc/slurm/slurm.conf"
+    before = conf.read_text()
+    conf.write_text(before + "\n".join(lines) + "\n")
+    cluster.run("scontrol", "reconfigure")
+    try:
+        yield
+    finally:
+        conf.write_text(before)
+        cluster.run("scontrol", "reconfigure")
+
+
+def wait_for(cluster: Cluster, node: str, state: str) -> str:
+    """Wait until a node has a state, and return its reason."""
+    for _ in range(150):
+        found = cluster.sinfo()[node]
+        if found[0] == state:
+            return found[1]
+        time.sleep(0.2)
+    raise AssertionError(cluster.sinfo())
+
+
+def test_the_prolog_keeps_jobs_from_a_broken_node(cluster: Cluster) -> None:
+    cluster.set_node("n3", ROCENV_STANDIN_FAIL="load.hip=segv")
+    with settings(cluster, f"Prolog={EXAMPLES / 'prolog.sh'}"):
+        cluster.wait_idle("n2", "n3")
+        done = cluster.run("srun", "-w", "n2", "echo", "the job runs")
+        assert (done.returncode, done.stdout) == (0, "the job runs\n")
+        job = cluster.run("sbatch", "--parsable", "-w", "n3", "--wrap", "echo it runs").stdout.strip()
+        assert wait_for(cluster, "n3", "drained") == "rocenv:load died"
+        assert "PENDING" in cluster.run("squeue", "-h", "-o", "%i %T").stdout, "Slurm requeues it"
+        cluster.run("scontrol", "update", f"JobId={job}", "Comment=seen")
+        cluster.run("bash", "-c", f'chroot "$1" scancel {job}', "bash", str(ROOT))
+
+
+def test_the_health_check_drains_idle_nodes_and_keeps_other_reasons(cluster: Cluster) -> None:
+    cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=maintenance")
+    for node in ("n1", "n5"):
+        cluster.set_node(node, ROCENV_STANDIN_DEVICES="0")
+    program = f"HealthCheckProgram={EXAMPLES / 'health-check.sh'}"
+    with settings(cluster, program, "HealthCheckInterval=3", "HealthCheckNodeState=ANY"):
+        assert wait_for(cluster, "n5", "drained") == "rocenv:no GPU"
+        time.sleep(4)
+        states = cluster.sinfo()
+    assert states["n1"] == ("drained", "maintenance")
+    assert [node for node, (state, _) in states.items() if state.startswith("drain")] == ["n1", "n5"]
+
+
+def test_the_batch_script_reports_on_its_nodes(cluster: Cluster) -> None:
+    cluster.set_node("n4", ROCENV_STANDIN_FAIL="sgemm=nan")
+    done = cluster.run("sbatch", "--wait", "--output=%x.out", str(EXAMPLES / "verify.sbatch"))
+    text = (cluster.lab / "check-nodes.out").read_text()
+    assert done.returncode == 1, text
+    assert "n[1-3,5-6]" in text
+    assert "blas bad" in text
+    assert "scontrol update NodeName=n4 State=DRAIN 'Reason=rocenv:blas bad'" in text
+
+
+@pytest.mark.parametrize("name", ["prolog.sh", "health-check.sh", "verify.sbatch"])
+def test_the_documentation_shows_each_example(name: str) -> None:
+    text = (REPOSITORY / "docs" / "fleet.md").read_text()
+    assert f"examples/{name}" in text
+    assert (EXAMPLES / name).stat().st_mode & 0o111

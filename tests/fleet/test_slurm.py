@@ -1,0 +1,186 @@
+"""`rocenv fleet verify` on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tests.fleet.conftest import NODES, ROCENV, ROOT, Cluster
+from tests.host.roots import Root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def machine(cluster: Cluster, folder: Path, dkms: str = "6.8.5", gpus: int = 1) -> dict[str, str]:
+    """Return the variables of a node with another driver or number of GPUs."""
+    shutil.copytree(cluster.world.sysroot, folder, ignore=shutil.ignore_patterns("sys", "dev"))
+    found = Root(folder).kernel(dkms=dkms).cpu()
+    for number in range(1, gpus + 1):
+        found.gpu(number, 0x744C, 110000)
+    return {"ROCENV_SYSROOT": str(folder)}
+
+
+def reasons(found: dict[str, list[dict[str, str]]]) -> dict[str, str]:
+    return {each["node"]: each["reason"] for each in found["findings"] if each["reason"]}
+
+
+def test_six_healthy_nodes_in_one_step(cluster: Cluster, tmp_path: Path) -> None:
+    done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (_, row) = done.stdout.splitlines()
+    assert row.split()[:5] == ["ok", "6", "gfx1100", "1", "6.8.5"]
+    assert row.endswith("  n[1-6]")
+    jobs = cluster.run("scontrol", "show", "jobs", "--oneliner").stdout.splitlines()
+    assert len([line for line in jobs if "JobName=rocenv-verify" in line]) == 1
+    for node in NODES:
+        assert (cluster.lab / "nodes" / f"{node}.devices").read_text().strip() == "0", "the step gets the GPU"
+
+    def timed(*argv: str) -> float:
+        start = time.monotonic()
+        done = cluster.run(*argv)
+        assert done.returncode == 0, done.stderr
+        return time.monotonic() - start
+
+    check = ["verify", "demo", "--node", "--json", "--level", "quick"]
+    plain = [
+        "srun",
+        "-N6",
+        "--exclusive",
+        "--gres=gpu:1",
+        f"--output={tmp_path}/%n.json",
+        str(ROCENV),
+        *check,
+    ]
+    ours_of_fleet = [str(ROCENV), "fleet", "verify", "demo", "--slurm", "all", "--level", "quick"]
+    pairs = [(timed(*ours_of_fleet), timed(*plain)) for _ in range(3)]
+    ours, reference = map(min, zip(*pairs, strict=True))
+    sys.stderr.write(f"fleet verify: {ours:.2f} s; srun alone: {reference:.2f} s\n")
+    assert ours <= 1.2 * reference + 0.1, f"{ours:.2f} s, but srun alone takes {reference:.2f} s"
+
+
+def test_broken_nodes_are_found_and_the_others_answer(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.set_node("n2", **machine(cluster, tmp_path / "n2", dkms="6.3.6"))
+    cluster.set_node("n3", ROCENV_STANDIN_FAIL="load.hip=segv")
+    cluster.set_node("n4", ROCENV_STANDIN_FAIL="malloc=hang")
+    full = tmp_path / "full"
+    full.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", full], check=True)
+    subprocess.run(["mount", "--bind", full, f"{ROOT}/host{full}"], check=True)
+    cluster.set_node("n5", TMPDIR=str(full))
+    stopped = int((ROOT / "run/slurmd.n6.pid").read_text())
+    os.kill(stopped, signal.SIGSTOP)  # Slurm still believes that the node is idle
+    try:
+        start = time.monotonic()
+        done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", "--timeout", "12")
+        took_s = time.monotonic() - start
+    finally:
+        os.kill(stopped, signal.SIGKILL)
+        subprocess.run(["chroot", ROOT, "slurmd", "-N", "n6"], check=True)
+        cluster.run("scontrol", "update", "NodeName=n6", "State=DOWN", "Reason=restart")  # ends its jobs
+    assert done.returncode == 1
+    rows = {tuple(line.split())[-1]: line for line in done.stdout.splitlines()[1:7]}
+    assert rows["n1"].startswith("ok ")
+    assert "6.3.6" in rows["n2"]
+    assert rows["n3"].startswith("load died ")
+    assert rows["n4"].startswith("memory hung ")
+    assert rows["n5"].startswith("no space ")
+    assert rows["n6"].startswith("no answer ")
+    assert "scontrol update NodeName=n6 State=DRAIN 'Reason=rocenv:no answer'" in done.stdout
+    assert "n2: kernel 6.8.0-45-generic, amdgpu 6.3.6; most nodes have" in done.stdout
+    assert took_s < 60, "Slurm gives up on the silent node after six times MessageTimeout"
+    assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]
+
+
+def test_drain_and_resume_touch_only_nodes_that_rocenv_drained(cluster: Cluster) -> None:
+    cluster.run(
+        "scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=rocenv: maintenance|x State=RESUME"
+    )
+    cluster.set_node("n3", ROCENV_STANDIN_FAIL="compile=abort")
+    cluster.set_node("n4", ROCENV_STANDIN_DEVICES="0")
+    code, found = cluster.verify("--slurm", "all", "--drain")
+    assert (code, reasons(found)) == (1, {"n3": "rocenv:compile died", "n4": "rocenv:no GPU"})
+    assert [each["node"] for each in found["findings"] if each["code"] == "drained"] == ["n1"]
+    states = cluster.sinfo()
+    assert states["n3"] == ("drained", "rocenv:compile died")
+    assert states["n4"] == ("drained", "rocenv:no GPU")
+    assert states["n2"] == ("idle", "none")
+    admin = states["n1"]
+
+    cluster.run("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=new power supply")
+    for node in ("n3", "n4"):
+        cluster.set_node(node)  # repaired
+    code, found = cluster.verify("--nodes", "n[1-4]")
+    assert (code, found["commands"]) == (0, ["scontrol update NodeName=n3 State=RESUME"])
+    code, found = cluster.verify("--nodes", "n[1-4]", "--drain")
+    assert (code, found["done"]) == (0, True)
+    cluster.wait_idle("n3")
+    states = cluster.sinfo()
+    assert (states["n1"], states["n4"]) == (admin, ("drained", "new power supply"))
+    assert "drained" not in json.loads((cluster.world.home / "fleet.json").read_text())
+    cluster.run("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=rocenv:no GPU")
+    assert cluster.verify("--nodes", "n4", "--drain")[1]["commands"] == [], "an admin gave that reason"
+
+
+def test_a_node_that_lost_a_gpu_is_remembered(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.set_node("n2", **machine(cluster, tmp_path / "two", gpus=2))
+    assert cluster.verify("--slurm", "all")[0] == 0
+    cluster.set_node("n2")
+    code, found = cluster.verify("--slurm", "all")
+    assert (code, reasons(found)) == (1, {"n2": "rocenv:lost GPU"})
+    assert found["findings"][0]["detail"] == "it has 1 GPU but had 2"
+
+
+def test_clush_reaches_nodes_without_slurm(cluster: Cluster) -> None:
+    (cluster.lab / "nodes" / "n5").unlink()  # ssh fails
+    done = cluster.rocenv("fleet", "verify", "demo", "--nodes", "n[4-6]", "--level", "quick")
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == ["ok", "no"]
+    assert "n[4,6]" in done.stdout
+    assert "n5: no answer" in done.stdout
+
+
+def test_busy_nodes_are_left_alone(cluster: Cluster) -> None:
+    with subprocess.Popen(["srun", "-w", "n2", "--exclusive", "sleep", "60"], env=cluster.env) as job:
+        cluster.run("bash", "-c", "until [ $(sinfo -hN -t alloc -o %N | wc -l) = 1 ]; do sleep .1; done")
+        code, found = cluster.verify("--slurm", "all", "--level", "quick")
+        job.terminate()
+    assert (code, len(found["nodes"])) == (0, 5)
+    assert [(each["node"], each["code"]) for each in found["findings"]] == [("n2", "busy")]
+
+
+def test_wrong_names_never_reach_slurm(cluster: Cluster) -> None:
+    for words in (
+        ["--slurm", "all --help"],
+        ["--slurm", "-h"],
+        ["--nodes", "n1;reboot"],
+        ["--nodes", "ALL"],
+        [],
+    ):
+        assert cluster.rocenv("fleet", "verify", "demo", *words).returncode == 2, words
+    done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "nowhere")
+    assert (done.returncode, "no partition `nowhere`" in done.stderr) == (1, True)
+    done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", PATH="/usr/bin:/bin")
+    assert (done.returncode, "`sinfo` is not on PATH" in done.stderr) == (1, True)
+
+
+def test_a_check_that_works_nowhere_drains_nobody(cluster: Cluster) -> None:
+    words = ("fleet", "verify", "demo", "--slurm", "all", "--drain", "--level", "quick")
+    done = cluster.rocenv(*words, SLURM_RESERVATION="nothing")
+    assert (done.returncode, "srun could not start the check" in done.stderr) == (1, True)
+    program = cluster.lab / "rocenv-on-nodes"
+    before = program.read_text()
+    try:
+        program.write_text("#!/bin/sh\necho rocenv: no such file >&2\nexit 127\n")
+        done = cluster.rocenv(*words)
+    finally:
+        program.write_text(before)
+    assert done.returncode == 1
+    assert "none of 6 nodes answered: rocenv: no such file" in done.stderr
+    assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]

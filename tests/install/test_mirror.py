@@ -1,0 +1,81 @@
+"""`rocenv mirror`: another machine installs from the folder and a server, and reaches nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+from tests.webserver import serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
+
+
+def update(mini: Mini, *options: str) -> dict[str, object]:
+    done = mini.run("mirror", "mirror", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_another_machine_plans_and_creates_from_the_mirror(mini: Mini) -> None:
+    mini.create("lab")
+    answer = update(mini)
+    assert answer["mirrors"] == [{"prefix": "debian:", "folder": "debian"}]
+    assert answer["problems"] == []
+    before = len(mini.server.requests)
+    shutil.rmtree(mini.sysroot / "etc/apt")  # the other machine's apt has no mirror
+    home = str(mini.root / "elsewhere")
+    with serving(mini.root / "mirror") as url:
+        config = mini.run("config", "set", "mirrors.debian:", f"{url}/debian/", ROCENV_HOME=home)
+        assert config.returncode == 0, config.stderr
+        mini.create("lab", ROCENV_HOME=home)
+    assert len(mini.server.requests) == before
+    assert mini.run("run", "lab", "--", "hipconfig", ROCENV_HOME=home).stdout == "hipconfig of the env\n"
+
+
+def test_a_second_run_adds_what_is_new_and_removes_nothing(mini: Mini) -> None:
+    mini.create("lab")
+    update(mini)
+    first = contents(mini.root / "mirror")
+    assert update(mini)["added"] == []
+    mini.run("remove", "lab", "-y")
+    mini.create("new", "--rocm", "6.4")
+    update(mini)
+    second = contents(mini.root / "mirror")
+    assert first.items() <= second.items()
+    assert {path.rpartition("/")[2].partition("_")[0] for path in second.keys() - first.keys()} == {
+        "libc6",
+        "mini6-hip",
+        "mini6-blas",
+    }
+
+
+def test_the_printed_commands_set_the_mirror(mini: Mini) -> None:
+    mini.create("lab")
+    done = mini.run("mirror", "mirror")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("rocenv config set mirrors.debian: http://")
+    assert line.endswith("/debian/")
+
+
+def test_a_home_without_envs_is_an_error(mini: Mini) -> None:
+    done = mini.run("mirror", "mirror", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"] == "env-missing"
+
+
+def test_an_unwritable_folder_is_an_error(mini: Mini) -> None:
+    mini.create("lab")
+    (mini.root / "mirror").write_text("a file")
+    done = mini.run("mirror", "mirror/sub")
+    assert done.returncode == 1
+    assert "mirror/sub" in done.stderr

@@ -1,0 +1,225 @@
+"""`rocenv fleet report` on result files: what differs between nodes, hostile files, 10,000 of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.fleet.results import folded
+from tests import forked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRMWARE = {
+    name: f"0x{number:08x}" for number, name in enumerate(("mec", "me", "pfp", "rlc", "sdma", "smc"), 1)
+}
+
+
+def answer(
+    node: str, *, gpus: int = 4, firmware: dict[str, str] = FIRMWARE, **changes: Any
+) -> dict[str, Any]:
+    """What `verify --node --json` prints on a healthy node."""
+    gpu = {"target": "gfx90a", "name": "MI250X", "pci_id": "1002:7408", "usable": True, "firmware": firmware}
+    return {
+        "schema": 1,
+        "rocenv": "0.1.0",
+        "when": "2026-11-24T08:00:00+00:00",
+        "host": node,
+        "node": node,
+        "env": "demo",
+        "level": "full",
+        "healthy": True,
+        "reason": "rocenv:ok",
+        "detail": "",
+        "elapsed_s": 9.5,
+        "lock_sha256": "ab" * 32,
+        "target": "gfx90a",
+        "driver": {"kernel": "5.14.0", "amdgpu": "6.8.5", "display": None},
+        "gpus": [
+            {**gpu, "address": f"0000:{number:02x}:00.0", "vram_bytes": 64 << 30} for number in range(gpus)
+        ],
+        "rungs": [{"rung": "files", "status": "passed", "elapsed_s": 9.0, "detail": "523 files, unchanged"}],
+        "gflops": {"float32 4096x4096": 20000.0, "float16 4096x4096": 90000.0},
+        **changes,
+    }
+
+
+def put(folder: Path, *answers: dict[str, Any]) -> None:
+    for each in answers:
+        (folder / f"{each['node']}-{each['when'][:10]}.json").write_text(json.dumps(each))
+
+
+def report(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
+    return forked.run_text(["fleet", "report", str(folder), *options], env=env, cwd=folder, timeout_s=60)
+
+
+def plain(folder: Path) -> dict[str, Any]:
+    done = report(folder, "--json")
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == int(
+        any(each["reason"] for each in found["findings"]) or bool(found["unreadable"])
+    )
+    return found
+
+
+def codes(folder: Path) -> set[tuple[str, str, str | None]]:
+    return {(each["node"], each["code"], each["reason"]) for each in plain(folder)["findings"]}
+
+
+def test_what_differs_from_the_peers_is_found(tmp_path: Path) -> None:
+    put(tmp_path, *(answer(f"n{number:02}") for number in range(1, 9)))
+    assert plain(tmp_path)["findings"] == []
+    slow = {"float32 4096x4096": 15900.0, "float16 4096x4096": 89000.0}
+    almost = {"float32 4096x4096": 16100.0}
+    put(
+        tmp_path,
+        answer("n11", gflops=slow),
+        answer("n12", gflops=almost),
+        answer("n13", gpus=3),
+        answer("n14", driver={"kernel": "5.14.0", "amdgpu": "6.3.6"}),
+        answer("n15", lock_sha256="cd" * 32),
+        answer("n16", firmware={**FIRMWARE, "smc": "0x00000009"}),
+        answer("n17", healthy=False, reason="rocenv:gemm bad", detail="`gemm`: 1 element differs"),
+        answer("n18", target="gfx942", gflops=almost, gpus=8),  # it has no peers
+    )
+    (tmp_path / "n19.json").touch()
+    assert codes(tmp_path) == {
+        ("n11", "slow", "rocenv:slow"),
+        ("n13", "gpus", "rocenv:lost GPU"),
+        ("n14", "driver", None),
+        ("n15", "lock", None),
+        ("n16", "firmware", None),
+        ("n17", "unhealthy", "rocenv:gemm bad"),
+        ("n19", "no-answer", "rocenv:no answer"),
+    }
+    done = report(tmp_path)
+    assert done.returncode == 1
+    assert "n11: float32 4096x4096: 15900 GFLOP/s, 20 % slower than other gfx90a" in done.stdout
+    assert "n16: firmware of its gfx90a (1002:7408): smc 0x00000009, not 0x00000006" in done.stdout
+    assert re.search(r"^ok +11 +gfx90a +4 +6\.8\.5 +90000 +n\[01-08,12,15-16\]$", done.stdout, re.MULTILINE)
+    assert "  scontrol update NodeName=n17 State=DRAIN 'Reason=rocenv:gemm bad'" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80 + len("scontrol update")
+
+
+def test_an_earlier_answer_tells_that_a_gpu_was_lost(tmp_path: Path) -> None:
+    put(tmp_path, answer("n1", when="2026-11-23T08:00:00+00:00"), answer("n1", gpus=3))
+    found = plain(tmp_path)
+    assert [each["detail"] for each in found["findings"]] == ["it has 3 GPUs but had 4"]
+    assert [each["gpus"] for each in found["nodes"]] == [3], "only the newest answer counts"
+    put(tmp_path, answer("n2", when="2026-11-21T08:00:00+00:00"))
+    assert ("n2", "no-answer", "rocenv:no answer") in codes(tmp_path)
+
+
+def test_nodes_of_another_model_did_not_lose_gpus(tmp_path: Path) -> None:
+    put(tmp_path, *(answer(f"n{number}", gpus=8) for number in range(6)))
+    put(tmp_path, *(answer(f"m{number}") for number in range(3)))
+    assert plain(tmp_path)["findings"] == []
+
+
+HOSTILE = {
+    "truncated": json.dumps(answer("n2"))[:300],
+    "not JSON": "slurmstepd: error: *** STEP CANCELLED ***",
+    "nested": '{"schema": 1, "node": ' + "[" * 100_000,
+    "a list": "[]",
+    "a huge file": json.dumps(answer("n2", detail="x" * 300_000)),
+    "several nodes": json.dumps(answer("n[1-9]")),
+    "two nodes": json.dumps(answer("n1,n2")),
+    "all nodes": json.dumps(answer("ALL")),
+    "an option": json.dumps(answer("-h")),
+    "another command": json.dumps(answer("n2 State=RESUME")),
+    "a shell command": json.dumps(answer("$(reboot)")),
+    "an escape sequence": json.dumps(answer("\x1b]0;x\x07")),
+    "another type": json.dumps(answer("n2", gpus=0) | {"gpus": "many"}),
+    "an infinite rate": json.dumps(answer("n2")).replace("20000.0", "1e999"),
+    "another schema": json.dumps(answer("n2", schema=2)),
+    "a rate of zero": json.dumps(answer("n2", gflops={"float32 4096x4096": 0})),
+    "an impossible date": json.dumps(answer("n2", when="2026-99-24T08:00:00+00:00")),
+    "no date": json.dumps(answer("n2", when="9999")),
+}
+
+
+def test_hostile_files_are_listed_and_change_nothing_else(tmp_path: Path) -> None:
+    put(tmp_path, answer("n1"))
+    for name, text in HOSTILE.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    (tmp_path / "a folder.json").mkdir()
+    os.mkfifo(tmp_path / "a fifo.json")
+    (tmp_path / "a dangling link.json").symlink_to("nowhere")
+    (tmp_path / "no\x1b[2Jname.json").write_text("{")
+    found = plain(tmp_path)
+    assert [each["node"] for each in found["nodes"]] == ["n1"]
+    assert len(found["unreadable"]) == len(HOSTILE) + 4
+    assert found["commands"] == []
+    done = report(tmp_path)
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["x; reboot", "rocenv:ok State=RESUME", "rocenv:$(reboot)", "Reason=x", "rocenv:" + "x" * 99, ""],
+)
+def test_a_reason_cannot_change_the_command(tmp_path: Path, reason: str) -> None:
+    put(tmp_path, answer("n1", healthy=False, reason=reason, detail="a\x1b[31m\nb"))
+    (command,) = plain(tmp_path)["commands"]
+    assert shlex.split(command) == ["scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=rocenv:error"]
+    assert "\x1b" not in report(tmp_path).stdout
+
+
+def test_a_node_cannot_claim_health_and_a_fault_at_once(tmp_path: Path) -> None:
+    put(tmp_path, answer("n1", healthy=False), answer("n2", reason="rocenv:gemm bad"))
+    assert {(node, reason) for node, _, reason in codes(tmp_path)} == {
+        ("n1", "rocenv:error"),
+        ("n2", "rocenv:error"),
+    }
+
+
+def test_ten_thousand_files_in_three_seconds_and_300_mb(tmp_path: Path) -> None:
+    for number in range(10_000):
+        text = json.dumps(answer(f"n{number:05}", gpus=8, gflops={"float32 4096x4096": 20000.0 + number % 7}))
+        (tmp_path / f"{number}.json").write_text(text)
+    (tmp_path / "7777.json").write_text('{"schema": 1')
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-m", "rocenv", "fleet", "report", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.stdout.splitlines()[1].startswith("ok      9999   gfx90a  8 ")
+    assert "n[00000-07776,07778-09999]" in done.stdout
+    assert after.ru_maxrss == before.ru_maxrss or after.ru_maxrss < 300 << 10
+    busy_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert busy_s < 3, "the time on a machine that does nothing else"
+
+
+def test_a_folder_without_results_says_how_to_collect_them(tmp_path: Path) -> None:
+    done = report(tmp_path)
+    assert done.returncode == 1
+    assert "rocenv verify NAME --node --json" in done.stderr
+    assert report(tmp_path / "nowhere").returncode == 1
+
+
+def test_names_are_folded_as_slurm_does() -> None:
+    names = [
+        *(f"n{number}" for number in (1, 2, 3, 7, 10)),
+        "gpu-09",
+        "gpu-10",
+        "gpu-08",
+        "login",
+        "r2n5-ib",
+        "0x1f",
+    ]
+    assert folded(names) == "login,n[1-3,7,10],gpu-[08-10],r2n5-ib,0x1f"
