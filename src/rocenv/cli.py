@@ -17,7 +17,7 @@ import click
 
 from rocenv import __version__
 from rocenv.context import limit_umask
-from rocenv.core.errors import Declined, ResolutionImpossible, RocenvError, WrongUsage
+from rocenv.core.errors import Declined, NoSpace, ResolutionImpossible, RocenvError, WrongUsage
 from rocenv.core.logins import mask_logins
 from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
@@ -317,6 +317,10 @@ def _discard_output() -> None:
 def _show(error: RocenvError, *, wants_json: bool) -> None:
     from rocenv.commands.output import hint, note, print_json
 
+    if isinstance(error, NoSpace):
+        from rocenv.commands.no_space import space_hints
+
+        error.hints = space_hints(error)
     note("Nothing was changed." if isinstance(error, Declined) else f"error: {error.message}")
     if isinstance(error, ResolutionImpossible) and error.rejections:
         note("\n".join(_reasons(error.rejections)))

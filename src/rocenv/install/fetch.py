@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.core.errors import ArchiveError, PrefixError
+from rocenv.core.errors import ArchiveError, NoSpace
 from rocenv.core.progress import size_text
 from rocenv.install import store
 from rocenv.install.pin import note_pins, record_pin, with_pins
@@ -35,15 +35,16 @@ _TRIES = 3  # a few damaged cached files are normal; more suggest a failing disk
 
 
 def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
-    """Raise PrefixError before any download unless the disk has enough space; see `bytes_to_come`."""
+    """Raise NoSpace before any download unless the disk has enough space; see `bytes_to_come`."""
     needed = sum(bytes_to_come(lock, home, bundled))
     free = free_bytes(home.path)
     if needed and free < needed + _MARGIN_BYTES:
-        raise PrefixError(
+        raise NoSpace(
             f"the set needs {size_text(needed)} of disk space in `{home.path}`, "
             f"but only {size_text(free)} is free",
-            hints=("`rocenv gc` shows what no env uses", "or set ROCENV_HOME to a folder on a larger disk"),
-            code="no-space",
+            str(home.path),
+            needed_bytes=needed + _MARGIN_BYTES,
+            free_bytes=free,
         )
 
 
