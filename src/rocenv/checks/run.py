@@ -73,7 +73,7 @@ def run_before_start(launch: LaunchContext, home: Home, language: Language) -> l
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
     """Run one check; return a crash or a missing row as an observation.
 
-    A fault of an env is only a warning if that env is not the one to check.
+    A fault in an env is only a warning if that env is not the one to check.
     """
     try:
         if check.needs_env and context.env is None:

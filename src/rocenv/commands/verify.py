@@ -183,7 +183,7 @@ def command(
     """
     if node:
         if target or app or save_artifacts or report_file or upto != RUNGS[-1]:
-            raise WrongUsage("`--node` goes only with `--level`, `--timeout` and `--json`")
+            raise WrongUsage("`--node` can be combined only with `--level`, `--timeout` and `--json`")
         return _check_node(name, level or "full", timeout_s, as_json=as_json)
     if level:
         raise WrongUsage("`--level` needs `--node`", hints=(f"choose the last rung: `--upto {RUNGS[3]}`",))

@@ -356,7 +356,7 @@ def _app_steps(app: Launcher) -> Iterator[Step]:
 
 
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
-    """Explain a topic: its newest rows and its facts; of an app also how to get and start it."""
+    """Explain a topic: its newest rows and its facts; for an app, also how to get and start it."""
     # Facts without a key come first, so that none seems to belong to a preceding key.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
     app = _apps(matrix).get(name)

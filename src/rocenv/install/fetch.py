@@ -51,7 +51,7 @@ def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
 def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple[int, int]:
     """Return how much a lock still has to download, and how much disk space the unpacked files need.
 
-    `bundled` are the hashes of files that are in a bundle.
+    `bundled` contains the hashes of files in a bundle.
     """
     download = unpacked = 0
     for artifact in lock.artifacts:
@@ -74,7 +74,7 @@ def ensure_available(
     """Ensure that all of a lock's packages are in the store and all its wheels are in the cache.
 
     Files of the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
-    maps the hash of a package to files that must be undamaged in the store; if one is damaged, the package is
+    maps a package's hash to files that must be undamaged in the store; if one is damaged, the package is
     unpacked again.
 
     Returns:
@@ -155,7 +155,7 @@ def _download_and_unpack(
 def _taken(
     artifacts: Sequence[Artifact], context: Context
 ) -> Iterator[tuple[Artifact, Path | store.Section]]:
-    """Yield files of a bundle: packages where they are, and wheels, which uv needs as files, as copies."""
+    """Yield a bundle's files: packages in place, and copies of the wheels, because uv needs files."""
     wheels = [each for each in artifacts if not store.unpacks(each)]
     for each in artifacts:
         if store.unpacks(each):

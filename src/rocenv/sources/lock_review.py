@@ -53,7 +53,8 @@ class Review:
         hosts: Host that neither the data nor this machine's settings contain -> its files.
         variables: Changes to known variables with values that the data does not use.
         commands: Other differences in running programs, as sentences.
-        files: Names of files that come with the lock, in a bundle, and that nothing here vouches for.
+        files: Names of files that come with the lock, in a bundle, and whose origin nothing on this machine
+          confirms.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
@@ -85,8 +86,8 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     mirror. A wheel from an unknown host gets its URL in this machine's index, if the index lists the same
     name, version and hash. A wheel that is already downloaded may come from anywhere.
 
-    The URL of a file in a bundle says nothing about its origin. So the review lists the file, unless its hash
-    is in this home, in rocenv's data, or in an index that its distributor signed.
+    The URL of a file in a bundle does not show its origin. The review therefore lists the file, unless
+    its hash is in this home, in rocenv's data, or in an index that its distributor signed.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.

@@ -114,7 +114,7 @@ class Index:
     repo: Repo
     folder: Path
     base: str  # base URL of the packages; a permanent one, if available
-    root: str  # the same before mirrors; may be symbolic
+    root: str  # the same URL before mirrors are applied; may be symbolic
     suite: str
     state: State
 
