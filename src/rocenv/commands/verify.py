@@ -116,7 +116,7 @@ def _app_check(
 
 @click.command()
 @click.argument("name", shell_complete=candidates.env_names)
-@click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last rung to run.")
+@click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last check to run.")
 @click.option(
     "--target",
     metavar="GFX",
@@ -146,7 +146,7 @@ def _app_check(
     help="Write this machine, the set and the results to FILE, without personal names, for an issue.",
 )
 @click.option(
-    "--timeout", "timeout_s", metavar="S", type=click.IntRange(1, 86_400), help="Seconds for each rung."
+    "--timeout", "timeout_s", metavar="S", type=click.IntRange(1, 86_400), help="Seconds for each check."
 )
 @json_option
 def command(
@@ -159,9 +159,11 @@ def command(
     timeout_s: int | None,
     as_json: bool,
 ) -> int:
-    """Verify the env NAME, one rung after the other, each in its own process in case it crashes.
+    """Test the env NAME: one check after the other, each in its own process in case it crashes.
 
-    The exit code is 0 if all rungs passed, 1 if one failed, and 4 if the rest needs a GPU that is not here.
+    The checks `gemm` (matrix product) and `blas` (the same with AMD's library) prove that the GPU computes
+    correctly. The exit code is 0 if all checks passed, 1 if one failed, and 4 if the rest needs a GPU that is
+    not here.
     """
     from rocenv.verify import verify
 
