@@ -37,7 +37,7 @@ GROUPS = {
         "launch": ("launch.command", "Start an app in an env, keep its log, and explain crashes."),
         "activate": ("activate.activate", "Show how to activate an env, or print the script."),
         "deactivate": ("activate.deactivate", "Show how to deactivate an env."),
-        "verify": ("verify.command", "Verify an env, rung by rung."),
+        "verify": ("verify.command", "Test an env step by step, up to a matrix product on the GPU."),
     },
     "Environments": {
         "list": ("envs.list_", "List the envs."),

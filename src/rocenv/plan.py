@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rocenv.context import Context
     from rocenv.core.model import Machine, Request
+    from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate, Choice
 
 
@@ -186,7 +187,7 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
             continue
         parts, said = found
         return Chosen(candidate, parts, missed, said)
-    error = _none_available(missed)
+    error = _none_available(missed, context.matrix)
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
@@ -225,12 +226,18 @@ def _source_name(choice: Choice) -> str:
     return urlsplit(choice.channel).netloc or choice.channel
 
 
-def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
-    """Pair unavailable sets with reasons; sets with the same missing component and reason are merged."""
+def _reasons(missed: Sequence[Miss], matrix: Matrix | None = None) -> list[tuple[str, str]]:
+    """Pair unavailable sets with reasons; sets with the same missing component and reason are merged.
+
+    With a matrix, explain the names of channels.
+    """
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
         part = "" if miss.choice is miss.candidate.rocm else f"with {miss.choice.kind} "
-        versions = sets.setdefault((f"{part}from {_source_name(miss.choice)}", _short(miss.error)), [])
+        name = _source_name(miss.choice)
+        known = matrix.channels.get(name) if matrix else None
+        source = f"{name} ({known.title})" if known else name
+        versions = sets.setdefault((f"{part}from {source}", _short(miss.error)), [])
         versions.append(miss.candidate.rocm.version)
     return [(f"ROCm {joined(found, 1)} {part}", message) for (part, message), found in sets.items()]
 
@@ -240,11 +247,11 @@ def _short(error: RocenvError) -> str:
     return re.sub(" while downloading `[^`]*`|: Request failed after [^:]*", "", error.message)
 
 
-def _none_available(missed: Sequence[Miss]) -> RocenvError:
+def _none_available(missed: Sequence[Miss], matrix: Matrix) -> RocenvError:
     hints = tuple(dict.fromkeys(hint for miss in missed for hint in miss.error.hints))
     if len({_source_name(miss.choice) for miss in missed if miss.error.code == "unreachable"}) > 1:
         hints = ("several servers are unreachable: check your network connection and proxy settings", *hints)
-    reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed))
+    reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed, matrix))
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:
         message = f"Matching sets exist, but their channels are missing some of the packages: {reasons}"

@@ -75,9 +75,11 @@ def _require_channel(name: str, matrix: Matrix) -> None:
         from difflib import get_close_matches
 
         close = get_close_matches(name, known, n=1)
+        titles = {each: f" ({row.title})" for each, row in matrix.channels.items()}
+        listed = ", ".join(f"{each}{titles.get(each, '')}" for each in known)
         raise WrongUsage(
             f"unknown channel `{name}`",
-            hints=(*(f"did you mean `--channel {each}`?" for each in close), f"channels: {', '.join(known)}"),
+            hints=(*(f"did you mean `--channel {each}`?" for each in close), f"channels: {listed}"),
         )
 
 
