@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
+# What a check would have done, where its result does not say so.
+_SKIPPED = {"gemm": "matrix product", "blas": "matrix products with AMD's library"}
 _COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
 
@@ -43,7 +45,11 @@ def print_rung(result: RungResult, *, err: bool = False) -> None:
     """Print the result of a rung."""
     status = "no GPU" if result.no_device else result.status
     coloured = colour(f"{status:8}", _COLOURS[result.status], err=err)
-    start, detail = f"  {result.rung:8} {coloured} {result.elapsed_s:7.2f} s  ", sanitized(result.detail)
+    about = f"{_SKIPPED[result.rung]}: " if result.status == "skipped" and result.rung in _SKIPPED else ""
+    start, detail = (
+        f"  {result.rung:8} {coloured} {result.elapsed_s:7.2f} s  ",
+        about + sanitized(result.detail),
+    )
     width = terminal_width(err=err)
     lines = wrapped(detail, width, start, " " * 31) if width else []
     print_text("\n".join(lines or [start + " ".join(detail.split())]), err=err, verbatim=True)
