@@ -7,8 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
