@@ -201,7 +201,7 @@ def test_the_limit_holds_whatever_state_the_child_is_in(world: Mini, tmp_path: P
 @pytest.mark.parametrize(
     ("child", "detail"),
     [
-        ("printf '{\"target\": \"gfx1100\"}\\n{\"gpus\": ['; kill -9 $$", "ended without an answer"),
+        ('printf \'{"target": "gfx1100"}\\n{"gpus": [\'; kill -9 $$', "ended without an answer"),
         ("", "cannot start the check"),
     ],
     ids=["killed while it writes", "no process"],

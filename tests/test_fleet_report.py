@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.core.errors import RocenvError
 from rocenv.fleet.compare import findings
 from rocenv.fleet.results import folded, read_results
+from rocenv.fleet.run import FleetRecord, SlurmNode, update_nodes
+from rocenv.home import Home
 from tests import forked
 
 if TYPE_CHECKING:
@@ -249,3 +252,21 @@ def test_a_clock_that_is_wrong_silences_no_other_node(tmp_path: Path) -> None:
     old = read_results(tmp_path / "asked")
     assert findings(old, {}, asked) == [], "both answered just now"
     assert [(each.node, each.code) for each in findings(old, {}, {})] == [("n1", "no-answer")]
+
+
+def test_a_record_that_cannot_be_written_drains_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, rocenv would never resume the nodes."""
+    program = tmp_path / "scontrol"
+    program.write_text(f"#!/bin/sh\necho \"$@\" >>'{tmp_path}/calls'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    idle = {"n1": SlurmNode("idle", 1, "none")}
+    words = FleetRecord(), idle, {"rocenv:no GPU": ["n1"]}, ()
+    (tmp_path / "a file").touch()
+    with pytest.raises(RocenvError, match="cannot write"):
+        update_nodes(Home(tmp_path / "a file"), *words)
+    assert not (tmp_path / "calls").exists()
+    assert update_nodes(Home(tmp_path), *words).drained == {"n1": "rocenv:no GPU"}
+    assert (tmp_path / "calls").read_text() == "update NodeName=n1 State=DRAIN Reason=rocenv:no GPU\n"

@@ -54,7 +54,7 @@ def report(folder: Path, as_json: bool) -> int:
     if not results.newest and not results.silent and not results.unreadable:
         raise RocenvError(
             f"there are no files `*.json` in `{folder}`",
-            hints=("collect them on the nodes: `rocenv verify NAME --node --json > DIR/$(hostname -s).json`",),
+            hints=("collect them: `rocenv verify NAME --node --json > DIR/$(hostname -s).json`",),
             code="no-results",
         )
     found = findings(results, results.gpus_before, {})
@@ -113,7 +113,9 @@ def verify(
     words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
     with context.progress.wait(f"Checking {len(asked)} nodes"):
         results = _results(asked, slurm if partition else None, words, timeout_s)
-    if drain:  # the check takes minutes, in which others may have drained or resumed nodes
+    # The check takes minutes, in which others may have drained or resumed nodes.
+    record = run.read_record(context.home)
+    if drain:
         slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
     found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
     bad = {each.node for each in found if each.reason}

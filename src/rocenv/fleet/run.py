@@ -243,6 +243,7 @@ def update_nodes(
     kept = {
         node: why for node, why in record.drained.items() if node not in nodes or _is_own(record, nodes, node)
     }
+    write_record(home, replace(record, drained=kept))  # if that is impossible, drain nobody
     for reason, names in drain.items():
         _update(names, "State=DRAIN", f"Reason={reason}")
         kept |= dict.fromkeys(names, reason)
