@@ -534,7 +534,7 @@ def test_a_full_disk_is_reported_with_hints_and_the_download_resumes(
     child = start(wanted, cache, limit)
     _, errors = child.communicate(timeout=20)
     assert child.returncode == 1
-    assert "PrefixError: no space left" in errors
+    assert "NoSpace: no space left" in errors
     fetch(wanted, cache)
     assert server.requests[-1].first_byte == room
 
@@ -560,7 +560,6 @@ def test_a_real_full_disk_is_reported(server: Loopback, small_disk: Path) -> Non
         fetch(wanted, small_disk)
     assert caught.value.code == "no-space"
     assert any("rocenv gc" in hint for hint in caught.value.hints)
-    assert any("ROCENV_HOME" in hint for hint in caught.value.hints)
 
 
 def test_a_read_only_disk_is_reported(server: Loopback, small_disk: Path) -> None:

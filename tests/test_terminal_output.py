@@ -41,6 +41,14 @@ RuntimeError: HIP error: no kernel image is available for execution on the devic
 """
 
 
+# The disk of the tests may be nearly full, which `doctor` reports.
+ROOM = """\
+import shutil
+usage = shutil.disk_usage("/")._replace(free=1 << 40)
+shutil.disk_usage = lambda _path: usage
+"""
+
+
 class Place(NamedTuple):
     """A folder, and the program's environment."""
 
@@ -138,7 +146,13 @@ def place() -> Iterator[Place]:
     home = folder / "rocenv"
     home.mkdir()
     shipped.put_into(home)
-    paths = {"HOME": str(folder), "ROCENV_HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)}
+    (folder / "sitecustomize.py").write_text(ROOM)
+    paths = {
+        "HOME": str(folder),
+        "ROCENV_HOME": str(home),
+        "PYTHONPATH": str(folder),
+        "PATH": os.environ.get("PATH", os.defpath),
+    }
     yield Place(folder, {**paths, "LC_ALL": "C.UTF-8", "TERM": "dumb", "NO_COLOR": "1"})
     shutil.rmtree(folder)
 

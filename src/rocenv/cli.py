@@ -17,7 +17,7 @@ import click
 
 from rocenv import __version__
 from rocenv.context import limit_umask
-from rocenv.core.errors import Declined, ResolutionImpossible, RocenvError, WrongUsage
+from rocenv.core.errors import Declined, NoSpace, ResolutionImpossible, RocenvError, WrongUsage
 from rocenv.core.logins import mask_logins
 from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
@@ -37,7 +37,7 @@ GROUPS = {
         "launch": ("launch.command", "Start an app in an env, keep its log, and explain crashes."),
         "activate": ("activate.activate", "Show how to activate an env, or print the script."),
         "deactivate": ("activate.deactivate", "Show how to deactivate an env."),
-        "verify": ("verify.command", "Verify an env, rung by rung."),
+        "verify": ("verify.command", "Test an env step by step, up to a matrix product on the GPU."),
     },
     "Environments": {
         "list": ("envs.list_", "List the envs."),
@@ -251,7 +251,7 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
 
 
 def _command_words(words: list[str]) -> list[str]:
-    """Return the leading words that name a command; an unknown one is kept for the error message."""
+    """Return the leading words that form a command; an unknown one is kept for the error message."""
     if not words or words[0] in ("help", *HIDDEN):
         return []
     name = ALIASES.get(words[0], words[0])
@@ -317,6 +317,10 @@ def _discard_output() -> None:
 def _show(error: RocenvError, *, wants_json: bool) -> None:
     from rocenv.commands.output import hint, note, print_json
 
+    if isinstance(error, NoSpace):
+        from rocenv.commands.no_space import space_hints
+
+        error.hints = space_hints(error)
     note("Nothing was changed." if isinstance(error, Declined) else f"error: {error.message}")
     if isinstance(error, ResolutionImpossible) and error.rejections:
         note("\n".join(_reasons(error.rejections)))

@@ -119,7 +119,7 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
 
     Raises:
         FetchError: The channel is unreachable, or its signature is invalid.
-        RocenvError: The channel lacks a package.
+        RocenvError: The channel does not have a package.
     """
     packages = RocmSet(
         version=row.version,

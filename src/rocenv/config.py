@@ -3,7 +3,7 @@
 It contains `[mirrors]` (address prefix -> prefixes to try first, in order), `[defaults]`, `[trusted]` (folder
 -> hash of its `.rocenv` file) and `[home]` (`shared`: several users intentionally share it). Mirror URLs may
 contain passwords, so only the owner can read the file unless the home is shared. Unknown names and wrong
-types are errors that name the file and key: a setting that is silently ignored looks broken.
+types are errors that report the file and key: a setting that is silently ignored looks broken.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def shares_home(path: Path) -> bool:
 
 
 def lookup(path: Path, key: Key) -> Any:
-    """Return the value of a key, a table as a dict, or None if it is unset."""
+    """Return a key's value (a dict for a table), or None if the key is unset."""
     found: Any = _parse(path, _text(path))
     for part in key:
         if not isinstance(found, dict) or part not in found:

@@ -32,7 +32,7 @@ class Context:
     Args:
         home: The root of rocenv's files; by default the one that `ROCENV_HOME` specifies.
         matrix: Replaces rocenv's data and the user's rows.
-        network: Replaces the network with the mirrors of `config.toml`.
+        network: Replaces the network that uses the mirrors in `config.toml`.
         progress: Replaces the display on stderr.
         offline: Never open a connection.
         max_age_s: Fetch package indices again if they are older.
@@ -95,7 +95,7 @@ class Context:
 
     @cached_property
     def matrix(self) -> Matrix:
-        """The rows of `profiles/` and the user's own rows."""
+        """The rows in `profiles/` and the user's own rows."""
         from rocenv.data.load import load_cached
 
         return load_cached(self.home.compiled_matrix, self.home.own_profiles, self.home.key)

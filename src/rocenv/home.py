@@ -153,7 +153,7 @@ class Home:
         Args:
             env: The folder of the env in use.
             changes: Whether the command changes files in the home.
-            shared: Whether the home is intentionally shared, so that its group may write to it.
+            shared: Whether the home is intentionally shared, so that its group is allowed to write to it.
             report: Receives a message if rocenv removes write permissions.
 
         Raises:

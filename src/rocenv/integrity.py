@@ -99,7 +99,7 @@ def file_entry(path: Path) -> FileEntry:
 
 
 class Replaced(NamedTuple):
-    """A locked package that the venv lacks or has in a different version."""
+    """A locked package that is missing from the venv or installed in a different version."""
 
     name: str
     locked: str

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rocenv.context import Context
     from rocenv.core.model import Machine, Request
+    from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate, Choice
 
 
@@ -128,7 +129,7 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
     """Return the set that users should know about before they take a worse one; None if it is not worse.
 
-    A set that its channel does not have is no alternative, unless the GPU lacks something without it.
+    A set that its channel does not have is an alternative only if the GPU would miss something without it.
     """
     for miss in missed:
         if not miss.is_permanent:
@@ -147,7 +148,7 @@ def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
 
 
 def _lack(candidate: Candidate) -> int:
-    """Rate what the GPU lacks: 0 = nothing, 1 or 2 = it runs as another target, 3 = BLAS kernels."""
+    """Rate what is missing for the GPU: 0 = nothing, 1 or 2 = it runs as another target, 3 = BLAS kernels."""
     if candidate.override is not None:
         return 2 if candidate.override.verdict == "caution" else 1
     return 3 if candidate.warnings else 0
@@ -164,7 +165,7 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
             f"{text} from {each.rocm.channel}"
             for text, each in ((found, candidate), (preferred, miss.candidate))
         )
-    why = "its channel lacks a part of it" if miss.is_permanent else "cannot be downloaded now"
+    why = "its channel is missing a part of it" if miss.is_permanent else "cannot be downloaded now"
     return OnlyFallback(
         "; ".join((f"{preferred} fits best, but {why}", f"only {found} can be installed", *lacks)),
         lock=lock,
@@ -175,7 +176,7 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
 def _chosen(request: Request, context: Context, machine: Machine | None, *, unlisted: bool) -> Chosen:
     candidates = resolve(request, context.matrix, machine)
     if request.platform == "windows" and not WINDOWS:
-        # The data lists all files of a Windows set except the wheels, which only Windows can list.
+        # The data lists all of a Windows set's files except the wheels, which only Windows can list.
         best = next(candidates)
         return Chosen(best, _outlines(best, request, context))
     missed: list[Miss] = []
@@ -186,7 +187,7 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
             continue
         parts, said = found
         return Chosen(candidate, parts, missed, said)
-    error = _none_available(missed)
+    error = _none_available(missed, context.matrix)
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
@@ -225,12 +226,18 @@ def _source_name(choice: Choice) -> str:
     return urlsplit(choice.channel).netloc or choice.channel
 
 
-def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
-    """Pair unavailable sets with reasons; sets with the same missing component and reason are merged."""
+def _reasons(missed: Sequence[Miss], matrix: Matrix | None = None) -> list[tuple[str, str]]:
+    """Pair unavailable sets with reasons; sets with the same missing component and reason are merged.
+
+    With a matrix, explain the names of channels.
+    """
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
         part = "" if miss.choice is miss.candidate.rocm else f"with {miss.choice.kind} "
-        versions = sets.setdefault((f"{part}from {_source_name(miss.choice)}", _short(miss.error)), [])
+        name = _source_name(miss.choice)
+        known = matrix.channels.get(name) if matrix else None
+        source = f"{name} ({known.title})" if known else name
+        versions = sets.setdefault((f"{part}from {source}", _short(miss.error)), [])
         versions.append(miss.candidate.rocm.version)
     return [(f"ROCm {joined(found, 1)} {part}", message) for (part, message), found in sets.items()]
 
@@ -240,14 +247,14 @@ def _short(error: RocenvError) -> str:
     return re.sub(" while downloading `[^`]*`|: Request failed after [^:]*", "", error.message)
 
 
-def _none_available(missed: Sequence[Miss]) -> RocenvError:
+def _none_available(missed: Sequence[Miss], matrix: Matrix) -> RocenvError:
     hints = tuple(dict.fromkeys(hint for miss in missed for hint in miss.error.hints))
     if len({_source_name(miss.choice) for miss in missed if miss.error.code == "unreachable"}) > 1:
         hints = ("several servers are unreachable: check your network connection and proxy settings", *hints)
-    reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed))
+    reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed, matrix))
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:
-        message = f"Matching sets exist, but their channels lack some of the packages: {reasons}"
+        message = f"Matching sets exist, but their channels are missing some of the packages: {reasons}"
         return ResolutionImpossible(message, hints=hints)
     message = f"Matching sets exist, but none could be downloaded: {reasons}"
     return FetchError(message, hints=hints, code=codes.pop() if len(codes) == 1 else FetchError.code)

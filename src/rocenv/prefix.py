@@ -150,7 +150,7 @@ class Prefix:
             ]
         return PrefixError(
             f"env `{self.name}` was made for `{made_for}`, but is at `{here}`: its scripts and its loader "
-            "use files of the other folder",
+            "use files in the other folder",
             hints=tuple(hints),
             code="env-moved",
         )

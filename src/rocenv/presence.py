@@ -1,4 +1,4 @@
-"""Compare the files of an env with its record by presence, size and type, without reading them."""
+"""Compare an env's files with its record by presence, size and type, without reading them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lost_files(prefix: Prefix, record: Record) -> dict[str, str]:
 
 
 def _main_parts(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield the folders and files that programs need first, each with its possible places."""
+    """Yield the folders and files that programs need first, with their possible locations."""
     for part in record.lock.components:
         yield (part.into,)
         if part.layout is not None:

@@ -75,9 +75,11 @@ def _require_channel(name: str, matrix: Matrix) -> None:
         from difflib import get_close_matches
 
         close = get_close_matches(name, known, n=1)
+        titles = {each: f" ({row.title})" for each, row in matrix.channels.items()}
+        listed = ", ".join(f"{each}{titles.get(each, '')}" for each in known)
         raise WrongUsage(
             f"unknown channel `{name}`",
-            hints=(*(f"did you mean `--channel {each}`?" for each in close), f"channels: {', '.join(known)}"),
+            hints=(*(f"did you mean `--channel {each}`?" for each in close), f"channels: {listed}"),
         )
 
 
@@ -108,7 +110,7 @@ def _target_of(host: Host, matrix: Matrix, report: Callable[[str], None]) -> str
 
 
 def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
-    """List what the user of a machine without a usable GPU can do."""
+    """List what a user can do on a machine without a usable GPU."""
     rows = [row for gpu in host.gpus if (row := unsupported(gpu.pci_id, matrix))]
     here = [gpu.target for gpu in host.gpus if gpu.target]
     hints = [row.instead for row in rows]

@@ -1,4 +1,4 @@
-"""Where results of `verify` are: in the env, or in the user's own folder if the env is not writable."""
+"""Locate the results of `verify`: in the env, or in the user's own folder if the env is not writable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILE = "verified.json"
 
 
 def read(own: Path) -> Verification | None:
-    """Return the last readable result for an env, whose folder of rocenv's own files is `own`."""
+    """Return the last readable result for an env; `own` is its folder for rocenv's own files."""
     found = filter(None, map(_read, (own / _FILE, _of_user(own))))
     return max(found, key=lambda each: each.when, default=None)
 

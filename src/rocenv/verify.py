@@ -80,7 +80,7 @@ def verify(
         report: Called with each result.
         last: Runs after the ladder with its results, and adds one.
         level: Check a node of a cluster: store nothing, because nodes share the env; `quick` runs only short
-            rungs and compares the sizes of files instead of their hashes.
+            rungs and compares file sizes instead of hashes.
         until: When all rungs must have ended, on the monotonic clock.
 
     Raises:

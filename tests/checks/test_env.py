@@ -370,6 +370,6 @@ def test_plain_doctor_reports_each_env_in_one_line(mini: Mini) -> None:
     mini.run("doctor", *only, "--collect", bundle)
     assert lines(*only, "--from", bundle)[0].startswith("1. warning: Files of env `ENV` are missing")
     fixed = mini.run("doctor", *only, "--fix", "-y")
-    assert "restore the files of env `one`" in fixed.stderr
+    assert "restore env `one`" in fixed.stderr
     mini.env["ROCENV_SYSROOT"] = sysroot
     assert lines()[0].startswith("1. note: Env `one` was never verified")

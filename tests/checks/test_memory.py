@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from rocenv.checks import memory
+from rocenv.system.disks import Room
 from tests.checks.scenery import PHOENIX, Scenery
 from tests.host.roots import GIB
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def apu(scenery: Scenery, *, vram: int, gtt: int, machine: int, bank: int = 0) -> None:
@@ -88,14 +86,23 @@ def test_a_kernel_that_reports_only_reserved_memory_is_reported(scenery: Scenery
 
 
 def test_a_nearly_full_disk_is_reported(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ROCENV_SYSROOT")
+    """Even if the rest of the machine is a copy, because envs are created here."""
     free = 3 * GIB
+    room: Room | None = None
+    monkeypatch.setattr(memory, "room_elsewhere", lambda *_: room)
 
     def said(_folder: Path) -> int:
         return free
 
     monkeypatch.setattr(memory, "free_bytes", said)
     finding = scenery.sees("disk_nearly_full")
-    assert finding is not None and "3.0 GiB" in finding.title and "rocenv gc" in finding.commands
+    assert (
+        finding is not None
+        and "3.0 GiB" in finding.title
+        and finding.commands == ("rocenv gc", "rocenv cache clear")
+    )
+    room = Room(Path("/data/rocenv"), 300 * GIB)
+    finding = scenery.sees("disk_nearly_full")
+    assert finding is not None and finding.commands[2] == "export ROCENV_HOME=/data/rocenv"
     free = 300 * GIB
     assert scenery.sees("disk_nearly_full") is None

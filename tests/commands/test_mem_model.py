@@ -131,7 +131,7 @@ def test_a_model_is_estimated_if_free_memory_is_unknown(tmp_path: Path) -> None:
         next(root.glob(f"sys/bus/pci/devices/*/{name}")).unlink()
     done = mem(root, "model", str(model))
     assert done.returncode == 0
-    assert "the free memory of GPU 0 is unknown" in done.stderr
+    assert "the free memory on GPU 0 is unknown" in done.stderr
     assert "the whole model needs" in done.stdout
 
 

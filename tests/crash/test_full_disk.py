@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -100,6 +101,24 @@ def test_too_little_space_is_an_error_before_any_download(disk: Disk) -> None:
     assert fetched(disk.mini) == []
 
 
+def test_a_full_disk_leads_to_commands_that_help_here(disk: Disk) -> None:
+    """What each command frees, and another disk of this user that has enough room."""
+    add_large_set(disk.mini, megabytes=1, stated_kilobytes=100_000)
+    disk.mount("size=100m")
+    assert disk.create("5.7", "--no-verify").returncode == 0
+    megabytes = "dd if=/dev/zero bs=1M count=2 of="
+    fill = f'cd "$ROCENV_HOME"; mkdir -p store/{"0" * 64}/tree; {megabytes}store/{"0" * 64}/tree/unused'
+    done = disk.run("create", "more", "--rocm", "6.4", "--no-verify", first=fill)
+    hints = " ".join(done.stderr.split()).split("hint: ")[1:]
+    assert re.match(r"free \d+\.\d MB more: `rocenv gc -y` frees up to 2\.1 MB", hints[0])
+    assert hints[1].startswith("remove an env")
+    user = disk.mini.root / "user"
+    command = f"`export ROCENV_HOME='{user}/rocenv'`"
+    assert command in hints[2] and hints[2].endswith("existing envs stay where they are")
+    disk.mini.env["HOME"] = str(disk.mini.home)
+    assert command not in disk.run("create", "more", "--rocm", "6.4", "--no-verify").stderr
+
+
 def test_a_dry_run_fails_where_the_real_run_would(disk: Disk) -> None:
     add_large_set(disk.mini, megabytes=1, stated_kilobytes=3_000_000)
     disk.mount("size=2m")
@@ -115,7 +134,9 @@ def test_create_recovers_after_running_out_of_space_while_unpacking(disk: Disk) 
     done = disk.create("6.4", "--no-verify")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: no space left" in done.stderr
-    assert "hint: free some space: `rocenv gc`" in done.stderr
+    assert "hint: free some space on the disk of" in done.stderr, (
+        "the downloads in the cache are still needed"
+    )
     assert "Traceback" not in done.stderr
     count = 'find "$ROCENV_HOME/store/.staging" "$ROCENV_HOME/envs" -type f | grep -c large || true'
     listed = disk.run("list", first=count)

@@ -27,22 +27,23 @@ class TestDoesMyCardWork:
         [
             (
                 "gfx1031",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (the build for gfx1031 is "
-                "release-ready, but AMD does not list it as supported)",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (the build for gfx1031 is "
-                "release-ready, but AMD does not list it as supported); or HIP SDK 6.4.2, ZLUDA 3.9.5",
+                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD tests the build for "
+                "gfx1031 and calls it release-ready, but does not list it as supported)",
+                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD tests the build for "
+                "gfx1031 and calls it release-ready, but does not list it as supported); or HIP SDK 6.4.2, "
+                "ZLUDA 3.9.5",
             ),
             (
                 "gfx1201",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (AMD supports gfx1201, and the "
-                "build is release-ready); or ROCm 7.2.4 (AMD's own packages), torch 2.14",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (AMD supports gfx1201, but does not "
-                "mark the build release-ready)",
+                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD supports gfx1201, tests "
+                "the build and calls it release-ready); or ROCm 7.2.4 (amd: AMD's own packages), torch 2.14",
+                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD supports gfx1201, but "
+                "does not call the build tested and release-ready)",
             ),
             ("gfx942", "yes: ROCm 10.1.0", "no: neither a HIP SDK nor AMD's wheels support it"),
             (
                 "gfx906",
-                "yes: ROCm 6.3.3 (AMD's own packages), torch 2.9 (AMD supported gfx906 up to ROCm 6.3)",
+                "yes: ROCm 6.3.3 (amd: AMD's own packages), torch 2.9 (AMD supported gfx906 up to ROCm 6.3)",
                 "",
             ),
             ("gfx906", "", "yes: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack, torch 2.2.1"),
@@ -58,8 +59,8 @@ class TestDoesMyCardWork:
             ),
             (
                 "gfx1250",
-                "yes: ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0 (built for gfx1250, which AMD "
-                "neither supports nor marks release-ready)",
+                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (built for gfx1250, which AMD "
+                "neither supports nor tests)",
                 "no: neither a HIP SDK nor AMD's wheels support it",
             ),
         ],
@@ -85,7 +86,7 @@ class TestDoesMyCardWork:
     def test_commands_match_the_resolver(self, matrix: Matrix) -> None:
         linux, wheels, zluda, _apps = explain("gfx1031", matrix).steps
         assert linux.command == "rocenv create demo --platform linux --torch --target gfx1031"
-        assert linux.gives == "ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0"
+        assert linux.gives == "ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0"
         assert wheels.command == "rocenv create demo --platform windows --torch --target gfx1031"
         assert wheels.gives == linux.gives
         assert zluda.command == "rocenv resolve --platform windows --zluda --target gfx1031"
@@ -109,8 +110,11 @@ class TestDoesMyCardWork:
 
     def test_support_and_readiness_can_differ_by_platform(self, read: Read) -> None:
         text = read("gfx1201")
-        assert "Linux therock wheels 7.14.0 to 10.1.0 supported by AMD, release-ready" in text
-        assert "Windows therock wheels 7.14.0 to 10.1.0 supported by AMD, not marked release-ready" in text
+        assert "Linux therock wheels 7.14.0 to 10.1.0 supported by AMD, tested (release-ready)" in text
+        assert (
+            "Windows therock wheels 7.14.0 to 10.1.0 supported by AMD, not marked release-ready (tested)"
+            in text
+        )
         assert "radeon-windows wheels 7.2.1 supported by AMD; needs display driver 26.2.2 or newer" in text
 
     def test_a_card_without_wheels_shows_the_packages_that_support_it(self, read: Read) -> None:
@@ -124,14 +128,14 @@ class TestWhichRelease:
         text = read("10.0")
         assert "Linux wheels 10.0.0 (therock); torch 2.13.0" in text
         assert "supported: gfx908, gfx90a" in text
-        assert "release-ready: gfx942, gfx1010" in text
+        assert "tested (release-ready): gfx942, gfx1010" in text
         assert "built: gfx1250" in text
         assert "rocenv create demo --platform windows --rocm 10.0 --torch --target gfx1201" in text
 
     def test_wheels_without_a_known_support_list_show_their_built_targets(self, read: Read) -> None:
         text = read("10.2")
         assert "AMD's support list has not been checked yet; built: gfx908, gfx90a" in text
-        assert not re.search("supported:|release-ready:", text)
+        assert not re.search("supported:|release-ready", text)
         assert "rocenv create demo --platform linux --rocm 10.2 --torch --target gfx1201" in text
 
     def test_a_patch_release_shows_its_note(self, read: Read) -> None:
@@ -276,6 +280,12 @@ class TestApps:
     ) -> None:
         commands = [step.command for step in explain(target, matrix).steps]
         assert ("rocenv explain llama.cpp" in commands) == offered
+
+    @pytest.mark.parametrize("word", ["channel", "gemm", "rung", "release-ready", "target", "therock"])
+    def test_terms_of_the_output(self, matrix: Matrix, word: str) -> None:
+        page = explain(word, matrix)
+        assert page.kind == "topic"
+        assert all(line.rows for line in page.lines) and page.lines
 
 
 class TestNames:

@@ -45,7 +45,7 @@ def expand(changes: Sequence[EnvChange], prefix: str, cache: str = "") -> tuple[
     """Replace `{prefix}` and `{prefix_url}` in the values of the changes.
 
     The prefix is inserted as given, in the platform's spelling; Windows values use backslashes. Its URL is
-    percent-encoded. A `cache` replaces the prefix's own folder of caches.
+    percent-encoded. A `cache` replaces the prefix's own cache folder.
     """
     from msgspec.structs import (
         replace,
@@ -62,7 +62,7 @@ def expand(changes: Sequence[EnvChange], prefix: str, cache: str = "") -> tuple[
 
 
 def below_cache(value: str, prefix: str) -> str | None:
-    """Return what follows the prefix's folder of caches in a value; None for other values."""
+    """Return what follows the prefix's cache folder in a value; None for other values."""
     rest = value.removeprefix(f"{prefix}/cache")
     return rest if rest != value and rest[:1] in ("", "/") else None
 

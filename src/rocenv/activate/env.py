@@ -46,14 +46,14 @@ class Env:
         return ident(self.prefix)
 
     def cached(self, change: EnvChange) -> str | None:
-        """Return a value's path below the folder of caches, which the user may choose; None = another."""
+        """Return a value's path below the cache folder, which the user can choose; None = another."""
         if self.platform != "linux" or change.action != "set":
             return None
         return rules.below_cache(change.value, self.prefix)
 
     @property
     def caches(self) -> dict[str, str]:
-        """Variables for folders of caches, and their paths below the folder of all caches."""
+        """Variables for cache folders, and their paths below the common cache folder."""
         return {each.name: rest for each in self.changes if (rest := self.cached(each)) is not None}
 
     @property
@@ -88,25 +88,25 @@ class Env:
 
     @property
     def gone(self) -> str:
-        """The message of a script whose env no longer exists."""
+        """The message that a script shows if its env no longer exists."""
         return f"the env at {self.prefix} no longer exists; `rocenv list` shows the envs"
 
     @property
     def copied(self) -> str:
-        """The message of a script in a moved or copied env."""
+        """The message that a script shows in a moved or copied env."""
         return (
             f"this env was made for {self.prefix}, and its scripts use files there; "
-            f"`rocenv show {self.label}` says how to use it here"
+            f"`rocenv show {self.label}` shows how to use it here"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What an exporter has to know besides the env."""
+    """What an exporter needs to know besides the env."""
 
     base: str = ""  # container image of the distribution on which the env was made
     has_loader: bool = False  # programs start through the env's own dynamic loader
-    folders: tuple[str, ...] = ()  # folders outside of the env that it needs
+    folders: tuple[str, ...] = ()  # folders outside the env that it needs
     image: str = ""  # path of the image file
 
 
@@ -153,7 +153,7 @@ def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tup
 
 
 def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
-    """Return the folder of this user's caches if the user cannot write to the env's; "" otherwise.
+    """Return this user's cache folder if the user cannot write to the env's; "" otherwise.
 
     Images contain no `cache`, because a FUSE filesystem may call everything writable.
     """

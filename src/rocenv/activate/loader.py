@@ -78,7 +78,7 @@ def loader_argv(
         argv: A command as typed, at least one word.
         environ: Provides `PATH`, and `LD_LIBRARY_PATH`, which is searched after our libraries.
         loader: The prefix's dynamic loader.
-        library_dirs: The folders of the prefix's libraries.
+        library_dirs: The prefix's library folders.
 
     Raises:
         CommandNotFound: The command or its interpreter does not exist.

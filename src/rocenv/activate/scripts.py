@@ -38,7 +38,7 @@ def activation_script(
         watched: Variables to report if the machine sets them, in addition to the changed ones.
         shell: A name in `SHELLS`.
         platform: A platform that the shell supports.
-        cache: A folder of caches instead of the env's own; without it, some shells choose one.
+        cache: A cache folder to use instead of the env's own; without it, some shells choose one.
 
     Raises:
         PrefixError: The prefix cannot be used in a list of paths or in a script.
@@ -93,7 +93,7 @@ def env_at(
     platform: str,
     cache: str = "",
 ) -> Env:
-    """Return the input for rendering an env; arguments and errors are those of `activation_script`."""
+    """Return the input for rendering an env; same arguments and errors as `activation_script`."""
     require_listable(prefix, platform)
     expanded = expand(changes, prefix, cache)
     require_valid(expanded, platform)

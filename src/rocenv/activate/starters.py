@@ -55,7 +55,7 @@ def write_starters(
         path: The program.
         tree: The folder with its unpacked packages.
         loader: The prefix's own dynamic loader, if it has one.
-        library_dirs: The folders of the set's libraries.
+        library_dirs: The set's library folders.
 
     Raises:
         DataError: It has an invalid name.
@@ -89,7 +89,7 @@ def _starter(
 
     libraries = quote(":".join(map(str, library_dirs)))
     more = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    lines = ["#!/bin/sh", f"# {MARK}: starts a program of the env with access to the env's files"]
+    lines = ["#!/bin/sh", f"# {MARK}: starts one of the env's programs with access to the env's files"]
     lines.append(_in_place(folder))
     lines += [f"export {name}={filled(value)}" for name, value in program.environment.items()]
     start = f"exec {quote(str(path))}"

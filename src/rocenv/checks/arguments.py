@@ -63,7 +63,7 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
 
 
 def _no_hip(launch: LaunchContext, values: Mapping[str, str]) -> Observation:
-    """The GPU works in the env, so the app's build lacks HIP or does not find it."""
+    """The GPU works in the env, so the app was built without HIP or does not find it."""
     lock, key = launch.start.record.lock, launch.start.launcher.key
     is_seen = _device_status(launch) == "passed"
     create = env_with(key, lock, launch.matrix, launch.machine, launch.start.prefix.free_name())
@@ -131,7 +131,7 @@ def app_not_held(context: CheckContext) -> Observation | None:
 
 
 def app_option_missing(context: CheckContext) -> Iterator[Observation]:
-    """This version of the app lacks an option that would keep it on the GPU, or one that the user passed."""
+    """This app version does not have an option that would keep it on the GPU, or one that the user passed."""
     launch = context.the_launch
     options, choice = launch.adaptation.options, launch.adaptation.choice
     if options is None or choice is None:

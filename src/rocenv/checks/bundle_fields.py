@@ -1,4 +1,4 @@
-"""The allow-list of the support bundle: the questions that a bundle answers, and the fields of each answer.
+"""The support bundle's allow-list: the questions that a bundle answers, and the fields in each answer.
 
 Checks ask many more questions. Of those, a bundle contains only the resulting observations.
 """
@@ -83,7 +83,7 @@ def _controllers(text: str) -> str:
     return json.dumps(found, indent=1)
 
 
-# Other file names may contain names of people or projects.
+# Other file names may contain the names of people or projects.
 _VENDOR_CONF = r"(?:[0-9]+-)?(?:(?:rocm|amdgpu|hip)(?:-[a-z]+)?[-0-9.]*|libc|[a-z0-9_]+-linux-gnu)\.conf"
 # The allowed files, and the function that extracts the allowed part of each.
 FILES: tuple[tuple[str, Callable[[str], str]], ...] = (

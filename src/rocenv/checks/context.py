@@ -39,7 +39,7 @@ class Env:
 
     @property
     def rocm(self) -> str:
-        """The version of its ROCm; "" without ROCm."""
+        """Its ROCm version; "" without ROCm."""
         part = self.record.lock.part("rocm")
         return part.version if part is not None else ""
 

@@ -42,7 +42,7 @@ _CONTAINER_VARIABLES = ("container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAIN
 _CGROUP = re.compile(
     r"[:/](?:kubepods|docker|lxc|libpod|containerd|cri-containerd|crio|garden)(?=[-./:]|$)(?!\.service)"
 )
-# Paths of container layers. A live system's root is an overlay too, but with other paths.
+# Paths of container layers. A live system's root is an overlay too, but with different paths.
 _LAYERS = re.compile(r"/docker/|/containers/storage/|containerd|/kubelet/|/buildkit/|/crio/|/podman/")
 _CONTAINER_MOUNTS = ("/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
 

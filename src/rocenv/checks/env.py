@@ -98,10 +98,10 @@ def _replaced(row: str, context: CheckContext, matches: Callable[[Replaced], boo
 
 
 def env_files_missing(context: CheckContext) -> Observation | None:
-    """Other files of the env are missing, have the wrong size, or link elsewhere.
+    """Other files in the env are missing, have the wrong size, or link elsewhere.
 
-    Before a start, all files are compared only if a main part is missing. That is a warning, because the app
-    may not need it.
+    Before an app starts, all files are compared only if a main part is missing. That is a warning, because
+    the app may not need it.
     """
     env = context.the_env
     wrong = _lost(env) if context.launch else damaged(env.prefix.path, files_of(env))

@@ -86,7 +86,7 @@ class Dialog:
 
 
 def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, dialog: Dialog) -> Outcome:
-    """Offer the fixes of the findings, and apply those that the user accepts.
+    """Offer the findings' fixes, and apply those that the user accepts.
 
     Raises:
         RocenvError: The findings are about another machine.

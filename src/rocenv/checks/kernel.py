@@ -51,7 +51,7 @@ _IO_FAULT = re.compile(
 )
 # The patterns of lines that the checks look for; a support bundle keeps only such lines.
 FAULTS = (_REJECTED, _UNSUPPORTED, _INIT_FAILED, _FIRMWARE, _RESET, _FAULT, _IO_FAULT)
-_DRIVER = ("amdgpu", "kfd")  # in the log lines of AMD's driver
+_DRIVER = ("amdgpu", "kfd")  # in the log lines from AMD's driver
 
 
 def driver_apart(context: CheckContext) -> CheckResult:

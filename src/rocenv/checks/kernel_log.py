@@ -1,4 +1,4 @@
-"""The kernel's log since the last start, as far as this user may read it."""
+"""The kernel's log since the last start, as far as this user is allowed to read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROGRAMS = (("dmesg",), ("journalctl", "-k", "-b", "-q", "--no-pager", "--lines
 _PREFIX = re.compile(r"^(?:\S.*? kernel: )?(?:<\d+>)?(?:\[ *[0-9.]+\] ?|\d+,\d+,\d+,[^;]*;)?")
 _START = re.compile(r"\bLinux version \d")
 
-# The log of the last context, cached so that a run starts the programs only once.
+# The log for the last context, cached so that a run starts the programs only once.
 _read: tuple[CheckContext, tuple[str, ...] | None] | None = None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rocenv.checks.context import distro
 from rocenv.findings import Observation
 from rocenv.host import kfd
+from rocenv.system.disks import room_elsewhere
 from rocenv.system.machine import free_bytes, read_attribute, tried
 
 if TYPE_CHECKING:
@@ -55,13 +56,22 @@ def apu_carve_out_only(context: CheckContext) -> Observation | None:
 
 
 def disk_nearly_full(context: CheckContext) -> Observation | None:
-    """The disk with the envs has no space for another env."""
+    """The disk with the envs has no space for another env.
+
+    Envs are created on this machine, so its disk counts even if `ROCENV_SYSROOT` is set.
+    """
     folder = context.home.path
-    free = tried("free bytes", str(folder), lambda: free_bytes(folder), -1)
+    free = tried("free bytes", str(folder), lambda: free_bytes(folder), -1, of_home=True)
     least = context.limit("disk_least") * _GIB
     if free < 0 or free >= least:
         return None
-    values = {"free": _gib(free), "folder": str(folder), "least": _gib(least)}
+
+    def elsewhere() -> str:
+        room = room_elsewhere(folder, int(least))
+        return str(room.folder) if room else ""
+
+    other = tried("room elsewhere", str(folder), elsewhere, "", of_home=True)
+    values = {"free": _gib(free), "folder": str(folder), "least": _gib(least), "other": other}
     return Observation("disk_nearly_full", values, (f"{folder}: {free} bytes",))
 
 

@@ -80,7 +80,7 @@ _REPLACEMENTS = tuple(
 )
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104
 _OWN_ADDRESSES = ("127.0.0.1", "::1", "::", _ANY_ADDRESS)
-# A version may look like an address: "Linux version 6.6.87.2-microsoft-standard-WSL2".
+# A version can look like an IP address: "Linux version 6.6.87.2-microsoft-standard-WSL2".
 _ADDRESS = re.compile(
     r"(?<![\w.:])(?<!ersion )(?<!ersion: )(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]*)"
     r"(?![\w:]|-micro)",

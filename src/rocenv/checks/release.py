@@ -93,7 +93,7 @@ def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
 
 
 def _runtime(release: _Release) -> Iterator[Observation]:
-    """Check the release of the env's ROCm, and the version that its HIP runtime reports."""
+    """Check the env's ROCm release, and the version that its HIP runtime reports."""
     rocm, row = release.rocm, release.row
     if rocm is None or release.lock.platform != "linux":
         return

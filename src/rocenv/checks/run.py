@@ -65,7 +65,7 @@ def run(
 
 
 def run_before_start(launch: LaunchContext, home: Home, language: Language) -> list[Finding]:
-    """Run the checks of `launch`; an error means that starting the app would be useless or harmful."""
+    """Run the checks for `launch`; an error means that starting the app would be useless or harmful."""
     context = before_start(launch, home)
     return run(context, checks_for(context, command="launch"), language)
 
@@ -73,7 +73,7 @@ def run_before_start(launch: LaunchContext, home: Home, language: Language) -> l
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
     """Run one check; return a crash or a missing row as an observation.
 
-    A fault of an env is only a warning if that env is not the one to check.
+    A fault in an env is only a warning if that env is not the one to check.
     """
     try:
         if check.needs_env and context.env is None:

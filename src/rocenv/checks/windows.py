@@ -247,7 +247,7 @@ def _machine_variables() -> list[tuple[str, str]]:
 
 
 def hip_path_differs(context: CheckContext) -> Observation | None:
-    """PATH and HIP_PATH point to different releases of HIP."""
+    """PATH and HIP_PATH point to different HIP releases."""
     own = dict(_hip_paths(context)).get("HIP_PATH", "")
     wanted = _release(own, context) if own else ""
     for folder in path_folders(context) if wanted else ():

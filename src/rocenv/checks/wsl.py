@@ -107,7 +107,7 @@ def _in_system() -> bool:
 
 
 def _system_versions() -> list[str]:
-    """The versions of ROCm in /opt, by folder name."""
+    """The ROCm versions in /opt, by folder name."""
     found = (re.fullmatch(r"rocm-([0-9]+(?:\.[0-9]+)+)", name) for name in list_folder("/opt"))
     return [match[1] for match in found if match]
 

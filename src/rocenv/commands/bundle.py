@@ -53,7 +53,7 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
         {each.path for lock in locks.values() for each in lock.artifacts if each.kind == "folder"}
     )
     for path in left_out:
-        note(f"the bundle lacks the HIP SDK from `{path}`; the other machine needs the same SDK installed")
+        note(f"the bundle omits the HIP SDK from `{path}`; the other machine needs the same SDK installed")
     others: dict[str, bytes | Path] = {"data.json": _data(home)}
     for lock in locks.values():
         others |= export(home, lock.request.app, lock.targets)
@@ -86,7 +86,7 @@ def _indices(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]
         for lock in locks:
             found |= {each.release: each for each in signed_indices(lock, context, math.inf)}
     except FetchError as error:
-        note(f"the bundle cannot prove where its packages come from: {error.message}")
+        note(f"the bundle cannot show where its packages come from: {error.message}")
     members: dict[str, bytes | Path] = {}
     for number, release in enumerate(sorted(found)):
         members |= found[release].members(number)

@@ -87,7 +87,7 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
     from rocenv.install.store import sweep
 
     with _exclusive("store") as context:
-        needed = frozenset(_needed(context.home))
+        needed = frozenset(needed_artifacts(context.home))
         with context.progress.wait("Looking for unused packages", closing=False):
             found = sweep(context.home, needed, dry_run=True)
         total = sum(size for _, size in found)
@@ -110,7 +110,7 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
         note(f"`rocenv gc -y` frees {size_text(total)}")
 
 
-def _needed(home: Home) -> Iterator[str]:
+def needed_artifacts(home: Home) -> Iterator[str]:
     """Yield the hashes of the artifacts that complete envs consist of."""
     from rocenv.prefix import all_prefixes
 

@@ -19,7 +19,7 @@ _HERE = "windows" if WINDOWS else "linux"
 
 
 def env_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of an env, without reading its record."""
+    """Complete an env's name, without reading its record."""
     envs = Context().home.envs
     try:
         names = sorted(name for name in os.listdir(envs) if not name.startswith("."))
@@ -134,17 +134,17 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def origins(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a download source."""
+    """Complete a download source's name."""
     return _matching((row.name for row in Context().matrix.origin), incomplete)
 
 
 def mirrors(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a known mirror."""
+    """Complete a known mirror's name."""
     return _matching((row.name for row in Context().matrix.mirror), incomplete)
 
 
 def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a check of `doctor` for this system."""
+    """Complete the name of a `doctor` check for this system."""
     from rocenv.checks.table import CHECKS
 
     return _matching((each.name for each in CHECKS if each.platform in (_HERE, "any")), incomplete)

@@ -222,7 +222,7 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
 
 
 def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
-    """Read the lock for an env from a lock or a bundle, which then provides the files; see `_adapted`."""
+    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`."""
     from rocenv.install.bundle import proven_files
 
     bundle = _bundle_in(path)
@@ -236,7 +236,7 @@ def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bu
 
 
 def _bundle_in(path: Path) -> Bundle | None:
-    """Open a bundle; None if the file is something else, or cannot be read."""
+    """Open a bundle; None if the file is not a bundle or cannot be read."""
     from rocenv.install.bundle import is_bundle, open_bundle
 
     with contextlib.suppress(OSError):  # reported when it is read as a lock

@@ -1,4 +1,4 @@
-"""`rocenv doctor`: checks of this machine and of an env, fixes, and support bundles."""
+"""`rocenv doctor`: checks for this machine and an env, fixes, and support bundles."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _print_checks(context: Context, name: str | None, language: Language, *, as_
 
 
 def _print(findings: Sequence[Finding], count: int, language: Language, name: str | None) -> None:
-    """Print findings; those about an env that the user did not name take one line per env."""
+    """Print findings; those about an env that the user did not specify take one line per env."""
     from rocenv.checks.table import CHECKS
 
     brief = {check.name for check in CHECKS if check.each_env and name is None}
@@ -279,7 +279,7 @@ def _count(severity: str, number: int, language: Language) -> str:
 
 
 def _env_lines(number: int, findings: Sequence[Finding], language: Language) -> Iterator[str]:
-    """Report the worst fault of an env in one line, with its command."""
+    """Report an env's worst fault in one line, with its first command."""
     worst = findings[0]
     check = shell_join("rocenv", "doctor", worst.env)
     text = _message("of env", language, title=worst.title, command=next(iter(worst.commands), check))

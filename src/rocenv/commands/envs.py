@@ -47,7 +47,7 @@ def summary(prefix: Prefix) -> dict[str, Any]:
 @click.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the envs with their components and the last rung that passed."""
+    """List the envs with their components and the last check that passed."""
     found = [summary(prefix) for prefix in all_prefixes(Context().home)]
     if as_json:
         print_json({"envs": found})

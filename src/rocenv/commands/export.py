@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-_LEVEL = "6"  # of zstd: 9 is not smaller, and 15 takes 30 times as long
+_LEVEL = "6"  # zstd level: 9 produces no smaller file, and 15 takes 30 times as long
 _SQUASHFS = ("-all-root", "-no-progress", "-noappend", "-comp", "zstd", "-Xcompression-level", _LEVEL)
 # Names of distributions' images that differ from their ID in os-release.
 _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rockylinux"}
@@ -101,7 +101,7 @@ def _write_as(kind: str, output: Path, text: str, prefix: Prefix) -> None:
 
 
 def _require_made_for(prefix: Prefix, record: Record, at: str) -> None:
-    """Raise PrefixError with the commands that make the env at that path unless it is made for it."""
+    """Raise PrefixError, with the commands that create the env there, unless it was made for that path."""
     path = Path(at)
     if not path.is_absolute():
         raise click.UsageError(f"`--at` needs an absolute path: `{os.path.abspath(at)}`")
@@ -125,7 +125,7 @@ def _require_made_for(prefix: Prefix, record: Record, at: str) -> None:
 
 
 def _base_image() -> str:
-    """Return the name of a container image of this machine's distribution."""
+    """Return the name of a container image for this machine's distribution."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:

@@ -93,13 +93,13 @@ def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
 
 
 def heading(text: str) -> Iterator[str]:
-    """Yield the first line of a finding, wrapped to the terminal."""
+    """Yield a finding's first line, wrapped to the terminal."""
     width = terminal_width()
     yield from wrapped(text, width, then=" " * _INDENT) if width else (text,)
 
 
 def quoted(label: str, text: str) -> Iterator[str]:
-    """Yield a line of a log, wrapped to the terminal."""
+    """Yield a log line, wrapped to the terminal."""
     width = terminal_width()
     then = " " * (_INDENT + 7)
     start = " " * _INDENT + label

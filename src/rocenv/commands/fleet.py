@@ -43,7 +43,7 @@ def command() -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @json_option
 def report(folder: Path, as_json: bool) -> int:
-    """Compare the nodes whose `verify --node --json` wrote a file `*.json` in DIR.
+    """Compare the nodes whose `verify --node --json` wrote a `*.json` file in DIR.
 
     The exit code is 0 if all nodes are healthy, and 1 if one is not.
     """
@@ -53,7 +53,7 @@ def report(folder: Path, as_json: bool) -> int:
     results = read_results(folder)
     if not results.newest and not results.silent and not results.unreadable:
         raise RocenvError(
-            f"there are no files `*.json` in `{folder}`",
+            f"there are no `*.json` files in `{folder}`",
             hints=("collect them: `rocenv verify NAME --node --json > DIR/$(hostname -s).json`",),
             code="no-results",
         )
@@ -169,12 +169,12 @@ def _results(
     results.silent.clear()  # srun's files have other names
     for node in results.newest.keys() - set(asked):
         del results.newest[node]
-        results.unreadable[node] = "an answer of a node that was not asked"
+        results.unreadable[node] = "an answer from a node that was not asked"
     return results
 
 
 def _remember(context: Context, record: FleetRecord, results: Results) -> None:
-    """Remember how many GPUs each node has; without write access, the next run does not know it."""
+    """Record how many GPUs each node has; without write access, the next run will not know."""
     from rocenv.fleet import run
 
     counts = {node: len(each.gpus) for node, each in results.newest.items() if each.gpus}
@@ -213,7 +213,7 @@ def _print(
 
 
 def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Build the table; nodes that differ in nothing that it shows share a row."""
+    """Build the table; nodes that would look the same share a row."""
     labels = {each.node: each.code for each in reversed(found) if each.code in _NOT_ASKED}
     labels |= {each.node: each.reason.removeprefix(PREFIX) for each in reversed(found) if each.reason}
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)

@@ -26,7 +26,7 @@ def _start_up_lines() -> str:
 @click.command(epilog=_start_up_lines())
 @click.argument("shell", metavar="SHELL", type=click.Choice(list(HOOKS)))
 def command(shell: str) -> None:
-    """Print the code for the start-up file of SHELL.
+    """Print the code for SHELL's start-up file.
 
     With it, `rocenv activate NAME` and `rocenv deactivate` change the shell directly, the shell completes
     words, and entering a folder that you trust (`rocenv trust`) activates its env.

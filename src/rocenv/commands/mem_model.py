@@ -59,7 +59,7 @@ class _Report:
         if self.gpu is not None:
             if self.gpu.free_bytes is None:
                 index = self.gpu.gpu.index
-                yield f"the free memory of GPU {index} is unknown; `rocenv mem` shows why"
+                yield f"the free memory on GPU {index} is unknown; `rocenv mem` shows why"
             yield from self.gpu.notes
         trained = self.estimate.layout.context
         if trained and self.estimate.use.context > trained:

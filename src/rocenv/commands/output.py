@@ -78,7 +78,7 @@ def _fitted(line: str, width: int) -> list[str]:
 
 
 def terminal_width(*, err: bool = False) -> int:
-    """Count the columns that a line may have on the stream's terminal; 0 = it is no terminal."""
+    """Return how many columns a line can have on the stream's terminal; 0 if it is not a terminal."""
     stream = sys.stderr if err else sys.stdout
     if not stream.isatty():
         return 0

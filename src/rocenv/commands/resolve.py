@@ -67,7 +67,7 @@ _OPTIONS = (
         "--channel",
         metavar="CH",
         shell_complete=candidates.channels,
-        help="Use only sets from this channel.",
+        help="Use only sets from this channel (source of packages).",
     ),
     click.option(
         "--platform",

@@ -34,7 +34,7 @@ _MAX_NAME_LENGTH = 200
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False, readable=False))
 @click.option("--forget", "mode", flag_value="forget", help="Stop trusting it.")
-@click.option("--check", "mode", flag_value="check", help="Print the name of the env if it may be activated.")
+@click.option("--check", "mode", flag_value="check", help="Print the env's name if rocenv may activate it.")
 @click.option("--list", "mode", flag_value="list", help="List the trusted folders.")
 @json_option
 def command(folder: str | None, mode: str | None, as_json: bool) -> int:

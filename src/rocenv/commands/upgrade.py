@@ -169,8 +169,8 @@ def _by_name(lock: Lock) -> dict[str, Component]:
 def _is_same(was: Component, now: Component) -> bool:
     """Whether a planned part is the installed one.
 
-    A plan may lack hashes that the first download records, and lists AMD's installer where the installed part
-    is a copy of an SDK. Then the version decides.
+    A plan can be missing hashes that the first download records, and lists AMD's installer where the
+    installed part is a copy of an SDK. Then the version decides.
     """
     if (was.version, was.channel, was.python) != (now.version, now.channel, now.python):
         return False
@@ -190,12 +190,12 @@ def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) ->
 
 
 def _about_added(name: str, added: list[str]) -> str:
-    """Report which of the user's packages the new set will lack, and how to list them."""
+    """Report which of the user's packages the new set will not have, and how to list them."""
     from rocenv.core.versions import joined
 
     old = shell_join(f"{name}~old")
     return (
-        f"the new set lacks {len(added)} packages that you installed into this env: {joined(added, _SHOWN)}; "
+        f"the new set omits {len(added)} packages that you installed into this env: {joined(added, _SHOWN)}; "
         f"after the upgrade, `rocenv run {old} -- python -m pip freeze` lists them"
     )
 

@@ -118,7 +118,7 @@ def _app_check(
 
 @click.command()
 @click.argument("name", shell_complete=candidates.env_names)
-@click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last rung to run.")
+@click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last check to run.")
 @click.option(
     "--target",
     metavar="GFX",
@@ -151,7 +151,7 @@ def _app_check(
     *("--timeout", "timeout_s"),
     metavar="S",
     type=click.IntRange(1, 86_400),
-    help="Seconds for each rung; with --node, for everything, 50 by default.",
+    help="Seconds for each check; with --node, for everything, 50 by default.",
 )
 @click.option(
     "--node",
@@ -161,7 +161,7 @@ def _app_check(
 @click.option(
     "--level",
     type=click.Choice(["quick", "full"]),
-    help="With --node: the whole ladder, or only what takes seconds; default: full.",
+    help="With --node: all checks, or only what takes seconds; default: full.",
 )
 @json_option
 def command(
@@ -176,17 +176,18 @@ def command(
     level: Level | None,
     as_json: bool,
 ) -> int:
-    """Verify the env NAME, one rung after the other, each in its own process in case it crashes.
+    """Test the env NAME: one check after the other, each in its own process in case it crashes.
 
-    The exit code is 0 if all rungs passed, 1 if one failed, and 4 if the remaining rungs need a GPU that this
-    machine does not have.
+    The checks `gemm` (matrix product) and `blas` (the same with AMD's library) prove that the GPU computes
+    correctly. The exit code is 0 if all checks passed, 1 if one failed, and 4 if the remaining checks need a
+    GPU that this machine does not have.
     """
     if node:
         if target or app or save_artifacts or report_file or upto != RUNGS[-1]:
-            raise WrongUsage("`--node` goes only with `--level`, `--timeout` and `--json`")
+            raise WrongUsage("`--node` can be combined only with `--level`, `--timeout` and `--json`")
         return _check_node(name, level or "full", timeout_s, as_json=as_json)
     if level:
-        raise WrongUsage("`--level` needs `--node`", hints=(f"choose the last rung: `--upto {RUNGS[3]}`",))
+        raise WrongUsage("`--level` needs `--node`", hints=(f"choose the last check: `--upto {RUNGS[3]}`",))
     from rocenv.verify import verify
 
     if report_file is not None:

@@ -114,3 +114,21 @@ class PrefixError(RocenvError):
     """An env already exists, is missing, incomplete or in use, or its files cannot be changed."""
 
     code = "env"
+
+
+class NoSpace(PrefixError):
+    """A disk is full, or too full for a set; `commands.no_space` replaces the hint by this machine's figures.
+
+    Attributes:
+        place: A path on that disk.
+        needed_bytes: The space that the set needs; 0 = unknown.
+        free_bytes: The free space; 0 = none or unknown.
+    """
+
+    code = "no-space"
+
+    def __init__(self, message: str, place: str, *, needed_bytes: int = 0, free_bytes: int = 0) -> None:
+        super().__init__(message, hints=("`rocenv gc` and `rocenv cache clear` free disk space",))
+        self.place = place
+        self.needed_bytes = needed_bytes
+        self.free_bytes = free_bytes

@@ -85,7 +85,7 @@ def diagnose_bytes(data: bytes, matrix: Matrix) -> Diagnosis:
 def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
     """Diagnose each log separately, then rank all findings together.
 
-    Accepts any content; raises only what reading the blocks raises.
+    Accepts any bytes; raises only what reading the blocks raises.
     """
     logs = [_examined(file, of_file, matrix) for file, of_file in groupby(blocks, key=lambda each: each.file)]
     best: dict[str, tuple[Candidate, Facts]] = {}
@@ -129,7 +129,7 @@ def _examined(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
 
 
 def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
-    """List all literals, with the number of sightings that suffice for those that only extractors use."""
+    """List all literals, with the number of sightings needed for those that only extractors use."""
     of_rules = [pattern for rule in matrix.rule for pattern in rule.pattern]
     of_apps = [each for patterns in matrix.kept("app_patterns", app_patterns).values() for each in patterns]
     of_causes = dict.fromkeys(text for pattern in (*of_rules, *of_apps) for text in pattern.text)

@@ -34,7 +34,7 @@ def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
 
 
 def _condition(launcher: Launcher) -> dict[str, str]:
-    """Restrict a failure to logs of its app; a generic profile's failures apply to any log of `launch`."""
+    """Restrict a failure to its app's logs; a generic profile's failures apply to any log from `launch`."""
     is_generic = not (launcher.command or launcher.entries or launcher.programs)
     return {**({"launched": "*"} if is_generic else {"app": re.escape(launcher.key)}), "nvidia": ""}
 

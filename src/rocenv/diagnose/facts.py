@@ -28,7 +28,7 @@ _LONGEST = 80  # characters of a value
 
 
 def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) -> Facts:
-    """Extract facts from the lines of a log; the values of each are in the order of the log."""
+    """Extract facts from a log's lines; each fact's values are in log order."""
     found: dict[str, dict[str, int]] = {}
     for extractor in extractors:
         for sighting in sightings.of(extractor.text):

@@ -167,7 +167,7 @@ def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:
 
 
 def known_combinations(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
-    """List the codes of verdicts on combinations that a log mentions completely, for `explain`."""
+    """List the codes of verdicts, for `explain`, if the log mentions every part of the combination."""
     known = {name: values[0] for name, values in facts.items()}
     parts = {name: known.get(name) for name in _PARTS}
     of_log = verdicts.Facts(**parts, target=known.get("gfx"))

@@ -1,4 +1,4 @@
-"""Find the lines of a log that contain a literal of a rule or an extractor, and their surroundings.
+"""Find the lines of a log that contain a literal from a rule or an extractor, and their surroundings.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
 number of rules. To limit memory, only a few of many similar lines are kept, spread over the log, with their
@@ -134,7 +134,7 @@ class _Scanner:
         text = b"".join((before, block.data, after))
         cut = _Cut(text)
         number, counted = block.first_line, len(before)
-        ends: dict[int, int] = {}  # by literal: the end of the line of its last sighting
+        ends: dict[int, int] = {}  # by literal: the end of the line where it was last seen
         latest: dict[int, tuple[_Similar, int, int]] = {}  # the last of each group of similar lines
         for index, found, _end in _automaton(self._literals).find_matches_as_indexes(
             block.data, overlapping=True
@@ -210,7 +210,7 @@ class _Cut:
         self._around: dict[tuple[int, int], tuple[bytes, bytes, bytes]] = {}
 
     def end_of_line(self, at: int) -> int:
-        """Find the end of a line, which may be a carriage return of a progress bar."""
+        """Find the end of a line, which may be a carriage return from a progress bar."""
         found = _BREAK.search(self.text, at)
         return found.start() if found else len(self.text)
 

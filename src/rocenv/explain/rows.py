@@ -79,9 +79,10 @@ def wheel_promise(row: RocmWheels, target: str) -> str:
     if not row.has_lists:
         return "built for this GPU; AMD's support list has not been checked yet"
     if target in row.official:
-        ready = f", {'' if target in row.ready else 'not marked '}release-ready" if row.ready else ""
-        return f"supported by AMD{ready}"
-    return "release-ready, but not on AMD's support list" if target in row.ready else "built, not supported"
+        ready = "tested (release-ready)" if target in row.ready else "not marked release-ready (tested)"
+        return f"supported by AMD, {ready}" if row.ready else "supported by AMD"
+    tested = target in row.ready
+    return "tested by AMD (release-ready), but not supported" if tested else "built, not supported"
 
 
 def combination(row: Verdict, *, about: str = "") -> str:
@@ -180,6 +181,7 @@ def _wheels(row: Any, target: str) -> tuple[str, str, str]:
     rest = set(row.targets) - {*row.official, *row.ready}
     if row.has_lists:
         text = _levels(supported=row.official, release_ready=row.ready, built=rest)
+        text = text.replace("release-ready:", "tested (release-ready):")
     else:
         text = f"AMD's support list has not been checked yet; {_levels(built=rest)}"
     note = f". {row.note}" if row.note else ""

@@ -187,7 +187,7 @@ def _order(table: str, row: Any) -> tuple[Any, ...]:
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
 LEGEND = (
     "O supported by AMD  D supported, but deprecated  L kernels in the libraries, not officially supported",
-    "7.14+: AMD's wheels with a known support list  * release-ready for the target",
+    "7.14+: AMD's wheels with a known support list  * release-ready: AMD tests the build",
     "P a library pack adds kernels  R runtime only, no kernels  x listed as unsupported  - not listed",
     "RUNS AS: with HSA_OVERRIDE_GFX_VERSION on Linux, for these ROCm releases",
 )

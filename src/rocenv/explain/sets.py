@@ -86,10 +86,10 @@ def first_step(matrix: Matrix, label: str, request: Request, targets: Iterable[s
 
 
 def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
-    """List a set's parts: `ROCm 6.4.2 (AMD's own packages), torch 2.9, run as gfx1030`."""
+    """List a set's parts: `ROCm 6.4.2 (amd: AMD's own packages), torch 2.9, run as gfx1030`."""
     rocm = candidate.rocm
     known = matrix.channels.get(rocm.channel)
-    origin = known.title if known else rocm.channel
+    origin = f"{rocm.channel}: {known.title}" if known else rocm.channel
     is_sdk = isinstance(rocm.row, HipSdk)
     parts = [f"HIP SDK {rocm.version}" if is_sdk else f"ROCm {rocm.version} ({origin})"]
     if zluda := candidate.part("zluda"):

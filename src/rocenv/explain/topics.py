@@ -60,7 +60,7 @@ _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] =
     "gpu-names": ("GPU names and their targets", "", None),
     "repository": ("AMD's package repositories", "", None),
     "shim": ("ZLUDA files in PyTorch", "", None),
-    "therock": ("AMD's wheels (TheRock)", "", None),
+    "therock": ("AMD's Python wheels, built by its project TheRock", "", None),
     "torch-setting": ("PyTorch settings under ZLUDA", "", None),
     "ollama": ("Ollama on AMD GPUs", "", None),
 }
@@ -356,11 +356,11 @@ def _app_steps(app: Launcher) -> Iterator[Step]:
 
 
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
-    """Explain a topic: its newest rows and its facts; of an app also how to get and start it."""
+    """Explain a topic: its newest rows and its facts; for an app, also how to get and start it."""
     # Facts without a key come first, so that none seems to belong to a preceding key.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
     app = _apps(matrix).get(name)
-    known = (f"{app.title if app else name} on AMD GPUs", "", None)
+    known = (f"{app.title} on AMD GPUs" if app else f"{name}: a term of rocenv", "", None)
     title, table, names = _SUBJECTS.get(name, known)
     builds = [row for row in matrix.app_build if row.app == name]
     builds.sort(key=lambda row: (bool(row.targets), row.platform))

@@ -116,7 +116,7 @@ def _collect(document: dict[str, Any], child: subprocess.Popen[bytes], deadline:
             line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             last = document["rungs"][-1]["rung"] if document["rungs"] else ""
-            after = f" after the rung `{last}`" if last else ""
+            after = f" after the check `{last}`" if last else ""
             document |= {"reason": f"{PREFIX}timed out", "detail": f"no answer within {limit}{after}"}
             return
         if not line:

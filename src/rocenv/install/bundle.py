@@ -3,14 +3,14 @@
     MANIFEST.json           the envs, and every other member with its sha256 and size
     artifacts/SHA256        packages and wheels
     data.json               the rows of rocenv's data behind the locks; for people, never read by rocenv
-    indices/…               signed package indices, which prove where the packages come from
+    indices/…               signed package indices, which show where the packages come from
     kernels/KEY/…           compiled kernels of an env's app
     locks/SHA256.lock       the locks of the envs
     pythons/KEY.tar.gz      interpreters for wheels
 
-Anyone may have written a bundle. So `tarfile` never reads it: it would load extended headers of any size into
+A bundle can come from anyone, so `tarfile` never reads it: that would load extended headers of any size into
 memory. `open_bundle` walks over the headers, accepts only plain files that the manifest lists, each once, and
-remembers where they start. Every content is hashed when it is used, and nothing is unpacked twice.
+remembers where they start. Every member is hashed when it is used, and nothing is unpacked twice.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ class Bundle:
         return digest.hexdigest()
 
     def lock(self, name: str) -> Lock:
-        """Read the lock of an env; a bundle with a single lock has the same one for every name.
+        """Read an env's lock; a bundle with a single lock returns it for every name.
 
         Raises:
-            RocenvError: The bundle has several locks, but none of that name.
+            RocenvError: The bundle has several locks, but none with that name.
             DataError: The lock is damaged or unsafe.
         """
         envs = self.manifest.envs
@@ -139,7 +139,7 @@ class Bundle:
         return parse_lock(self.content(member, MOST_LOCK_BYTES), f"{self.path}:{member}")
 
     def artifacts(self, lock: Lock) -> dict[str, Section]:
-        """Find the files of a lock: sha256 -> place; raise DataError if one is missing."""
+        """Find a lock's files: sha256 -> place; raise DataError if one is missing."""
         files = [each for each in lock.artifacts if each.kind != "folder"]
         missing = [each for each in files if artifact_member(each) not in self.sections]
         if missing:
@@ -149,9 +149,9 @@ class Bundle:
 
 
 def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]:
-    """Find the packages of a lock that the bundle's signed indices list, by hash.
+    """Find a lock's packages that the bundle's signed indices list, by hash.
 
-    A key that this machine trusts must have signed them; why that fails is noted.
+    A key that this machine trusts must have signed them; a note explains any failure.
 
     Raises:
         DataError: An index was changed.
@@ -173,7 +173,7 @@ def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]
 
 
 def provide_python(bundle: Bundle, lock: Lock, context: Context) -> None:
-    """Install the bundle's Python into the home if a lock's wheels need one that this machine lacks.
+    """Install the bundle's Python into the home if a lock's wheels need one that this machine does not have.
 
     Raises:
         DataError: It was changed.
@@ -235,7 +235,7 @@ def open_bundle(path: Path) -> Bundle:
         if name not in found:
             raise bundle_error(path, f"it lacks `{name}`")
         if found[name].size_bytes != known.size_bytes:
-            raise bundle_error(path, f"`{name}` in it was changed: it has another size")
+            raise bundle_error(path, f"`{name}` in it was changed: its size differs")
     for name in found:
         if name not in manifest.files:
             raise bundle_error(path, f"its manifest does not list `{name}`")
@@ -298,5 +298,5 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
         raise bundle_error(path, f"`{MANIFEST}` in it is not a bundle's")
     manifest = from_plain(Manifest, plain, where)
     if any(len(name) > _LONGEST_NAME for name in manifest.envs):
-        raise bundle_error(path, "it has an env with a name that no env can have")
+        raise bundle_error(path, "it contains an env with an invalid name")
     return manifest

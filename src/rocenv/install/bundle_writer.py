@@ -1,7 +1,7 @@
-"""Write bundles, reproducibly: equal envs give equal bytes, whoever writes them and whenever.
+"""Write bundles, reproducibly: equal envs produce equal bytes, no matter who writes them or when.
 
-Members are sorted by name and have no owner and one date. The manifest comes first, because the hashes of all
-files are known before the first byte is written; each file is hashed again while it is copied.
+Members are sorted by name, have no owner, and share one date. The manifest comes first, because the hashes of
+all files are known before the first byte is written; each file is hashed again while it is copied.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _write(
     again: Callable[[str], None],
     context: Context,
 ) -> tuple[str, int]:
-    """Write the tar file under another name, and rename it; return its hash and size."""
+    """Write the tar file under a temporary name, and rename it; return its hash and size."""
     total = sum(each.size_bytes for each in files.values())
     _require_room(output, total)
     fresh = beside(output, "new")
@@ -159,13 +159,13 @@ def _write(
                     out.truncate()
                     whole = before
                     if _append(out, name, content, known, whole.update, lambda _size: None) != known.sha256:
-                        raise RocenvError(f"`{content!s}` does not keep its content; the disk may be failing")
+                        raise RocenvError(f"`{content!s}` keeps changing; the disk may be failing")
             out.write(_END)
             whole.update(_END)
             size_bytes = out.tell()
         move(fresh, output)
     except OSError as error:
-        hint = "write the bundle to another disk: `-o PATH`"
+        hint = "write the bundle to a different disk: `-o PATH`"
         raise RocenvError(f"cannot write `{output}`: {error.strerror}", hints=(hint,)) from error
     finally:
         fresh.unlink(missing_ok=True)
@@ -180,10 +180,10 @@ def _append(
     hashed: Callable[[bytes], None],
     advance: Callable[[int], None],
 ) -> str:
-    """Append a member, and return the hash of its content."""
+    """Append a member, and return the hash of its contents."""
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = known.size_bytes, _DATE_S, 0o644
-    head = info.tobuf(tarfile.GNU_FORMAT)  # sizes from 8 GiB on
+    head = info.tobuf(tarfile.GNU_FORMAT)  # sizes of 8 GiB or more
     digest, written = hashlib.sha256(), 0
     out.write(head)
     hashed(head)
@@ -205,6 +205,6 @@ def _require_room(output: Path, needed: int) -> None:
         raise PrefixError(
             f"the bundle needs {size_text(needed)} of disk space, but only {size_text(free)} is free in "
             f"`{output.parent}`",
-            hints=("write it to another disk: `-o PATH`",),
+            hints=("write it to a different disk: `-o PATH`",),
             code="no-space",
         )

@@ -173,7 +173,7 @@ def _restore(
 
 
 def _is_of_package(path: str, packages: tuple[str, ...]) -> bool:
-    """Whether a file is in the folder of a Python package, unlike uv's launchers and lists."""
+    """Whether a file is in a Python package's folder, unlike uv's launchers and lists."""
     below = next((path[len(each) :] for each in packages if path.startswith(each)), "")
     folder, _, name = below.partition("/")
     return bool(name) and not folder.endswith(".dist-info")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.core.errors import ArchiveError, PrefixError
+from rocenv.core.errors import ArchiveError, NoSpace
 from rocenv.core.progress import size_text
 from rocenv.install import store
 from rocenv.install.pin import note_pins, record_pin, with_pins
@@ -35,22 +35,23 @@ _TRIES = 3  # a few damaged cached files are normal; more suggest a failing disk
 
 
 def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
-    """Raise PrefixError before any download unless the disk has enough space; see `bytes_to_come`."""
+    """Raise NoSpace before any download unless the disk has enough space; see `bytes_to_come`."""
     needed = sum(bytes_to_come(lock, home, bundled))
     free = free_bytes(home.path)
     if needed and free < needed + _MARGIN_BYTES:
-        raise PrefixError(
+        raise NoSpace(
             f"the set needs {size_text(needed)} of disk space in `{home.path}`, "
             f"but only {size_text(free)} is free",
-            hints=("`rocenv gc` shows what no env uses", "or set ROCENV_HOME to a folder on a larger disk"),
-            code="no-space",
+            str(home.path),
+            needed_bytes=needed + _MARGIN_BYTES,
+            free_bytes=free,
         )
 
 
 def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple[int, int]:
     """Return how much a lock still has to download, and how much disk space the unpacked files need.
 
-    `bundled` are the hashes of files that are in a bundle.
+    `bundled` contains the hashes of files in a bundle.
     """
     download = unpacked = 0
     for artifact in lock.artifacts:
@@ -73,7 +74,7 @@ def ensure_available(
     """Ensure that all of a lock's packages are in the store and all its wheels are in the cache.
 
     Files of the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
-    maps the hash of a package to files that must be undamaged in the store; if one is damaged, the package is
+    maps a package's hash to files that must be undamaged in the store; if one is damaged, the package is
     unpacked again.
 
     Returns:
@@ -154,7 +155,7 @@ def _download_and_unpack(
 def _taken(
     artifacts: Sequence[Artifact], context: Context
 ) -> Iterator[tuple[Artifact, Path | store.Section]]:
-    """Yield files of a bundle: packages where they are, and wheels, which uv needs as files, as copies."""
+    """Yield a bundle's files: packages in place, and copies of the wheels, because uv needs files."""
     wheels = [each for each in artifacts if not store.unpacks(each)]
     for each in artifacts:
         if store.unpacks(each):

@@ -51,7 +51,7 @@ def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> 
 
 
 def copy_folder(artifact: Artifact, tree: Tree) -> None:
-    """Copy the files of a folder; raise PrefixError unless they match the artifact."""
+    """Copy a folder's files; raise PrefixError unless they match the artifact."""
     folder = Path(artifact.path)
     files = {}
     left = artifact.size_bytes
@@ -92,7 +92,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
 
 
 def _size_of(path: Path, root: Path) -> int:
-    """Return the size of a file; raise PrefixError for non-files and links that point outside `root`."""
+    """Return a file's size; raise PrefixError for non-files and links that point outside `root`."""
     info = path.lstat()
     if is_link(info):
         if not Path(os.path.realpath(path)).is_relative_to(root):

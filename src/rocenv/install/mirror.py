@@ -1,4 +1,4 @@
-"""Keep a folder that a web server can serve as a mirror of everything that this home's envs consist of.
+"""Keep a folder that a web server can serve as a mirror for all of this home's envs.
 
     HOST/PATH               a package or wheel, at the path of its URL, and signed package indices
     debian/…, host/…        likewise, for repositories that every machine has under its own URL
@@ -83,7 +83,7 @@ def update_mirror(folder: Path, locks: Iterable[Lock], context: Context) -> Mirr
 
 
 def _place_of(artifact: Artifact, matrix: Matrix) -> tuple[str, str, str]:
-    """Return a file's path in a mirror, and prefix and folder for `[mirrors]`; "" if it has no place."""
+    """Return a file's path in a mirror, and prefix and folder for `[mirrors]`; "" if it has none."""
     repo = matrix.repos.get(artifact.repo)
     if repo is not None and is_symbolic(repo) and artifact.path:
         folder = repo.base.rstrip(":")
@@ -98,7 +98,7 @@ def _place_of_url(url: str) -> tuple[str, str, str]:
 
 
 def _add_artifacts(folder: Path, locks: Iterable[Lock], context: Context, done: Mirrored) -> None:
-    """Copy the files that are missing or have another size; those from before were checked when copied."""
+    """Copy the files that are missing or differ in size; earlier copies were already checked."""
     missing: dict[str, Artifact] = {}
     places: dict[str, list[str]] = {}
     for artifact in (each for lock in locks for each in lock.artifacts if each.kind != "folder"):
@@ -159,7 +159,7 @@ def _add_signed_indices(folder: Path, lock: Lock, context: Context, done: Mirror
 
 
 def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None:
-    """Add links to the wheels of a lock to the pages of its indices."""
+    """Add links to a lock's wheels to its indices' pages."""
     files = {
         place: each
         for part in lock.components
@@ -192,7 +192,7 @@ def _indices(lock: Lock, matrix: Matrix) -> Iterator[tuple[str, bool]]:
 
 
 def _link(folder: Path, page: str, place: str, artifact: Artifact, done: Mirrored) -> None:
-    """Add a link to a page; links from earlier runs stay."""
+    """Add a link to a page, and keep links from earlier runs."""
     path = folder / page / _PAGE
     known = dict(_LINK.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
     relative = os.path.relpath(place, page).replace(os.sep, "/")

@@ -1,8 +1,8 @@
 """Map the files in unpacked artifacts to their locations in a prefix.
 
 Used to install a set and to restore single files. A component goes to its own folder (`Component.into`);
-unrelated files in its archives are omitted. A library pack replaces files of its SDK if the pack's contents
-show that they match; nothing else may replace files.
+unrelated files in its archives are omitted. A library pack replaces files in its SDK if the pack's contents
+show that they match; nothing else is allowed to replace files.
 """
 
 from __future__ import annotations

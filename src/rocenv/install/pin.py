@@ -96,7 +96,7 @@ def _require_trusted_way(artifact: Artifact, context: Context) -> None:
 
 
 def record_pin(artifact: Artifact, context: Context) -> None:
-    """Record the hash of a first download, unless another process has recorded it.
+    """Record a first download's hash, unless another process has recorded it.
 
     Raises:
         FetchError: The other process downloaded a different file.
@@ -171,7 +171,7 @@ def with_installed_sdk(
         lock: A plan, or a lock from another machine. If that lock contains a copied SDK, this machine
           downloads it from AMD.
         context: Provides the store, and reports to the user.
-        installed: HIP SDKs on this machine. One of them replaces an installer whose hash no lock specifies.
+        installed: HIP SDKs on this machine. One of them replaces an installer whose hash is not in the lock.
         closed: The installer cannot be unpacked, so an installed SDK always replaces it.
     """
     parts = []

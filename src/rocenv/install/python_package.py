@@ -122,7 +122,7 @@ def _wheel_metadata(path: Path) -> bytes:
 
 
 def _sdist_members(path: Path) -> dict[str, bytes]:
-    """Read the regular files of an sdist, keyed by path below its top folder."""
+    """Read the regular files in an sdist, keyed by path below its top folder."""
     members: dict[str, bytes] = {}
     left = _LARGEST_BYTES
     with tarfile.open(path, "r:gz") as archive:

@@ -1,4 +1,4 @@
-"""Unpack 7z archives with py7zr, or with a system program if py7zr lacks the method (BCJ2)."""
+"""Unpack 7z archives with py7zr, or with a system program if py7zr does not support the method (BCJ2)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str 
         tree: The destination.
         work: Temporary folder for an external program, created and removed.
         start: Offset of the archive in the file.
-        below: Unpack only a folder of this name; "" = everything.
+        below: Unpack only a folder with this name; "" = everything.
 
     Raises:
         NoProgram: No installed program can unpack the archive.

@@ -36,7 +36,8 @@ def apply_shims(
     without shims. With `in_torch`, shims replace torch's own files, which are kept.
 
     Raises:
-        PrefixError: The set lacks a shim's source or the file it replaces, or torch's own file is a shim.
+        PrefixError: The set is missing a shim's source or the file it replaces, or torch's own file is a
+          shim.
     """
     made: dict[str, FileEntry] = {}
     build = zluda_of(lock)

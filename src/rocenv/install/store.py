@@ -56,12 +56,12 @@ class DamagedPackage(FetchError):
 
 
 def bundle_error(path: Path, why: str) -> DataError:
-    """Return the error for a bundle that is not as `rocenv bundle` wrote it."""
+    """Return the error for a bundle that differs from what `rocenv bundle` wrote."""
     return DataError(
         f"the bundle `{path}` is damaged: {why}",
         hints=(
             f"compare `{shell_join('sha256sum', str(path))}` with the sum that `rocenv bundle` printed",
-            "copy the bundle again, or ask its author for another one",
+            "copy the bundle again, or ask its author for a new one",
         ),
         code="bundle-damaged",
     )
@@ -212,7 +212,7 @@ def _unpack_deb(artifact: Artifact, package: Path | Section, tree: Tree, pool: E
 
 
 def take(artifact: Artifact, section: Section, folder: Path, advance: Callable[[int], None]) -> Path:
-    """Copy a file of a bundle into the folder of downloads, unless it is there, and return its path.
+    """Copy a file from a bundle into the download folder, unless it is already there, and return its path.
 
     Raises:
         DataError: It does not match its hash.

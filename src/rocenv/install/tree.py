@@ -1,4 +1,4 @@
-"""The target folder of an unpacked archive; only this module turns member names into paths.
+"""The target folder for an unpacked archive; only this module turns member names into paths.
 
 Linux packages keep their links and spelling. Windows archives follow Windows' naming rules on every system,
 so a lock produces the same files everywhere.

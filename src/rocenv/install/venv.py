@@ -59,7 +59,7 @@ def install_venv(
 ) -> dict[str, FileEntry]:
     """Install a set's wheels into a venv, created if missing, and list its files.
 
-    The venv works after the prefix is renamed. `wheels` maps sha256 to a file of any name.
+    The venv works after the prefix is renamed. `wheels` maps sha256 to a file with any name.
 
     Raises:
         PrefixError: The venv cannot be created, components need different venvs, or `install_wheels` failed.
@@ -277,7 +277,7 @@ def _names_in(wheel: Path) -> list[str]:
 
 
 def _drop_broken_lists(site: Path, projects: Container[str]) -> None:
-    """Remove the projects' `.dist-info` folders that lack a file list, because uv would not replace them."""
+    """Remove the projects' `.dist-info` folders without a file list, because uv would not replace them."""
     for info in list(site.glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:

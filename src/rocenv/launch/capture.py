@@ -103,7 +103,7 @@ def _begin(argv: Sequence[str], environ: Mapping[str, str], streams: Streams) ->
 
 def _start_readers(streams: Sequence[Stream], keep: Callable[[bytes], None]) -> list[threading.Thread]:
     one_at_a_time = threading.Lock()
-    whole_lines = len(streams) > 1  # so that lines of the two outputs do not mix
+    whole_lines = len(streams) > 1  # so that lines from the two outputs do not mix
     readers = [
         threading.Thread(target=_read, args=(stream, keep, one_at_a_time, whole_lines), daemon=True)
         for stream in streams
@@ -248,7 +248,7 @@ class ConsoleOutlet(Outlet):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An output of a program: the descriptor that we read, and the outlet that we copy to."""
+    """A program's output: the descriptor that we read, and the outlet that we copy to."""
 
     source: int
     outlet: Outlet
@@ -270,7 +270,7 @@ class Streams:
             os.close(self.ends.pop())
 
     def resize(self) -> None:
-        """Give the pseudo-terminals the size of the real ones."""
+        """Resize the pseudo-terminals to match the real ones."""
         for real, other in self.terminals:
             _copy_size(real, other)
 

@@ -193,7 +193,7 @@ def _happened(outcome: Outcome) -> Iterator[str]:
 
 
 def _shortfall(outcome: Outcome) -> str:
-    """The name of the message about what went wrong despite a normal end."""
+    """The name of the message about what went wrong despite a normal exit."""
     if outcome.on_cpu:
         start = outcome.context.start
         is_no_work = start.is_app and not start.is_gpu_work  # for example, it only listed its GPUs

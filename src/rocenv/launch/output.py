@@ -26,7 +26,7 @@ _STACK_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>[0-9]+) in (?P<fu
 _STACK_LINE = re.compile(
     r'  File "|  <|  \.\.\.|  Binary file "|Current thread|Thread 0x|Stack \(|Extension modules:|<'
 )
-_MOST_AFTER_STACK = 5  # for lines of a batch file, such as "Press any key to continue . . ."
+_MOST_AFTER_STACK = 5  # for lines from a batch file, such as "Press any key to continue . . ."
 
 
 class Watch:

@@ -196,7 +196,7 @@ def kernel(session: Session) -> str:
     data = _run_kernel(session, n, ones, ones)
     exact = [gemm.Expected(float(n), 0.0)] * (n * n)
     _require(gemm.difference(data, exact, n, "float32"), "the kernel ran, but")
-    return f"{gemm.KERNEL} of {session.code_object.name} on {n}x{n} ones"
+    return f"matrix product of {n}x{n} ones with {session.code_object.name}"
 
 
 def gemm_own(session: Session) -> str:
@@ -205,7 +205,7 @@ def gemm_own(session: Session) -> str:
     data = _run_kernel(session, _SIZE, a, b)
     expected = gemm.expected_product(a, b, _SIZE, "float32")
     _require(gemm.difference(data, expected, _SIZE, "float32"), f"with seed {session.task.seed}")
-    return f"float32 {_SIZE}x{_SIZE} within the bound, seed {session.task.seed}"
+    return f"matrix product in float32, {_SIZE}x{_SIZE}, within the bound, seed {session.task.seed}"
 
 
 def blas(session: Session) -> str:

@@ -62,12 +62,14 @@ def promised(row: RocmWheels, targets: Collection[str]) -> str:
     if supported and not row.ready:
         return f"AMD supports {names}"  # there is no list of release-ready targets
     if supported and ready:
-        return f"AMD supports {names}, and the build is release-ready"
+        return f"AMD supports {names}, tests the build and calls it release-ready"
     if supported:
-        return f"AMD supports {names}, but does not mark the build release-ready"
+        return f"AMD supports {names}, but does not call the build tested and release-ready"
     if ready:
-        return f"the build for {names} is release-ready, but AMD does not list it as supported"
-    return f"built for {names}, which AMD neither supports nor marks release-ready"
+        return (
+            f"AMD tests the build for {names} and calls it release-ready, but does not list it as supported"
+        )
+    return f"built for {names}, which AMD neither supports nor tests"
 
 
 def torch_option(row: TorchSet, case: Case) -> Option:

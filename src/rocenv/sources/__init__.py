@@ -37,7 +37,7 @@ class Source(Protocol):
 
         Raises:
             FetchError: The source is unreachable or not trusted.
-            NotAvailable: The source lacks the component.
+            NotAvailable: The source does not have the component.
             RocenvError: The component is not available for this machine.
         """
         ...

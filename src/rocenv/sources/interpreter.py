@@ -96,7 +96,7 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
 
 
 def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
-    """Let uv download the archive of a Python, unless it is cached; return uv's name for it and the file.
+    """Let uv download a Python's archive, unless it is cached; return uv's name for it and the file.
 
     Raises:
         RocenvError: uv knows no such Python, or cannot download it.
@@ -120,7 +120,7 @@ def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
 
 
 def install_archive(key: str, archive: Path, sha256: str, uv: Uv) -> None:
-    """Install a Python from a file of `fetch_archive` without a network; uv checks its hash.
+    """Install a Python without a network from a file that `fetch_archive` returned; uv checks its hash.
 
     Raises:
         RocenvError: uv cannot install it.

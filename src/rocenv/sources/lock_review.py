@@ -53,7 +53,8 @@ class Review:
         hosts: Host that neither the data nor this machine's settings contain -> its files.
         variables: Changes to known variables with values that the data does not use.
         commands: Other differences in running programs, as sentences.
-        files: Names of files that come with the lock, in a bundle, and that nothing here vouches for.
+        files: Names of files that come with the lock, in a bundle, and whose origin nothing on this machine
+          confirms.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
@@ -85,8 +86,8 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     mirror. A wheel from an unknown host gets its URL in this machine's index, if the index lists the same
     name, version and hash. A wheel that is already downloaded may come from anywhere.
 
-    The URL of a file in a bundle says nothing about its origin. So the review lists the file, unless its hash
-    is in this home, in rocenv's data, or in an index that its distributor signed.
+    The URL of a file in a bundle does not show its origin. The review therefore lists the file, unless
+    its hash is in this home, in rocenv's data, or in an index that its distributor signed.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.
@@ -138,7 +139,7 @@ def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> di
     with context.progress.wait("Looking up the lock's wheels"):
         try:
             look_up(*pins)
-        except ResolutionImpossible:  # it lacks a wheel, or there are two versions of a project
+        except ResolutionImpossible:  # a wheel is missing, or there are two versions of a project
             for pin in pins:
                 with contextlib.suppress(RocenvError):
                     look_up(pin)
@@ -154,7 +155,7 @@ def compared(
     """Compare a lock with the data.
 
     Args:
-        lock: A lock of any origin.
+        lock: A lock from anywhere.
         matrix: The data.
         places: Allowed origins of files.
         known: Files whose origin does not matter.
@@ -306,7 +307,7 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
 
 
 def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
-    """Whether the data contains such a change: the same value, or another folder in the env."""
+    """Whether the data contains such a change: the same value, or a different folder in the env."""
     if change.name == OVERRIDE:
         return change.action == "set" and bool(overridden_target(change.value))
     for row in matrix.environment:

@@ -73,7 +73,7 @@ def component(
 def torch_component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """List the wheels of PyTorch and its dependencies except ROCm; see `Source`."""
+    """List the wheels for PyTorch and its dependencies except ROCm; see `Source`."""
     row, rocm = choice.row, candidate.row(RocmWheels)
     assert isinstance(row, TorchSet)
     assert rocm is not None
@@ -198,7 +198,7 @@ def _meets(version: str, *specs: str) -> bool:
 
 
 def _rocm_of(version: str) -> str:
-    """Return the ROCm release of a build: `10.0.0` for `2.13.0+rocm10.0.0`."""
+    """Return a build's ROCm release: `10.0.0` for `2.13.0+rocm10.0.0`."""
     return (version_of(version).local or "").rpartition("rocm")[2]
 
 

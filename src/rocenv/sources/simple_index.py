@@ -1,7 +1,7 @@
 """Read a Python package index directly: rocenv chooses files from its pages of links.
 
-uv could resolve packages, but would have to download them to compute hashes that the index lacks. Such an
-index has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
+uv could resolve packages, but would have to download them to compute hashes that the index does not publish.
+Such an index has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class SimpleIndex:
 
         Raises:
             NotAvailable: There is none.
-            FetchError: The index is unreachable, or its hash of the file differs from the known one.
+            FetchError: The index is unreachable, or its hash for the file differs from the known one.
         """
         found = [file for file in self._files(project) if allowed(file.version)]
         ranked = [
@@ -142,7 +142,7 @@ class SimpleIndex:
         yield from (file for file in files if file.project == project)
 
     def _file(self, base: str, link: str) -> File | None:
-        """Describe the target of a link; None unless it is a wheel or an sdist."""
+        """Describe a link's target; None unless it is a wheel or an sdist."""
         from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
         try:
@@ -188,7 +188,7 @@ class SimpleIndex:
 
 
 def with_sizes(artifacts: Iterable[Artifact], network: Network) -> tuple[Artifact, ...]:
-    """Add sizes that the index lacks by querying each file without downloading it; 0 if offline."""
+    """Add sizes missing from the index by querying each file without downloading it; 0 if offline."""
     if network.is_offline:
         return tuple(artifacts)
 

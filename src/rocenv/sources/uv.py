@@ -74,7 +74,7 @@ class Uv:
 
     @classmethod
     def for_context(cls, context: Context) -> Uv:
-        """Configure uv with the folders and network settings of a command."""
+        """Configure uv with a command's folders and network settings."""
         return cls(
             cache=context.home.uv_cache,
             pythons=context.home.pythons,
@@ -85,7 +85,7 @@ class Uv:
 
     @property
     def may_fetch_python(self) -> bool:
-        """Whether uv may download an interpreter; the user's uv settings can forbid it."""
+        """Whether uv is allowed to download an interpreter; the user's uv settings can forbid it."""
         return not self.offline and self.environ.get("UV_PYTHON_DOWNLOADS") not in ("never", "manual")
 
     def resolve(
@@ -165,12 +165,12 @@ class Uv:
         return {name.partition("[")[0]: version for name, _, version in pins}
 
     def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> dict[tuple[str, str, str], str]:
-        """List the URLs of all wheels of `project==version` in an index, for any machine.
+        """List the URLs of all wheels for `project==version` in an index, for any machine.
 
         The keys are normalized name, version and sha256; wheels without a hash are left out.
 
         Raises:
-            ResolutionImpossible: The index lacks one of them for Python `series`.
+            ResolutionImpossible: The index does not have one of them for Python `series`.
             FetchError: The index is unreachable.
         """
         import tomlkit
@@ -339,7 +339,7 @@ def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Artifact:
-    """Choose the best wheel of a package from uv's lock, which lists all compatible ones."""
+    """Choose the best wheel for a package from uv's lock, which lists all compatible ones."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:

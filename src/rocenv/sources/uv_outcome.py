@@ -58,7 +58,7 @@ class Outcome:
         causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]
         if not causes or causes[-1].startswith("Querying Python"):
             return heads[0]
-        if heads[0].startswith("Failed to fetch: "):  # the caller names the index
+        if heads[0].startswith("Failed to fetch: "):  # the caller reports the index
             return causes[-1]
         return f"{heads[0]}: {causes[-1]}"
 

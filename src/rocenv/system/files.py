@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import PrefixError
+from rocenv.core.errors import NoSpace, PrefixError
 from rocenv.system import WINDOWS
 from rocenv.system.windows_files import unlink_read_only, users_of
 
@@ -319,14 +319,7 @@ def storage_errors(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise PrefixError(
-                f"no space left for `{error.filename or place}`",
-                hints=(
-                    "free some space: `rocenv gc` shows what no env uses",
-                    "or set ROCENV_HOME to a folder on a larger disk",
-                ),
-                code="no-space",
-            ) from error
+            raise NoSpace(f"no space left for `{error.filename or place}`", str(place)) from error
         if getattr(error, "winerror", None) in _MAY_BE_IN_USE and (users := _users(error)):
             raise PrefixError(
                 f"`{error.filename}` is in use by {users}",

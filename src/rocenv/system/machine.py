@@ -226,16 +226,17 @@ def keep_row(copy: str, key: str, row: object) -> None:
         _kept.rows.setdefault(copy, {})[key] = row
 
 
-def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
+def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T, *, of_home: bool = False) -> _T:
     """Return the result of an operation that is possible only on the machine itself, such as `free bytes`.
 
     The result is a plain value, so that it can be recorded; `unknown` is returned for an examined machine
-    without a recorded result.
+    without a recorded result. rocenv's own home (`of_home`) is on this machine even if `ROCENV_SYSROOT` is
+    set.
     """
     if _given is not None:
         answer = _given.tried.get((what, about), unknown)
         return answer if unknown is None or type(answer) is type(unknown) else unknown  # type: ignore[return-value]
-    if examined_elsewhere():
+    if examined_elsewhere() and not of_home:
         return unknown
     found = attempt()
     if _kept is not None:

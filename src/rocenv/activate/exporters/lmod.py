@@ -1,7 +1,7 @@
 """A module for Lmod, in Lua.
 
 Loading it has the effect of activation, and unloading it restores the environment. `family` makes Lmod
-replace a loaded env by another one.
+replace a loaded env with the new one.
 
 Source: lmod.readthedocs.io, "Lua Modulefile Functions"
 """

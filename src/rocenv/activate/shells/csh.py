@@ -84,7 +84,7 @@ def _are_set(names: Sequence[str]) -> str:
 
 
 def _changes(env: Env) -> list[str]:
-    """Set each list once, because tcsh rereads all folders of PATH each time."""
+    """Set each list once, because tcsh rereads all folders in PATH each time."""
     words = {"PREFIX": quote(env.prefix), "IDENT": env.ident}
     found = [fill("csh-cache.csh", words).rstrip()] if env.caches else []
     for change in env.changes:

@@ -80,7 +80,7 @@ def _cache(env: Env) -> list[str]:
 
 
 def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
-    """Return the word for a value, or, if it is a folder of caches, one that uses the user's choice."""
+    """Return the word for a value, or, if it is a cache folder, one that uses the user's choice."""
     rest = env.caches.get(name)
     return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 

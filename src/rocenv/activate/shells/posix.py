@@ -94,7 +94,7 @@ def _but_path(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_ours(env: Env) -> Iterator[str]:
-    """Yield patterns that match a PATH with an entry of the env; short, because bash reads slowly."""
+    """Yield patterns that match a PATH with an entry from the env; short, because bash reads slowly."""
     for entry in env.lists.get("PATH", ()):
         is_below = entry.startswith(f"{env.prefix}/")
         yield f"*:{quote(env.prefix + '/')}*" if is_below else f"*:{quote(entry)}:*"
@@ -151,7 +151,7 @@ def _restore(env: Env, name: str) -> str:
 
 
 def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
-    """Return the word for a value, or, if it is a folder of caches, one that uses the user's choice."""
+    """Return the word for a value, or, if it is a cache folder, one that uses the user's choice."""
     rest = env.caches.get(name)
     return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 

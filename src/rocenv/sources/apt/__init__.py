@@ -66,11 +66,11 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """List the packages of a release and an app; see `Source`.
+    """List the packages for a release and an app; see `Source`.
 
     Raises:
         FetchError: An index is unreachable or not trusted.
-        NotAvailable: The index lacks a package.
+        NotAvailable: The index does not have a package.
     """
     row = choice.row
     assert isinstance(row, RocmSet)
@@ -121,7 +121,7 @@ def find(row: RocmSet, context: Context) -> Found:
 
     Raises:
         FetchError: An index cannot be downloaded or is not trusted.
-        NotAvailable: The index lacks a package that the set needs.
+        NotAvailable: The index does not have a package that the set needs.
     """
     matrix, home = context.matrix, context.home
     settings = apt_settings()

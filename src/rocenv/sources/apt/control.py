@@ -123,7 +123,7 @@ def _relation(text: str) -> Relation | None:
     if match["only"] and not _applies(match["only"]):
         return None
     operator = {"<": "<=", ">": ">="}.get(match["operator"] or "", match["operator"] or "")
-    # This index offers no packages of other architectures.
+    # This index offers no packages for other architectures.
     foreign = match["arch"] not in (None, "any", "native", "all", "amd64")
     name = f"{match['name']}:{match['arch']}" if foreign else match["name"]
     return Relation(name, operator, match["version"] or "")

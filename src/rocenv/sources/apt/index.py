@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rocenv.net import Network, Response
     from rocenv.sources.apt.mirrors import Settings
 
-# An entry of `InRelease`; the hash becomes a file name.
+# An entry in `InRelease`; the hash becomes a file name.
 _LISTED = re.compile(r"[0-9a-fA-F]{64}\s+[0-9]{1,18}\s+\S+")
 _DAY_S = 86400.0
 RELEASE = "InRelease"
@@ -95,7 +95,7 @@ class State(Value, frozen=True, kw_only=True):
     checked_s: float  # when the mirror was last asked, in seconds since 1970
     files: tuple[ListFile, ...]
     valid_until_s: float = 0  # seconds since 1970; 0 = never
-    passed_over: tuple[str, ...] = ()  # errors of URLs tried before `base`
+    passed_over: tuple[str, ...] = ()  # errors from URLs tried before `base`
     date_s: float = 0  # the newest creation date accepted so far, in seconds since 1970
     mirrors: tuple[str, ...] = ()  # the suite's mirrors at the last check
     by_hash: bool = False  # the mirror also serves each list under its hash
@@ -114,7 +114,7 @@ class Index:
     repo: Repo
     folder: Path
     base: str  # base URL of the packages; a permanent one, if available
-    root: str  # the same before mirrors; may be symbolic
+    root: str  # the same URL before mirrors are applied; may be symbolic
     suite: str
     state: State
 
@@ -134,7 +134,7 @@ def open_index(
     suite = repo.suite or (own_release() if base == HOST else row.suite)
     if not suite:
         raise FetchError(
-            f"the packages of `{row.channel}` need a Debian or Ubuntu release, but "
+            f"packages from `{row.channel}` need a Debian or Ubuntu release, but "
             "`/etc/os-release` on this machine specifies neither",
             code="no-mirror",
         )
@@ -191,7 +191,7 @@ def refresh(
     """Ensure that an index is at most `max_age_s` old, asking the mirror if necessary.
 
     If rocenv is offline or the mirror offers an older index, the stored index is used regardless of its age.
-    `folder` contains only verified files of this suite. The state is sealed with `key_file`.
+    `folder` contains only verified files from this suite. The state is sealed with `key_file`.
 
     Raises:
         FetchError: The index cannot be downloaded, has an invalid signature, belongs to another suite, has
@@ -210,7 +210,7 @@ def refresh(
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
-    # Mirrors with the same content share ETags, so with several it would be unclear which one answered.
+    # Mirrors with the same contents share ETags, so with several it would be unclear which one answered.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
     answer = network.get(
         address,
@@ -392,7 +392,7 @@ def _get_list(url: str, listed: ListFile, network: Network, *, by_hash: bool) ->
         try:
             return network.get(f"{url.rpartition('/')[0]}/by-hash/SHA256/{listed.sha256}", hashed=True)
         except FetchError as error:
-            # Some mirrors lack these files; the file with the plain name must have the same hash.
+            # Some mirrors do not have these files; the file with the plain name must have the same hash.
             if error.code != "gone":
                 raise
     return network.get(url, hashed=True)

@@ -66,7 +66,7 @@ class Settings:
 
 
 def relocated(lock: Lock, context: Context) -> Lock:
-    """Point the Debian packages of a lock to the mirrors that this machine's apt uses."""
+    """Point a lock's Debian packages to the mirrors that this machine's apt uses."""
 
     def moved(artifact: Artifact) -> Artifact:
         repo = context.matrix.repos.get(artifact.repo)

@@ -1,4 +1,4 @@
-"""Signed package indices as files: proof of where a bundle's packages come from, and part of a mirror."""
+"""Signed package indices as files, which show where a bundle's packages come from and belong to a mirror."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SignedIndex:
 
     @property
     def key(self) -> Path | None:
-        """The key that signed it, unless every machine of that distribution has it."""
+        """The key that signed it, unless every machine with that distribution has it."""
         return self.index.folder / _KEY if self.index.repo.key_url else None
 
     @property
@@ -78,7 +78,7 @@ def _places(lock: Lock, context: Context) -> Iterator[tuple[Repo, RocmSet]]:
     for part in lock.components:
         used = {each.repo for each in part.artifacts if each.kind == "deb"}
         rows = [row for row in matrix.rocm if row.channel == part.channel]
-        # A compiler has no row here; all sets of its channel have the same suites.
+        # A compiler has no row here; all sets from its channel have the same suites.
         row = next((row for row in rows if row.version == part.version), next(iter(rows), None))
         if used and row is not None:
             yield from ((matrix.repos[name], row) for name in sorted(used) if name in matrix.repos)
@@ -98,7 +98,7 @@ def proven(repo: Repo, files: Mapping[str, bytes], wanted: Collection[str]) -> f
         files.get(RELEASE, b""),
         keys,
         repo.fingerprints,
-        what=f"the bundle's index of {repo.name}",
+        what=f"the bundle's index for {repo.name}",
         remedy=remedy,
     )
     found: set[str] = set()
