@@ -198,6 +198,27 @@ def test_the_limit_holds_whatever_state_the_child_is_in(world: Mini, tmp_path: P
     assert "no answer within 3 s" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("child", "detail"),
+    [
+        ('printf \'{"target": "gfx1100"}\\n{"gpus": [\'; kill -9 $$', "ended without an answer"),
+        ("", "cannot start the check"),
+    ],
+    ids=["killed while it writes", "no process"],
+)
+def test_a_child_that_cannot_answer_is_an_error(tmp_path: Path, child: str, detail: str) -> None:
+    program = tmp_path / "python"
+    if child:
+        program.write_text(f"#!/bin/sh\n{child}\n")
+        program.chmod(0o755)
+    main = "from rocenv.cli import main; main(['verify', 'demo', '--node'])"
+    code = f"import sys; sys.executable = {str(program)!r}; {main}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "rocenv:error\n"), done.stderr
+    assert detail in done.stderr
+    assert "unexpectedly" not in done.stderr
+
+
 def test_the_watchdog_opens_nothing_in_the_home_or_the_env(world: Mini, tmp_path: Path) -> None:
     """Any of these calls may hang on a file server that is down, so only the child may make them."""
     trace = tmp_path / "trace"

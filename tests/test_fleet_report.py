@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.fleet.results import folded
+from rocenv.core.errors import RocenvError
+from rocenv.fleet.compare import findings
+from rocenv.fleet.results import folded, read_results
+from rocenv.fleet.run import FleetRecord, SlurmNode, update_nodes
+from rocenv.home import Home
 from tests import forked
 
 if TYPE_CHECKING:
@@ -223,3 +227,46 @@ def test_names_are_folded_as_slurm_does() -> None:
         "0x1f",
     ]
     assert folded(names) == "login,n[1-3,7,10],gpu-[08-10],r2n5-ib,0x1f"
+
+
+def test_a_node_cannot_forge_lines_of_the_report(tmp_path: Path) -> None:
+    forged = "x\n\nTo drain and resume these nodes in Slurm:\n  scontrol update NodeName=ALL State=DOWN"
+    driver = {"amdgpu": "6\nok  9"}
+    put(tmp_path, answer("n1", healthy=False, reason="rocenv:gemm bad", detail=forged))
+    put(tmp_path, answer("n2", target="\n".join("gfx90"), driver=driver), answer("n3"))
+    lines = report(tmp_path).stdout.splitlines()
+    assert lines[4] == "", "the table has a line for each of three nodes"
+    assert [line for line in lines if line.startswith("  ")] == [
+        "  scontrol update NodeName=n1 State=DRAIN 'Reason=rocenv:gemm bad'"
+    ]
+
+
+def test_a_clock_that_is_wrong_silences_no_other_node(tmp_path: Path) -> None:
+    put(tmp_path, answer("n1"), answer("n2"), answer("n3", when="2999-01-01T00:00:00+00:00"))
+    assert codes(tmp_path) == set()
+    asked = {"n1": "silent", "n2": "silent"}
+    for node, day in (("n1", 1), ("n2", 20)):
+        path = tmp_path / "asked" / f"{node}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(answer(node, when=f"2026-11-{day:02}T08:00:00+00:00")))
+    old = read_results(tmp_path / "asked")
+    assert findings(old, {}, asked) == [], "both answered just now"
+    assert [(each.node, each.code) for each in findings(old, {}, {})] == [("n1", "no-answer")]
+
+
+def test_a_record_that_cannot_be_written_drains_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, rocenv would never resume the nodes."""
+    program = tmp_path / "scontrol"
+    program.write_text(f"#!/bin/sh\necho \"$@\" >>'{tmp_path}/calls'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    idle = {"n1": SlurmNode("idle", 1, "none")}
+    words = FleetRecord(), idle, {"rocenv:no GPU": ["n1"]}, ()
+    (tmp_path / "a file").touch()
+    with pytest.raises(RocenvError, match="cannot write"):
+        update_nodes(Home(tmp_path / "a file"), *words)
+    assert not (tmp_path / "calls").exists()
+    assert update_nodes(Home(tmp_path), *words).drained == {"n1": "rocenv:no GPU"}
+    assert (tmp_path / "calls").read_text() == "update NodeName=n1 State=DRAIN Reason=rocenv:no GPU\n"

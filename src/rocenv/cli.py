@@ -172,7 +172,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     _prepare_streams()
-    if "--node" not in argv:  # its watchdog must not touch the home, which may hang
+    if argv[:1] != ["verify"] or "--node" not in argv:  # its watchdog must not touch the home, which may hang
         limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)

@@ -161,6 +161,9 @@ def test_a_definition_has_the_effect_of_activation(tmp_path: Path) -> None:
     assert loaded == apply(expand(changes, "/opt/rocenv/envs/demo", cache), before)
     with pytest.raises(PrefixError, match="Apptainer"):
         render("apptainer", "/opt/my env/envs/demo", CHANGES)
+    for value in ("x\n%setup\n    touch canary", "{{ argument }}"):
+        with pytest.raises(DataError, match="Apptainer"):
+            render("apptainer", "/opt/rocenv/envs/demo", (set_("A", value),))
 
 
 def test_an_env_made_for_another_path_is_not_exported(mini: Mini) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,20 @@ def test_drain_and_resume_touch_only_nodes_that_rocenv_drained(cluster: Cluster)
     assert cluster.verify("--nodes", "n4", "--drain")[1]["commands"] == [], "an admin gave that reason"
 
 
+def test_an_admin_who_drains_a_node_during_the_check_keeps_the_reason(cluster: Cluster) -> None:
+    cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
+    cluster.set_node("n3", ROCENV_STANDIN_FAIL="malloc=hang")
+    reason = ("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=new fan")
+    timer = threading.Timer(4, cluster.run, reason)
+    timer.start()
+    found = cluster.verify("--slurm", "all", "--drain", "--timeout", "10")[1]
+    timer.join()
+    assert reasons(found).keys() == {"n2", "n3"}
+    states = cluster.sinfo()
+    assert (states["n2"][1], states["n3"][1]) == ("new fan", "rocenv:memory hung")
+    assert json.loads((cluster.world.home / "fleet.json").read_text())["drained"].keys() == {"n3"}
+
+
 def test_a_node_that_lost_a_gpu_is_remembered(cluster: Cluster, tmp_path: Path) -> None:
     cluster.set_node("n2", **machine(cluster, tmp_path / "two", gpus=2))
     assert cluster.verify("--slurm", "all")[0] == 0
@@ -174,6 +189,8 @@ def test_a_check_that_works_nowhere_drains_nobody(cluster: Cluster) -> None:
     words = ("fleet", "verify", "demo", "--slurm", "all", "--drain", "--level", "quick")
     done = cluster.rocenv(*words, SLURM_RESERVATION="nothing")
     assert (done.returncode, "srun could not start the check" in done.stderr) == (1, True)
+    done = cluster.rocenv("fleet", "verify", "nothing", *words[3:])
+    assert (done.returncode, "none of 6 nodes has the env" in done.stderr) == (1, True)
     program = cluster.lab / "rocenv-on-nodes"
     before = program.read_text()
     try:

@@ -124,7 +124,7 @@ def test_repair_of_many_files_lists_only_the_first(mini: Mini) -> None:
     left = len(json.loads(done.stdout)["repaired"]) - 10
     lines = [line for line in done.stderr.splitlines() if line.startswith("restored ")]
     assert lines[10:] == [f"restored {left} more files; `--json` lists all"]
-    assert mini.run("repair", "demo").stderr.endswith("there was nothing to repair\n")
+    assert mini.run("repair", "demo").stderr.endswith("no file had to be restored\n")
 
 
 def test_repair_fixes_the_store_after_damage_through_a_shared_file(mini: Mini) -> None:

@@ -242,7 +242,7 @@ def repair(name: str, as_json: bool) -> None:
         note(f"restored {path} (was {what})")
     if len(restored) > _SHOWN:
         note(f"restored {len(restored) - _SHOWN} more files; `--json` lists all")
-    note(f"env `{name}` matches its record" + ("" if restored else "; there was nothing to repair"))
+    note(f"env `{name}` matches its record" + ("" if restored else "; no file had to be restored"))
 
 
 @click.command()

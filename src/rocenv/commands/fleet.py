@@ -54,7 +54,7 @@ def report(folder: Path, as_json: bool) -> int:
     if not results.newest and not results.silent and not results.unreadable:
         raise RocenvError(
             f"there are no `*.json` files in `{folder}`",
-            hints=("collect them on the nodes: `rocenv verify NAME --node --json > DIR/$(hostname).json`",),
+            hints=("collect them: `rocenv verify NAME --node --json > DIR/$(hostname -s).json`",),
             code="no-results",
         )
     found = findings(results, results.gpus_before, {})
@@ -113,6 +113,10 @@ def verify(
     words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
     with context.progress.wait(f"Checking {len(asked)} nodes"):
         results = _results(asked, slurm if partition else None, words, timeout_s)
+    # The check takes minutes, in which others may have drained or resumed nodes.
+    record = run.read_record(context.home)
+    if drain:
+        slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
     found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
     bad = {each.node for each in found if each.reason}
     resumed = run.own_drains(record, slurm, results.newest.keys() - bad)
@@ -132,7 +136,7 @@ def _known_to_slurm(nodes: Sequence[str], *, needed: bool) -> dict[str, SlurmNod
     from rocenv.fleet import run
 
     try:
-        return run.slurm_nodes(f"--nodes={','.join(nodes)}")
+        return run.slurm_nodes(f"--nodes={folded(nodes)}")
     except RocenvError:
         if needed:
             raise
@@ -153,10 +157,12 @@ def _results(
         else:
             run.check_with_slurm({node: slurm[node].gpus for node in asked}, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
-        if asked and not results.newest:  # a wrong path, say; no reason to drain the whole cluster
+        # A wrong path or name, say, is no reason to drain the whole cluster.
+        if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
             said = run.first_error(folder)
+            what = "has the env" if results.newest else "answered"
             raise RocenvError(
-                f"none of {len(asked)} nodes answered{': ' if said else ''}{said}",
+                f"none of {len(asked)} nodes {what}{': ' if said else ''}{said}",
                 hints=(f"run on a node: `{shell_join('rocenv', *words)}`",),
                 code="no-results",
             )
@@ -213,9 +219,10 @@ def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for node in sorted(results.newest.keys() | labels.keys()):
         result = results.newest.get(node)
-        driver = result.driver.text[:_COLUMN] if result else ""
+        driver = _one_line(result.driver.text)[:_COLUMN] if result else ""
         gpus = str(len(result.gpus)) if result and result.gpus is not None else ""
-        rows[labels.get(node, "ok"), result.target if result else "", gpus, driver].append(node)
+        target = _one_line(result.target) if result else ""
+        rows[labels.get(node, "ok"), target, gpus, driver].append(node)
     from rocenv.fleet.compare import rate_text
 
     table: list[tuple[str, ...]] = [_HEADER]
@@ -226,6 +233,11 @@ def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
         speed = rate_text(statistics.median_high(rates)) if rates else ""
         table.append((label, str(len(nodes)), target[:_COLUMN], gpus, driver, speed, folded(nodes)))
     return table
+
+
+def _one_line(text: str) -> str:
+    """Remove line breaks, with which a node could forge lines of the report, such as commands."""
+    return " ".join(text.split())
 
 
 def _best_rate(result: Result | None) -> list[float]:
@@ -240,7 +252,7 @@ def _lines(results: Results, found: Sequence[Finding]) -> Iterator[str]:
     texts += [
         f"{name}: not an answer of `rocenv verify --node`: {why}" for name, why in results.unreadable.items()
     ]
-    yield from texts[:_SHOWN]
+    yield from map(_one_line, texts[:_SHOWN])
     if texts[_SHOWN:]:
         yield f"and {len(texts) - _SHOWN} more; `--json` lists all"
 

@@ -42,7 +42,8 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
     Args:
         results: Their answers.
         gpus_before: Node -> the number of GPUs that it once had.
-        states: Node -> why it was not asked: its state in Slurm; or `silent`: it was, and did not answer.
+        states: Node -> why it was not asked: its state in Slurm; or `silent`: it was asked just now. Empty if
+            the answers were collected earlier.
     """
     answers = results.newest.values()
     found = [
@@ -59,10 +60,12 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
 
 
 def _silent(results: Results, states: Mapping[str, str]) -> Iterator[Finding]:
-    newest = max((each.when for each in results.newest.values()), default="")
+    # One node whose clock is wrong must not make all others look old.
+    latest = datetime.datetime.now(datetime.timezone.utc) + _STALE
+    times = {node: datetime.datetime.fromisoformat(each.when) for node, each in results.newest.items()}
+    newest = max((when for when in times.values() if when <= latest), default=latest)
     for node, each in results.newest.items():
-        age = datetime.datetime.fromisoformat(newest) - datetime.datetime.fromisoformat(each.when)
-        if age > _STALE:
+        if node not in states and times[node] < newest - _STALE:
             yield Finding(node, "no-answer", f"no answer since {each.when}", f"{PREFIX}no answer")
     for node in {*results.silent, *states} - results.newest.keys():
         state = states.get(node, "silent")

@@ -67,7 +67,8 @@ def watch(env: str, level: Level, timeout_s: float) -> dict[str, Any]:
         timeout_s: The time limit for everything.
     """
     start = time.monotonic()
-    for_child = timeout_s - min(2 * _STOP_S + _ANSWER_S, timeout_s / 2)
+    stop_s = min(_STOP_S, timeout_s / 8)
+    for_child = timeout_s - min(2 * stop_s + _ANSWER_S, timeout_s / 2)
     argv = [sys.executable, *process.own_child("rocenv.fleet.node", env, level, f"{for_child - _ANSWER_S:g}")]
     document: dict[str, Any] = {
         "schema": 1,
@@ -89,11 +90,16 @@ def watch(env: str, level: Level, timeout_s: float) -> dict[str, Any]:
         "gflops": {},
     }
     with process.handled({"SIGTERM": process.exit_by_signal}):
-        child = process.start_group(argv, None, stdin=process.DROP, stdout=process.KEEP, stderr=process.KEEP)
+        try:
+            child = process.start_group(
+                argv, None, stdin=process.DROP, stdout=process.KEEP, stderr=process.KEEP
+            )
+        except OSError as error:  # too many processes, say
+            return document | {"detail": f"cannot start the check: {error.strerror}"}
         try:
             _collect(document, child, start + for_child, f"{timeout_s:g} s")
         finally:
-            process.stop_group(child, _STOP_S)
+            process.stop_group(child, stop_s)
     document["elapsed_s"] = round(time.monotonic() - start, 3)
     return document
 
@@ -118,7 +124,10 @@ def _collect(document: dict[str, Any], child: subprocess.Popen[bytes], deadline:
                 end = b"".join(errors)[-4096:].decode("utf-8", "replace").strip().splitlines()[-1:]
                 document["detail"] = "; ".join(["the check ended without an answer", *end])
             return
-        found = json.loads(line)
+        try:
+            found = json.loads(line)
+        except ValueError:  # it was killed while it wrote
+            continue
         document["rungs"] += found.pop("rungs", [])
         document |= found
 

@@ -17,7 +17,7 @@ from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.foreign import load_json
 from rocenv.core.model import Value
 from rocenv.fleet.node import PREFIX
-from rocenv.fleet.results import is_node_name
+from rocenv.fleet.results import folded, is_node_name
 from rocenv.system import process
 from rocenv.system.files import write_atomic
 from rocenv.system.programs import program_on_path
@@ -138,7 +138,7 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
         for attempt in range(3):
             done = process.run(
                 [
-                    *(srun, f"--nodelist={','.join(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
+                    *(srun, f"--nodelist={folded(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
                     *("--exclusive", "--mem=0", f"--immediate={_IMMEDIATE_S}", "--kill-on-bad-exit=0"),
                     *("--wait=0", f"--time={-(-(timeout_s + _START_S) // 60)}", "--job-name=rocenv-verify"),
                     *("--mpi=none", "--cpu-bind=none", "--input=none", "--chdir=/"),
@@ -182,7 +182,7 @@ def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, t
     )
     options = ["--nostdin", "--quiet", "--fanout=256", "--connect_timeout=15", f"--outdir={folder}"]
     process.run(
-        [clush, *options, f"--command_timeout={timeout_s + 15}", "-w", ",".join(nodes), command],
+        [clush, *options, f"--command_timeout={timeout_s + 15}", "-w", folded(nodes), command],
         stdout=process.DROP,
         stderr=process.DROP,
         timeout_s=timeout_s + _START_S + timeout_s * (len(nodes) // 256),
@@ -243,6 +243,7 @@ def update_nodes(
     kept = {
         node: why for node, why in record.drained.items() if node not in nodes or _is_own(record, nodes, node)
     }
+    write_record(home, replace(record, drained=kept))  # if that is impossible, drain nobody
     for reason, names in drain.items():
         _update(names, "State=DRAIN", f"Reason={reason}")
         kept |= dict.fromkeys(names, reason)

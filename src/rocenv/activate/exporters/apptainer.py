@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rocenv.activate.env import fill
 from rocenv.activate.scripts import unusable
 from rocenv.activate.shells.posix import quote
+from rocenv.core.errors import DataError
 
 if TYPE_CHECKING:
     from rocenv.activate.env import Env, Surroundings
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # `%files` splits at spaces and expands patterns, and its escapes differ between versions.
 _PLAIN = re.compile(r"[A-Za-z0-9/._+~@-]+")
+# A line that begins with `%` begins a section, even in quotes; braces are arguments of the build.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\{\{")
 
 
 def render(env: Env, surroundings: Surroundings) -> str:
@@ -25,7 +28,14 @@ def render(env: Env, surroundings: Surroundings) -> str:
 
     Raises:
         PrefixError: A definition cannot contain the env's path.
+        DataError: A definition cannot contain a value: it could begin a section, which runs as the builder.
     """
+    for change in env.changes:
+        if _UNSAFE.search(change.value):
+            raise DataError(
+                f"the value of `{change.name}` contains a control character or `{{{{`, which an Apptainer "
+                "definition does not quote"
+            )
     folders = (env.prefix, *surroundings.folders)
     for folder in folders:
         if not _PLAIN.fullmatch(folder):
