@@ -84,7 +84,12 @@ class Context:
         """Connections to mirrors and servers."""
         from rocenv.net import Network
 
-        return Network(mirrors=self.config.mirrors, offline=self._offline, known_mirrors=self._known_mirrors)
+        return Network(
+            mirrors=self.config.mirrors,
+            configured=tuple(prefix for prefix, _ in self.config.mirrors),
+            offline=self._offline,
+            known_mirrors=self._known_mirrors,
+        )
 
     def _known_mirrors(self) -> Mapping[str, str]:
         from rocenv.data.mirrors import known_mirrors

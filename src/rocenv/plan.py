@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 # After these errors, asking the same server again is pointless.
 _DOWN = ("unreachable", "no-mirror", "signature")
+# The servers' own hints would contradict each other.
+_NO_NETWORK = (
+    "several servers are unreachable: check your network, VPN and proxy",
+    "`rocenv config mirrors --test` lists known mirrors and tests which ones you can reach",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +255,11 @@ def _short(error: RocenvError) -> str:
 def _none_available(missed: Sequence[Miss], matrix: Matrix) -> RocenvError:
     hints = tuple(dict.fromkeys(hint for miss in missed for hint in miss.error.hints))
     if len({_source_name(miss.choice) for miss in missed if miss.error.code == "unreachable"}) > 1:
-        hints = ("several servers are unreachable: check your network connection and proxy settings", *hints)
-    reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed, matrix))
+        hints = _NO_NETWORK
+    reasons = "".join(f"\n  - {which}: {why}" for which, why in _reasons(missed, matrix))
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:
-        message = f"Matching sets exist, but their channels are missing some of the packages: {reasons}"
+        message = f"Matching sets exist, but their channels are missing some of the packages:{reasons}"
         return ResolutionImpossible(message, hints=hints)
-    message = f"Matching sets exist, but none could be downloaded: {reasons}"
+    message = f"Matching sets exist, but none could be downloaded:{reasons}"
     return FetchError(message, hints=hints, code=codes.pop() if len(codes) == 1 else FetchError.code)

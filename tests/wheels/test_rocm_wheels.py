@@ -282,7 +282,7 @@ def test_a_release_missing_from_its_index_is_explained(plans: World, rocm: str, 
     done = plans.run("resolve", "--rocm", rocm, "--torch", "--target", "gfx1100", ok=False)
     told = " ".join(done.stderr.decode().split())
     assert done.returncode == 1
-    assert "Matching sets exist, but their channels are missing some of the packages: " in told
+    assert "Matching sets exist, but their channels are missing some of the packages: - " in told
     assert f"rocm/whl-next/ {said}" in told
     assert hint in told
 

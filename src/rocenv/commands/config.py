@@ -44,7 +44,10 @@ def get(key: str, as_json: bool) -> None:
 @click.argument("key", shell_complete=candidates.setting_keys)
 @click.argument("value")
 def set_(key: str, value: str) -> None:
-    """Set KEY to VALUE: true, false, a number, a list such as '["a", "b"]', or text."""
+    """Set KEY to VALUE: true, false, a number, a list such as '["a", "b"]', or text.
+
+    A mirror of a server: `rocenv config set mirrors.https://repo.radeon.com/ https://mirror.example/radeon/`
+    """
     from rocenv.config import DEFAULTS, assign, parse_key, parse_value
 
     first, *rest = parts = parse_key(key)

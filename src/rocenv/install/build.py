@@ -102,9 +102,9 @@ def require_free(prefix: Prefix) -> None:
             raise PrefixError(
                 f"env `{prefix.name}` already exists",
                 hints=(
-                    f"rocenv show {shell_join(prefix.name)}",
-                    f"rocenv remove {shell_join(prefix.name)}",
-                    "or choose another name",
+                    f"choose a different name: `{prefix.free_name()}`",
+                    f"or install a newer set in it: `rocenv upgrade {shell_join(prefix.name)}`",
+                    f"or remove it: `rocenv remove {shell_join(prefix.name)}`",
                 ),
                 code="env-exists",
             )

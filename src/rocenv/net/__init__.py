@@ -68,6 +68,7 @@ class Network:
     """
 
     mirrors: Mirrors = ()
+    configured: tuple[str, ...] = ()  # prefixes with mirrors in the user's settings
     logins: tuple[str, ...] = ()  # URLs whose credentials apply to the whole server
     offline: bool = False  # ROCENV_OFFLINE has the same effect
     proxy: str = ""  # used for http:// if the environment specifies none
@@ -129,7 +130,11 @@ class Network:
 
     def mirror_hint(self, url: str) -> str:
         """Return a hint for setting a mirror for a URL that failed, or for the original behind a mirror."""
-        return mirror_hint(self.original(url), self.known_mirrors())
+        original = self.original(url)
+        for prefix in self.configured:
+            if is_below(original, prefix):
+                return f"you set a mirror for `{prefix}`; to remove it: `rocenv config unset mirrors.{prefix}`"
+        return mirror_hint(original, self.known_mirrors())
 
     def get(
         self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False

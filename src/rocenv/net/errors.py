@@ -84,7 +84,7 @@ def own_mirror_hint(url: str) -> str:
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
     server = f"{parts.scheme}://{host}/" if host else f"{url.partition(':')[0]}:"
-    return f"if you have a mirror of `{server}`, set it as `mirrors.{server}`; see `rocenv help config`"
+    return f"if you have a mirror of `{server}`, set it as `mirrors.{server}`; see `rocenv help config set`"
 
 
 def status_error(url: str, response: requests.Response, hint: str) -> FetchError:
