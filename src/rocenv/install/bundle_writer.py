@@ -165,7 +165,7 @@ def _write(
             size_bytes = out.tell()
         move(fresh, output)
     except OSError as error:
-        hint = "write the bundle to another disk: `-o PATH`"
+        hint = "write the bundle to another folder: `-o PATH`"
         raise RocenvError(f"cannot write `{output}`: {error.strerror}", hints=(hint,)) from error
     finally:
         fresh.unlink(missing_ok=True)

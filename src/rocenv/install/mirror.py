@@ -97,13 +97,19 @@ def _place_of_url(url: str) -> tuple[str, str, str]:
     return (f"{host}/{unquote(path).strip('/')}", f"{origin}/", host) if origin else ("", "", "")
 
 
+def _is_below(place: str) -> bool:
+    """Whether a place is a file below the mirror, on any system; locks may contain any URL."""
+    is_plain = place.isprintable() and not re.search(r"[\\:]", place)
+    return "/" in place.rstrip("/") and is_plain and not {".", ".."} & set(place.split("/"))
+
+
 def _add_artifacts(folder: Path, locks: Iterable[Lock], context: Context, done: Mirrored) -> None:
     """Copy the files that are missing or have another size; those from before were checked when copied."""
     missing: dict[str, Artifact] = {}
     places: dict[str, list[str]] = {}
     for artifact in (each for lock in locks for each in lock.artifacts if each.kind != "folder"):
         place, prefix, below = _place_of(artifact, context.matrix)
-        if not place:
+        if not _is_below(place):
             done.problems.append(f"`{artifact.name}` has a URL that cannot be mirrored: {artifact.url}")
             continue
         done.settings[prefix] = below
