@@ -420,6 +420,11 @@ def test_an_unreadable_lock_is_an_error(tmp_path: Path, name: str) -> None:
         (("components", 0, "surprise"), 1, r"unknown key `components\[0\]\.surprise`"),
         (("components", 0, "artifacts", 0, "sha256"), "../../../../tmp/x", "the sha256 of `mini5-blas`"),
         (("components", 0, "artifacts", 0, "sha256"), "AB" * 32, "the sha256 of `mini5-blas`"),
+        (
+            ("components", 0, "artifacts", 0, "installed_bytes"),
+            -1,
+            "the size of `mini5-blas` in .* is negative",
+        ),
         (("components", 0, "artifacts", 0, "path"), "pool/../../x", "points outside its repository"),
         (("components", 0, "layout", "root"), "../..", r"`\.\./\.\.` in .* points outside the env"),
         (

@@ -230,13 +230,16 @@ def with_lock(members: Members, change: Callable[[dict[str, Any]], object]) -> N
 
 @pytest.mark.parametrize("url", ["https://../evil", "https://x/%00", "https://x/a%5Cevil", "https://x/"])
 def test_a_mirror_of_a_foreign_bundle_stays_in_its_folder(mini: Mini, bundle: Path, url: str) -> None:
-    """Signed packages need no approval, so the URLs in the lock get into the env unchecked."""
+    """URLs are not used while rocenv creates the env."""
 
     def change(lock: dict[str, Any]) -> None:
         lock["components"][0]["artifacts"][0].update(url=url, repo="", path="")
 
     rewritten(bundle, lambda members: with_lock(members, change))
-    assert elsewhere(mini, "lab", "-y").returncode == 0
+    refused = elsewhere(mini, "lab", "-y")  # signed packages, but the env would keep the URL
+    assert refused.returncode == 1
+    assert "needs your approval" in refused.stderr
+    assert elsewhere(mini, "lab", "--trust-lock").returncode == 0
     done = mini.run("mirror", "mirror/sub", "--json", ROCENV_HOME=str(mini.root / "elsewhere"))
     assert done.returncode == 0, done.stderr
     assert url in "".join(json.loads(done.stdout)["problems"])

@@ -1,4 +1,4 @@
-"""Write bundles, reproducibly: equal envs give equal bytes, whoever writes them and whenever.
+"""Write bundles, reproducibly: the same envs, from the same home, give the same bytes.
 
 Members are sorted by name and have no owner and one date. The manifest comes first, because the hashes of all
 files are known before the first byte is written; each file is hashed again while it is copied.

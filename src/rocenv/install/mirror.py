@@ -1,4 +1,4 @@
-"""Keep a folder that a web server can serve as a mirror of everything that this home's envs consist of.
+"""Keep a folder that a web server can serve as a mirror of the packages and wheels of this home's envs.
 
     HOST/PATH               a package or wheel, at the path of its URL, and signed package indices
     debian/…, host/…        likewise, for repositories that every machine has under its own URL
@@ -31,6 +31,7 @@ from rocenv.sources.apt.mirrors import is_symbolic, relocated
 from rocenv.sources.apt.signed import signed_indices
 from rocenv.sources.general_index import GENERAL
 from rocenv.sources.lock_review import plain_place
+from rocenv.system import WINDOWS
 from rocenv.system.files import beside, file_chunks, move, write_atomic
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def _place_of_url(url: str) -> tuple[str, str, str]:
 
 
 def _is_below(place: str) -> bool:
-    """Whether a place is a file below the mirror, on any system; locks may contain any URL."""
-    is_plain = place.isprintable() and not re.search(r"[\\:]", place)
+    """Whether a place is a file below the mirror; locks may contain any URL."""
+    is_plain = place.isprintable() and not (WINDOWS and re.search(r"[\\:]", place))
     return "/" in place.rstrip("/") and is_plain and not {".", ".."} & set(place.split("/"))
 
 

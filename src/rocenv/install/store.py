@@ -279,8 +279,8 @@ class _Hashing:
 
     def __init__(self, file: BufferedReader, package: Path | Section) -> None:
         self.digest = hashlib.sha256()
-        known = package.size_bytes if isinstance(package, Section) else 0
-        self.size_bytes = known or os.fstat(file.fileno()).st_size
+        size = package.size_bytes if isinstance(package, Section) else os.fstat(file.fileno()).st_size
+        self.size_bytes = size
         self._file = file
         self._left = self.size_bytes
 
