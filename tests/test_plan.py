@@ -204,7 +204,9 @@ def test_every_reason_is_reported_if_all_channels_fail(planner: Planner) -> None
     message = caught.value.message
     start = "Matching sets exist, but none could be downloaded:\n  - ROCm 5.7.1 from maker (The maker's archive): "
     assert message.startswith(start)
-    assert "\n  - ROCm 5.7.1 from mini (The mini archive): the index of `mini` in `debian:` lists no" in message
+    assert (
+        "\n  - ROCm 5.7.1 from mini (The mini archive): the index of `mini` in `debian:` lists no" in message
+    )
     assert caught.value.code == "fetch-failed"
     assert any("mirrors." in hint for hint in caught.value.hints)
 
@@ -422,6 +424,12 @@ def test_an_unreadable_lock_is_an_error(tmp_path: Path, name: str) -> None:
         (("components", 0, "surprise"), 1, r"unknown key `components\[0\]\.surprise`"),
         (("components", 0, "artifacts", 0, "sha256"), "../../../../tmp/x", "the sha256 of `mini5-blas`"),
         (("components", 0, "artifacts", 0, "sha256"), "AB" * 32, "the sha256 of `mini5-blas`"),
+        (
+            ("components", 0, "artifacts", 0, "installed_bytes"),
+            -1,
+            "the size of `mini5-blas` in .* is negative",
+        ),
+        (("components", 0, "artifacts", 0, "path"), "pool/../../x", "points outside its repository"),
         (("components", 0, "layout", "root"), "../..", r"`\.\./\.\.` in .* points outside the env"),
         (
             ("components", 0, "layout", "library_dirs"),

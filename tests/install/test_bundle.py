@@ -199,6 +199,53 @@ def test_a_package_that_the_signed_index_does_not_list_needs_approval(mini: Mini
     assert "rocenv cannot tell who made them" in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize("where", ["envs", "files"])
+def test_a_manifest_cannot_write_lines_of_its_own(mini: Mini, bundle: Path, where: str) -> None:
+    def change(members: Members) -> None:
+        manifest = manifest_in(members)
+        manifest[where] |= {"x\nhint: run `evil`": next(iter(manifest[where].values()))}
+        put_manifest(members, manifest)
+
+    rewritten(bundle, change)
+    done = elsewhere(mini, "third")
+    assert done.returncode == 1
+    assert "is damaged" in done.stderr
+    assert "evil" not in done.stderr
+
+
+def with_lock(members: Members, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the locks, and the manifest with them."""
+    manifest = manifest_in(members)
+    for place, (info, text) in enumerate(members):
+        if info.name.startswith("locks/"):
+            lock = json.loads(text)
+            change(lock)
+            changed = json.dumps(lock).encode()
+            info.size = len(changed)
+            digest = hashlib.sha256(changed).hexdigest()
+            manifest["files"][info.name] = {"sha256": digest, "size_bytes": len(changed)}
+            members[place] = (info, changed)
+    put_manifest(members, manifest)
+
+
+@pytest.mark.parametrize("url", ["https://../evil", "https://x/%00", "https://x/a%5Cevil", "https://x/"])
+def test_a_mirror_of_a_foreign_bundle_stays_in_its_folder(mini: Mini, bundle: Path, url: str) -> None:
+    """URLs are not used while rocenv creates the env."""
+
+    def change(lock: dict[str, Any]) -> None:
+        lock["components"][0]["artifacts"][0].update(url=url, repo="", path="")
+
+    rewritten(bundle, lambda members: with_lock(members, change))
+    refused = elsewhere(mini, "lab", "-y")  # signed packages, but the env would keep the URL
+    assert refused.returncode == 1
+    assert "needs your approval" in refused.stderr
+    assert elsewhere(mini, "lab", "--trust-lock").returncode == 0
+    done = mini.run("mirror", "mirror/sub", "--json", ROCENV_HOME=str(mini.root / "elsewhere"))
+    assert done.returncode == 0, done.stderr
+    assert url in "".join(json.loads(done.stdout)["problems"])
+    assert [each.name for each in (mini.root / "mirror").iterdir()] == ["sub"]
+
+
 # ---------------------------------------------------------------- damage
 
 

@@ -65,3 +65,14 @@ def test_a_kernel_for_another_gpu_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RocenvError):
         take(contents, tmp_path)
     assert not (tmp_path / "elsewhere/cache/kernels" / KEY).exists()
+
+
+def test_a_kernel_cannot_replace_the_cache(tmp_path: Path) -> None:
+    contents = exported(Home(tmp_path / "home"))
+    other = Home(tmp_path / "elsewhere")
+    other.artifacts.mkdir(parents=True)
+    for key in ("..", "."):
+        hostile = {name.replace(KEY, key): content for name, content in contents.items()}
+        with pytest.raises(RocenvError, match="does not belong"):
+            take(hostile, tmp_path)
+        assert other.artifacts.exists()

@@ -82,11 +82,15 @@ def _indices(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]
     from rocenv.sources.apt.signed import signed_indices
 
     found: dict[Path, SignedIndex] = {}
-    try:
-        for lock in locks:
-            found |= {each.release: each for each in signed_indices(lock, context, math.inf)}
-    except FetchError as error:
-        note(f"the bundle cannot show where its packages come from: {error.message}")
+    problems: set[str] = set()
+    for lock in locks:
+        try:
+            for each in signed_indices(lock, context, math.inf):
+                found[each.release] = each
+        except FetchError as error:
+            problems.add(error.message)
+    for problem in sorted(problems):
+        note(f"the bundle cannot prove where all its packages come from: {problem}")
     members: dict[str, bytes | Path] = {}
     for number, release in enumerate(sorted(found)):
         members |= found[release].members(number)

@@ -20,7 +20,7 @@ from rocenv.system.quoting import shell_join
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @json_option
 def command(folder: Path, as_json: bool) -> None:
-    """Copy all packages of this home's envs to DIR, for a web server.
+    """Put all packages and wheels of the envs in this home into DIR, for a web server.
 
     Run it again after you create or upgrade an env: it adds what is new, and removes nothing. It prints the
     settings for machines that use the mirror.

@@ -152,6 +152,10 @@ def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
             if allowed.fullmatch(text) is None:
                 yield f"`{text}`", "is not a valid package name or version"
         yield from _check_printable(artifact.url)
+        if min(artifact.size_bytes, artifact.installed_bytes) < 0:
+            yield f"the size of `{artifact.name}`", "is negative"
+        if artifact.kind != "folder" and ".." in re.split(r"[/\\]", artifact.path):
+            yield f"`{artifact.path}`", "points outside its repository"
         yield from _faults_of_package(artifact)
 
 

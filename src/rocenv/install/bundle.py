@@ -30,7 +30,7 @@ from rocenv.core.foreign import open_regular, parse_json
 from rocenv.core.lock import MOST_LOCK_BYTES, parse_lock
 from rocenv.core.model import Value
 from rocenv.core.versions import joined, series
-from rocenv.install.store import Section, bundle_error
+from rocenv.install.store import Section, bundle_error, reading
 from rocenv.sources.apt.signed import proven
 from rocenv.sources.interpreter import find_python, install_archive
 from rocenv.sources.uv import Uv
@@ -38,7 +38,7 @@ from rocenv.system.files import CHUNK_BYTES
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from io import BufferedReader
 
     from rocenv.context import Context
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 BUNDLE_SCHEMA = 1
 MANIFEST = "MANIFEST.json"
 _MOST_MANIFEST_BYTES = 4 << 20
-_MOST_INDEX_BYTES = 64 << 20  # Debian's has 10 MB
 _LONGEST_NAME = 200
 _MOST_MEMBERS = 20_000  # an env has about 100
 _BLOCK = tarfile.BLOCKSIZE
@@ -55,7 +54,7 @@ _MAGIC = b"ustar"
 _COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz"}
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _MEMBER = re.compile(
-    r"artifacts/[0-9a-f]{64}|data\.json|(indices|kernels|locks|pythons)/[\w.+~-]+(/[\w.+~-]+)?", re.ASCII
+    r"artifacts/[0-9a-f]{64}|data\.json|(indices|kernels|locks|pythons)(/\w[\w.+~-]*){1,2}", re.ASCII
 )
 
 
@@ -100,26 +99,30 @@ class Bundle:
             raise bundle_error(self.path, f"it lacks `{member}`")
         if known.size_bytes > most_bytes:
             raise bundle_error(self.path, f"`{member}` in it is too large")
-        with open_regular(self.path) as stream:
-            stream.seek(self.sections[member].start)
-            content = stream.read(known.size_bytes)
+        content = b"".join(self._chunks(member))
         if hashlib.sha256(content).hexdigest() != known.sha256:
             raise bundle_error(self.path, f"`{member}` in it was changed")
         return content
 
     def copy(self, member: str, target: Path) -> str:
         """Copy a member into a new file, and return its hash; raise DataError if it was changed."""
-        section, digest = self.sections[member], hashlib.sha256()
-        with open_regular(self.path) as stream, target.open("xb") as out:
-            stream.seek(section.start)
-            left = section.size_bytes
-            while data := stream.read(min(left, CHUNK_BYTES)):
+        digest = hashlib.sha256()
+        with target.open("xb") as out:
+            for data in self._chunks(member):
                 digest.update(data)
                 out.write(data)
-                left -= len(data)
         if digest.hexdigest() != self.manifest.files[member].sha256:
             raise bundle_error(self.path, f"`{member}` in it was changed")
         return digest.hexdigest()
+
+    def _chunks(self, member: str) -> Iterator[bytes]:
+        section = self.sections[member]
+        left = section.size_bytes
+        with reading(self.path), open_regular(self.path) as stream:
+            stream.seek(section.start)
+            while data := stream.read(min(left, CHUNK_BYTES)):
+                left -= len(data)
+                yield data
 
     def lock(self, name: str) -> Lock:
         """Read an env's lock; a bundle with a single lock returns it for every name.
@@ -156,17 +159,21 @@ def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]
     Raises:
         DataError: An index was changed.
     """
-    indices: dict[str, dict[str, bytes]] = {}
+    indices: dict[str, list[str]] = {}
     for member in bundle.sections:
         folder, _, name = member.rpartition("/")
         if folder.startswith("indices/"):
-            indices.setdefault(folder, {})[name] = bundle.content(member, _MOST_INDEX_BYTES)
+            indices.setdefault(folder, []).append(name)
     wanted = {each.sha256 for each in lock.artifacts if each.kind == "deb"}
     found: set[str] = set()
-    for folder, files in indices.items():
+    for folder, names in indices.items():
+
+        def read(name: str, most_bytes: int, folder: str = folder) -> bytes:
+            return bundle.content(f"{folder}/{name}", most_bytes)
+
         repo = context.matrix.repos.get(folder.removeprefix("indices/").rpartition("+")[0])
         try:
-            found |= proven(repo, files, wanted) if repo is not None else set()
+            found |= proven(repo, names, read, wanted) if repo is not None else set()
         except FetchError as error:
             context.note("\n  ".join((f"warning: {error.message}", *error.hints[-1:])))
     return frozenset(found)
@@ -225,12 +232,9 @@ def open_bundle(path: Path) -> Bundle:
         DataError: It is not a bundle, a newer rocenv wrote it, or a member is missing, truncated, unsafe, or
             not in the manifest.
     """
-    try:
-        with open_regular(path) as stream:
-            found = _sections(path, stream)
-            manifest = _manifest(path, stream, found.pop(MANIFEST))
-    except OSError as error:
-        raise DataError(f"cannot read the bundle `{path}`: {error.strerror}") from error
+    with reading(path), open_regular(path) as stream:
+        found = _sections(path, stream)
+        manifest = _manifest(path, stream, found.pop(MANIFEST))
     for name, known in manifest.files.items():
         if name not in found:
             raise bundle_error(path, f"it lacks `{name}`")
@@ -297,6 +301,8 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
     if schema != BUNDLE_SCHEMA:
         raise bundle_error(path, f"`{MANIFEST}` in it is not a bundle's")
     manifest = from_plain(Manifest, plain, where)
-    if any(len(name) > _LONGEST_NAME for name in manifest.envs):
-        raise bundle_error(path, "it contains an env with an invalid name")
+    if any(len(name) > _LONGEST_NAME or not name.isprintable() for name in manifest.envs):
+        raise bundle_error(path, "it has an env with a name that no env can have")
+    if any(len(name) > _LONGEST_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):
+        raise bundle_error(path, "its manifest lists a file that does not belong in a bundle")
     return manifest

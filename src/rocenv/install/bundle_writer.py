@@ -1,4 +1,4 @@
-"""Write bundles, reproducibly: equal envs produce equal bytes, no matter who writes them or when.
+"""Write bundles, reproducibly: the same envs, from the same home, give the same bytes.
 
 Members are sorted by name, have no owner, and share one date. The manifest comes first, because the hashes of
 all files are known before the first byte is written; each file is hashed again while it is copied.
@@ -165,7 +165,7 @@ def _write(
             size_bytes = out.tell()
         move(fresh, output)
     except OSError as error:
-        hint = "write the bundle to a different disk: `-o PATH`"
+        hint = "write the bundle to a different folder with `-o`"
         raise RocenvError(f"cannot write `{output}`: {error.strerror}", hints=(hint,)) from error
     finally:
         fresh.unlink(missing_ok=True)

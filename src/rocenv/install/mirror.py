@@ -1,4 +1,4 @@
-"""Keep a folder that a web server can serve as a mirror for all of this home's envs.
+"""Keep a folder that a web server can serve as a mirror for the packages and wheels of this home's envs.
 
     HOST/PATH               a package or wheel, at the path of its URL, and signed package indices
     debian/…, host/…        likewise, for repositories that every machine has under its own URL
@@ -31,6 +31,7 @@ from rocenv.sources.apt.mirrors import is_symbolic, relocated
 from rocenv.sources.apt.signed import signed_indices
 from rocenv.sources.general_index import GENERAL
 from rocenv.sources.lock_review import plain_place
+from rocenv.system import WINDOWS
 from rocenv.system.files import beside, file_chunks, move, write_atomic
 
 if TYPE_CHECKING:
@@ -97,13 +98,19 @@ def _place_of_url(url: str) -> tuple[str, str, str]:
     return (f"{host}/{unquote(path).strip('/')}", f"{origin}/", host) if origin else ("", "", "")
 
 
+def _is_below(place: str) -> bool:
+    """Whether a place is a file below the mirror; locks may contain any URL."""
+    is_plain = place.isprintable() and not (WINDOWS and re.search(r"[\\:]", place))
+    return "/" in place.rstrip("/") and is_plain and not {".", ".."} & set(place.split("/"))
+
+
 def _add_artifacts(folder: Path, locks: Iterable[Lock], context: Context, done: Mirrored) -> None:
     """Copy the files that are missing or differ in size; earlier copies were already checked."""
     missing: dict[str, Artifact] = {}
     places: dict[str, list[str]] = {}
     for artifact in (each for lock in locks for each in lock.artifacts if each.kind != "folder"):
         place, prefix, below = _place_of(artifact, context.matrix)
-        if not place:
+        if not _is_below(place):
             done.problems.append(f"`{artifact.name}` has a URL that cannot be mirrored: {artifact.url}")
             continue
         done.settings[prefix] = below

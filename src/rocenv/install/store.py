@@ -11,6 +11,7 @@ changes both an entry's files and its manifest invalidates the entry.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -29,7 +30,7 @@ from rocenv.system.quoting import shell_join
 from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Executor
     from io import BufferedReader
     from pathlib import Path
@@ -65,6 +66,16 @@ def bundle_error(path: Path, why: str) -> DataError:
         ),
         code="bundle-damaged",
     )
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Convert errors while reading a bundle to DataErrors."""
+    try:
+        yield
+    except OSError as error:
+        hint = "check the file and its disk, or copy the bundle again"
+        raise DataError(f"cannot read the bundle `{path}`: {error.strerror}", hints=(hint,)) from error
 
 
 def tree_of(home: Home, artifact: Artifact) -> Path:
@@ -242,11 +253,15 @@ def _copy(artifact: Artifact, package: Path | Section, own: Path, advance: Calla
 
 def _opened(artifact: Artifact, package: Path | Section) -> BufferedReader:
     """Open a downloaded file at its first byte; raise FetchError if it is missing."""
-    path, start = (package.path, package.start) if isinstance(package, Section) else (package, 0)
+    if isinstance(package, Section):
+        with reading(package.path):
+            file = open_regular(package.path)
+            file.seek(package.start)
+        return file
+    path = package
     what = f"the downloaded file for {artifact.name} {artifact.version}"
     try:
         file = open_regular(path)
-        file.seek(start)
     except FileNotFoundError as error:
         raise FetchError(
             f"{what} is missing: `{path}`", hints=("run the same command again to download it",)
@@ -264,8 +279,8 @@ class _Hashing:
 
     def __init__(self, file: BufferedReader, package: Path | Section) -> None:
         self.digest = hashlib.sha256()
-        known = package.size_bytes if isinstance(package, Section) else 0
-        self.size_bytes = known or os.fstat(file.fileno()).st_size
+        size = package.size_bytes if isinstance(package, Section) else os.fstat(file.fileno()).st_size
+        self.size_bytes = size
         self._file = file
         self._left = self.size_bytes
 

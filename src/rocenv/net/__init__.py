@@ -133,7 +133,9 @@ class Network:
         original = self.original(url)
         for prefix in self.configured:
             if is_below(original, prefix):
-                return f"you set a mirror for `{prefix}`; to remove it: `rocenv config unset mirrors.{prefix}`"
+                return (
+                    f"you set a mirror for `{prefix}`; to remove it: `rocenv config unset mirrors.{prefix}`"
+                )
         return mirror_hint(original, self.known_mirrors())
 
     def get(

@@ -86,36 +86,42 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     mirror. A wheel from an unknown host gets its URL in this machine's index, if the index lists the same
     name, version and hash. A wheel that is already downloaded may come from anywhere.
 
-    The URL of a file in a bundle does not show its origin. The review therefore lists the file, unless
-    its hash is in this home, in rocenv's data, or in an index that its distributor signed.
+    The URL of a file in a bundle says nothing about its origin. So the review lists the file, unless its hash
+    is in this home, in rocenv's data, or in an index that its distributor signed. Then the URL must be known,
+    because the env keeps it for repairs.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.
     """
     places = [*known_places(context.matrix), *_places_of_machine(context)]
-    known: set[Artifact] = set()
+    published = {row.sha256 for row in context.matrix.file_hash} | context.proven
+    symbolic = {repo.name for repo in context.matrix.repo if is_symbolic(repo)}
+    lock = relocated(lock, context)
+    files = {
+        each.sha256: each.name
+        for each in lock.artifacts
+        if each.sha256 in context.bundled and each.sha256 not in published and not _is_here(each, context)
+    }
+    known = {
+        each
+        for each in lock.artifacts
+        if each.sha256 in files or (each.sha256 in context.bundled and each.path and each.repo in symbolic)
+    }
     parts = []
-    for part in relocated(lock, context).components:
+    for part in lock.components:
         foreign = [
             each
             for each in part.artifacts
             if part.python and each.kind == "wheel" and _foreign_host(each.url, places)
         ]
         here = {each for each in foreign if _is_here(each, context)}
-        known |= {each for each in part.artifacts if each.sha256 in context.bundled}
         wanted = [each for each in foreign if each not in here | known]
         moved = _from_index(wanted, series(part.python), context)
         known |= here | set(moved.values())
         artifacts = tuple(moved.get(each, each) for each in part.artifacts)
         parts.append(structs.replace(part, artifacts=artifacts))
     lock = structs.replace(lock, components=tuple(parts))
-    published = {row.sha256 for row in context.matrix.file_hash} | context.proven
-    files = tuple(
-        each.name
-        for each in lock.artifacts
-        if each.sha256 in context.bundled and each.sha256 not in published and not _is_here(each, context)
-    )
-    return lock, replace(compared(lock, context.matrix, places, known), files=files)
+    return lock, replace(compared(lock, context.matrix, places, known), files=tuple(files.values()))
 
 
 def _is_here(artifact: Artifact, context: Context) -> bool:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from rocenv.sources.apt.control import UNPACKERS
 from rocenv.sources.apt.index import RELEASE, open_index
 from rocenv.sources.apt.mirrors import apt_settings, keyrings
-from rocenv.sources.apt.signature import verified_text
+from rocenv.sources.apt.signature import KEY_BYTES, RELEASE_BYTES, verified_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from rocenv.context import Context
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rocenv.sources.apt.index import Index
 
 _KEY = "key"
+_MOST_LIST_BYTES = 64 << 20  # Debian's has 10 MB
+# A list of packages in `InRelease`: its hash, and how it is compressed.
+_LISTED = re.compile(r"^ ([0-9a-f]{64}) +[0-9]+ +(?:\S*/)?Packages(\.[a-z0-9]+|)\s*$", re.MULTILINE)
 _HASH = re.compile(rb"^SHA256: ([0-9a-f]{64})$", re.MULTILINE)
 
 
@@ -84,26 +87,41 @@ def _places(lock: Lock, context: Context) -> Iterator[tuple[Repo, RocmSet]]:
             yield from ((matrix.repos[name], row) for name in sorted(used) if name in matrix.repos)
 
 
-def proven(repo: Repo, files: Mapping[str, bytes], wanted: Collection[str]) -> frozenset[str]:
+def proven(
+    repo: Repo, names: Collection[str], read: Callable[[str, int], bytes], wanted: Collection[str]
+) -> frozenset[str]:
     """Return the hashes in `wanted` that an index from a bundle lists.
 
-    The index must be signed by a key that this machine trusts for `repo`, whatever its date.
+    The index must be signed by a key that this machine trusts for `repo`, whatever its date. Its files are
+    read one at a time, and unpacked only if the signed file lists them as lists of packages.
+
+    Args:
+        repo: The repository.
+        names: The names of the index's files.
+        read: Reads one of them, if it has at most this number of bytes.
+        wanted: The hashes to look for.
 
     Raises:
         FetchError: There is no such signature.
     """
-    keys = (files.get(_KEY, b""),) if repo.key_url else keyrings(repo)
+
+    def content(name: str, most_bytes: int) -> bytes:
+        return read(name, most_bytes) if name in names else b""
+
+    keys = (content(_KEY, KEY_BYTES),) if repo.key_url else keyrings(repo)
     remedy = f"install the keyring: {' or '.join(repo.keyrings)}"
     text = verified_text(
-        files.get(RELEASE, b""),
+        content(RELEASE, RELEASE_BYTES),
         keys,
         repo.fingerprints,
         what=f"the bundle's index for {repo.name}",
         remedy=remedy,
     )
     found: set[str] = set()
-    for name, content in files.items():
-        unpack = UNPACKERS.get(PurePosixPath(name).suffix)
-        if unpack and name not in (RELEASE, _KEY) and f" {hashlib.sha256(content).hexdigest()} " in text:
-            found |= {match[1].decode() for match in _HASH.finditer(unpack(content))}
+    listed = dict(_LISTED.findall(text))
+    for name in set(names) - {RELEASE, _KEY}:
+        packed = read(name, _MOST_LIST_BYTES)
+        suffix = listed.get(hashlib.sha256(packed).hexdigest())
+        if suffix in UNPACKERS:
+            found |= {match[1].decode() for match in _HASH.finditer(UNPACKERS[suffix](packed))}
     return frozenset(found.intersection(wanted))
