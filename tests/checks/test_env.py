@@ -359,7 +359,7 @@ def test_plain_doctor_reports_each_env_in_one_line(mini: Mini) -> None:
 
     first, second = lines()
     assert first.startswith(
-        "1. warning: Files of env `one` are missing or changed (7, such as `rocm/usr/lib/"
+        "1. warning: Files in env `one` are missing or modified (7, such as `rocm/usr/lib/"
     )
     assert first.endswith("`): `rocenv repair one`; 1 more: `rocenv doctor one`  [env-files-damaged]")
     assert second == "2. note: Env `two` was never verified: `rocenv verify two`  [env-not-verified]"
@@ -368,7 +368,7 @@ def test_plain_doctor_reports_each_env_in_one_line(mini: Mini) -> None:
     only, bundle = ("--check", "env_files_missing"), str(mini.root / "machine.json")
     sysroot = mini.env.pop("ROCENV_SYSROOT")
     mini.run("doctor", *only, "--collect", bundle)
-    assert lines(*only, "--from", bundle)[0].startswith("1. warning: Files of env `ENV` are missing")
+    assert lines(*only, "--from", bundle)[0].startswith("1. warning: Files in env `ENV` are missing")
     fixed = mini.run("doctor", *only, "--fix", "-y")
     assert "restore env `one`" in fixed.stderr
     mini.env["ROCENV_SYSROOT"] = sysroot

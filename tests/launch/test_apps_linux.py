@@ -242,7 +242,7 @@ class TestOwnTorch:
         (home / "venv/bin/activate").write_text('PATH="$PWD/venv/bin:$PATH"\n')
         done = lab.run("launch", "sd", "--", *typed)
         assert (done.returncode, done.stdout) == (1, b""), done.stderr
-        assert b"is the Python of SD.Next, not the env's" in done.stderr
+        assert b"is SD.Next's own Python, not the env's" in done.stderr
         assert b"hint: Start SD.Next with the env's Python: `rocenv launch sd --app sdnext`" in done.stderr
         assert b"pw1" not in done.stderr
         if typed[0] in ("nice", "env"):
@@ -319,7 +319,7 @@ class TestRecognition:
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"
         assert lab.logs()[-1].name.endswith("-comfyui.log")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"Change to the folder of ComfyUI" in done.stderr) == (1, True)
+        assert (done.returncode, b"Change to ComfyUI's folder" in done.stderr) == (1, True)
         (lab.app / "main.py").write_text(SHOWS)
         assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "[]"
         put(lab, "sdnext")

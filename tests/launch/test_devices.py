@@ -89,7 +89,7 @@ class TestWithoutTargets:
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
         assert (
-            "does not list the gfx1100 of env `llm`. It lists: ROCm0: AMD Radeon(TM) 780M"
+            "does not list the gfx1100 that env `llm` is for. It lists: ROCm0: AMD Radeon(TM) 780M"
             in done.stderr.decode()
         )
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
@@ -138,7 +138,7 @@ def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "llama.cpp does not list the gfx1100 of env `llm`. It lists: ROCm0: AMD Radeon 780M" in said
+    assert "llama.cpp does not list the gfx1100 that env `llm` is for. It lists: ROCm0: AMD Radeon 780M" in said
     assert "`rocenv create llm2 --target gfx1103 --app llama.cpp`" in said
     assert not bench.logs("llm"), "it was not started"
 
@@ -254,7 +254,7 @@ class TestBuildWithoutHip:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "lists no HIP GPU, although the machine has a gfx1100. This build does not support HIP" in said
+        assert "lists no HIP GPU, although the machine has a gfx1100. Either this build does not support HIP" in said
         assert "It lists only: Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)." in said
         (command,) = re.findall(r"`(rocenv create llm2 [^`]+)`", said)
         done = bench.run("resolve", *command.split()[3:])
@@ -267,7 +267,7 @@ class TestBuildWithoutHip:
         (bench.prefix("llm").own / "verified.json").write_text(json.dumps(found))
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         said = bench.launch("./llama-cli", "-m", "x.gguf").stderr.decode()
-        assert "This build does not support HIP" not in said
+        assert "Either this build does not support HIP" not in said
         assert "`rocenv doctor llm`" in said
 
     def test_verify_does_not_claim_that_there_is_no_gpu(self, bench: Bench) -> None:

@@ -163,7 +163,7 @@ class TestApps:
         done = lab.run(verb, "sd", "--", "echo", "started")
         assert done.stdout == b"started\n", "the command may not need them"
         said = " ".join(done.stderr.decode().split())
-        assert "2 files of env `sd` are missing" in said or "missing or changed (2, such as" in said
+        assert "2 files of env `sd` are missing" in said or "missing or modified (2, such as" in said
         assert "`rocenv repair sd`" in said
 
     @pytest.mark.parametrize("verb", ["run", "launch"])
@@ -222,31 +222,31 @@ ERRORS: dict[str, Case] = {
     "shim-taken-away": (
         lambda lab: (lab.prefix().path / "zluda/cublas64_11.dll").unlink(),
         (),
-        "`zluda/cublas64_11.dll` of env `sd` is missing or changed",
+        "`zluda/cublas64_11.dll` in env `sd` is missing or modified",
         "rocenv repair sd",
     ),
     "shim-changed": (
         lambda lab: (lab.prefix().path / "zluda/nvcuda.dll").write_text("NVIDIA's"),
         (),
-        "`zluda/nvcuda.dll` of env `sd` is missing or changed",
+        "`zluda/nvcuda.dll` in env `sd` is missing or modified",
         "rocenv repair sd",
     ),
     "python-gone": (
         lambda lab: (lab.prefix().path / PYTHON).unlink(),
         (),
-        "The Python of env `sd` is missing",
+        "Env `sd`'s Python is missing",
         "rocenv repair sd",
     ),
     "venv-broken": (
         lambda lab: (lab.prefix().path / PYTHON).rename(lab.prefix().path / "venv/pyvenv.cfg"),
         (),
-        "The Python of env `sd` is missing",
+        "Env `sd`'s Python is missing",
         "rocenv create sd2 --from ",
     ),
     "its-own-python": (
         own_python,
         ("--", "venv/bin/python", "launch.py"),
-        "is the Python of SD.Next, not the env's",
+        "is SD.Next's own Python, not the env's",
         "rocenv launch sd --app sdnext",
     ),
     "reinstall": (
@@ -264,7 +264,7 @@ ERRORS: dict[str, Case] = {
     "old-build": (
         lambda lab: put(lab.prefix().path, "zluda/cudart.dll"),
         (),
-        "SD.Next deletes builds of ZLUDA that contain `cudart.dll`",
+        "SD.Next deletes ZLUDA builds that contain `cudart.dll`",
         "rocenv create sd2 --rocm 5.7 --zluda 3.9.5",
     ),
     "own-zluda": (
@@ -276,8 +276,8 @@ ERRORS: dict[str, Case] = {
     "app-is-elsewhere": (
         lambda lab: (lab.app / "launch.py").unlink(),
         ("--app", "sdnext"),
-        "`launch.py` of SD.Next is not in",
-        "Change to the folder of SD.Next",
+        "SD.Next's `launch.py` is not in",
+        "Change to SD.Next's folder",
     ),
 }
 
@@ -320,7 +320,7 @@ class TestErrors:
         library.write_text(library.read_text().swapcase())
         assert lab.run("launch", "sd", "--", "true").returncode == 0
         library.write_text("cut short")
-        assert b"is missing or changed" in lab.run("launch", "sd", "--", "true").stderr
+        assert b"is missing or modified" in lab.run("launch", "sd", "--", "true").stderr
         library.unlink()
         assert b"is missing" in lab.run("launch", "sd", "--", "true").stderr
 

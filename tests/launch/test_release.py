@@ -331,7 +331,7 @@ class TestVersion:
         done = bench.render()
         assert "Traceback" not in done.stderr
         if why:
-            assert "The version of Blender is unknown. The reason: " in done.stderr
+            assert "Blender's version is unknown. The reason: " in done.stderr
             assert why in done.stderr and done.returncode == 0
 
     def test_a_version_newer_than_the_data_is_reported(self, bench: Bench) -> None:
