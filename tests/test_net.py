@@ -137,7 +137,7 @@ def test_a_symbolic_url_without_a_mirror_has_a_hint(network: Network) -> None:
         network.get("debian:dists/InRelease")
     assert caught.value.code == "no-mirror"
     assert caught.value.hints == (
-        "if you have a mirror of `debian:`, set it as `mirrors.debian:`; see `rocenv help config`",
+        "if you have a mirror of `debian:`, set it as `mirrors.debian:`; see `rocenv help config set`",
     )
 
 
