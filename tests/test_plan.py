@@ -202,11 +202,10 @@ def test_every_reason_is_reported_if_all_channels_fail(planner: Planner) -> None
     with pytest.raises(FetchError) as caught:
         planner.plan()
     message = caught.value.message
-    start = "Matching sets exist, but none could be downloaded:\n  - ROCm 5.7.1 from maker (The maker's archive): "
-    assert message.startswith(start)
-    assert (
-        "\n  - ROCm 5.7.1 from mini (The mini archive): the index of `mini` in `debian:` lists no" in message
-    )
+    title, maker, mini = message.split("\n  - ")
+    assert title == "Matching sets exist, but none could be downloaded:"
+    assert maker.startswith("ROCm 5.7.1 from maker (The maker's archive): ")
+    assert mini.startswith("ROCm 5.7.1 from mini (The mini archive): the index of `mini` in `debian:` lists")
     assert caught.value.code == "fetch-failed"
     assert any("mirrors." in hint for hint in caught.value.hints)
 

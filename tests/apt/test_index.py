@@ -309,7 +309,7 @@ def test_an_index_for_a_different_suite_is_refused(world: World, fields: dict[st
     world.refresh()
     world.repo.publish(fields=fields)
     error = world.refused("index-suite")
-    assert said in error.message and "not of `mini`" in error.message
+    assert said in error.message and "not for `mini`" in error.message
     assert IN_RELEASE in error.message
     assert world.place.other_mirror in error.hints
     assert world.names(world.refresh(max_age_s=60)) == ["1"], "the cached index still exists"
