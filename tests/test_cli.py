@@ -570,12 +570,21 @@ class TestRun:
         assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in lines_of(run.stdout)
 
     def test_a_missing_rocm_tool_comes_with_the_command_that_adds_it(self, demo: Mini) -> None:
+        lacking = demo.run("run", "demo", "--", "hipcc").stderr
+        assert "no set for gfx1100 that contains `hipcc`" in lacking, (
+            "no set in this data has more with --dev"
+        )
         data = demo.env.pop("ROCENV_PROFILES")
         done = demo.run("run", "demo", "--", "hipcc", "--version")
         demo.env["ROCENV_PROFILES"] = data
         assert done.returncode == 127
-        command = re.search(r"hint: `--dev` adds .*: `rocenv create (demo2 .*--dev.*)`", done.stderr)
+        command = re.search(
+            r"hint: create an env with ROCm's .*tools: `rocenv create demo2 (.*)`", done.stderr
+        )
         assert command, done.stderr
+        assert "--channel therock" in command[1] and "--rocm 1" in command[1] and "--dev" in command[1], (
+            "without these, `create` would fall back to another set like this one"
+        )
         other = demo.run("run", "demo", "--", "nosuch", "--version").stderr
         assert "--dev" not in other
 

@@ -359,6 +359,18 @@ def test_an_explicit_target_is_enough_if_windows_lists_no_gpus(mini: Mini) -> No
     found = plan(mini.run("resolve", "--rocm", "6.4", "--target", "gfx1100", "--json"))
     assert found["environment"][_SWITCH] == "1"
     assert any("the installed version is unknown" in note for note in found["notes"])
+    for driver, sufficient in (
+        ("26.1", True),
+        ("26.10.41.05", True),
+        ("25.12.1", False),
+        ("32.0.31000.4", False),
+    ):
+        argv = ("resolve", "--rocm", "6.4", "--target", "gfx1100", "--driver", driver, "--json")
+        notes = plan(mini.run(*argv))["notes"]
+        assert any(f"`--driver` is {driver}" in note for note in notes) is not sufficient, (driver, notes)
+        assert not any("driver skew" in note or "is unknown" in note for note in notes), (
+            "it is Windows' driver"
+        )
 
 
 def test_a_lock_from_wsl_works_on_other_systems(mini: Mini) -> None:

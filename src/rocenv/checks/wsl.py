@@ -47,7 +47,7 @@ def wsl_driver_old(context: CheckContext) -> Observation | None:
     releases = [env.rocm for env in context.relevant_envs if env.rocm]
     for rocm in releases or [lowest(row.rocm) for row in context.matrix.wsl if "<" not in row.rocm]:
         row = wsl_needs(rocm, context.matrix)
-        if row is not None and display_is_older(display, row.driver_file):
+        if row is not None and display_is_older(display, row):
             values = {"driver": context.host.driver.release or display, "rocm": rocm}
             values |= {"oldest": row.driver, "file": row.driver_file}
             return Observation("wsl_driver_old", values, (f"{display} < {row.driver_file}",))

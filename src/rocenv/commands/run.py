@@ -89,6 +89,8 @@ def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[Non
 
         if _TOOL.fullmatch(error.name):
             command = env_with_tools(record.lock, context.matrix, prefix.free_name())
-            hints = (f"`--dev` adds ROCm's compilers and tools: `{command}`",) if command else ()
-            error.hints = (*hints, *error.hints)
+            hint = f"create an env with ROCm's compilers and tools: `{command}`"
+            if not command:
+                hint = f"rocenv knows no set for {record.lock.target} that contains `{error.name}`"
+            error.hints = (hint, *error.hints)
         raise

@@ -46,7 +46,9 @@ class Case:
 
     @property
     def driver(self) -> str:
-        """The requested driver, or else the machine's; "" = unknown."""
+        """The requested driver, or else the machine's; "" = unknown, or WSL, which has none of its own."""
+        if self.machine.wsl and self.request.platform == "linux":
+            return ""
         return self.request.driver or self.machine.driver
 
     @property

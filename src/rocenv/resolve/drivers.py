@@ -82,9 +82,13 @@ def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
     return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
 
 
-def display_is_older(display: str, oldest: str) -> bool | None:
-    """Whether a Windows display driver ("32.0.31041.1004") is older than another; None = unknown."""
-    if not all(re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text) for text in (display, oldest)):
+def display_is_older(display: str, row: WslNeeds) -> bool | None:
+    """Whether a Windows display driver is older than a release needs; None = unknown.
+
+    `display` is AMD's number ("26.10.41.05") or the one that Windows shows ("32.0.31041.1004").
+    """
+    oldest = row.driver_file if re.match(r"[0-9]+\.0\.", display) else row.driver
+    if not all(re.fullmatch(r"[0-9]+(\.[0-9]+){1,3}", text) for text in (display, oldest)):
         return None
     return [int(part) for part in display.split(".")] < [int(part) for part in oldest.split(".")]
 
@@ -97,7 +101,12 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
         return
     if row.library != "included":
         yield f"on WSL, ROCm {rocm.version} needs {row.needs} (`rocenv explain wsl`)"
-    older = display_is_older(machine.display, row.driver_file)
-    if row.driver and older is not False:
-        has = f"Windows has {machine.display}" if machine.display else "the installed version is unknown"
+    display = lock.request.driver or machine.display
+    if row.driver and display_is_older(display, row) is not False:
+        if lock.request.driver:
+            has = f"`--driver` is {display}"
+        elif display:
+            has = f"Windows has {display}"
+        else:
+            has = "the installed version is unknown: pass it with `--driver`"
         yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {row.driver} or newer; {has}"

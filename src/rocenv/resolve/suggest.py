@@ -137,14 +137,21 @@ def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | 
 
 
 def env_with_tools(lock: Lock, matrix: Matrix, name: str) -> str:
-    """Return the command that creates a similar env with ROCm's compilers and tools; "" if there is none."""
+    """Return the command that creates a similar env with ROCm's compilers and tools; "" if there is none.
+
+    It contains the release and the channel, so that no other set, which lacks the tools, replaces it.
+    """
     wish = structs.replace(lock.request, dev=True)
-    plain = structs.replace(wish, rocm="", channel="")
-    for request in () if lock.request.dev else (wish, plain):
+    here = lock.part("rocm")
+    for request in (wish, structs.replace(wish, rocm="", channel="")):
         best = best_for(request, matrix, Machine(platform=lock.platform))
         wheels = best.row(RocmWheels) if best else None
-        if wheels is not None and wheels.devel:
-            return create_command(name, request, lock.platform)
+        if wheels is None or not wheels.devel:
+            continue
+        if lock.request.dev and here is not None and here.channel == wheels.channel:
+            return ""
+        exact = structs.replace(request, rocm=series(wheels.version), channel=wheels.channel)
+        return create_command(name, exact, lock.platform)
     return ""
 
 
