@@ -110,7 +110,7 @@ def test_the_start_script_adds_the_rows_arguments(context: Context) -> None:
 
     own = [f"-B{tree.parent}/bin", f"--sysroot={tree}"]
     assert started("-c", "a b.hip") == ["clang-21", *own, "-c", "a b.hip"]
-    assert started("-cc1", "x") == ["clang-21", "-cc1", "x"], "clang calls itself like this"
+    assert started("-cc1", "x") == ["clang-21", "-cc1", "x"], "this is how clang invokes itself"
 
 
 def test_an_envs_compiler_is_found(context: Context, mini: Mini) -> None:

@@ -80,7 +80,7 @@ def test_lines_show_the_rate_and_time_left_at_most_every_five_seconds() -> None:
         assert len(plain.lines) == 4
 
 
-def test_a_slow_stage_prints_a_line_every_tenth_or_every_minute() -> None:
+def test_a_slow_stage_prints_a_line_every_ten_percent_or_every_minute() -> None:
     plain = Plain()
     with plain.progress.stage("Fetching", 100 * MB) as stage:
         plain.spend(stage, 100, 20 * MB)

@@ -45,7 +45,7 @@ class Answer:
 
     case: Case
     codes: tuple[str, ...]  # best first
-    shown: tuple[str, ...] = ()  # each one's decisive line, for printing
+    shown: tuple[str, ...] = ()  # the line that decided each finding, for printing
 
     @property
     def first(self) -> str:

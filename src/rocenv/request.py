@@ -62,7 +62,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
     else:
         raise RocenvError(
             f"this machine does not run {request.platform.capitalize()}, so rocenv cannot detect the target",
-            hints=("specify the target of the GPU that the env is for: `--target gfx1100`",),
+            hints=("specify the GPU target for the env: `--target gfx1100`",),
             code="no-gpu",
         )
     machine, changes = _machine_for(request, host, report)

@@ -418,7 +418,7 @@ echo "[GNUPG:] VALIDSIG A 2026-11-20 1795177117 0 4 0 1 10 01 A"
 
 @pytest.mark.parametrize("path", ["", ".", ":{system}", ".:{system}", "{folder}:{system}", "bin:{system}"])
 def test_a_foreign_gpgv_is_never_used(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `.` in PATH, a `gpgv` in a cloned project's folder would make a forged index valid."""
+    """With `.` in PATH, a `gpgv` in a cloned project's folder could pass off a forged index as valid."""
     for folder in (tmp_path, tmp_path / "bin"):
         folder.mkdir(exist_ok=True)
         fake = folder / "gpgv"

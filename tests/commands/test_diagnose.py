@@ -449,7 +449,7 @@ def test_a_machine_without_a_gpu_gets_a_command_with_a_target(tmp_path: Path) ->
     log = b"start\nError invalid device function at line 73 in file /home/user/ops.hip\n"
     text = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="").stdout.decode()
     assert "rocenv create demo --torch --target TARGET\n" in text
-    assert "replace TARGET by its target" in " ".join(text.split())
+    assert "replace TARGET with" in " ".join(text.split())
     text = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="gfx1100").stdout.decode()
     assert "rocenv create demo --torch --target gfx1100\n" in text
 

@@ -120,7 +120,7 @@ class TestEnds:
         code, said = launch(lab, "print('Failed to load ZLUDA: [WinError 126]')", "--app", "sdnext")
         assert code == 0
         assert " ended with exit code 0, but it used the CPU\n" in said
-        assert ": a file of ZLUDA or the HIP SDK failed to load (it printed `Failed to load ZLUDA`)" in said
+        assert ": a ZLUDA or HIP SDK file failed to load (it printed `Failed to load ZLUDA`)" in said
         assert "do:  rocenv verify sd" in said
 
     def test_a_set_that_is_known_to_fail_is_reported(self, lab: Lab) -> None:

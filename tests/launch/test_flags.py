@@ -229,7 +229,7 @@ class TestLlamafile:
         assert arguments(done) == "--gpu amd --server --device ROCm0"
         assert "rocBLAS does not work on gfx1103" in done.stderr.decode()
         assert "rocenv create llm2 --rocm" in done.stderr.decode(), "an env whose rocBLAS works"
-        assert "up to 0.9.3 with `--tinyblas --recompile`" in done.stderr.decode()
+        assert "llamafile 0.9.3 or older with `--tinyblas --recompile`" in done.stderr.decode()
 
     def test_0_10_chooses_the_layers_itself(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")

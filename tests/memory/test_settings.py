@@ -142,7 +142,7 @@ def test_the_users_setting_takes_precedence(value: str) -> None:
     assert found.variables == {}
     assert states(found)["split-size"] == "kept-out"
     (conflict,) = found.conflicts
-    assert f"is omitted because your environment has {NAMES[1]}={value}" in conflict
+    assert f"is omitted because your environment already sets {NAMES[1]}={value}" in conflict
 
 
 def test_a_disabled_option_is_ignored() -> None:

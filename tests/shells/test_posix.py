@@ -84,7 +84,7 @@ def test_variables_that_cannot_be_set_are_refused_before_any_change(
 
 @pytest.mark.parametrize("code", ["readonly PATH", "readonly HIP_PATH", "HIP_PATH=x; readonly HIP_PATH"])
 def test_a_read_only_variable_changes_nothing(posix: Work, code: str) -> None:
-    """dash cannot detect this in advance, nor can any shell for unset variables, so rocenv undoes changes."""
+    """dash, or any shell for unset variables, cannot detect this in advance; rocenv undoes its changes."""
     outcome = posix.run(
         code,
         posix.dump("before"),

@@ -155,7 +155,7 @@ def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tup
 def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
     """Return this user's cache folder if the user cannot write to the env's; "" otherwise.
 
-    Images contain no `cache`, because a FUSE filesystem may call everything writable.
+    Images contain no `cache`, because a FUSE filesystem may report everything as writable.
     """
     if platform != "linux" or os.access(f"{prefix}/cache", os.W_OK):
         return ""

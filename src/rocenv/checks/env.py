@@ -271,7 +271,10 @@ def _shims(env: Env, files: Mapping[str, FileEntry]) -> frozenset[str]:
 
 
 def _hashed_shims(env: Env) -> frozenset[str]:
-    """The files that replace CUDA libraries; AMD's libraries behind them are too large to hash every time."""
+    """The files that replace CUDA libraries.
+
+    The AMD libraries that they load are too large to hash every time.
+    """
     lock = env.record.lock
     build = zluda_of(lock)
     drivers = (f"{build.into}/{name}" for name in build.shims.driver) if build and build.shims else ()

@@ -257,7 +257,7 @@ def _take_extras(bundle: Bundle | None, lock: Lock, context: Context) -> None:
 
 
 def _adapted(lock: Lock, context: Context) -> tuple[Lock, Review]:
-    """Adapt a lock to this machine, and review what in it does not come from rocenv's data."""
+    """Adapt a lock to this machine, and review the parts that do not come from rocenv's data."""
     from rocenv.core.lock import for_this_machine
     from rocenv.data.environment import changes_on_wsl, machine_variables
     from rocenv.host import detect

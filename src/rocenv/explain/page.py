@@ -119,8 +119,9 @@ def rendered_sections(page: Explanation, *, width: int) -> list[str]:
 
 
 def shortened(page: Explanation, *, width: int, command: str, language: Language = "en") -> list[str]:
-    """Render the start of a page on one screen, without sources; the last line has the command for the rest.
+    """Render as much of a page as fits on one screen, without sources.
 
+    The last line gives the command that shows the rest.
     The answer and its commands are always complete.
     """
     room = SCREEN - 1 - len(_page(replace(page, sections=()), {}, width))

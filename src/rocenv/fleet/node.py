@@ -59,7 +59,7 @@ def node_name() -> str:
 
 
 def watch(env: str, level: Level, timeout_s: float) -> dict[str, Any]:
-    """Check this node and return the document of `verify --node --json` within `timeout_s`.
+    """Check this node within `timeout_s`, and return what `verify --node --json` prints.
 
     Args:
         env: The env's name. This process does not check whether it exists, because a file server may hang.

@@ -142,12 +142,12 @@ class Bundle:
         return parse_lock(self.content(member, MOST_LOCK_BYTES), f"{self.path}:{member}")
 
     def artifacts(self, lock: Lock) -> dict[str, Section]:
-        """Find a lock's files: sha256 -> place; raise DataError if one is missing."""
+        """Locate a lock's files: sha256 -> location; raise DataError if one is missing."""
         files = [each for each in lock.artifacts if each.kind != "folder"]
         missing = [each for each in files if artifact_member(each) not in self.sections]
         if missing:
             names = joined([f"{each.name} {each.version}" for each in missing], 5)
-            raise bundle_error(self.path, f"it lacks {names}")
+            raise bundle_error(self.path, f"it does not contain {names}")
         return {each.sha256: self.sections[artifact_member(each)] for each in files}
 
 

@@ -127,8 +127,8 @@ def combine_pools(
 ) -> GpuMemory:
     """Combine a GPU's own memory with the main memory that it can use.
 
-    An APU computes in both pools if the shared one is larger. If a pool's usage exceeds its size, the usage
-    is unknown. Source: ROCm/rocm-systems PR 5596 and 6350
+    An APU can use both pools for compute if the shared one is larger. If a pool's usage exceeds its
+    size, the usage is unknown. Source: ROCm/rocm-systems PR 5596 and 6350
 
     Args:
         gpu: The GPU.

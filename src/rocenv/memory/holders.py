@@ -88,7 +88,7 @@ def find_holders(gpus: Collection[Gpu], partitioned: Collection[str]) -> Holders
             sizes[0] = max(sizes[0], size)
     note = ""
     if not pids:
-        note = "this system has no process list, so the processes that hold GPU memory are unknown"
+        note = "rocenv cannot list processes on this system, so it is unknown which ones hold GPU memory"
     elif in_container:
         note = "rocenv runs in a container and cannot see which processes outside it hold GPU memory"
     elif 1 not in pids:  # `hidepid` of proc(5)

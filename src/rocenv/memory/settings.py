@@ -163,4 +163,4 @@ def _collision(row: Setting, rules: Sequence[NeverTogether], environ: Mapping[st
             )
     own = {name: environ[name] for name in row.variables if environ.get(name, row.value) != row.value}
     values = ", ".join(f"{name}={printable(value)}" for name, value in own.items())
-    return f"`{row.value}` is omitted because your environment has {values}" if own else ""
+    return f"`{row.value}` is omitted because your environment already sets {values}" if own else ""

@@ -263,7 +263,7 @@ def _run_kernel(session: Session, n: int, a: Sequence[float], b: Sequence[float]
 
 
 def _rate(runtime: Runtime, library: Blas, precision: Precision, seed: int) -> str:
-    """Measure the rate at the largest quick size, and check samples of the product."""
+    """Measure the rate at the largest matrix size that fits the time budget, and check samples."""
     rate = "no rate"
     for n in _RATE_SIZES:
         try:

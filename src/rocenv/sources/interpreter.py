@@ -99,7 +99,7 @@ def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
     """Let uv download a Python's archive, unless it is cached; return uv's name for it and the file.
 
     Raises:
-        RocenvError: uv knows no such Python, or cannot download it.
+        RocenvError: uv does not offer this Python, or cannot download it.
     """
     if uv.environ.get("UV_PYTHON_DOWNLOADS") == "never":
         raise RocenvError("UV_PYTHON_DOWNLOADS=never forbids downloading one", code="python-missing")

@@ -382,7 +382,7 @@ def _real(path: PurePath) -> PurePath:
 def cloud_folder(path: Path) -> str:
     """Return the OneDrive folder that contains `path`, or "".
 
-    Source: the variables that OneDrive sets for its user
+    Source: the environment variables that OneDrive sets for the signed-in user
     """
     for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
         folder = environment().get(name, "")

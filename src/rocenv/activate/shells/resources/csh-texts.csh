@@ -25,7 +25,7 @@ else
 endif
 
 : TEXT DONE
-## Undoes OPENING. Without `histchars`, tcsh uses its default again.
+## Undoes OPENING. If `histchars` is unset, tcsh reverts to the default.
 if ($?_rocenv_own) then
 ''repeat $#_rocenv_own ''eval '""eval $_ROCENV_GIVE_BACK:q'
 endif
