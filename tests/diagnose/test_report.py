@@ -90,7 +90,7 @@ def test_amds_pytorch_for_windows_comes_before_zluda() -> None:
 def test_a_log_without_a_gpu_says_which_cards_amds_pytorch_serves() -> None:
     (finding,) = diagnose_bytes(SDNEXT.replace(b"['gfx1031']", b"[]"), MATRIX).findings
     told = report(finding, MATRIX, "en")
-    assert "serves RX 5000 to RX 9000 cards" in told.steps[0].text
+    assert "supports RX 5000 to RX 9000 cards" in told.steps[0].text
     assert told.commands[:2] == ("rocenv create demo --torch", "rocenv create demo --rocm 5.7 --zluda")
 
 
