@@ -169,7 +169,7 @@ class TestRuntime:
         (bench.prefix("art").path / LIBRARIES / "libamdhip64.so.6").write_text("no library")
         done = bench.render()
         assert done.code == 1
-        assert "Error opening HIP dynamic library" in done.told and "lists no GPU here" in done.told
+        assert "Error opening HIP dynamic library" in done.told and "lists no GPU on this machine" in done.told
 
     def test_an_outdated_runtime_is_an_error(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.6": hip6}, rocm="6.1.3", hip="6.1")
@@ -183,7 +183,7 @@ class TestRuntime:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
-        assert "lists no GPU here" in done.told and "Driver version is too old" in done.told
+        assert "lists no GPU on this machine" in done.told and "Driver version is too old" in done.told
         assert "rocenv create art2 --app blender --target gfx1201" in done.told
 
 

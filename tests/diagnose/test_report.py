@@ -90,7 +90,7 @@ def test_amds_pytorch_for_windows_comes_before_zluda() -> None:
 def test_a_log_without_a_gpu_says_which_cards_amds_pytorch_serves() -> None:
     (finding,) = diagnose_bytes(SDNEXT.replace(b"['gfx1031']", b"[]"), MATRIX).findings
     told = report(finding, MATRIX, "en")
-    assert "serves RX 5000 to RX 9000 cards" in told.steps[0].text
+    assert "supports RX 5000 to RX 9000 cards" in told.steps[0].text
     assert told.commands[:2] == ("rocenv create demo --torch", "rocenv create demo --rocm 5.7 --zluda")
 
 
@@ -128,7 +128,7 @@ def test_an_integrated_gpu_next_to_a_card() -> None:
     assert finding.confidence < 0.9
     assert [each.line for each in finding.evidence] == [2, 1]
     told = report(finding, MATRIX, "en")
-    assert "The log also names a graphics card" in told.cause
+    assert "The log also mentions a graphics card" in told.cause
     assert "do not support" not in " ".join((told.cause, *(step.text for step in told.steps)))
     assert told.commands[-1] == "rocenv create demo --torch --target gfx1035"
     alone = b"rocBLAS error: Cannot read /x/TensileLibrary.dat: Illegal seek for GPU arch : gfx1036\n"

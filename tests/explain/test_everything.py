@@ -92,7 +92,7 @@ def test_the_commands_of_a_cause_are_below_their_advice() -> None:
     page = explain("vram-oom", MATRIX)
     for lines in (rendered(page, width=80), shortened(page, width=80, command="more")):
         place = lines.index("      rocenv mem")
-        assert "Free the memory of idle programs" in " ".join(lines[place - 5 : place])
+        assert "Free up GPU memory" in " ".join(lines[place - 5 : place])
     assert {"label": None, "command": "rocenv mem", "gives": ""} in explanation_json(page)["commands"]
 
 

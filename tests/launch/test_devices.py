@@ -187,7 +187,7 @@ class TestRequestedByTheUser:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
-        assert "does not list `ROCm7` here. It lists: ROCm0, ROCm1.\n  hint: Select one of these" in said
+        assert "does not list `ROCm7` on this machine. It lists: ROCm0, ROCm1.\n  hint: Select one of these" in said
 
     @pytest.mark.parametrize(
         ("names", "told"),
@@ -238,7 +238,7 @@ def test_no_gpu_is_an_error_before_the_app_starts(bench: Bench, listed: str, onl
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "llama.cpp starts but lists no GPU here" in said
+    assert "llama.cpp starts but lists no GPU on this machine" in said
     assert only in said
     assert "rocenv gpus" in said
     assert "rocenv doctor llm" in said
