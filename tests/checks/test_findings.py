@@ -9,6 +9,7 @@ import pytest
 
 from rocenv.data.load import load
 from rocenv.findings import quoted
+from rocenv.host.gpu import printable
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,10 @@ def test_both_languages_in_each_row_have_the_same_placeholders() -> None:
         for text in (row.title, row.detail, *(step.text for step in row.remedy)):
             assert set(place.findall(text.en)) == set(place.findall(text.zh)), row.name
             assert re.search("[一-龥]", text.zh) or text.zh == text.en == "{instead}", row.name
+
+
+def test_a_long_line_is_cut_at_a_word() -> None:
+    line = "`librocblas.so.0` is missing " * 20
+    assert printable(line[:200]) == line[:200].strip()
+    assert re.fullmatch(r"(`librocblas\.so\.0` is missing )+(`librocblas\.so\.0` )?(is )?…", printable(line))
+    assert printable("x" * 1000).endswith("xxx …")

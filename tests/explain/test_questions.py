@@ -27,11 +27,11 @@ class TestDoesMyCardWork:
         [
             (
                 "gfx1031",
-                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD tests the build for "
-                "gfx1031 and calls it release-ready, but does not list it as supported)",
-                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD tests the build for "
-                "gfx1031 and calls it release-ready, but does not list it as supported); or HIP SDK 6.4.2, "
-                "ZLUDA 3.9.5",
+                "unofficial: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD tests the build "
+                "for gfx1031 and calls it release-ready, but does not list it as supported)",
+                "unofficial: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (AMD tests the build "
+                "for gfx1031 and calls it release-ready, but does not list it as supported); or HIP SDK "
+                "6.4.2, ZLUDA 3.9.5",
             ),
             (
                 "gfx1201",
@@ -46,21 +46,21 @@ class TestDoesMyCardWork:
                 "yes: ROCm 6.3.3 (amd: AMD's own packages), torch 2.9 (AMD supported gfx906 up to ROCm 6.3)",
                 "",
             ),
-            ("gfx906", "", "yes: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack, torch 2.2.1"),
+            ("gfx906", "", "unofficial: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack, torch 2.2.1"),
             (
                 "gfx90c",
                 "may work, as gfx900 (HSA_OVERRIDE_GFX_VERSION=9.0.0, only with ROCm before 6.4): ROCm 6.3.3",
-                "yes: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack",
+                "unofficial: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack",
             ),
             (
                 "gfx803",
                 "yes, but without PyTorch, whose wheels have no kernels for this GPU: ROCm 5.7.1",
-                "yes: ",
+                "unofficial: HIP SDK 5.7.1",
             ),
             (
                 "gfx1250",
-                "yes: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (built for gfx1250, which AMD "
-                "neither supports nor tests)",
+                "unofficial: ROCm 10.1.0 (therock: AMD's Python wheels), torch 2.14.0 (built for gfx1250, "
+                "which AMD neither supports nor tests)",
                 "no: neither a HIP SDK nor AMD's wheels support it",
             ),
         ],

@@ -187,7 +187,10 @@ class TestRequestedByTheUser:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
-        assert "does not list `ROCm7` on this machine. It lists: ROCm0, ROCm1.\n  hint: Select one of these" in said
+        assert (
+            "does not list `ROCm7` on this machine. It lists: ROCm0, ROCm1.\n  hint: Select one of these"
+            in said
+        )
 
     @pytest.mark.parametrize(
         ("names", "told"),

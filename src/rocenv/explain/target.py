@@ -194,20 +194,31 @@ def _answer(matrix: Matrix, target: str, platform: Platform, found: Iterable[Can
     for each in sets:
         said = levels(matrix, platform, each.runs_as).get(series(each.rocm.version))
         based += [row for row in (each.rocm.row, each.row(ZludaBuild), said) if row]
-    text = f"{_confidence(sets[0])}: {'; or '.join(texts)}{why}"
+    text = f"{_confidence(matrix, sets[0], target, platform)}: {'; or '.join(texts)}{why}"
     return Line(label=label, text=text, rows=(*based, *blocked))
 
 
-def _confidence(best: Candidate) -> str:
+def word_for(matrix: Matrix, best: Candidate, target: str, platform: Platform) -> str:
+    """Return `yes` if AMD lists this very target as supported in exactly this release, else `unofficial`."""
+    wheels = best.row(RocmWheels)
+    if wheels is not None:
+        return "yes" if target in wheels.official else "unofficial"
+    row = levels(matrix, platform, target).get(series(best.rocm.version))
+    is_listed = row is not None and row.level in ("official", "deprecated") and not best.part("libraries")
+    return "yes" if is_listed else "unofficial"
+
+
+def _confidence(matrix: Matrix, best: Candidate, target: str, platform: Platform) -> str:
     packages, override = best.row(RocmSet), best.override
     if not best.part("torch"):
         if packages is not None and best.runs_as not in packages.blas:
             return "compiler only, without libraries and PyTorch"
         return "yes, but without PyTorch, whose wheels have no kernels for this GPU"
+    word = word_for(matrix, best, target, platform)
     if override is None:
-        return "yes"
+        return word
     only = f", only with ROCm {range_in_words(override.rocm)}" if override.rocm else ""
-    sure = "yes" if override.verdict == "ok" else OVERRIDES[override.verdict]
+    sure = word if override.verdict == "ok" else OVERRIDES[override.verdict]
     return f"{sure}, as {best.runs_as} ({OVERRIDE}={override.value}{only})"
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rocenv.core.errors import RocenvError
 
-_LONGEST = 200  # maximum length for a name or other text from the machine
+_LONGEST = 240  # maximum length for a name or other text from the machine
 # `usable`: programs can compute on it now. `barred`: they can once the problem in `why_not` is fixed.
 # `unable`: no program can compute on it with the current driver.
 State = Literal["usable", "barred", "unable"]
@@ -116,8 +116,12 @@ def is_target(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Shorten text from the machine to one line without control characters."""
-    return "".join(char if char.isprintable() else "?" for char in " ".join(text[:_LONGEST].split()))
+    """Shorten text from the machine to one line without control characters; a cut is at a word, with `…`."""
+    line = " ".join(text[: _LONGEST + 1].split())
+    if len(text) > _LONGEST:
+        words = line[:_LONGEST].rpartition(" ")[0]
+        line = f"{words if len(words) > _LONGEST // 2 else line[:_LONGEST]} …"
+    return "".join(char if char.isprintable() else "?" for char in line)
 
 
 def require_target(target: str) -> None:
