@@ -169,9 +169,7 @@ class TestRuntime:
         (bench.prefix("art").path / LIBRARIES / "libamdhip64.so.6").write_text("no library")
         done = bench.render()
         assert done.code == 1
-        assert (
-            "Error opening HIP dynamic library" in done.told and "lists no GPU on this machine" in done.told
-        )
+        assert "Error opening HIP dynamic library" in done.told and "lists no GPU on this" in done.told
 
     def test_an_outdated_runtime_is_an_error(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.6": hip6}, rocm="6.1.3", hip="6.1")
@@ -275,6 +273,6 @@ class TestEnv:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")
         assert done.returncode == 1
         assert (
-            "Blender starts but lists no GPU on this machine, so it would run on the CPU. "
-            "It lists only: CPU: " in done.stderr
+            "Blender starts but lists no GPU on this machine, so it would run on the CPU. It lists only: CPU"
+            in done.stderr
         )

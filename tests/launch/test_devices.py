@@ -138,9 +138,7 @@ def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
-    assert (
-        "llama.cpp does not list the gfx1100 that env `llm` is for. It lists: ROCm0: AMD Radeon 780M" in said
-    )
+    assert "does not list the gfx1100 that env `llm` is for. It lists: ROCm0: AMD Radeon 780M" in said
     assert "`rocenv create llm2 --target gfx1103 --app llama.cpp`" in said
     assert not bench.logs("llm"), "it was not started"
 
@@ -187,10 +185,7 @@ class TestRequestedByTheUser:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
-        assert (
-            "does not list `ROCm7` on this machine. It lists: ROCm0, ROCm1.\n  hint: Select one of these"
-            in said
-        )
+        assert "does not list `ROCm7` on this machine. It lists: ROCm0, ROCm1.\n  hint: Select one of" in said
 
     @pytest.mark.parametrize(
         ("names", "told"),
@@ -259,10 +254,7 @@ class TestBuildWithoutHip:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert (
-            "lists no HIP GPU, although the machine has a gfx1100. Either this build does not support HIP"
-            in said
-        )
+        assert "no HIP GPU, although the machine has a gfx1100. Either this build does not support" in said
         assert "It lists only: Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)." in said
         (command,) = re.findall(r"`(rocenv create llm2 [^`]+)`", said)
         done = bench.run("resolve", *command.split()[3:])
