@@ -362,7 +362,7 @@ class TestCreate:
         requests = len(mini.server.requests)
         done = mini.run("create", "demo", "--rocm", "6.4", "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-exists")
-        assert "hint: rocenv remove demo" in done.stderr
+        assert "hint: or remove it: `rocenv remove demo`" in done.stderr
         assert tree(mini.home / "envs") == before
         assert len(mini.server.requests) == requests
 
@@ -615,7 +615,7 @@ class TestRun:
         done = demo.run("run", "demo", "--", "true")
         assert done.returncode == 1
         assert "is incomplete" in done.stderr
-        assert "hint: rocenv remove demo" in done.stderr
+        assert "hint: or remove it: `rocenv remove demo`" in done.stderr
 
 
 class TestActivate:

@@ -121,7 +121,12 @@ def test_a_card_without_pytorch_gets_commands_that_work(tmp_path: Path) -> None:
         (0x67DF, ("no driver is bound to it; load `amdgpu`", "`rocenv doctor`", "`--target gfx803`")),
         (
             None,
-            ("this machine has no AMD GPU, only NVIDIA", "`--target gfx1100`", "verified up to `compile`"),
+            (
+                "this machine has no AMD GPU, only NVIDIA",
+                '`rocenv resolve --torch --target "',
+                "`rocenv diagnose LOG`",
+                "verified up to `compile`",
+            ),
         ),
     ],
 )
@@ -356,6 +361,7 @@ def test_an_explicit_target_is_enough_if_windows_lists_no_gpus(mini: Mini) -> No
     silent = mini.run("resolve", "--rocm", "6.4")
     assert (silent.returncode, "--target" in silent.stderr) == (1, True)
     assert "Windows did not list its GPUs" in silent.stderr
+    assert "another machine" not in silent.stderr, "it is this machine's GPU"
     found = plan(mini.run("resolve", "--rocm", "6.4", "--target", "gfx1100", "--json"))
     assert found["environment"][_SWITCH] == "1"
     assert any("the installed version is unknown" in note for note in found["notes"])

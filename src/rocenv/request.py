@@ -117,11 +117,15 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
     if here:
         hints.append("see how to repair it: `rocenv doctor`")
         hints.append(f"to create the env anyway: `--target {here[0]}`")
+    elif host.driver.wsl and host.remedies:  # Windows did not list the GPUs, so there may be one
+        hints += host.remedies
     else:
-        hints.append(
-            "to create an env for another machine's GPU, specify its target or product: `--target gfx1100`; "
-            "without a GPU, it can be verified up to `compile`"
-        )
+        hints += [
+            "to plan a set for another machine's GPU, for example: "
+            '`rocenv resolve --torch --target "RX 9070 XT"`; '
+            "`create` installs it here, where it can be verified up to `compile`",
+            "to find the cause of a crash on any machine: `rocenv diagnose LOG`",
+        ]
     return (*hints, "list the GPUs on this machine: `rocenv gpus`")
 
 

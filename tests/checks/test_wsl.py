@@ -26,6 +26,10 @@ def test_wsl_without_a_gpu_or_a_runtime_is_reported(scenery: Scenery) -> None:
     assert scenery.sees("wsl_without_gpu") is None and scenery.sees("no_gpu") is None
     finding = scenery.sees("wsl_without_runtime")
     assert finding is not None and finding.code == "wsl-gpu-unavailable"
+    assert "26.10.41.05" in finding.steps[0].text and "rocenv create --torch --target" in finding.commands[0]
+    scenery.root.wsl(adapter("32.0.31041.3013"))
+    finding = scenery.sees("wsl_without_runtime")
+    assert finding is not None and finding.commands == ("rocenv create --torch",), "the GPU is known"
     scenery.root.put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
     assert scenery.sees("wsl_without_runtime") is None
     (scenery.root.path / "dev/dxg").unlink()
@@ -40,7 +44,7 @@ def test_it_is_reported_if_windows_does_not_respond(scenery: Scenery) -> None:
     scenery.root.put("proc/sys/fs/binfmt_misc/WSLInterop", "disabled\n")
     finding = scenery.sees("wsl_windows_silent")
     assert finding is not None and "interop" in finding.title
-    assert any("ROCENV_TARGET" in command for command in finding.commands)
+    assert any("rocenv create --torch --target" in command for command in finding.commands)
 
 
 def test_nothing_is_reported_if_windows_responds(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -432,6 +432,23 @@ def test_an_invalid_rocenv_target_is_an_error(
     assert caught.value.message.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("RX 6800 XT", "export ROCENV_TARGET=gfx1030"),
+        ("GFX1100", "export ROCENV_TARGET=gfx1100"),
+        ("rtx4090", "rocenv explain"),
+    ],
+)
+def test_an_invalid_rocenv_target_comes_with_the_way_to_a_valid_one(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, said: str, hint: str
+) -> None:
+    monkeypatch.setenv("ROCENV_TARGET", said)
+    with pytest.raises(RocenvError) as caught:
+        look()
+    assert hint in " ".join(caught.value.hints) and "unset ROCENV_TARGET" in " ".join(caught.value.hints)
+
+
 def test_devices_that_cannot_be_listed_are_unknown_not_absent(root: Root, look: Look) -> None:
     assert look().why == "this machine has no AMD GPU"
     root.put("sys/bus/pci/devices", "no folder")

@@ -79,7 +79,7 @@ def test_without_an_answer_gpus_are_unknown_not_absent(
     assert (host.gpus, host.selected, host.driver.wsl) == ((), None, True)
     assert "cannot tell whether" in host.why
     assert told in host.why
-    assert "--target" in host.why
+    assert "rocenv create --torch --target" in host.remedies[0]
 
 
 def test_a_specified_target_needs_no_answer_from_windows(
@@ -183,7 +183,7 @@ def test_failures_are_explained(
     host = look()
     assert (host.gpus, "cannot tell whether" in host.why) == ((), True)
     assert told in host.why
-    assert "--target" in host.why
+    assert "rocenv create --torch --target" in host.remedies[0]
 
 
 def test_without_powershell(

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from rocenv.checks.env import files_of
 from rocenv.core.versions import lowest
 from rocenv.findings import Observation
-from rocenv.host.wsl import interop_is_off
+from rocenv.host.wsl import CARD_EXAMPLE, interop_is_off
 from rocenv.resolve.drivers import display_is_older, wsl_needs
 from rocenv.system.machine import access_errno, list_folder, read_attribute
 
 if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext, Env
+    from rocenv.data.knowledge import WslNeeds
 
 _DEVICE = "/dev/dxg"
 _SWITCH = "HSA_ENABLE_DXG_DETECTION"
@@ -45,7 +46,7 @@ def wsl_driver_old(context: CheckContext) -> Observation | None:
     if not context.host.driver.wsl or not display:
         return None
     releases = [env.rocm for env in context.relevant_envs if env.rocm]
-    for rocm in releases or [lowest(row.rocm) for row in context.matrix.wsl if "<" not in row.rocm]:
+    for rocm in releases or [lowest(row.rocm) for row in _newest_needs(context)]:
         row = wsl_needs(rocm, context.matrix)
         if row is not None and display_is_older(display, row):
             values = {"driver": context.host.driver.release or display, "rocm": rocm}
@@ -58,7 +59,14 @@ def wsl_without_runtime(context: CheckContext) -> Observation | None:
     """This WSL has a GPU but no ROCm installation that can use it."""
     if not context.host.driver.wsl or context.env or _in_system() or any(map(_in_env, context.envs)):
         return None
-    return Observation("wsl_without_runtime", {}, (_kernel_line(),))
+    row = next((row for row in _newest_needs(context) if row.library == "included"), None)
+    if row is None:
+        return None
+    command = "rocenv create --torch"
+    if context.host.gpu is None:
+        command += f" {CARD_EXAMPLE}   # for example; use your card"
+    values = {"rocm": lowest(row.rocm), "driver": row.driver}
+    return Observation("wsl_without_runtime", values, (_kernel_line(),), commands={"create": command})
 
 
 def wsl_env_without_library(context: CheckContext) -> Observation | None:
@@ -87,6 +95,11 @@ def wsl_detection_off(context: CheckContext) -> Observation | None:
     return Observation(
         "wsl_detection_unset", {"rocm": old[0]}, (f"/opt/rocm-{old[0]}, {_SWITCH}: {value or '-'}",)
     )
+
+
+def _newest_needs(context: CheckContext) -> list[WslNeeds]:
+    """What the newest releases require."""
+    return [row for row in context.matrix.wsl if "<" not in row.rocm]
 
 
 def is_wsl() -> bool:

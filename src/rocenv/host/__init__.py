@@ -132,13 +132,25 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
         if not is_target(target):
             raise RocenvError(
                 f"`{printable(target)}` in {_NAMED} is not a valid target",
-                hints=(f"targets look like gfx1100: `export {_NAMED}=gfx1100`, or `unset {_NAMED}`",),
+                hints=_named_hints(target, matrix),
                 code="target-unknown",
             )
         known = matrix.targets.get(target)
         integrated = known.kind == "apu" if known else None
         gpus.append(Gpu(source=_NAMED, target=target, features=features, integrated=integrated))
     return tuple(gpus)
+
+
+def _named_hints(text: str, matrix: Matrix) -> tuple[str, ...]:
+    """Give a product's target, or say how to find it."""
+    from rocenv.host.products import targets_of_product
+
+    lower = text.casefold()
+    found = [lower] if is_target(lower) else targets_of_product(text, matrix)
+    detect = f"to detect the GPU instead: `unset {_NAMED}`"
+    if len(found) == 1:
+        return (f"use its target: `export {_NAMED}={found[0]}`", detect)
+    return (detect, "after that, find a card's target, for example: `rocenv explain 'RX 9070 XT'`")
 
 
 def _numbered(found: Found) -> tuple[Gpu, ...]:

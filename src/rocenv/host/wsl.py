@@ -27,7 +27,8 @@ _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
 _MARK = "\ufeff"  # byte order mark that PowerShell writes
 _TIMEOUT_S = 20  # a cold start takes several seconds
-_HINT = "specify your GPU's target, e.g. `--target gfx1100`"
+CARD_EXAMPLE = '--target "RX 9070 XT"'
+_REMEDY = f"specify your card, for example: `rocenv create --torch {CARD_EXAMPLE}`"
 # Avoid double quotes, because the command is embedded in a Windows command line.
 _QUESTION = (
     "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
@@ -42,7 +43,8 @@ def wsl_gpus(matrix: Matrix) -> Found:
     answer = (program_output(ANSWER, _ask) or "").removeprefix(_MARK)
     if not parse_controllers(answer):
         why = printable(answer) or "that machine's snapshot contains no answer from Windows"
-        return Found(unknown=f"this is WSL, and Windows did not list its GPUs: {why}; {_HINT}")
+        unknown = f"this is WSL, and Windows did not list its GPUs: {why}"
+        return Found(unknown=unknown, remedies=(_REMEDY,))
     found = found_on_windows(answer, "", matrix)
     gpus = tuple(replace(gpu, source=f"Windows, {gpu.source}") for gpu in found.gpus)
     return replace(found, gpus=gpus)
