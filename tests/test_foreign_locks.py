@@ -243,6 +243,7 @@ def change(name: str, value: str = "", action: Literal["set", "prepend", "unset"
     "each",
     [
         change("LD_PRELOAD", "{prefix}/rocm/evil.so"),
+        change("ROCENV_PROFILES", "{prefix}/rocm/evil"),
         change("LD_LIBRARY_PATH", "/tmp"),
         change("LD_LIBRARY_PATH", "/tmp", "prepend"),
         change("LD_LIBRARY_PATH", "{prefix}/rocm:/tmp", "prepend"),

@@ -23,7 +23,15 @@ from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
-from rocenv.system.files import is_device, leads_elsewhere, remove_path, remove_tree, set_aside, write_atomic
+from rocenv.system.files import (
+    is_device,
+    is_same_folder,
+    leads_elsewhere,
+    remove_path,
+    remove_tree,
+    set_aside,
+    write_atomic,
+)
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -123,7 +131,7 @@ class Prefix:
             PrefixError: The env is missing, incomplete or foreign, or was renamed, moved or copied.
             DataError: The record is damaged or from another version of rocenv.
         """
-        record = self.record_wherever_made()
+        self.refuse_second_name(record := self.record_wherever_made())
         if record.name != self.name:
             raise PrefixError(
                 f"env `{self.name}` was renamed from `{record.name}` by moving its folder, but its scripts "
@@ -131,9 +139,19 @@ class Prefix:
                 hints=(f"rocenv repair {shell_join(self.name)}",),
                 code="env-moved",
             )
-        if record.prefix not in ("", str(self.path)) and not _is_same_folder(record.prefix, self.path):
+        if record.prefix not in ("", str(self.path)) and not is_same_folder(record.prefix, self.path):
             raise self._elsewhere(record.prefix)
         return record
+
+    def refuse_second_name(self, record: Record) -> None:
+        """Raise PrefixError if this is a link to another env in the same home, which keeps its own name."""
+        name = record.name
+        if self.is_link and name != self.name and is_same_folder(self.path.parent / name, self.path):
+            raise PrefixError(
+                f"`{self.path}` is a link to env `{name}`, which works only under that name",
+                hints=(f"remove the link: `rocenv remove {shell_join(self.name)}`",),
+                code="env-link",
+            )
 
     def _elsewhere(self, made_for: str) -> PrefixError:
         """Return the error for an env that was copied, or moved with its home."""
@@ -262,14 +280,6 @@ class Prefix:
                     ),
                     code="env-incomplete",
                 )
-
-
-def _is_same_folder(path: str, other: Path) -> bool:
-    """Compare what the paths lead to: links and bind mounts show an env at several paths."""
-    try:
-        return os.path.samefile(path, other)
-    except OSError:
-        return False
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:

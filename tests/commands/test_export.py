@@ -178,6 +178,15 @@ def test_an_env_made_for_another_path_is_not_exported(mini: Mini) -> None:
     assert done.returncode == 2 and "absolute" in done.stderr
 
 
+def test_a_link_to_the_env_is_accepted(mini: Mini) -> None:
+    """The module uses the path that the env was made for, which is right wherever the link is missing."""
+    mini.create("demo", "--rocm", "6.4")
+    (mini.root / "link").symlink_to(mini.home, target_is_directory=True)
+    direct = mini.run("export", "demo", "--to", "lmod", "--at", str(mini.prefix("demo")))
+    linked = mini.run("export", "demo", "--to", "lmod", "--at", str(mini.root / "link/envs/demo"))
+    assert (linked.returncode, linked.stdout) == (0, direct.stdout), linked.stderr
+
+
 def test_the_command_prints_or_writes_a_module(mini: Mini) -> None:
     mini.create("demo", "--rocm", "6.4")
     at = str(mini.prefix("demo"))

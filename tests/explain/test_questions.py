@@ -253,6 +253,10 @@ class TestParts:
         assert "Linux only; Windows HIP does not go through HSA" in text
         assert "a leftover value causes memory faults" in text
 
+    def test_rocenvs_own_variables_are_known(self, read: Read) -> None:
+        assert "folder of everything that rocenv installs" in read("ROCENV_HOME")
+        assert "gfx1201" in read("$rocenv_target")
+
 
 class TestApps:
     @pytest.mark.parametrize("thing", ["llama.cpp", "Llama", "llm"])

@@ -115,6 +115,20 @@ def test_repair(mini: Mini, damage: str) -> None:
     assert store_is_whole(mini)
 
 
+def test_repair_refuses_a_link_to_another_env(mini: Mini) -> None:
+    mini.create()
+    root = mini.prefix("demo")
+    before = content(root)
+    root.with_name("other").symlink_to("demo", target_is_directory=True)
+    done = mini.run("repair", "other")
+    assert done.returncode == 1
+    assert "is a link to env `demo`, which works only under that name" in done.stderr
+    assert "is a link to env `demo`" in mini.run("run", "other", "--", "true").stderr
+    assert content(root) == before
+    assert mini.run("remove", "other", "-y").returncode == 0
+    assert content(root) == before
+
+
 def test_repair_of_many_files_lists_only_the_first(mini: Mini) -> None:
     mini.create()
     for path in mini.prefix("demo").iterdir():

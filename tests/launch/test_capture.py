@@ -395,8 +395,9 @@ class TestLog:
 
     def test_the_app_starts_even_if_no_log_can_be_created(self, lab: Lab) -> None:
         prefix = lab.make()
-        (prefix.path / "logs").write_text("a file where the folder should be")
-        done = lab.run("launch", "sd", "--", "echo", "runs")
+        file = prefix.path / "logs"
+        file.write_text("a file where the folder should be")
+        done = lab.run("launch", "sd", "--", "echo", "runs", environ={"XDG_STATE_HOME": str(file)})
         assert (done.returncode, done.stdout) == (0, b"runs\n")
         assert b"could not create a log in" in done.stderr
 

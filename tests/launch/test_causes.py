@@ -81,8 +81,10 @@ class TestTheCause:
 
     def test_a_cause_is_found_without_a_log(self, lab: Lab) -> None:
         on_linux(lab)
-        (lab.prefix().path / "logs").write_text("a file where the folder should be")
-        done = lab.run("launch", "sd", "--", sys.executable, "-c", f"print({NO_KERNELS!r}); exit(1)")
+        file = lab.prefix().path / "logs"
+        file.write_text("a file where the folder should be")
+        command = (sys.executable, "-c", f"print({NO_KERNELS!r}); exit(1)")
+        done = lab.run("launch", "sd", "--", *command, environ={"XDG_STATE_HOME": str(file)})
         said = done.stderr.decode()
         assert done.returncode == 1
         assert f"[{CODE}]" in said

@@ -54,8 +54,8 @@ def _row_of_state(prefix: Prefix) -> str:
         return "env_incomplete" if state == "incomplete" else "env_foreign"
     try:
         prefix.files(prefix.record())
-    except PrefixError:
-        return "env_moved"
+    except PrefixError as error:
+        return "env_foreign" if error.code == "env-link" else "env_moved"
     except (RocenvError, ValueError):
         return "env_record_damaged"
     return ""

@@ -69,7 +69,10 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
 
 
 def _for_this_machine(explanation: Explanation, context: Context) -> Explanation:
-    """Adapt commands: use a name that is not taken, and omit options that match this platform and GPU."""
+    """Adapt commands: use a name that is not taken, and omit options that match this platform and GPU.
+
+    Sets for another platform cannot be installed here, so their commands only plan them.
+    """
     name = context.home.unused_name("demo")
 
     def renamed(command: str) -> str:
@@ -89,8 +92,8 @@ def _for_this_machine(explanation: Explanation, context: Context) -> Explanation
 
 
 def _shorter(command: str, here: str, target: str) -> str:
-    if here not in command:
-        return command
+    if here not in command:  # another platform's set can only be planned here
+        return re.sub(r"^rocenv create \S+(?= .*--platform )", "rocenv resolve", command)
     command = command.replace(here, "")
     return re.sub(rf" --target {target}(?![^ ])", "", command) if target else command
 

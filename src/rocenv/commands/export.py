@@ -21,7 +21,7 @@ from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.prefix import prefix_of
 from rocenv.resolve.request import rebuild_command
 from rocenv.system import process
-from rocenv.system.files import write_atomic
+from rocenv.system.files import is_same_folder, write_atomic
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def command(name: str, kind: str, at: str, output: Path | None, as_json: bool) -
     """
     prefix = prefix_of(Context().home, name)
     record = prefix.record()
-    _require_made_for(prefix, record, at)
+    at = _path_made_for(prefix, record, at)
     if record.lock.platform != "linux":
         raise RocenvError(f"env `{name}` is for {record.lock.platform}; clusters run Linux")
     if kind == "squashfs":
@@ -74,9 +74,7 @@ def command(name: str, kind: str, at: str, output: Path | None, as_json: bool) -
         image=str(output or ""),
     )
     lock = record.lock
-    text = EXPORTERS[kind](
-        env_at(name, os.path.normpath(at), lock.environment, lock.watched, lock.platform), surroundings
-    )
+    text = EXPORTERS[kind](env_at(name, at, lock.environment, lock.watched, lock.platform), surroundings)
     if output:
         _write_as(kind, output, text, prefix)
     if as_json:
@@ -100,14 +98,18 @@ def _write_as(kind: str, output: Path, text: str, prefix: Prefix) -> None:
         _write(output, text)
 
 
-def _require_made_for(prefix: Prefix, record: Record, at: str) -> None:
-    """Raise PrefixError, with the commands that create the env there, unless it was made for that path."""
+def _path_made_for(prefix: Prefix, record: Record, at: str) -> str:
+    """Return the path that the env was made for; links may lead to it.
+
+    Raises:
+        PrefixError: The env was made for another path; the hints create one there.
+    """
     path = Path(at)
     if not path.is_absolute():
         raise click.UsageError(f"`--at` needs an absolute path: `{os.path.abspath(at)}`")
     made_for = record.prefix or str(prefix.path)
-    if os.path.normpath(at) == made_for:
-        return
+    if os.path.normpath(at) == made_for or is_same_folder(at, made_for):
+        return made_for
     if path.parent.name != "envs" or path.parent.parent == path.parent:
         raise click.UsageError(
             f"an env's folder is ROCENV_HOME/envs/NAME: `--at {path / 'envs' / prefix.name}`"

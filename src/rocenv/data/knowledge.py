@@ -257,13 +257,13 @@ class Fact(Known, frozen=True, kw_only=True):
 
 
 class Variable(Known, frozen=True, kw_only=True):
-    """An environment variable that ROCm or ZLUDA reads."""
+    """An environment variable that ROCm, ZLUDA or rocenv reads."""
 
     IDENTITY = ("name", "by")
 
     name: str
     meaning: str
-    by: Literal["rocm", "zluda"]
+    by: Literal["rocm", "zluda", "rocenv"]
     value: str = ""  # its default, or the value that envs set
     set_by: str = ""
     fragile: bool = False  # its files do not work in a read-only or network home directory

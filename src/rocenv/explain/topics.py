@@ -69,7 +69,7 @@ _WSL_STEPS = (
     Step(command="rocenv doctor", gives="check this machine for missing requirements"),
     Step(command="wsl.exe --update", gives="update WSL; restart it with `wsl.exe --shutdown`"),
 )
-_SIDES = {"rocm": "ROCm", "zluda": "ZLUDA"}
+_SIDES = {"rocm": "ROCm", "zluda": "ZLUDA", "rocenv": "rocenv"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a placeholder without a phrase for an unknown value
 _CHINESE = "[\u3000-\u9fff\uff00-\uffef]"

@@ -117,6 +117,7 @@ def repair(name: str, context: Context) -> dict[str, str]:
     prefix.require_complete()
     with env_locked(context.home, name, uses_store=True):
         record = prefix.record_wherever_made()
+        prefix.refuse_second_name(record)  # repair would rewrite the other env's scripts
         files = prefix.files(record)
         found = differences(prefix.path, files, context.progress)
         if found:

@@ -337,13 +337,14 @@ def _is_below(value: str, place: str, platform: str) -> bool:
 
 
 def _listed(matrix: Matrix) -> Iterator[str]:
-    """Yield the names of variables in the data."""
+    """Yield the names of variables in the data, without rocenv's own."""
     yield from (OVERRIDE, VISIBLE)
     yield from (row.change.name for row in matrix.environment)
     yield from (row.name for row in matrix.watched)
     yield from (name for row in matrix.setting for name in row.variables)
     for row in matrix.variable:  # `ROCM_HOME / HIP_HOME`
-        yield from re.findall(r"(?<![\w/])[A-Z]\w+", row.name)
+        if row.by != "rocenv":
+            yield from re.findall(r"(?<![\w/])[A-Z]\w+", row.name)
 
 
 def _same(name: str, platform: str) -> str:

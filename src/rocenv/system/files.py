@@ -338,3 +338,11 @@ def storage_errors(place: Path) -> Iterator[None]:
 def is_device(name: str) -> bool:
     """Whether Windows reserves the file name for a device."""
     return _DEVICE.fullmatch(name) is not None
+
+
+def is_same_folder(path: str | Path, other: str | Path) -> bool:
+    """Compare what the paths lead to: links and bind mounts show a folder at several paths."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
