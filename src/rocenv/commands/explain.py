@@ -76,8 +76,17 @@ def _for_this_machine(explanation: Explanation, context: Context) -> Explanation
     def renamed(command: str) -> str:
         return re.sub(" demo(?= |$)", f" {name}", command)
 
+    envs = context.home.env_names()
+
     def line(each: Line) -> Line:
-        return replace(each, commands=tuple(map(renamed, each.commands)))
+        # Only an existing env can be repaired.
+        repairs = [command for command in each.commands if command.startswith("rocenv repair demo")]
+        kept = [command for command in each.commands if command not in repairs or len(envs) == 1]
+        commands = (
+            command.replace(" demo", f" {shell_join(envs[0])}") if command in repairs else renamed(command)
+            for command in kept
+        )
+        return replace(each, commands=tuple(commands))
 
     sections = tuple(replace(each, lines=tuple(map(line, each.lines))) for each in explanation.sections)
     steps = [replace(step, command=renamed(step.command)) for step in explanation.steps]

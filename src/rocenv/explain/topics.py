@@ -131,7 +131,10 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
         title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
         answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
-            (heading("remedies"), (cure(*each) for each in cures if not _UNKNOWN.search(each[0].text.en))),
+            (
+                heading("remedies"),
+                _distinct(cure(*each) for each in cures if not _UNKNOWN.search(each[0].text.en)),
+            ),
             (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
             (heading("more"), _background(rule, language)),
@@ -139,6 +142,16 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
             (heading("links"), [Line(text=link) for link in links]),
         ),
     )
+
+
+def _distinct(lines: Iterable[Line]) -> list[Line]:
+    """Keep the first of lines with the same commands and beginning, which differ only in their conditions."""
+    found: dict[tuple[str, tuple[str, ...]], Line] = {}
+    for line in lines:
+        found.setdefault(
+            (re.split("[,，:：]", line.text)[0] if line.commands else line.text, line.commands), line
+        )
+    return list(found.values())
 
 
 def _in(text: Text, language: Language) -> str:
