@@ -142,3 +142,10 @@ def test_an_integrated_gpu_next_to_a_card() -> None:
     alone = b"rocBLAS error: Cannot read /x/TensileLibrary.dat: Illegal seek for GPU arch : gfx1036\n"
     (finding,) = diagnose_bytes(alone, MATRIX).findings
     assert "If the machine also has a graphics card" in report(finding, MATRIX, "en").cause
+
+
+def test_advice_for_an_app_folder_says_where_commands_run() -> None:
+    (finding, *_) = diagnose_bytes(SDNEXT, MATRIX).findings
+    told = {each: step.text for step in report(finding, MATRIX, "en").steps for each in step.commands}
+    assert told["rmdir /s /q .zluda"].endswith("Run this in the app's folder:")
+    assert "do not pass `--use-zluda`" in told["rocenv launch demo -- webui.bat"]
