@@ -121,9 +121,7 @@ def test_without_any_gpu_a_command_asks_for_the_target(language: Language) -> No
 
 @pytest.mark.parametrize(("here", "told"), [("gfx1031", 0), ("gfx1032", 1), ("", 1)])
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_commands_for_the_gpu_of_another_log_say_so(
-    language: Language, here: str, told: int
-) -> None:
+def test_commands_for_the_gpu_of_another_log_say_so(language: Language, here: str, told: int) -> None:
     (finding, *_) = diagnose_bytes(SDNEXT, MATRIX).findings
     texts = [step.text for step in report(finding, MATRIX, language, {"here": (here,)}).steps]
     assert sum('`rocenv explain "RX 6600"`' in text and "gfx1031" in text for text in texts) == told
