@@ -257,7 +257,7 @@ def test_building_the_sdist_fails_and_files_are_reproducible(index: AmdIndex, tm
         timeout=60,
         check=False,
     )
-    assert "rocm's sdist must not be built" in done.stderr
+    assert "the sdist of rocm must not be built" in done.stderr
     names = [SDIST, *INSTALLED]
     code = (
         "import json, sys; from tests.amd_index import AmdIndex\n"

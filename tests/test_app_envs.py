@@ -408,6 +408,10 @@ def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:
     assert any("with `--no-torch`, it must bring its own" in text for text in without["notes"])
 
 
+def test_an_app_is_found_in_any_case(world: Mini) -> None:
+    assert plan(world, "--app", "WISE", "--no-torch") == plan(world, "--app", "wise", "--no-torch")
+
+
 def test_an_unknown_app_is_an_error(world: Mini) -> None:
     for verb in (("resolve",), ("create", "art")):
         done = world.run(*verb, "--app", "paintr")

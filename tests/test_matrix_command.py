@@ -202,6 +202,27 @@ class TestExplain:
         assert "rocenv create demo2 --" in text
         assert "rocenv create demo --" not in text
 
+    def test_only_an_existing_env_is_repaired_and_advice_appears_once(self, tmp_path: Path) -> None:
+        text = run(tmp_path, "explain", "env-files-damaged").stdout
+        assert text.count("Restore the files") == 1
+        assert "rocenv repair" not in text
+        (tmp_path / "envs/sd").mkdir(parents=True)
+        assert "rocenv repair sd\n" in run(tmp_path, "explain", "env-files-damaged").stdout
+        text = run(tmp_path, "explain", "zluda-hipsdk-version-mismatch").stdout
+        assert text.count("Simplest for PyTorch programs") == 1
+
+    @pytest.mark.parametrize(("target", "with_rocm"), [("gfx1033", False), ("gfx1100", True), ("", True)])
+    def test_a_gpu_that_amd_does_not_support_gets_a_build_for_vulkan(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, target: str, with_rocm: bool
+    ) -> None:
+        monkeypatch.setenv("ROCENV_TARGET", target)
+        lines = [line.strip() for line in run(home, "explain", "vulkan", "--full").stdout.splitlines()]
+        vulkan = [number for number, line in enumerate(lines) if line.startswith("llama.cpp/llama-cli -m ")]
+        rocm = [number for number, line in enumerate(lines) if line == "rocenv create --app llama.cpp"]
+        assert len(vulkan) == 1
+        assert (bool(rocm) and rocm > vulkan) == with_rocm
+        assert not any("llama-cli.exe" in line for line in lines), "commands for another platform"
+
     @pytest.mark.parametrize("thing", ["3221225477", "-1073741819"])
     def test_an_exit_code_can_be_decimal(self, home: Path, thing: str) -> None:
         done = run(home, "explain", thing, "--json")

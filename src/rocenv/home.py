@@ -218,12 +218,13 @@ class Home:
             report(f"others could write to `{closed[0]}`; rocenv has removed their write permission")
             from rocenv.system.quoting import shell_join
 
-            for name in self._env_names()[:_MAX_NAMED]:
+            for name in self.env_names()[:_MAX_NAMED]:
                 verify, repair = (shell_join("rocenv", verb, name) for verb in ("verify", "repair"))
                 report(f"`{verify}` shows whether that env was modified, and `{repair}` restores it")
             report(f"to share the home: `chmod g+ws {self.path}`, then `rocenv config set home.shared true`")
 
-    def _env_names(self) -> list[str]:
+    def env_names(self) -> list[str]:
+        """List the folders of envs, complete or not, by name."""
         try:
             return sorted(name for name in os.listdir(self.envs) if not name.startswith("."))
         except OSError:

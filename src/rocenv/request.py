@@ -124,7 +124,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
             "to plan a set for another machine's GPU, for example: "
             '`rocenv resolve --torch --target "RX 9070 XT"`; '
             "`create` installs it here, where it can be verified up to `compile`",
-            "to find the cause of a crash on any machine: `rocenv diagnose LOG`",
+            "to find the cause of a crash on any machine: pass the log to `rocenv diagnose`",
         ]
     return (*hints, "list the GPUs on this machine: `rocenv gpus`")
 

@@ -117,8 +117,14 @@ def test_without_any_gpu_a_command_asks_for_the_target(language: Language) -> No
     told = report(finding, MATRIX, language, {"no_gpu": ("yes",)})
     assert told.commands[0] == "rocenv create demo --torch --target TARGET"
     assert sum("`rocenv gpus`" in step.text and "TARGET" in step.text for step in told.steps) == 1
-    told = report(finding, MATRIX, language, {"gfx": ("gfx1100",)})
-    assert told.commands[0] == "rocenv create demo --torch --target gfx1100"
+
+
+@pytest.mark.parametrize(("here", "told"), [("gfx1031", 0), ("gfx1032", 1), ("", 1)])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_commands_for_the_gpu_of_another_log_say_so(language: Language, here: str, told: int) -> None:
+    (finding, *_) = diagnose_bytes(SDNEXT, MATRIX).findings
+    texts = [step.text for step in report(finding, MATRIX, language, {"here": (here,)}).steps]
+    assert sum('`rocenv explain "RX 6600"`' in text and "gfx1031" in text for text in texts) == told
 
 
 def test_an_integrated_gpu_next_to_a_card() -> None:
@@ -134,3 +140,10 @@ def test_an_integrated_gpu_next_to_a_card() -> None:
     alone = b"rocBLAS error: Cannot read /x/TensileLibrary.dat: Illegal seek for GPU arch : gfx1036\n"
     (finding,) = diagnose_bytes(alone, MATRIX).findings
     assert "If the machine also has a graphics card" in report(finding, MATRIX, "en").cause
+
+
+def test_advice_for_an_app_folder_says_where_commands_run() -> None:
+    (finding, *_) = diagnose_bytes(SDNEXT, MATRIX).findings
+    told = {each: step.text for step in report(finding, MATRIX, "en").steps for each in step.commands}
+    assert told["rmdir /s /q .zluda"].endswith("Run this in the app's folder:")
+    assert "do not pass `--use-zluda`" in told["rocenv launch demo -- webui.bat"]

@@ -259,7 +259,7 @@ class TestParts:
 
 
 class TestApps:
-    @pytest.mark.parametrize("thing", ["llama.cpp", "Llama", "llm"])
+    @pytest.mark.parametrize("thing", ["llama.cpp", "Llama", "llm", "vulkan"])
     def test_llama_cpp_needs_no_rocm(self, matrix: Matrix, read: Read, thing: str) -> None:
         assert explain(thing, matrix).thing == "llama.cpp"
         text = read(thing)
@@ -277,9 +277,10 @@ class TestApps:
         assert commands == ["rocenv create --app sdnext", "rocenv launch sdnext"]
 
     @pytest.mark.parametrize(
-        ("target", "offered"), [("steam deck", True), ("RX 580", True), ("gfx1201", False), ("gfx942", False)]
+        ("target", "offered"),
+        [("steam deck", True), ("RX 580", True), ("Strix Halo", True), ("gfx942", False)],
     )
-    def test_a_gpu_without_support_gets_an_app_without_rocm(
+    def test_a_gpu_with_vulkan_gets_an_app_without_rocm(
         self, matrix: Matrix, target: str, offered: bool
     ) -> None:
         commands = [step.command for step in explain(target, matrix).steps]

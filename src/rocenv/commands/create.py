@@ -90,7 +90,7 @@ def command(
     guided = name is None and request == Request(platform="") and lock_file is None and not yes and can_ask()
     if guided:
         name, request = _choose(context)
-    name = name or request.app or "default"
+    name = name or request.app.lower() or "default"
     prefix = prefix_of(context.home, name)
     _check_place(prefix, context, changes=not dry_run)
     may_ask = not (yes or dry_run) and can_ask()

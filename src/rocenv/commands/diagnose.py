@@ -121,7 +121,9 @@ def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
     name = context.home.unused_name(env or "demo")
     free: Facts = {"another": (f"{env}2" if name == env else name,)}
     try:
-        return {**facts_of(detect(context.matrix), diagnosis.facts), **free}
+        host = detect(context.matrix)
+        here = host.gpu.target.partition(":")[0] if host.gpu else ""
+        return {**facts_of(host, diagnosis.facts), **free, "here": (here,)}
     except RocenvError:  # an invalid ROCENV_TARGET does not matter here
         return free
 

@@ -16,6 +16,7 @@ from rocenv.host import detect
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
     from rocenv.explain.page import Explanation, Line, Step
 
 _WIDTH = 100  # if stdout is not a terminal
@@ -78,17 +79,37 @@ def _for_this_machine(explanation: Explanation, context: Context) -> Explanation
     def renamed(command: str) -> str:
         return re.sub(" demo(?= |$)", f" {name}", command)
 
+    envs = context.home.env_names()
+
     def line(each: Line) -> Line:
-        return replace(each, commands=tuple(map(renamed, each.commands)))
+        # Only an existing env can be repaired.
+        repairs = [command for command in each.commands if command.startswith("rocenv repair demo")]
+        kept = [command for command in each.commands if command not in repairs or len(envs) == 1]
+        commands = (
+            command.replace(" demo", f" {shell_join(envs[0])}") if command in repairs else renamed(command)
+            for command in kept
+        )
+        return replace(each, commands=tuple(commands))
 
     sections = tuple(replace(each, lines=tuple(map(line, each.lines))) for each in explanation.sections)
     steps = [replace(step, command=renamed(step.command)) for step in explanation.steps]
-    if any("--platform" in step.command for step in steps):
+    if any("--platform" in step.command or step.vulkan_on for step in steps):
         host = detect(context.matrix)
         here = f" --platform {host.platform}"
         target = host.gpu.target.partition(":")[0] if host.gpu else ""
         steps = [replace(step, command=_shorter(step.command, here, target)) for step in steps]
+        steps = _for_this_gpu(steps, host.platform, target, context.matrix)
     return replace(explanation, sections=sections, steps=tuple(steps))
+
+
+def _for_this_gpu(steps: list[Step], platform: str, target: str, matrix: Matrix) -> list[Step]:
+    """Omit Vulkan builds for another platform, and ROCm if there is a Vulkan build but AMD lacks the GPU."""
+    from rocenv.explain.target import is_official
+
+    vulkan = [step for step in steps if step.vulkan_on == platform]
+    if vulkan and target and not is_official(target, matrix):
+        return vulkan
+    return [step for step in steps if step.vulkan_on in ("", platform)]
 
 
 def _shorter(command: str, here: str, target: str) -> str:

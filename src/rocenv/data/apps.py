@@ -307,6 +307,13 @@ class Compiler(Known, frozen=True, kw_only=True):
         )
 
 
+class BuildStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A command that unpacks or starts a build."""
+
+    command: str
+    gives: str
+
+
 class AppBuild(Known, frozen=True, kw_only=True):
     """An app's builds that need no ROCm from elsewhere."""
 
@@ -322,6 +329,7 @@ class AppBuild(Known, frozen=True, kw_only=True):
     # The publisher's names for targets, if they are different.
     families: dict[str, str] = msgspec.field(default_factory=dict)
     note: str = ""
+    steps: tuple[BuildStep, ...] = ()  # after downloading it
 
 
 class AppProgram(Known, frozen=True, kw_only=True):

@@ -82,7 +82,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     return Report(
         title=filled(rule.title, values, language) or rule.code,
         cause=next(filter(None, causes), ""),
-        steps=tuple(_with_note(found, matrix, language)),
+        steps=tuple(_with_note(found, *_note(target, machine), matrix, language)),
         links=rule.links,
     )
 
@@ -94,14 +94,25 @@ def _with_target(command: str, target: str) -> str:
     return f"{command} --target {target}"
 
 
-def _with_note(found: Iterable[Step], matrix: Matrix, language: Language) -> Iterator[Step]:
-    """Explain the first command whose target only the user knows."""
-    explained = False
+def _note(target: str, machine: Facts | None) -> tuple[str, str]:
+    """Choose the target in the commands that needs a note, and the message; "" if none does."""
+    here = (machine or {}).get("here", (target,))[0]
+    if target == _UNKNOWN:
+        return target, "target"
+    return (target, "other_gpu") if target and target != here else ("", "")
+
+
+def _with_note(
+    found: Iterable[Step], target: str, message: str, matrix: Matrix, language: Language
+) -> Iterator[Step]:
+    """Explain the first command whose target may be wrong for the user's GPU."""
+    explained = not target
     for step in found:
-        if not explained and any(each.endswith(f" {_UNKNOWN}") for each in step.commands):
+        if not explained and any(f"--target {target}" in each for each in step.commands):
             row = next(row for row in matrix.messages if row.topic == "diagnose")
             space = "" if language == "zh" else " "
-            step = replace(step, text=f"{step.text}{space}{getattr(row.texts['target'], language)}")
+            text = filled(row.texts[message], {"gfx": target}, language)
+            step = replace(step, text=f"{step.text}{space}{text}")
             explained = True
         yield step
 

@@ -71,6 +71,7 @@ class Step:
     command: str
     gives: str = ""
     label: str = ""
+    vulkan_on: str = ""  # the platform, if it is a step for a build that uses Vulkan instead of ROCm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

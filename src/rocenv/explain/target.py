@@ -140,12 +140,17 @@ def explain(name: str, matrix: Matrix) -> Explanation:
 
 
 def _without_rocm(target: str, matrix: Matrix) -> Iterator[Step]:
-    """Yield the apps that run without ROCm, unless AMD supports the target."""
-    releases: tuple[RocmSet | RocmWheels, ...] = (*matrix.rocm, *matrix.rocm_wheels)
-    if not any(target in row.official for row in releases):
+    """Yield the apps that run without ROCm, unless the target has no graphics hardware."""
+    if not matrix.targets[target].arch.startswith("CDNA"):
         for app in sorted({row.app for row in matrix.app_build if not row.targets}):
             gives = f"{app} with Vulkan, without ROCm and PyTorch"
             yield Step(label="Language models", command=f"rocenv explain {app}", gives=gives)
+
+
+def is_official(target: str, matrix: Matrix) -> bool:
+    """Whether AMD supports a target in any release."""
+    releases: tuple[RocmSet | RocmWheels, ...] = (*matrix.rocm, *matrix.rocm_wheels)
+    return any(target in row.official for row in releases)
 
 
 def levels(matrix: Matrix, platform: Platform, target: str) -> dict[str, Support]:

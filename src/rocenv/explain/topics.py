@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.core.language import Language
-    from rocenv.data.apps import Launcher
+    from rocenv.data.apps import AppBuild, Launcher
     from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
     from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
@@ -47,6 +47,7 @@ _ALIASES = {
     "llama": "llama.cpp",
     "llamacpp": "llama.cpp",
     "llm": "llama.cpp",
+    "vulkan": "llama.cpp",
 }
 # Topic -> its title, the table of its rows, and the names of its versions.
 _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] = {
@@ -130,7 +131,10 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
         title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
         answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
         sections=sections(
-            (heading("remedies"), (cure(*each) for each in cures if not _UNKNOWN.search(each[0].text.en))),
+            (
+                heading("remedies"),
+                _distinct(cure(*each) for each in cures if not _UNKNOWN.search(each[0].text.en)),
+            ),
             (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
             (heading("log"), _literals(rule)),
             (heading("more"), _background(rule, language)),
@@ -138,6 +142,16 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
             (heading("links"), [Line(text=link) for link in links]),
         ),
     )
+
+
+def _distinct(lines: Iterable[Line]) -> list[Line]:
+    """Keep the first of lines with the same commands and beginning, which differ only in their conditions."""
+    found: dict[tuple[str, tuple[str, ...]], Line] = {}
+    for line in lines:
+        found.setdefault(
+            (re.split("[,，:：]", line.text)[0] if line.commands else line.text, line.commands), line
+        )
+    return list(found.values())
 
 
 def _in(text: Text, language: Language) -> str:
@@ -345,6 +359,21 @@ def _apps(matrix: Matrix) -> dict[str, Launcher]:
     return {row.key: row for row in matrix.launcher if row.programs or row.signs}
 
 
+def _steps(app: Launcher, builds: Iterable[AppBuild]) -> tuple[Step, ...]:
+    vulkan = [
+        Step(
+            command=each.command,
+            gives=each.gives,
+            label=f"{build.platform.capitalize()}, Vulkan",
+            vulkan_on=build.platform,
+        )
+        for build in builds
+        for each in build.steps
+    ]
+    label = "ROCm" if vulkan else ""
+    return (*vulkan, *(replace(step, label=label) for step in _app_steps(app)))
+
+
 def _app_steps(app: Launcher) -> Iterator[Step]:
     gives = f"create an env with what {app.title} needs on this GPU"
     yield Step(command=f"rocenv create --app {app.key}", gives=gives)
@@ -379,5 +408,5 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
             (heading, [*rows.lines(table, newest), *releases]),
             ("Good to know", rows.lines("fact", facts)),
         ),
-        steps=_WSL_STEPS if name == "wsl" else tuple(_app_steps(app)) if app else (),
+        steps=_WSL_STEPS if name == "wsl" else _steps(app, builds) if app else (),
     )

@@ -265,7 +265,7 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
     if MANIFEST not in found:
         raise DataError(
             f"`{path}` is a tar file, but not a bundle: it does not begin with `{MANIFEST}`",
-            hints=("write a bundle: `rocenv bundle NAME -o FILE`",),
+            hints=("`rocenv bundle` writes one",),
             code="bundle-damaged",
         )
     if len(header) < _BLOCK:

@@ -205,6 +205,6 @@ def _require_room(output: Path, needed: int) -> None:
         raise PrefixError(
             f"the bundle needs {size_text(needed)} of disk space, but only {size_text(free)} is free in "
             f"`{output.parent}`",
-            hints=("write it to a different disk: `-o PATH`",),
+            hints=("write it to a different disk with `-o`",),
             code="no-space",
         )

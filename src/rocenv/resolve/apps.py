@@ -32,6 +32,7 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
     if not request.app:
         return request, ()
     row = _launcher(request.app, matrix)
+    request = structs.replace(request, app=row.key)
     if request.platform not in row.platforms:
         raise _other_platform(row, request)
     needs, notes = row.needs, []
@@ -166,6 +167,8 @@ def _other_platform(row: Launcher, request: Request) -> RocenvError:
 
 def _launcher(key: str, matrix: Matrix) -> Launcher:
     known = {row.key: row for row in matrix.launcher}
+    same = {name.casefold(): name for name in known}
+    key = key if key in known else same.get(key.casefold(), key)
     if key not in known:
         raise WrongUsage(f"unknown app `{key}`", hints=(f"`--app` takes one of {', '.join(sorted(known))}",))
     return known[key]
