@@ -212,7 +212,7 @@ def test_ten_thousand_files_in_three_seconds_and_300_mb(tmp_path: Path) -> None:
 def test_a_folder_without_results_says_how_to_collect_them(tmp_path: Path) -> None:
     done = report(tmp_path)
     assert done.returncode == 1
-    assert "rocenv verify NAME --node --json" in done.stderr
+    assert "`rocenv verify --node --json`" in done.stderr
     assert report(tmp_path / "nowhere").returncode == 1
 
 

@@ -209,7 +209,7 @@ class TestExplain:
         (tmp_path / "envs/sd").mkdir(parents=True)
         assert "rocenv repair sd\n" in run(tmp_path, "explain", "env-files-damaged").stdout
         text = run(tmp_path, "explain", "zluda-hipsdk-version-mismatch").stdout
-        assert text.count("Simplest for PyTorch programs") == 1
+        assert text.count("rocenv create demo --torch\n") == 1
 
     @pytest.mark.parametrize(("target", "with_rocm"), [("gfx1033", False), ("gfx1100", True), ("", True)])
     def test_a_gpu_that_amd_does_not_support_gets_a_build_for_vulkan(

@@ -134,9 +134,7 @@ def test_create_recovers_after_running_out_of_space_while_unpacking(disk: Disk) 
     done = disk.create("6.4", "--no-verify")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: no space left" in done.stderr
-    assert "hint: free some space on the disk of" in done.stderr, (
-        "the downloads in the cache are still needed"
-    )
+    assert "hint: free some space" in done.stderr
     assert "Traceback" not in done.stderr
     count = 'find "$ROCENV_HOME/store/.staging" "$ROCENV_HOME/envs" -type f | grep -c large || true'
     listed = disk.run("list", first=count)

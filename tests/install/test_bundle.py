@@ -280,7 +280,7 @@ def test_a_missing_package_is_named(mini: Mini, bundle: Path, from_manifest: boo
             put_manifest(members, manifest)
 
     rewritten(bundle, remove)
-    assert ("lacks mini5-" if from_manifest else "lacks `artifacts/") in refusal(mini)
+    assert ("does not contain mini5-" if from_manifest else "does not contain `artifacts/") in refusal(mini)
 
 
 def test_a_changed_lock_is_refused(mini: Mini, bundle: Path) -> None:

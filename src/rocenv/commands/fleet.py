@@ -54,7 +54,7 @@ def report(folder: Path, as_json: bool) -> int:
     if not results.newest and not results.silent and not results.unreadable:
         raise RocenvError(
             f"there are no `*.json` files in `{folder}`",
-            hints=("collect them: `rocenv verify NAME --node --json > DIR/$(hostname -s).json`",),
+            hints=("collect them on the nodes with `rocenv verify --node --json`: docs/fleet.md",),
             code="no-results",
         )
     found = findings(results, results.gpus_before, {})

@@ -96,7 +96,7 @@ class Bundle:
         """
         known = self.manifest.files.get(member)
         if known is None:
-            raise bundle_error(self.path, f"it lacks `{member}`")
+            raise bundle_error(self.path, f"it does not contain `{member}`")
         if known.size_bytes > most_bytes:
             raise bundle_error(self.path, f"`{member}` in it is too large")
         content = b"".join(self._chunks(member))
@@ -237,7 +237,7 @@ def open_bundle(path: Path) -> Bundle:
         manifest = _manifest(path, stream, found.pop(MANIFEST))
     for name, known in manifest.files.items():
         if name not in found:
-            raise bundle_error(path, f"it lacks `{name}`")
+            raise bundle_error(path, f"it does not contain `{name}`")
         if found[name].size_bytes != known.size_bytes:
             raise bundle_error(path, f"`{name}` in it was changed: its size differs")
     for name in found:
