@@ -86,7 +86,7 @@ def test_a_healthy_node(world: Mini) -> None:
         ({"ROCENV_HOME": "/proc/1/nothing"}, (), "rocenv:no env"),
     ],
 )
-def test_what_is_wrong_ends_in_1_with_a_reason(
+def test_errors_exit_with_1_and_a_reason(
     world: Mini, fault: dict[str, Any], options: tuple[str, ...], reason: str
 ) -> None:
     start = time.monotonic()

@@ -490,7 +490,7 @@ DEFENDER = r"""<Event xmlns='http://schemas.microsoft.com/win/2004/08/events/eve
 
 
 def assert_refused_in(lane: Lane, name: str, *argv: str) -> None:
-    """Run a command while a program works in the folder of an env; it must refuse, and change no env."""
+    """Run a command while a program runs in an env's folder; it must refuse and leave every env unchanged."""
     before = {each: tree(lane.prefix(each)) for each in ("up", name)}
     script = lane.lab.wine / "drive_c" / "busy.py"
     text = IN_FOLDER.format(folder=rf"C:\rocenv\envs\{name}", argv=[lane.lab.rocenv, *argv])

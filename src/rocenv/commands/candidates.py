@@ -125,7 +125,7 @@ def things(context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a key of the settings: all options, and the mirrors that are set."""
+    """Complete a settings key: any option, or a mirror that is already set."""
     from rocenv.config import DEFAULTS
 
     keys = ["home.shared", *(f"defaults.{name}" for name in DEFAULTS)]
