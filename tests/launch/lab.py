@@ -137,6 +137,7 @@ class Lab:
             (prefix.path / path).write_text(path)
             entries[path] = FileEntry(sha256=hashlib.sha256(path.encode()).hexdigest(), size_bytes=len(path))
         prefix.own.mkdir(parents=True, exist_ok=True)
+        (prefix.path / "cache").mkdir(exist_ok=True)
         lock = Lock(request=request, platform=platform, target=target, components=parts, environment=changes)
         python = prefix.path / lock.python
         python.parent.mkdir(parents=True)
