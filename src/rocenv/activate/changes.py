@@ -62,7 +62,7 @@ def expand(changes: Sequence[EnvChange], prefix: str, cache: str = "") -> tuple[
 
 
 def below_cache(value: str, prefix: str) -> str | None:
-    """Return what follows the prefix's cache folder in a value; None for other values."""
+    """Return the part of a path below the prefix's cache folder; None if it is elsewhere."""
     rest = value.removeprefix(f"{prefix}/cache")
     return rest if rest != value and rest[:1] in ("", "/") else None
 

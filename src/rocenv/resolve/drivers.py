@@ -78,7 +78,7 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
 
 
 def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
-    """Return what a release requires for GPU access from WSL, or None if no row covers it."""
+    """Find the requirements for using the GPU in WSL with a release; None if there is no row for it."""
     return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
 
 
