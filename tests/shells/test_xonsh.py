@@ -13,7 +13,7 @@ from rocenv.activate.env import Place
 from rocenv.activate.shells import HOOKS
 from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
-from tests.shells.drivers.xonsh import Xonsh
+from tests.shells.drivers.xonsh import PATIENT, Xonsh
 
 
 @pytest.fixture
@@ -194,7 +194,8 @@ def test_the_function_works_in_pipes_and_captures(hooked: Work) -> None:
     outcome = hooked.run(
         load(hooked),
         "rocenv 'a b' | /usr/bin/tr a-z A-Z",
-        "/bin/echo @($(rocenv x).strip() + '.')",
+        PATIENT + "captured = $(rocenv x)",
+        "/bin/echo @(captured.strip() + '.')",
         "rocenv y > y",
         "/bin/cat y",
         "/bin/echo given | rocenv in",
