@@ -272,7 +272,7 @@ def test_a_program_that_is_not_executable_is_reported(world: Mini, path: str) ->
     ("path", "said"),
     [
         ("./usr/lib/painter/tools/python3", "envs have a wrapper with that name"),
-        (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 letters"),
+        (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 characters"),
         ("./usr/lib/painter/tools/painter", "two of the set's programs would be started as `painter`"),
     ],
 )
@@ -454,7 +454,7 @@ def test_app_names_are_completed(world: Mini) -> None:
         ({"path": "../../x"}, "points outside the env"),
         ({"names": ["../x"]}, "is not a valid program name"),
         ({"names": ["-c"]}, "is not a valid program name"),
-        ({"names": ["x" * 300], "path": "rocm/usr/bin/painter"}, "it has 300 letters"),
+        ({"names": ["x" * 300], "path": "rocm/usr/bin/painter"}, "it has 300 characters"),
         ({"names": ["rocm-exec"], "path": "rocm/usr/bin/painter"}, "envs have a wrapper with that name"),
         ({"names": ["python3"], "path": "rocm/usr/bin/painter"}, "envs have a wrapper with that name"),
         ({"names": ["one"]}, "`rocm/usr/bin/painter*` in"),

@@ -288,7 +288,7 @@ def test_a_second_mirror_resumes_where_the_first_failed(server: Loopback, cache:
     assert server.requests[0].first_byte == 500_000
     assert "If-Range" not in server.requests[0].headers
     assert (
-        f"`{mirror.url}/m/demo.deb` answers 404 (Not Found); trying `{server.url}/demo.deb`"
+        f"`{mirror.url}/m/demo.deb` returned 404 (Not Found); trying `{server.url}/demo.deb`"
         in notes.getvalue()
     )
 
@@ -391,7 +391,7 @@ def test_a_bad_mirror_is_noted_and_the_original_is_used(server: Loopback, cache:
         error = failure(artifact(f"{server.url}/demo.deb", DATA + b"2"), cache, network)
     assert error.code == "hash-mismatch"
     assert mirror.url in error.message
-    assert f"`{server.url}/demo.deb` answers 404" in error.message
+    assert f"`{server.url}/demo.deb` returned 404" in error.message
 
 
 def test_wrong_bytes_are_reported_before_an_unreachable_mirror(server: Loopback, cache: Path) -> None:

@@ -94,7 +94,7 @@ class TestBlocks:
         env = {"ROCENV_STANDIN_FAIL": "malloc.2=hang"}
         with (
             session(replace(rig, timeout_s=1.0), **env) as child,
-            pytest.raises(NoAnswer, match="no answer within 1 s in hipMalloc") as caught,
+            pytest.raises(NoAnswer, match="no response within 1 s in hipMalloc") as caught,
         ):
             child.ask(dict, "try", size=3 * GIB)
         assert caught.value.end == "timeout"

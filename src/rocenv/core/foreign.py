@@ -24,7 +24,7 @@ _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
 def open_regular(path: Path | str) -> BufferedReader:
     """Open a regular file, or a link to one, for reading; raise OSError for anything else.
 
-    Pipes and devices are never opened: that can block, or wake the process at the other end.
+    Pipes and devices are never opened, because that can block or wake the process at the other end.
     """
     if stat.S_ISREG(os.stat(path).st_mode):
         stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 -- the caller closes it
@@ -48,7 +48,7 @@ def read_file(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def load_json(path: Path, most_bytes: int = MOST_BYTES) -> Any:
-    """Parse a JSON file; errors are those of `read_file` (OSError) and `parse_json` (DataError)."""
+    """Parse a JSON file; raise OSError like `read_file`, and DataError like `parse_json`."""
     return parse_json(read_file(path, most_bytes), str(path))
 
 
@@ -69,7 +69,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
 
 
 def _require_shallow(text: str) -> None:
-    # Check before parsing: a parser near the recursion limit can be interrupted by the garbage collector.
+    # Check before parsing, because the garbage collector can interrupt a parser near the recursion limit.
     depth = 0
     for found in _BRACKET.finditer(text):
         if found[1]:

@@ -71,7 +71,7 @@ def allows(text: str, version: str) -> bool:
 
 @cache
 def lowest(text: str) -> str:
-    """Return the lower bound of a range in the data: `4.4` for `>=4.4,<5.0`; "" = none."""
+    """Return the lower bound of a range in the data (`4.4` for `>=4.4,<5.0`), or "" if it has none."""
     starts = [
         version_of(each.version.removesuffix(".*"))
         for each in _range(text)
@@ -112,8 +112,8 @@ def any_meets(spec: str, versions: tuple[str, ...], option: str) -> bool:
 def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: str = "") -> bool:
     """Whether a specifier includes a version or, if the version is rolling, any release in its series.
 
-    `plan` checks the exact release again once it knows it from the channel's index. `local` is the local
-    version that the series' releases have: `+rocm6.2`.
+    `plan` checks again once the channel's index has determined the exact release. `local` is the local
+    version of the releases in the series: `+rocm6.2`.
     """
     if wanted.contains(version_of(version)):
         return True

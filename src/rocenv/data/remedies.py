@@ -33,7 +33,7 @@ class Step:
 
 
 def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
-    """Fill in a message; None if a value is unknown and has no fallback."""
+    """Fill in a message, or return None if a value is unknown and has no fallback."""
     return fill_all(getattr(text, language), values)
 
 
@@ -57,7 +57,7 @@ def steps(
     commands: Mapping[str, str] | None = None,
     quote: Callable[[str], str] = plain_word,
 ) -> tuple[Step, ...]:
-    """Choose and fill the remedies that apply, best first; no command appears twice.
+    """Choose and fill in the remedies that apply, best first, without repeating a command.
 
     Args:
         rows: The remedies.

@@ -1,4 +1,4 @@
-"""Measure how fast servers answer, with a short read from each."""
+"""Measure the latency and throughput of servers with a short read from each."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from rocenv.net import Network
 
 MOST_BYTES = 1 << 20
-MOST_S = 3.0  # for connecting, for the first byte and for reading, each
+MOST_S = 3.0  # each for connecting, for the first byte and for reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """The result for one URL; `error` says why there is none."""
+    """The result for one URL; `error` explains why it could not be measured."""
 
     first_byte_s: float = 0.0
     bytes_per_s: float = 0.0
-    redirected_to: str = ""  # the host that sent the bytes, if it is another one
+    redirected_to: str = ""  # the host that sent the bytes, if it is a different one
     error: str = ""
 
 
 def measure(urls: Sequence[str], network: Network) -> list[Speed]:
-    """Read the beginning of each URL, all at once, without mirrors and retries.
+    """Read the beginning of each URL, in parallel, without mirrors or retries.
 
     Raises:
         FetchError: rocenv is offline.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
-    """Add an app's requirements to a request, except where the user decided; also return notes for the user.
+    """Add an app's requirements to a request unless the user specified others; also return notes for users.
 
     Pass the user's original request, because `NO_TORCH` differs from an unspecified torch.
 
@@ -52,18 +52,19 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
 
 
 def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
-    """Find an app's packages in a channel; None if there are none."""
+    """Find an app's packages in a channel, or None if there are none."""
     rows = (row for row in matrix.app_packages if row.app == app and channel in row.channels)
     return next(rows, None)
 
 
-# ---------------------------------------------------------------- programs that a set lacks
+# ---------------------------------------------------------------- programs missing from a set
 
 
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set that does not include its app, so that users know to provide the program.
 
-    Apps that run from their own folder and are not in any channel need no notes: users already have them.
+    Apps that run from their own folder and are not in any channel need no notes, because users already have
+    them.
     `again` is the command for a different set, without its options.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
@@ -114,7 +115,7 @@ class Span:
 
     rocm: str  # PEP 440
     low: str  # the first release
-    high: str = ""  # the next release with different requirements; "" = none
+    high: str = ""  # the next release with different requirements; "" if none
 
     @property
     def label(self) -> str:
@@ -123,7 +124,7 @@ class Span:
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
-    """List an app's releases with known ROCm requirements, newest first; each lasts until the next."""
+    """List an app's releases with known ROCm requirements, newest first; each applies until the next."""
     rows = [
         (low, row.rocm)
         for row in matrix.app_release

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 _NAME_SURROGATE = 0x20000000  # set for links and junctions, but not for cloud files. Source: ntifs.h
-_PATIENCE_S = 5.0  # virus scanners briefly open newly written files
+_RETRY_FOR_S = 5.0  # virus scanners briefly open newly written files
 _PAUSE_S = 0.05
 _ASIDE = re.compile(r"\.(.+)\.[0-9a-f]+\.removing", re.S)
 # Source: learn.microsoft.com, "Naming Files, Paths, and Namespaces"
@@ -93,7 +93,7 @@ def move(source: Path, destination: Path) -> None:
     """
     # For folders: `rename` can change just the case of a name, and on Windows it never replaces anything.
     rename = os.rename if os.path.isdir(source) else os.replace
-    end = time.monotonic() + (_PATIENCE_S if WINDOWS else 0.0)
+    end = time.monotonic() + (_RETRY_FOR_S if WINDOWS else 0.0)
     while True:
         try:
             rename(source, destination)
@@ -129,7 +129,7 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
 def require_unused(folder: Path) -> None:
     """On Windows, raise PrefixError if a program has a file open in a folder that will be removed.
 
-    The check renames the folder and then renames it back; `set_aside` recognises the temporary name after an
+    The check renames the folder and then renames it back; `set_aside` recognizes the temporary name after an
     interruption.
     """
     if not WINDOWS:
@@ -140,7 +140,7 @@ def require_unused(folder: Path) -> None:
 
 
 def set_aside(name: str) -> str:
-    """Return the original name of a folder that an interrupted removal left, "" for any other name."""
+    """Return the original name of a folder that an interrupted removal left behind, or "" for other names."""
     found = _ASIDE.fullmatch(name)
     return found[1] if found else ""
 
@@ -167,7 +167,7 @@ def break_link(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that rocenv created, if it exists, including locked subfolders.
+    """Remove a folder that rocenv created, if it exists, including its write-protected subfolders.
 
     If a link took its place, remove only the link. This never changes file modes, because the store and other
     envs can share the files.
@@ -260,7 +260,7 @@ def beside(path: Path, purpose: str) -> Path:
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write `data` to `path` atomically: readers see either the old contents or all of the new.
+    """Write `data` to `path` atomically: readers see either the old or the complete new contents.
 
     The file's mode is `mode` minus the umask, even if an existing file has a different one.
     """
@@ -314,7 +314,7 @@ def _users(error: OSError) -> str:
 
 @contextlib.contextmanager
 def storage_errors(place: Path) -> Iterator[None]:
-    """Convert disk errors to a PrefixError with hints; let other errors pass."""
+    """Convert disk errors to a PrefixError with hints; other errors propagate."""
     try:
         yield
     except OSError as error:
@@ -329,7 +329,7 @@ def storage_errors(place: Path) -> Iterator[None]:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
             raise PrefixError(
                 f"cannot write `{error.filename or place}`: {error.strerror}",
-                hints=("check who owns the folder, or set ROCENV_HOME to your own folder",),
+                hints=("check who owns the folder, or set ROCENV_HOME to a folder that you own",),
                 code="home-unwritable",
             ) from error
         raise
@@ -341,7 +341,7 @@ def is_device(name: str) -> bool:
 
 
 def is_same_folder(path: str | Path, other: str | Path) -> bool:
-    """Compare what the paths lead to: links and bind mounts show a folder at several paths."""
+    """Whether two paths refer to the same folder; links and bind mounts give a folder several paths."""
     try:
         return os.path.samefile(path, other)
     except OSError:

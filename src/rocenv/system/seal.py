@@ -1,4 +1,4 @@
-"""Sealed files are valid only in the home that wrote them; other caches are rebuilt.
+"""Sealed files, which are valid only in the home that wrote them; other caches are rebuilt.
 
 The first line is a keyed hash of the rest. Only users who can write to the home can read the key.
 """
@@ -61,9 +61,8 @@ def _key(path: Path) -> bytes:
     if WINDOWS:
         is_own = True
     else:
-        is_shared = bool(
-            path.parent.stat().st_mode & stat.S_IWGRP
-        )  # on purpose: rocenv refuses other exposed homes
+        # A group-writable home is shared deliberately; rocenv refuses other exposed homes.
+        is_shared = bool(path.parent.stat().st_mode & stat.S_IWGRP)
         owners = {0, os.geteuid(), path.parent.stat().st_uid}
         is_own = (is_shared or info.st_uid in owners) and not info.st_mode & (0o007 if is_shared else 0o077)
     if len(key) != _KEY_BYTES or not is_own:

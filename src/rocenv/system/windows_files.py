@@ -55,7 +55,7 @@ if sys.platform == "win32":
         """Remove one of a file's names, even if the file is read-only; its other names are unaffected.
 
         Raises:
-            OSError: As from `unlink`.
+            OSError: As raised by `unlink`.
         """
         handle = _kernel.CreateFileW(str(path), _ACCESS, _SHARED, None, _OPEN_EXISTING, _FLAGS, None)
         if handle == _INVALID:
@@ -116,7 +116,7 @@ if sys.platform == "win32":
         )
 
     def users_of(path: str) -> tuple[str, ...]:
-        """List the programs that use a file, as `name (process 123)`; empty if none are known.
+        """List the programs that use a file, as `name (process 123)`, or empty if none are known.
 
         Source: learn.microsoft.com, Restart Manager (RmStartSession, RmRegisterResources, RmGetList);
         restartmanager.h for RM_PROCESS_INFO
