@@ -571,7 +571,7 @@ def test_a_lock_can_spell_a_wheels_url_as_indices_and_mirrors_do(
         (
             {"name": "pip", "version": "25.0", "url": f"{PYTORCH}/pip-25.0-py3-none-any.whl"},
             {},
-            "`pip` in .* cannot be one of a set's wheels",
+            "`pip` in .* cannot be a wheel in a set",
         ),
         ({}, {"layout": None}, "the component `torch` in .* has wheels but no folder"),
         ({}, {"python": "3.12.1"}, r"Python 3\.11\.2 in `venv`, torch for Python 3\.12\.1 in `venv`"),

@@ -196,7 +196,7 @@ def kernel(session: Session) -> str:
     data = _run_kernel(session, n, ones, ones)
     exact = [gemm.Expected(float(n), 0.0)] * (n * n)
     _require(gemm.difference(data, exact, n, "float32"), "the kernel ran, but")
-    return f"{n}x{n} matrices of ones multiplied with {session.code_object.name}"
+    return f"multiplied {n}x{n} matrices of ones using {session.code_object.name}"
 
 
 def gemm_own(session: Session) -> str:
