@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.core.errors import DataError
-from rocenv.data.load import MOST_BYTES, TABLES, load
+from rocenv.data.load import MAX_BYTES, TABLES, load
 from tests.data.data import BASE, KNOWN, example, loaded, text, write
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def test_pipes_are_not_opened(tmp_path: Path) -> None:
 
 def test_a_file_that_is_too_large_is_an_error(tmp_path: Path) -> None:
     with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it is larger than"):
         load(tmp_path)
 

@@ -108,7 +108,12 @@ ANSWERS = [
         "failed",
         "float16 with seed 20: 16384 of 16384 elements were never written",
     ),
-    ("malloc=oom:200000", "blas", "passed", "float32 within the bound, rate not measured (no memory for 256x256)"),
+    (
+        "malloc=oom:200000",
+        "blas",
+        "passed",
+        "float32 within the bound, rate not measured (no memory for 256x256)",
+    ),
 ]
 
 

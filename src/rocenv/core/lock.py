@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Fault = tuple[str, str]  # subject and problem: "`../x`", "points outside the env"
 
 LOCK_SCHEMA = 2
-MOST_LOCK_BYTES = 16 << 20  # the largest real locks are about 200 kB
+MAX_LOCK_BYTES = 16 << 20  # the largest real locks are about 200 kB
 WRAPPERS = ("rocm-exec", "python3", "python")  # wrappers that an env with its own C library adds to its `bin`
 _MAKE_ONE = ("use `rocenv lock` to write an env's lock",)
 _FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that can contain components
@@ -47,7 +47,7 @@ _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 def read_lock(path: Path) -> Lock:
     """Read and validate a lock file; raise DataError if it is invalid or unsafe to build."""
     try:
-        return parse_lock(read_file(path, MOST_LOCK_BYTES), str(path))
+        return parse_lock(read_file(path, MAX_LOCK_BYTES), str(path))
     except OSError as error:
         raise DataError(f"cannot read the lock `{path}`: {error.strerror}", hints=_MAKE_ONE) from error
 

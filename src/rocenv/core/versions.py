@@ -155,7 +155,7 @@ def _stage(version: Version) -> tuple[int, int]:
     return -{"": 0, "a": 1, "b": 2, "rc": 3}[letter], -number
 
 
-def joined(texts: Sequence[str], most: int = 6) -> str:
-    """Join strings with commas, showing at most `most` of them: `a, b and 3 more`."""
-    shown = ", ".join(texts[:most])
-    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
+def joined(texts: Sequence[str], limit: int = 6) -> str:
+    """Join strings with commas, showing at most `limit` of them: `a, b and 3 more`."""
+    shown = ", ".join(texts[:limit])
+    return shown if len(texts) <= limit else f"{shown} and {len(texts) - limit} more"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 HINT = "fix the row (docs/data.md describes the format) or remove the file"
-MOST_BYTES = 8_000_000  # per file; rocenv's largest has 40,000
+MAX_BYTES = 8_000_000  # per file; rocenv's largest has 40,000
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CHECKED = re.compile(rb'\bchecked = "([0-9-]{10})"')
 _STAMP_BYTES = 32
@@ -188,8 +188,8 @@ def _parse(path: Path) -> dict[str, Any]:
 
     if not path.is_file():
         raise DataError(f"cannot read `{path}`: it is not a file, or it is a broken link")
-    if path.stat().st_size > MOST_BYTES:
-        raise DataError(f"cannot read `{path}`: it is larger than {MOST_BYTES:,} bytes")
+    if path.stat().st_size > MAX_BYTES:
+        raise DataError(f"cannot read `{path}`: it is larger than {MAX_BYTES:,} bytes")
     return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows editors add a byte order mark
 
 

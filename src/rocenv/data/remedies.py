@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Text from an untrusted log that is safe to insert in a command.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
-MOST_STEPS = 4
+MAX_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def steps(
     values = {**values, **(commands or {})}
     words = {name: quote(value) for name, value in values.items()} | dict(commands or {})
     for row in rows:
-        if len(found) == MOST_STEPS:
+        if len(found) == MAX_STEPS:
             break
         if not hold(row.when, facts) or (text := filled(row.text, values, language)) is None:
             continue

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TIMEOUT_S = 20
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 _PROVIDER = "Application Error"  # other providers also use the number 1000
 _NEWEST = 50
 # Positions of the unnamed fields.
 _PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "ModulePath": 11}
 
 
-def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
+def events(channel: str, ids: tuple[int, ...], copy: str, *, limit: int = 100) -> list[dict[str, str]] | None:
     """Return event data, newest first, or None if the log cannot be read.
 
     Unnamed data is stored under its number, from "0". `TimeCreated` is the event's time and `Provider` its
@@ -36,7 +36,7 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
 
     For an examined machine, this reads the file `copy` in `windows/` instead.
     """
-    text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, most), _MOST_BYTES)
+    text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, limit), _MAX_BYTES)
     if text is None:
         return None
     # Files saved by the Event Viewer begin with an XML declaration.
@@ -47,16 +47,18 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
         root = None if declares else ElementTree.fromstring(f"<Events>{text}</Events>")
     except ElementTree.ParseError:
         return None
-    return None if root is None else [_plain(event) for event in root.iter() if _tag(event) == "Event"][:most]
+    return (
+        None if root is None else [_plain(event) for event in root.iter() if _tag(event) == "Event"][:limit]
+    )
 
 
-def _query(channel: str, ids: tuple[int, ...], most: int) -> str | None:
+def _query(channel: str, ids: tuple[int, ...], limit: int) -> str | None:
     from rocenv.system.process import run
 
     program = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "wevtutil.exe")
     wanted = " or ".join(f"EventID={number}" for number in ids)
-    argv = [program, "qe", channel, f"/q:*[System[({wanted})]]", "/f:xml", "/rd:true", f"/c:{most}"]
-    done = run(argv, timeout_s=_TIMEOUT_S, limit_bytes=_MOST_BYTES)
+    argv = [program, "qe", channel, f"/q:*[System[({wanted})]]", "/f:xml", "/rd:true", f"/c:{limit}"]
+    done = run(argv, timeout_s=_TIMEOUT_S, limit_bytes=_MAX_BYTES)
     return done.stdout.decode("utf-8", "replace") if done.ok else None
 
 
@@ -123,7 +125,7 @@ def fault_of(
 
 def faults() -> tuple[Fault, ...]:
     """Return the crashes that Windows recorded, newest first."""
-    crashes = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
+    crashes = events("Application", (1000,), "application_errors.xml", limit=_NEWEST) or ()
     return tuple(fault for event in crashes if (fault := _fault(event)) is not None)
 
 

@@ -18,7 +18,7 @@ from rocenv.system.machine import examined_elsewhere, keep_row, read_attribute
 
 _COPY = "/windows/registry.json"
 _FILE_SYSTEM = r"SYSTEM\CurrentControlSet\Control\FileSystem"
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 _KEPT = re.compile(r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitoring", re.IGNORECASE)
 
 
@@ -40,7 +40,7 @@ def keep(key: str, row: dict[str, Any]) -> None:
 
 def copied(path: str) -> dict[str, Any] | None:
     """Read the JSON object in a file from an examined machine; return None if there is none."""
-    text = read_attribute(path, _MOST_BYTES)[0].removeprefix("\ufeff")
+    text = read_attribute(path, _MAX_BYTES)[0].removeprefix("\ufeff")
     try:
         plain = parse_json(text, path)
     except DataError:

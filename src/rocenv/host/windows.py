@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 # Windows reports such values for 4 GiB or more, because AdapterRAM has 32 bits.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
-_MOST = 1 << 50  # larger values cannot be GPU memory
+_MAX_BYTES = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*?)\s*$", re.MULTILINE)  # "gcnArchName:          gfx1030"
 _REMEDY = "hipInfo   # from the HIP SDK to use: not every release supports every GPU"
@@ -183,7 +183,7 @@ def _controller(row: dict[str, Any]) -> Controller:
         driver=str(row.get("DriverVersion") or ""),
         release=str(row.get("RadeonSoftwareVersion") or ""),
         memory_bytes=memory
-        if isinstance(memory, int) and 0 < memory < _MOST and memory not in _CLAMPED
+        if isinstance(memory, int) and 0 < memory < _MAX_BYTES and memory not in _CLAMPED
         else None,
     )
 

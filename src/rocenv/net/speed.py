@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rocenv.net import Network
 
-MOST_BYTES = 1 << 20
-MOST_S = 3.0  # each for connecting, for the first byte and for reading
+MAX_BYTES = 1 << 20
+MAX_S = 3.0  # each for connecting, for the first byte and for reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def measure(urls: Sequence[str], network: Network) -> list[Speed]:
     Raises:
         FetchError: rocenv is offline.
     """
-    hurried = replace(network, connect_timeout_s=MOST_S, read_timeout_s=MOST_S)
+    hurried = replace(network, connect_timeout_s=MAX_S, read_timeout_s=MAX_S)
     with ThreadPoolExecutor(max(1, len(urls))) as pool:
         return list(pool.map(lambda url: _speed(url, hurried), urls))
 
@@ -48,7 +48,7 @@ def _speed(url: str, network: Network) -> Speed:
             first = monotonic()
             for chunk in body_chunks(answer):
                 received += len(chunk)
-                if received >= MOST_BYTES or monotonic() - first >= MOST_S:
+                if received >= MAX_BYTES or monotonic() - first >= MAX_S:
                     break
             took_s = max(monotonic() - first, 1e-3)  # a small body arrives with the headers
             host = urlsplit(answer.url).hostname or ""

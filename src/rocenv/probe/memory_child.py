@@ -128,7 +128,7 @@ def fill(
     bound: int,
     piece: int,
     least: int,
-    most_pieces: int,
+    max_pieces: int,
     report: Callable[[int], None],
 ) -> FillResult:
     """Allocate as many pieces as the runtime grants, check all of them together, and free them.
@@ -139,7 +139,7 @@ def fill(
     blocks: list[Block] = []
     trouble = BlockResult(outcome="had")
     try:
-        while len(blocks) < most_pieces:
+        while len(blocks) < max_pieces:
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break

@@ -27,7 +27,7 @@ NETWORK_FILESYSTEMS = frozenset(
 
 # Opening a file for inspection must not block or leak to children; Windows has neither flag.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_MOST_BYTES = 16 << 20  # size limit of `read_text`
+_MAX_BYTES = 16 << 20  # size limit of `read_text`
 
 Plain = str | int | bool | None  # results that `tried` can record
 _T = TypeVar("_T", bound=Plain)
@@ -202,7 +202,7 @@ def _bytes(file: int, limit: int) -> bytes:
 
 def read_text(path: str) -> str | None:
     """Read a whole text file, or return None if that fails."""
-    text, error = read_attribute(path, _MOST_BYTES)
+    text, error = read_attribute(path, _MAX_BYTES)
     return None if error else text.replace("\r\n", "\n")
 
 
@@ -366,7 +366,7 @@ def holder(listed: Iterable[Mount], path: PurePath) -> Mount | None:
 
 def mount_of(path: PurePath) -> Mount | None:
     """Return the mount that contains `path`, which need not exist, or None if mounts cannot be listed."""
-    text, error = read_attribute("/proc/self/mountinfo", _MOST_BYTES)
+    text, error = read_attribute("/proc/self/mountinfo", _MAX_BYTES)
     return None if error else holder(mounts(text), _real(path))
 
 

@@ -99,7 +99,7 @@ if sys.platform == "win32":
         code = ctypes.get_last_error()
         return OSError(0, ctypes.FormatError(code).strip(), str(path), code)
 
-    _MOST = 64
+    _MAX_USERS = 64
 
     class _Process(ctypes.Structure):
         """RM_PROCESS_INFO."""
@@ -137,8 +137,8 @@ if sys.platform == "win32":
         names = (wintypes.LPCWSTR * 1)(path)
         if manager.RmRegisterResources(session, 1, names, 0, None, 0, None):
             return ()
-        needed, count, reasons = wintypes.UINT(), wintypes.UINT(_MOST), wintypes.DWORD()
-        found = (_Process * _MOST)()
+        needed, count, reasons = wintypes.UINT(), wintypes.UINT(_MAX_USERS), wintypes.DWORD()
+        found = (_Process * _MAX_USERS)()
         error = manager.RmGetList(
             session, ctypes.byref(needed), ctypes.byref(count), found, ctypes.byref(reasons)
         )
