@@ -25,8 +25,8 @@ from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
 from rocenv.system.files import (
     is_device,
+    is_link_at,
     is_same_folder,
-    leads_elsewhere,
     remove_path,
     remove_tree,
     set_aside,
@@ -77,7 +77,7 @@ class Prefix:
     @property
     def is_link(self) -> bool:
         """Whether the folder is a link or junction."""
-        return leads_elsewhere(self.path)
+        return is_link_at(self.path)
 
     @property
     def state(self) -> str:
@@ -94,7 +94,7 @@ class Prefix:
         is_link = self.is_link
         if not content:  # an empty folder, which a killed `create` may leave behind
             return "foreign" if is_link else "absent"
-        if not self.own.is_dir() or leads_elsewhere(self.own):
+        if not self.own.is_dir() or is_link_at(self.own):
             return "foreign"
         if is_link:
             return "complete" if os.path.exists(self.own / "record.json") else "foreign"

@@ -111,11 +111,11 @@ def verify(
             wanted,
             files=lambda: _files_rung(prefix, record, progress, hashes=level != "quick"),
             begin=lambda rung: progress.wait(f"Running the rung `{rung}`", closing=False),
-            judge=lambda result: _knowing(_naming_packages(result, prefix, probe), known, matrix),
+            judge=lambda result: _with_causes(_with_packages(result, prefix, probe), known, matrix),
             report=report,
         )
         if last is not None:
-            results = (*results, _knowing(last(results), known, matrix))
+            results = (*results, _with_causes(last(results), known, matrix))
             report(results[-1])
     verification = Verification(
         env=prefix.name,
@@ -185,7 +185,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress, *, hashes: b
         for each in replaced_packages(prefix.path, record.lock)[:1]
     )
     detail = f"{replaced}{shown}{more}; `rocenv repair {shell_join(prefix.name)}` restores them"
-    detail += _defender_took(prefix, found)
+    detail += _quarantine_note(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
 
@@ -201,7 +201,7 @@ def _shown(prefix: Prefix, path: str, what: str) -> str:
     return f"{text} (its version is {version})" if version else text
 
 
-def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResult:
+def _with_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResult:
     """Add the missing wheel package to the detail of a failed rung."""
     if result.status not in _BROKEN:
         return result
@@ -233,7 +233,7 @@ def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
     return f"there are no kernels for {target}; {joined(lacking)} would provide them: `{command}`"
 
 
-def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
+def _with_causes(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
     """Add the codes of known problems of the set, and of causes found in its output, to a failed rung."""
     if result.rung == "files" or result.status not in _BROKEN:
         return result
@@ -271,7 +271,7 @@ def _note_when_slow(progress: Progress) -> Iterator[None]:
         timer.cancel()
 
 
-def _defender_took(prefix: Prefix, found: Mapping[str, str]) -> str:
+def _quarantine_note(prefix: Prefix, found: Mapping[str, str]) -> str:
     """Return a message about missing files that Microsoft Defender quarantined, or "" if there are none."""
     missing = [
         str(prefix.path.joinpath(*path.split("/"))) for path, what in found.items() if what == "missing"

@@ -23,7 +23,7 @@ _FOLDERS = "/windows/folders.json"
 # Libraries from the display driver, CUDA or its replacement, and the Visual C++ runtime.
 _MATTERS = re.compile(r"(amdhip64|amd_comgr|hiprtc|nvcuda|nvml|msvcp140|vcruntime140)\w*\.dll", re.IGNORECASE)
 # Names that identify a folder's contents: HIP's, and CUDA's (or ZLUDA's replacements).
-TELLING = re.compile(
+IDENTIFYING = re.compile(
     r"(amdhip64|amd_comgr|hiprtc|rocblas|hipblas|nvcuda|nvml|nvapi64|nvrtc|nccl|zluda"
     r"|cu(blas|blaslt|dnn|fft|fftw|sparse|solver|rand|dart))[\w-]*\.dll",
     re.IGNORECASE,
@@ -58,7 +58,7 @@ def names_in(folder: str) -> frozenset[str] | None:
         found = frozenset()
     except OSError:
         return None
-    keep_row(_FOLDERS, folder, sorted(filter(TELLING.fullmatch, found)))
+    keep_row(_FOLDERS, folder, sorted(filter(IDENTIFYING.fullmatch, found)))
     return found
 
 

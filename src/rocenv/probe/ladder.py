@@ -118,7 +118,7 @@ def run_ladder(
             with begin(rung):
                 result = run_rung(probe, rung)
         result = _contradict(result, results.get("device"))
-        result = judge(_naming_standin(result, results.get("load")))
+        result = judge(_with_standin_mark(result, results.get("load")))
         results[rung] = result
         report(result)
     return tuple(results.values())
@@ -228,7 +228,7 @@ def _contradict(result: RungResult, device: RungResult | None) -> RungResult:
     return replace(result, status="failed", no_device=False, detail=detail)
 
 
-def _naming_standin(result: RungResult, load: RungResult | None) -> RungResult:
+def _with_standin_mark(result: RungResult, load: RungResult | None) -> RungResult:
     """Mention the fakes even if the child died before it could."""
     in_use = load is not None and STANDIN in load.detail
     met = result.status != "skipped" and result.rung not in ("files", "torch")

@@ -137,7 +137,7 @@ def fill(
     down to `least`. `report` is called with the number of bytes allocated so far.
     """
     blocks: list[Block] = []
-    trouble = BlockResult(outcome="had")
+    result = BlockResult(outcome="had")
     try:
         while len(blocks) < max_pieces:
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
@@ -153,21 +153,21 @@ def fill(
             elif block.outcome == "refused":
                 piece = piece // 2 // SMALLEST_BYTES * SMALLEST_BYTES
             else:
-                trouble = block
+                result = block
                 break
         wrong = next(filter(None, (_find_wrong_page(runtime, block) for block in blocks)), "")
         if wrong:
-            trouble = BlockResult(outcome="wrong", detail=wrong)
+            result = BlockResult(outcome="wrong", detail=wrong)
     except CallError as error:
-        trouble = BlockResult(outcome="failed", detail=f"{error}, with {len(blocks)} pieces in use")
+        result = BlockResult(outcome="failed", detail=f"{error}, with {len(blocks)} pieces in use")
     for block in blocks:
         _discard(runtime, block)
     return FillResult(
-        outcome=trouble.outcome,
+        outcome=result.outcome,
         total_bytes=sum(block.size_bytes for block in blocks),
         pieces=len(blocks),
         smallest_bytes=min((block.size_bytes for block in blocks), default=0),
-        detail=trouble.detail or trouble.answer,
+        detail=result.detail or result.answer,
     )
 
 

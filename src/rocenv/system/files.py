@@ -172,7 +172,7 @@ def remove_tree(path: Path) -> None:
     If a link took its place, remove only the link. This never changes file modes, because the store and other
     envs can share the files.
     """
-    if leads_elsewhere(path):
+    if is_link_at(path):
         _remove_link(path)
         return
     if not path.exists():
@@ -217,7 +217,7 @@ def is_link(info: os.stat_result) -> bool:
     return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
-def leads_elsewhere(path: Path) -> bool:
+def is_link_at(path: Path) -> bool:
     """Whether the path is a link or junction."""
     try:
         return is_link(path.lstat())
@@ -227,7 +227,7 @@ def leads_elsewhere(path: Path) -> bool:
 
 def remove_path(path: Path) -> None:
     """Remove a file, a link (not its target) or a folder that rocenv created, if it exists."""
-    if leads_elsewhere(path):
+    if is_link_at(path):
         _remove_link(path)
     elif path.is_dir():
         remove_tree(path)
