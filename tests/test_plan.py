@@ -559,13 +559,13 @@ def test_a_lock_can_spell_wheel_urls_as_indexes_and_mirrors_do(
 @pytest.mark.parametrize(
     ("artifact", "component", "said"),
     [
-        ({"url": f"{PYTORCH}/.."}, {}, r"the address of `torch` in .* ends in '\.\.'"),
+        ({"url": f"{PYTORCH}/.."}, {}, r"the URL of `torch` in .* ends in '\.\.'"),
         (
             {"url": f"{PYTORCH}/torch-2.5.1-py3-none-any.whl"},
             {},
             r"not a valid wheel name for torch 2\.5\.1\+rocm",
         ),
-        ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the address of `torch`"),
+        ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the URL of `torch`"),
         ({"version": "main"}, {}, "is not a valid wheel name for torch main"),
         ({"kind": "sdist"}, {}, "is not a valid source archive name for torch"),
         (

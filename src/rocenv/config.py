@@ -244,7 +244,7 @@ def _validated(path: Path, tables: dict[str, Any]) -> Config:
         if not (isinstance(value, str) and _SHA256.fullmatch(value)):
             raise DataError(
                 f"`{_dotted('trusted', folder)}` in `{path}` is not a sha256 hash",
-                hints=("delete the line; `rocenv trust` writes it again",),
+                hints=("delete the line, then run `rocenv trust` again",),
             )
     mirrors = tables.get("mirrors", {}).items()
     return Config(
@@ -302,7 +302,7 @@ def _require_server(path: Path, key: Key, address: str) -> None:
         is_clear = False
     if not is_clear:
         raise DataError(
-            f"`{_dotted(*key)}` in `{path}` is not a valid address",
+            f"`{_dotted(*key)}` in `{path}` is not a valid URL",
             hints=("percent-encode special characters in passwords: `@` is `%40`, `/` is `%2F`",),
         )
 

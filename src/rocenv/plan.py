@@ -145,7 +145,7 @@ def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set has different series or supports the GPU less well than another; ignores channels."""
+    """Whether a set has different series, or supports the GPU less well, than the preferred one."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )

@@ -155,7 +155,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Create the folder; raise RocenvError if it is not writable, because a rung would be blamed."""
+    """Create the folder; raise RocenvError if it is not writable, which would look like a failing rung."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -234,7 +234,7 @@ def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
 
 
 def _with_causes(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
-    """Add the codes of known problems of the set, and of causes found in its output, to a failed rung."""
+    """Add to a failed rung the codes of the set's known problems and of the causes found in its output."""
     if result.rung == "files" or result.status not in _BROKEN:
         return result
     from rocenv.diagnose import diagnose_bytes

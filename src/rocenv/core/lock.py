@@ -40,7 +40,7 @@ _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
 _TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
 _LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and temporary files have longer names
-# In bytes. Systems allow 255 and 4096, including the env's own path.
+# In bytes. Systems allow 255 for a name and 4096 for a path, which includes the env's own path.
 _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 
 
@@ -167,7 +167,7 @@ def _faults_of_package(artifact: Artifact) -> Iterator[Fault]:
     if not is_named_right(artifact):
         what = "wheel" if artifact.kind == "wheel" else "source archive"
         yield (
-            f"the address of `{artifact.name}`",
+            f"the URL of `{artifact.name}`",
             f"ends in {wheel_file_name(artifact.url)!r}, which is not a valid {what} name for "
             f"{artifact.name} {artifact.version}",
         )

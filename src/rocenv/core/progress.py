@@ -1,7 +1,7 @@
 """Show the progress of long work on stderr: a live display on a terminal, plain lines elsewhere.
 
 On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
-Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10 % or every minute, but at most one every 5 s.
+Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10% or every minute, but at most one every 5 s.
 In both cases, a successful stage that took 1 s or more prints a closing line, unless its caller prints one.
 """
 

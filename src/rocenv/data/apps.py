@@ -178,7 +178,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     devices: DeviceList | None = None
-    behind_dashes: tuple[str, ...] = ()  # arguments valid only after `--`; () = `--` has no meaning
+    behind_dashes: tuple[str, ...] = ()  # arguments valid only after `--`; () if `--` has no meaning
     only_tells: tuple[str, ...] = ()  # arguments that print something and exit
     cpu: tuple[str, ...] = ()  # arguments that select the CPU, "-ngl 0"
     not_hip: tuple[str, ...] = ()  # arguments that select a different GPU API, "--gpu vulkan"

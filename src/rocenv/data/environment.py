@@ -75,8 +75,8 @@ def _conditions(components: Sequence[Component]) -> Iterator[str]:
 def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
     """Map placeholders in values to paths relative to the prefix, or to () if the set has no such path.
 
-    If a set has its own C library, there is no library search path: system programs would load that C library
-    and crash. Libraries in wheels find each other without a search path.
+    If a set has its own C library, there is no library search path, because system programs would load that C
+    library and crash. Libraries in wheels find each other without a search path.
     """
     layouts = [part.layout for part in components if part.layout is not None]
     tree = next((layout for layout in layouts if layout.root), Layout(root="", library_dirs=(), libraries={}))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # users or third parties. `inferred`: derived from other facts, not documented anywhere.
 Status = Literal["maker", "tested", "reported", "inferred"]
 
-# From the most to the least reliable.
+# Most reliable first.
 STATUS_RANK: dict[Status, int] = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}
 
 NEWS_DAYS = 120  # `FRESH_DAYS` for tables that grow with ROCm, PyTorch or app releases

@@ -25,7 +25,7 @@ class Repo(Known, frozen=True, kw_only=True):
 
     name: str
     base: str
-    suite: str = ""  # "" = specified by the set, or the system's own release for `host:`
+    suite: str = ""  # "" if the set specifies it, or for the system's own release (`host:`)
     components: tuple[str, ...] = ("main",)
     keyrings: tuple[str, ...] = ()  # local paths; missing files are ignored
     key_url: str = ""  # where to get the key if no keyring exists; requires `fingerprints`
@@ -239,7 +239,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     floating: bool = False  # rolling channel; the index determines the exact version
     driver: str = ""  # required display drivers
     glibc: str = ""  # oldest C library that it runs with
-    loader: str = ""  # the dynamic loader's name, if it brings its own C library
+    loader: str = ""  # the dynamic loader's name, if it includes its own C library
     note: str = ""
 
     @property

@@ -44,7 +44,7 @@ def unfilled(text: Text, language: Language) -> str:
 
 
 def plain_word(text: str) -> str:
-    """Return the text if it is a single unquoted word in every shell, else ""."""
+    """Return the text if it is a single unquoted word in every shell, otherwise ""."""
     return text if _WORD.fullmatch(text) else ""
 
 

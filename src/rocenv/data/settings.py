@@ -30,7 +30,7 @@ class Setting(Known, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()  # command-line arguments
     # Rows with the same choice are alternatives: among those whose conditions are true, the lowest rank wins.
     choice: str = ""  # "" if none
-    rank: int = 1  # 0 = shown before everything else
+    rank: int = 1  # 0 to show it before everything else
     from_gib: float = 0  # minimum GPU memory
     to_gib: float = 0  # maximum GPU memory; 0 for any
     platforms: tuple[str, ...] = ("linux", "windows")
@@ -89,7 +89,7 @@ class Reclaim(Known, frozen=True, kw_only=True):
     """A program that keeps GPU memory while idle, and the command that makes it release some.
 
     rocenv recognizes it by its process name, or as a script next to certain files. In commands, `{port}` is
-    the port from its command line, or else the default port.
+    the port from its command line, or the default port.
     """
 
     IDENTITY = ("program",)

@@ -7,7 +7,7 @@ The first rule that separates two GPUs decides:
 missing libraries there, and library packs help only under ZLUDA.
 3. A card wins over a possible card, and a possible card over an iGPU, whatever their memory: cards are
 faster, and libraries are built for them.
-4. Official support in current releases wins over mere libraries, and libraries win over no libraries.
+4. Official support in current releases wins over libraries alone, and libraries win over no libraries.
 5. More memory wins, in whole GiB, because that is what programs run out of.
 6. The newer target wins.
 7. The GPU that HIP lists first wins.
@@ -37,7 +37,7 @@ _DESKTOP_UNITS = 2
 _STATES = {"unable": 0, "barred": 1, "usable": 2}
 _CARDS = {True: 0, None: 1, False: 2}
 _GIB = 1 << 30
-# Reasons, in the order of the positions in a rank.
+# Reasons, in the same order as the positions in a rank.
 _REASONS = (
     "{best} can be used now, but {other} cannot",
     "AMD has no libraries for {other} on Windows, only for {best}",
@@ -135,7 +135,7 @@ def choose(
 
 
 def called(gpu: Gpu) -> str:
-    """Describe a GPU in a few words for a sentence."""
+    """Describe a GPU briefly, for use in a sentence."""
     return f"GPU {gpu.index} ({gpu.target or gpu.name or gpu.pci_id or 'target unknown'})"
 
 

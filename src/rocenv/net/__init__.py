@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
-_TRIES_WITHOUT_SERVER = 2  # for a hasty caller; there is no pause, because name servers fail at times
+_TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; without a pause, because name servers fail at times
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
@@ -100,7 +100,7 @@ class Network:
         return tuple(dict.fromkeys(found))
 
     def _with_login(self, url: str) -> str:
-        """Add the login of a mirror on the same server, because locks and plans contain none."""
+        """Add the login of a mirror on the same server, because locks and plans do not contain logins."""
         scheme, separator, rest = url.partition("://")
         server = re.split(r"[/?#]", rest, maxsplit=1)[0]
         bases = (base for _, bases in self.mirrors for base in bases)
@@ -189,7 +189,7 @@ class Network:
             with self.open(candidate, method="HEAD") as answer:
                 stated = answer.headers.get("Content-Length", "")
             if not stated.isdigit():
-                raise FetchError(f"`{shown(candidate)}` was served without its size")
+                raise FetchError(f"the server did not report the size of `{shown(candidate)}`")
             return int(stated)
 
         return self.try_each(url, lambda candidate: self.persist(lambda: stated_size(candidate), hasty=True))

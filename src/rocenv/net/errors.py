@@ -117,7 +117,7 @@ def status_error(url: str, response: requests.Response, hint: str) -> FetchError
 def connection_error(
     url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float, hint: str
 ) -> FetchError:
-    """Convert an exception of requests or urllib3 to an error that names the server and the cause.
+    """Convert an exception from requests or urllib3 to an error that names the server and the cause.
 
     `hint` says how to set a mirror.
     """

@@ -1,7 +1,7 @@
 """Close connections that deliver almost nothing.
 
 Every byte restarts a timeout, so a server that sends one byte every two seconds would never hit it. This
-module measures every read from the socket, of headers as well as bodies.
+module measures every read from the socket, for headers as well as bodies.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ BLAS = BlasCalls(
 
 
 class DevicePropertiesR0000(ctypes.Structure):
-    """The start of `hipDeviceProp_t` as filled by `hipGetDeviceProperties` (5.7.1: 792 bytes, measured)."""
+    """Start of `hipDeviceProp_t` as filled by `hipGetDeviceProperties` (5.7.1: 792 bytes, measured)."""
 
     _fields_ = (
         ("name", ctypes.c_char * 256),
@@ -127,7 +127,7 @@ class DevicePropertiesR0000(ctypes.Structure):
 
 
 class DevicePropertiesR0600(ctypes.Structure):
-    """The start of `hipDeviceProp_t` as filled by `hipGetDevicePropertiesR0600` (6.0 and up: 1472 bytes)."""
+    """Start of `hipDeviceProp_t` as filled by `hipGetDevicePropertiesR0600` (6.0 and later: 1472 bytes)."""
 
     _fields_ = (
         ("name", ctypes.c_char * 256),

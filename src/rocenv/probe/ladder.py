@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-# The rungs for each API, in order, with the rungs that must pass before. `torch` for HIP does not depend on
+# The rungs for each API, in order, with the rungs that must pass first. `torch` for HIP does not depend on
 # the set's own runtime, because its wheel bundles another one; a wheel built without ROCm is detected even
 # without a GPU. `torch` for CUDA needs the libraries that `load` loads. ZLUDA compiles kernels when it loads
 # them.

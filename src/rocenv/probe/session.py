@@ -90,7 +90,7 @@ class Session:
         return self._libraries[role]
 
     def preload(self) -> None:
-        """Load the task's preloads before all else; raise Failure if that fails."""
+        """Load the task's preloads before anything else; raise Failure if that fails."""
         if self._preloaded is not None:
             return
         self._preloaded = []

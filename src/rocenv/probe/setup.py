@@ -106,7 +106,7 @@ def _names(lock: Lock, files: Collection[str]) -> set[str]:
 
 
 def _own_folders(part: Component) -> tuple[str, ...]:
-    """Return the folders whose libraries must come from the env; in a venv, only some folders."""
+    """Return the folders whose libraries must come from the env; in a venv, these are only some folders."""
     if part.is_wheels:
         return part.layout.library_dirs if part.layout else ()
     return (part.into,)

@@ -58,7 +58,7 @@ if sys.platform == "win32":
     _LONGEST = 1 << 15  # maximum length of a path, in characters
 
     def loaded_modules() -> list[str]:
-        """List the paths of this process's modules, the program first."""
+        """List the paths of this process's modules, starting with the program."""
         process = _kernel.GetCurrentProcess()
         needed, room = wintypes.DWORD(), 0
         while True:

@@ -116,7 +116,7 @@ class BlockResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillResult:
-    """The amount of memory that was allocated at once in pieces."""
+    """The amount of memory that could be allocated in pieces at the same time."""
 
     outcome: Outcome
     total_bytes: int

@@ -39,12 +39,12 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
     rocm, name = _rocm_for(row, request, matrix)
     if rocm and not request.rocm:
         request = structs.replace(request, rocm=rocm)
-        notes.append(f"{name} needs ROCm {rocm}, so only that is considered; `--rocm` overrides this")
+        notes.append(f"{name} needs ROCm {rocm}, so rocenv considers only that; `--rocm` overrides this")
     if needs.torch and not request.torch:
         request = structs.replace(request, torch="*")
         notes.append(f"{row.title} needs torch, so the env includes it; `--no-torch` omits it")
     elif needs.torch and request.torch == NO_TORCH:
-        notes.append(f"{row.title} needs torch; with `--no-torch`, it must bring its own")
+        notes.append(f"{row.title} needs torch; with `--no-torch`, it must include its own")
     if needs.python and not request.python and request.torch not in ("", NO_TORCH):
         request = structs.replace(request, python=needs.python)
         notes.append(f"{row.title} works with Python {needs.python}; `--python` overrides this")
@@ -75,7 +75,7 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
     if not row.programs and not channels:
         return
     where = f"channel {rocm.channel} has no packages for it" if channels else "no channel has packages for it"
-    yield f"{row.title} is not included: {where}, so bring your own{_elsewhere(channels, case, again)}"
+    yield f"{row.title} is not included: {where}, so install it yourself{_elsewhere(channels, case, again)}"
     yield from _release_notes(row.title, rocm.version, case)
 
 
@@ -119,7 +119,7 @@ class Span:
 
     @property
     def label(self) -> str:
-        """The range of releases, to be appended to the app's name."""
+        """The range of releases, for display after the app's name."""
         return f"{self.low} or newer" + (f", before {self.high}" if self.high else "")
 
 

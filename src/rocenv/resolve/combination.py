@@ -46,7 +46,7 @@ class Case:
 
     @property
     def driver(self) -> str:
-        """The requested driver, otherwise the machine's; "" if unknown or on WSL, which has no own driver."""
+        """The requested driver, otherwise the machine's; "" if unknown or on WSL, which has none."""
         if self.machine.wsl and self.request.platform == "linux":
             return ""
         return self.request.driver or self.machine.driver

@@ -363,7 +363,7 @@ def _no_override(override: Override, name: str, constraint: str) -> Rejection:
     found = f"only with ROCm {override.rocm}" if is_limited else "known to fail"
     limit = f"works only with ROCm {override.rocm}, not" if is_limited else "is known to fail"
     found += f": {override.note}"
-    text = f"{setting} (run {override.target} as {override.runs_as}) {limit} with {name}: {override.note}"
+    text = f"{setting} ({override.target} as {override.runs_as}) {limit} with {name}: {override.note}"
     component = f"{override.target} as {override.runs_as}"
     return rejected(override, component, f"{setting} with {name}", found, text)
 

@@ -219,7 +219,7 @@ def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def packs_of(case: Case) -> list[Pack]:
-    """List the rocBLAS packs for the target, whatever their features: Windows uses only one variant."""
+    """List the rocBLAS packs for the target with any features, because Windows uses only one variant."""
     return [
         row
         for row in case.matrix.pack
@@ -340,7 +340,7 @@ def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
         yield (
             "the pack's file name is unknown, so `create` cannot download it. Look for it at "
             f"https://github.com/{pack.provider}/releases/tag/{pack.tag}, and add a `pack` row of your own "
-            "with its name and address (docs/data.md, `Add your own rows`)"
+            "with its name and URL (docs/data.md, `Add your own rows`)"
         )
 
 

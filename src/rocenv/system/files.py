@@ -250,7 +250,7 @@ def _unlink(path: Path) -> None:
         except PermissionError:
             if not WINDOWS:
                 raise
-            # Windows refuses to unlink read-only files such as the store's.
+            # Windows refuses to unlink read-only files such as those in the store.
             unlink_read_only(path)
 
 
@@ -276,7 +276,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
         raise
 
 
-# Source: include/uapi/linux/fs.h, RWF_DONTCACHE, since Linux 6.14
+# Source: include/uapi/linux/fs.h, RWF_DONTCACHE, in Linux 6.14 and later
 _DONTCACHE = 0x80
 _uncached_writes = [hasattr(os, "pwritev")]
 
@@ -284,8 +284,8 @@ _uncached_writes = [hasattr(os, "pwritev")]
 def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
-    Use this for gigabytes that will not be read soon: caching them would evict everything else and take
-    longer than writing. Kernels and filesystems without support write normally.
+    Use this for gigabytes that will not be read soon, because caching them would evict everything else and
+    take longer than writing. Kernels and filesystems without support write normally.
     """
     while data and _uncached_writes[0]:
         try:

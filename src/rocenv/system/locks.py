@@ -36,7 +36,7 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
     After waiting for one second, report the holders on stderr.
 
     Args:
-        path: The lock file. It is created if missing and never removed, because removing it would be a race.
+        path: The lock file. It is created if missing and never removed, because that would cause a race.
         shared: Allow other shared holders (on Windows every lock is exclusive).
         waiting: A message for stderr, printed once if the lock is taken.
 
@@ -122,7 +122,7 @@ def _holder(path: Path, descriptor: int) -> str:
 
 
 def _sharing(descriptor: int) -> list[int]:
-    """List the processes that hold a lock on a file; Linux only, an empty list elsewhere."""
+    """List the processes that hold a lock on a file; return an empty list on systems other than Linux."""
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:

@@ -118,7 +118,7 @@ def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
 
 @contextlib.contextmanager
 def answering(answers: Answers) -> Iterator[None]:
-    """Use recorded answers instead of the machine; whatever was not recorded does not exist."""
+    """Use recorded answers instead of the machine; whatever was not recorded is treated as missing."""
     global _given
     assert _given is None and _kept is None
     _given = answers
@@ -261,7 +261,7 @@ def open_errno(path: str) -> int:
 def access_errno(path: str) -> int:
     """Return the errno that opening a device would cause, judging by its mode alone.
 
-    Use it for devices that must not be opened: opening a render node wakes a sleeping GPU.
+    Use it for devices that must not be opened, such as render nodes: opening one wakes a sleeping GPU.
     """
     if _given is not None:
         return _given.reached.get(path, errno.ENOENT)

@@ -205,7 +205,7 @@ def _slice(started: float, timeout_s: float | None) -> float:
 
 def own_child(module: str, *words: str) -> list[str]:
     """Return Python arguments that run a rocenv module's `main(*words)`."""
-    # Not `-m`: isolated mode ignores a rocenv installed in the user's site-packages or on PYTHONPATH.
+    # Do not use `-m`: isolated mode ignores a rocenv installed in the user's site-packages or on PYTHONPATH.
     start = "import sys; sys.path.append(sys.argv.pop(1))"
     code = f"{start}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
     return ["-I", "-c", code, str(PACKAGE_PARENT), *words]
@@ -332,8 +332,9 @@ def exit_by_signal(number: int, _frame: object) -> NoReturn:
 def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a child in the foreground, wait for it, and return its exit code.
 
-    Keyboard interrupts go to the child, and this process keeps waiting. The code has `subprocess`'s form: all
-    32 bits, unsigned, on Windows; minus the signal elsewhere. Use `own_exit_code` to exit with it.
+    Keyboard interrupts go to the child, and this process keeps waiting. The code has the form that
+    `subprocess` uses: unsigned, with all 32 bits, on Windows; a negative signal number elsewhere. Use
+    `own_exit_code` to exit with it.
     """
     # Use no-op handlers, because the child would inherit an ignored signal. Set them before it starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):

@@ -116,7 +116,7 @@ if sys.platform == "win32":
         )
 
     def users_of(path: str) -> tuple[str, ...]:
-        """List the programs that use a file, as `name (process 123)`, or empty if none are known.
+        """List the programs that use a file, as `name (process 123)`, or () if none are known.
 
         Source: learn.microsoft.com, Restart Manager (RmStartSession, RmRegisterResources, RmGetList);
         restartmanager.h for RM_PROCESS_INFO
