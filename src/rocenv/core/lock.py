@@ -36,6 +36,7 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # cannot be mistaken for a
 _PATTERN = re.compile(r"[*?\[]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
+_GLIBC = re.compile(r"([0-9]+(\.[0-9]+)*)?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
 _TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
@@ -54,7 +55,11 @@ def read_lock(path: Path) -> Lock:
 
 def parse_lock(content: bytes, where: str) -> Lock:
     """Parse and validate the content of a lock file; `where` is its place for errors. See `read_lock`."""
-    plain = parse_json(content, where)
+    try:
+        plain = parse_json(content, where)
+    except DataError as error:
+        hint = "copy the file again, or write it again with `rocenv lock` or `rocenv bundle`"
+        raise DataError(f"{error.message}; it is neither a lock nor a bundle", hints=(hint,)) from error
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
@@ -191,6 +196,8 @@ def _faults_of_program(program: Program) -> Iterator[Fault]:
 def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
         yield f"`{part.python}`", "is not a valid Python version"
+    if _GLIBC.fullmatch(part.glibc) is None:
+        yield repr(part.glibc), "is not a version of glibc"
     # Without a folder, file paths would start with `/` and point outside the env.
     if (part.into or part.artifacts) and part.into.split("/")[0] not in _FOLDERS:
         yield f"`{part.into}`", "is not a valid component folder"
