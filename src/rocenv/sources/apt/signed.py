@@ -50,6 +50,12 @@ class SignedIndex:
         """Each list of packages: its name relative to the suite, and its file."""
         return ((name, path) for path, name in self.index.files)
 
+    @property
+    def packages(self) -> frozenset[str]:
+        """The hashes of all its packages."""
+        lists = ((path.read_bytes(), PurePosixPath(name).suffix) for name, path in self.lists)
+        return frozenset().union(*(_hashes(content, suffix) for content, suffix in lists))
+
     def members(self, number: int) -> dict[str, bytes | Path]:
         """Return its files as members of a bundle, for `proven`."""
         folder = f"indices/{self.index.repo.name}+{number}"
@@ -123,5 +129,10 @@ def proven(
         packed = read(name, _MOST_LIST_BYTES)
         suffix = listed.get(hashlib.sha256(packed).hexdigest())
         if suffix in UNPACKERS:
-            found |= {match[1].decode() for match in _HASH.finditer(UNPACKERS[suffix](packed))}
+            found |= _hashes(packed, suffix)
     return frozenset(found.intersection(wanted))
+
+
+def _hashes(packed: bytes, suffix: str) -> set[str]:
+    """Return the hashes in a compressed list of packages."""
+    return {match[1].decode() for match in _HASH.finditer(UNPACKERS[suffix](packed))}
