@@ -26,7 +26,8 @@ _KEY = "key"
 _MOST_LIST_BYTES = 64 << 20  # Debian's has 10 MB
 # A list of packages in `InRelease`: its hash, and how it is compressed.
 _LISTED = re.compile(r"^ ([0-9a-f]{64}) +[0-9]+ +(?:\S*/)?Packages(\.[a-z0-9]+|)\s*$", re.MULTILINE)
-_HASH = re.compile(rb"^SHA256: ([0-9a-f]{64})$", re.MULTILINE)
+# Never the first line. Without `^`, this is five times as fast in Debian's 60 MB.
+_HASH = re.compile(rb"\nSHA256: ([0-9a-f]{64})(?:\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
