@@ -100,7 +100,7 @@ def command(
     with storage_errors(context.home.path):
         if lock_file:
             complete = CompleteRequest(request=request, machine=Machine())
-            lock, review, bundle = _read_set(lock_file, name, context)
+            lock, review, bundle = _read_set(lock_file, name, request.target, context)
         else:
             complete = complete_request(request, context, note)
             lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
@@ -155,7 +155,7 @@ def _choose(context: Context) -> tuple[str, Request]:
 def _require_compatible(
     request: Request, lock_file: Path | None, *, trust_lock: bool, accept_fallback: bool
 ) -> None:
-    if lock_file and (accept_fallback or request != Request(platform="")):
+    if lock_file and (accept_fallback or request != Request(platform="", target=request.target)):
         raise click.UsageError("--from specifies the whole set; drop the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
@@ -221,18 +221,28 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
     require_yes("Install this set instead?")
 
 
-def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
-    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`."""
+def _read_set(path: Path, name: str, target: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
+    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`.
+
+    `target` selects some of the set's targets, as `--target` does; "" selects all.
+    """
     from rocenv.install.bundle import proven_files
 
     bundle = _bundle_in(path)
     if bundle is None:
-        return *_adapted(read_lock(path), context), None
-    given = bundle.lock(name)
+        return *_adapted(_part_for(target, read_lock(path), context), context), None
+    given = _part_for(target, bundle.lock(name), context)
     context.bundled = bundle.artifacts(given)
     context.proven = proven_files(bundle, given, context)
     lock, review = _adapted(given, context)
     return lock, replace(review, files=(*review.files, *bundle.extras)), bundle
+
+
+def _part_for(target: str, lock: Lock, context: Context) -> Lock:
+    from rocenv.request import targets_meant
+    from rocenv.sources.rocm_wheels import for_targets
+
+    return for_targets(lock, targets_meant(target, context.matrix), context.matrix) if target else lock
 
 
 def _bundle_in(path: Path) -> Bundle | None:
