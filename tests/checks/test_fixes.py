@@ -12,10 +12,11 @@ import pytest
 
 from rocenv.checks import databases, fixes
 from rocenv.checks.context import examine_machine
-from rocenv.checks.fixes import Dialog, apply, message
+from rocenv.checks.fixes import Dialog, apply
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.data.load import load
+from rocenv.data.remedies import Texts
 from rocenv.data.rows import Matrix
 from rocenv.findings import Finding
 from rocenv.home import Home
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from tests.mini import Mini
 
+TEXTS = Texts(load(), "findings", "en")
 WORK: Any = None  # used by fixes that do not download anything
 
 
@@ -40,7 +42,7 @@ class Person:
 
     def dialog(self) -> Dialog:
         ask = None if self.answer is None else self._ask
-        return Dialog(ask=ask, report=self.messages.append, language="en")
+        return Dialog(ask=ask, report=self.messages.append, texts=TEXTS)
 
     def _ask(self, text: str) -> bool:
         self.asked.append(text)
@@ -161,8 +163,8 @@ class TestAsking:
 
     def test_each_fix_has_messages(self) -> None:
         for name in fixes.FIXES:
-            assert "{item}" in message(name, "en", item="{item}")
-            assert re.search("[一-龥]", message(name, "zh", item="x"))
+            assert "`demo`" in TEXTS(name, item="demo")
+            assert re.search("[一-龥]", Texts(load(), "findings", "zh")(name, item="demo"))
 
     def test_rows_refer_to_existing_fixes(self) -> None:
         named = {row.fix for row in load().advice if row.fix}
@@ -201,7 +203,7 @@ class TestIncomplete:
             return True
 
         told: list[str] = []
-        dialog = Dialog(ask=completes, report=told.append, language="en")
+        dialog = Dialog(ask=completes, report=told.append, texts=TEXTS)
         outcome = apply([finding("remove-incomplete")], context, WORK, dialog)
         assert (outcome.done, outcome.failed) == (0, 1)
         assert (path / "rocm/libamdhip64.so").exists()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.findings_text import label, output_language
+from rocenv.commands.findings_text import texts_for
 from rocenv.commands.output import colour, note, print_text
 from rocenv.commands.run import tool_hints
 from rocenv.context import Context
@@ -18,16 +18,15 @@ from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
     from rocenv.apps.context import LaunchContext
     from rocenv.apps.start import Start
-    from rocenv.core.language import Language
+    from rocenv.data.remedies import Texts
     from rocenv.findings import Finding
 
-_COLONS: Mapping[Language, str] = {"en": ": ", "zh": "："}
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 # The options that may follow NAME, and whether each needs a value.
@@ -110,50 +109,48 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
         _write_shortcut(start, shortcut_folder, argv)
         return 0
     with tool_hints(start.prefix, start.record, context):
-        language = output_language(None)
+        texts = texts_for(context)
         launch = LaunchContext(
-            start=start, host=detect(context.matrix), matrix=context.matrix, language=language
+            start=start, host=detect(context.matrix), matrix=context.matrix, language=texts.language
         )
         launch = with_kernels(with_changes_noted(launch), context.home)
         with context.progress.wait(launch.message("checking", app=start.title)):
             launch = adapt_arguments(launch)
-        return _run(launch, _check(launch, context))
+        return _run(launch, _check(launch, context, texts))
 
 
-def _check(launch: LaunchContext, context: Context) -> list[Finding]:
+def _check(launch: LaunchContext, context: Context, texts: Texts) -> list[Finding]:
     """Report pre-launch problems; raise PrefixError if starting the app would be useless or harmful."""
     from rocenv.checks.run import run_before_start
 
-    language = launch.language
-    findings = run_before_start(launch, context.home, language)
+    findings = run_before_start(launch, context.home, texts.language)
     worst = findings[0] if findings and findings[0].severity == "error" else None
     for finding in findings:
         if finding is not worst:
-            _report(finding, language)
+            _report(finding, texts)
     if worst is not None:
-        raise PrefixError(_sentence(worst, language), hints=tuple(_hints(worst, language)), code=worst.code)
+        raise PrefixError(_sentence(worst, texts), hints=tuple(_hints(worst, texts)), code=worst.code)
     for line in launch.start.notes:
         note(line)
     return findings
 
 
-def _report(finding: Finding, language: Language) -> None:
-    heading = label(finding.severity, language) + _COLONS[language]
-    hints = (f"{label('hint', language)}{_COLONS[language]}{hint}" for hint in _hints(finding, language))
-    text = sanitized("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
+def _report(finding: Finding, texts: Texts) -> None:
+    heading = texts(finding.severity) + texts.mark(":")
+    hints = (texts("hint") + texts.mark(":") + hint for hint in _hints(finding, texts))
+    text = sanitized("\n  ".join((_sentence(finding, texts), *finding.evidence, *hints)))
     print_text(colour(heading, _COLOURS[finding.severity], err=True) + text, err=True)
 
 
-def _sentence(finding: Finding, language: Language) -> str:
-    full_stop = "。" if language == "zh" else ". "
-    return f"{finding.title}{full_stop}{finding.detail}"
+def _sentence(finding: Finding, texts: Texts) -> str:
+    return f"{finding.title}{texts.mark('.')}{finding.detail}"
 
 
-def _hints(finding: Finding, language: Language) -> Iterator[str]:
+def _hints(finding: Finding, texts: Texts) -> Iterator[str]:
     """Yield each step with its commands."""
     for step in finding.steps:
-        commands = ("、" if language == "zh" else ", ").join(f"`{command}`" for command in step.commands)
-        yield step.text.rstrip(".。") + _COLONS[language] + commands if commands else step.text
+        commands = texts.mark(",").join(f"`{command}`" for command in step.commands)
+        yield step.text.rstrip(".。") + texts.mark(":") + commands if commands else step.text
 
 
 def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
