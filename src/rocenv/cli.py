@@ -256,7 +256,11 @@ def _command_words(words: list[str]) -> list[str]:
         return []
     name = ALIASES.get(words[0], words[0])
     group = load_command(name) if name in COMMANDS else None
-    found = isinstance(group, click.Group) and words[1:] and words[1] in group.commands
+    found = (
+        isinstance(group, click.Group)
+        and words[1:2]
+        and words[1] in group.list_commands(click.Context(group))
+    )
     return words[: 2 if found else 1]
 
 

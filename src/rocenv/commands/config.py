@@ -7,7 +7,8 @@ import json
 import click
 
 from rocenv.commands import candidates, mirrors
-from rocenv.commands.output import json_option, note, print_json
+from rocenv.commands.options import json_option
+from rocenv.commands.output import note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.system.quoting import shell_join

@@ -17,7 +17,8 @@ from rocenv.commands.findings_text import (
     step_lines,
     texts_for,
 )
-from rocenv.commands.output import colour, json_option, note, print_json
+from rocenv.commands.options import json_option
+from rocenv.commands.output import colour, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 

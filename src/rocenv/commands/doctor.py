@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,16 +14,8 @@ from rocenv.commands.findings_text import (
     step_lines,
     texts_for,
 )
-from rocenv.commands.output import (
-    can_ask,
-    colour,
-    columns,
-    confirm,
-    json_option,
-    note,
-    print_json,
-    print_text,
-)
+from rocenv.commands.options import FILE, json_option
+from rocenv.commands.output import can_ask, colour, columns, confirm, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import Declined
 from rocenv.core.progress import sanitized, size_text
@@ -35,6 +26,7 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from rocenv.checks.bundle import Bundle
     from rocenv.checks.context import CheckContext
@@ -61,14 +53,14 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
 @click.option(
     "--collect",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write a support bundle, without names and serial numbers.",
 )
 @click.option(
     "--from",
     "bundle",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Check the machine of a support bundle instead of this one.",
 )
 @LANGUAGE_OPTION

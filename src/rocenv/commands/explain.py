@@ -10,7 +10,8 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import LANGUAGE_OPTION, output_language
-from rocenv.commands.output import colour, json_option, print_json, terminal_width
+from rocenv.commands.options import json_option
+from rocenv.commands.output import colour, print_json, terminal_width
 from rocenv.context import Context
 from rocenv.host import detect
 from rocenv.system.quoting import shell_join

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands import candidates
-from rocenv.commands.output import columns, json_option, note, print_json, print_text
+from rocenv.commands.options import env_argument, json_option
+from rocenv.commands.output import columns, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized
@@ -63,7 +63,7 @@ def report(folder: Path, as_json: bool) -> int:
 
 
 @command.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option(
     "--slurm", "partition", metavar="PARTITION", default="", help="Run on the idle nodes of PARTITION."
 )

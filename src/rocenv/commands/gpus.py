@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.output import (
-    columns,
-    hint,
-    json_option,
-    note,
-    print_json,
-    print_text,
-    terminal_width,
-)
+from rocenv.commands.options import json_option
+from rocenv.commands.output import columns, hint, note, print_json, print_text, terminal_width
 from rocenv.context import Context
 
 if TYPE_CHECKING:

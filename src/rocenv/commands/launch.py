@@ -11,6 +11,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import texts_for
+from rocenv.commands.options import FOLDER, env_argument, text_option
 from rocenv.commands.output import colour, note, print_text
 from rocenv.commands.run import tool_hints
 from rocenv.context import Context
@@ -73,13 +74,9 @@ def _count_own(words: Sequence[str]) -> int:
 
 
 @click.command(cls=_Launch)
-@click.argument("name", shell_complete=candidates.env_names)
-@click.option(
-    "--app",
-    metavar="APP",
-    default="",
-    shell_complete=candidates.apps,
-    help="The app. Default: recognised by its program, its files or the env.",
+@env_argument
+@text_option(
+    "--app", "APP", candidates.apps, help="The app. Default: recognised by its program, its files or the env."
 )
 @click.option(
     "--write-shortcut",
@@ -87,7 +84,7 @@ def _count_own(words: Sequence[str]) -> int:
     metavar="[DIR]",
     is_flag=False,
     flag_value=".",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Windows: write NAME.cmd, which starts the app when double-clicked, and exit.",
 )
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD…]")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands import candidates
+from rocenv.commands.options import active_env_argument, json_option, text_option
 from rocenv.commands.output import colour, columns, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
@@ -26,8 +28,18 @@ if TYPE_CHECKING:
 _ALIKE = 0.03  # a relative difference that needs no explanation
 
 
-def show_probe(name: str, limit: str, *, as_json: bool) -> int:
-    """Test how much memory env `name`'s HIP runtime can allocate, and show the result."""
+@click.command()
+@active_env_argument
+@text_option(
+    "--limit", "SIZE", candidates.limits, help="Use at most this much: `6GiB`, or `80%` of the free memory."
+)
+@json_option
+def probe(name: str, limit: str, as_json: bool) -> int:
+    """Test how much memory a program can allocate.
+
+    The test allocates memory through the HIP runtime of env NAME (default: the active env), fills it, reads
+    it back and frees it. It leaves room for the desktop and other programs.
+    """
     try:
         allowed = Limit.parse(limit) if limit else None
     except ValueError as error:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, set_variable, unset_variable
+from rocenv.commands.options import active_env_argument, json_option, short_enough
 from rocenv.commands.output import note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import sanitized
 from rocenv.core.wrap import reading_width, wrapped
 from rocenv.host import detect
-from rocenv.memory.amounts import amount
+from rocenv.memory.amounts import amount, parse_amount
 from rocenv.memory.env import view_of_env
 from rocenv.memory.gpus import read_usage
 from rocenv.memory.settings import Advice, Advised, Card, advise
@@ -29,14 +31,29 @@ if TYPE_CHECKING:
 _LEADS = {"taken": "", "instead": "alternative: ", "kept-out": "omitted: "}
 
 
-def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json: bool) -> int:
-    """Show a program's settings.
+def _parse_size(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    size = None if value is None else parse_amount(value)
+    if value is not None and size is None:
+        raise click.BadParameter(f"`{value[:40]}` is not a size such as `8GiB`")
+    return size
 
-    Args:
-        program: The program's name in the rows, in any case.
-        name: The env that it will run in; "" = the active one, if any.
-        memory_bytes: The GPU's assumed memory; None = this machine's GPU.
-        as_json: Print JSON.
+
+@click.command()
+@click.argument("program", callback=short_enough, shell_complete=candidates.memory_programs)
+@active_env_argument
+@click.option(
+    "--memory",
+    "memory_bytes",
+    metavar="SIZE",
+    callback=_parse_size,
+    shell_complete=candidates.sizes,
+    help="Assume a GPU with this much memory instead of this machine's: `8GiB`.",
+)
+@json_option
+def settings(program: str, name: str, memory_bytes: int | None, as_json: bool) -> None:
+    """Show a program's settings that save memory on this GPU.
+
+    With env NAME or an active env, the settings match that env's GPU and PyTorch.
     """
     context = Context()
     matrix = context.matrix
@@ -53,12 +70,11 @@ def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json:
     advice = advise(program, card, matrix.setting, matrix.never_together, environ)
     if as_json:
         print_json(_json(program, gpu, card, advice, notes))
-        return 0
+        return
     for line in _lines(program, gpu, card, advice, env.name):
         click.echo(sanitized(line))
     for text in (*advice.conflicts, *notes):
         note(text)
-    return 0
 
 
 def _find_program(program: str, programs: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands.calling_shell import calling_shell
+from rocenv.commands.options import active_env_argument, json_option
 from rocenv.commands.output import note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
@@ -102,22 +103,32 @@ class _Report:
         return [*lines, *self.usage.notes, *self.hip.notes]
 
 
-def show_memory(name: str, *, as_json: bool) -> int:
-    """Show each GPU's memory, including HIP's figures from env `name` or the active env."""
+@click.command()
+@active_env_argument
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show each GPU's memory and which programs use it.
+
+    With env NAME or an active env, this also queries the env's HIP runtime and shows the smaller figure.
+    """
     context = Context()
     host = detect(context.matrix)
     report = _Report.look(context, host, view_of_env(context, host, name))
     if as_json:
         print_json(report.document())
-        return 0
+        return
     _print(report.lines())
     for text in report.notes():
         note(text)
-    return 0
 
 
-def watch_memory(*, as_json: bool) -> int:
-    """Show the memory every second until Ctrl-C, or once on a machine without a GPU."""
+@click.command()
+@json_option
+def watch(as_json: bool) -> None:
+    """Update the display every second, with a graph, until Ctrl-C.
+
+    This does not query HIP: loading its runtime every second would itself use memory.
+    """
     context = Context()
     host = detect(context.matrix)
     reports = _every_second(context, host)
@@ -133,7 +144,6 @@ def watch_memory(*, as_json: bool) -> int:
         for report in reports:
             now = datetime.now().strftime("%H:%M:%S")
             _print(f"{now}  GPU {each.gpu.index}: {_figures(each)}" for each in report.usage.gpus)
-    return 0
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -9,7 +9,8 @@ import click
 from msgspec import structs
 
 from rocenv.commands import candidates
-from rocenv.commands.output import colour, json_option, note, print_json
+from rocenv.commands.options import json_option
+from rocenv.commands.output import colour, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized, size_text
