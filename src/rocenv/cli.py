@@ -19,7 +19,6 @@ from rocenv import __version__
 from rocenv.context import limit_umask
 from rocenv.core.errors import Declined, NoSpace, ResolutionImpossible, RocenvError, WrongUsage
 from rocenv.core.logins import mask_logins
-from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
 
 if TYPE_CHECKING:
@@ -338,14 +337,9 @@ def _show(error: RocenvError, *, wants_json: bool) -> None:
 
 def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
     """List the reasons why no set meets a request, each with its source."""
-    width = reading_width()
-    lines = [
-        "",
-        "These requirements conflict; no set meets all of them:" if rejections[1:] else "why:",
-    ]
+    lines = ["", "These requirements conflict; no set meets all of them:" if rejections[1:] else "why:"]
     for each in rejections:
-        lines += wrapped(each.text, width, "  - ", "    ")
-        lines += wrapped(f"[{each.source.partition(';')[0].strip()}]", width, "    ", "     ")
+        lines += [f"  - {each.text}", f"    [{each.source.partition(';')[0].strip()}]"]
     return lines
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.checks import databases, fixes
+from rocenv.checks import caches, fixes
 from rocenv.checks.context import examine_machine
 from rocenv.checks.fixes import Dialog, apply
 from rocenv.context import Context
@@ -216,7 +216,7 @@ class TestIncomplete:
 
 
 class TestDatabase:
-    def test_only_malformed_databases_are_renamed(self, context: CheckContext, tmp_path: Path) -> None:
+    def test_only_malformed_caches_are_renamed(self, context: CheckContext, tmp_path: Path) -> None:
         broken = database(tmp_path / "user/.cache/miopen/3.3.0/gfx1030_30.ukdb", whole=False)
         whole = database(tmp_path / "user/.config/miopen/gfx1100_48.ukdb", whole=True)
         empty = tmp_path / "user/.config/miopen/new.ukdb"
@@ -235,16 +235,16 @@ class TestDatabase:
     def test_a_file_that_is_not_a_database_is_renamed(self, tmp_path: Path) -> None:
         path = tmp_path / "gfx906.ukdb"
         path.write_bytes(b"\0" * 4096)
-        assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)
-        assert databases.set_aside(path).name == "gfx906.ukdb.broken"
+        assert caches.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)
+        assert caches.set_aside(path).name == "gfx906.ukdb.broken"
         path.write_bytes(b"\0" * 4096)
-        assert databases.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier file is kept"
+        assert caches.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier file is kept"
 
     def test_a_journal_is_renamed_with_its_database(self, tmp_path: Path) -> None:
         """SQLite would replay the journal into the new database."""
         path = database(tmp_path / "gfx906.ukdb", whole=False)
         path.with_name("gfx906.ukdb-journal").write_text("half")
-        databases.set_aside(path)
+        caches.set_aside(path)
         assert sorted(each.name for each in tmp_path.iterdir()) == [
             "gfx906.ukdb.broken",
             "gfx906.ukdb.broken-journal",
@@ -255,7 +255,7 @@ class TestDatabase:
         writer = sqlite3.connect(path, isolation_level=None)
         writer.execute("BEGIN EXCLUSIVE")
         try:
-            assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == ()
+            assert caches.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == ()
         finally:
             writer.close()
 
@@ -264,11 +264,11 @@ class TestDatabase:
         (tmp_path / "db").mkdir()
         (tmp_path / "db/a.ukdb").symlink_to(broken)
         (tmp_path / "db/folder").symlink_to(tmp_path / "elsewhere")
-        assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path / "db")}) == ()
+        assert caches.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path / "db")}) == ()
 
     def test_missing_and_relative_folders_are_skipped(self, tmp_path: Path) -> None:
-        assert databases.damaged_databases({"HOME": str(tmp_path / "none")}) == ()
-        assert databases.damaged_databases({"HOME": "relative", "MIOPEN_USER_DB_PATH": "."}) == ()
+        assert caches.damaged_databases({"HOME": str(tmp_path / "none")}) == ()
+        assert caches.damaged_databases({"HOME": "relative", "MIOPEN_USER_DB_PATH": "."}) == ()
 
 
 class TestRepair:

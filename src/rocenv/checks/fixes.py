@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.checks.databases import damaged_databases, set_aside
+from rocenv.checks.caches import damaged_databases, set_aside
 from rocenv.checks.run import observe
 from rocenv.checks.table import CHECKS
 from rocenv.core.errors import PrefixError, RocenvError

@@ -10,9 +10,10 @@ import click
 from rocenv.commands.options import json_option
 from rocenv.commands.output import columns, hint, note, print_json, print_text, terminal_width
 from rocenv.context import Context
+from rocenv.memory.amounts import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rocenv.host import Driver, Gpu, Host
 
@@ -91,7 +92,7 @@ def _table(host: Host) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [_HEADER]
     for row, group in groupby(host.gpus, _row):
         indices = [gpu.index for gpu in group]
-        rows.append(("*" if host.selected in indices else "", _ranges(indices), *row))
+        rows.append(("*" if host.selected in indices else "", ranges(indices), *row))
     width = terminal_width()
     if width and width + 1 < _WIDE:
         return [row[: _WIDE_ONLY.start] + row[_WIDE_ONLY.stop :] for row in rows]
@@ -110,17 +111,6 @@ def _row(gpu: Gpu) -> tuple[str, ...]:
     )
 
 
-def _ranges(indices: Iterable[int]) -> str:
-    """Shorten a list of ascending numbers: `0-3, 5, 6`."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    return ", ".join(f"{run[0]}-{run[-1]}" if run[2:] else ", ".join(map(str, run)) for run in runs)
-
-
 def _notes(host: Host) -> Iterator[str]:
     reasons: dict[str, list[int]] = {}
     for gpu in host.gpus:
@@ -128,7 +118,7 @@ def _notes(host: Host) -> Iterator[str]:
             reasons.setdefault(gpu.why_not, []).append(gpu.index)
     for why, indices in reasons.items():
         if indices[1:] or why not in host.why:  # which identifies one GPU
-            yield f"GPU {_ranges(indices)}: {why}"
+            yield f"GPU {ranges(indices)}: {why}"
     if host.gpu and (indices_shown := host.visible_devices()):
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
         effect = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
     from rocenv.data.remedies import Texts
     from rocenv.findings import Finding
 
+
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 # The options that may follow NAME, and whether each needs a value.
 _OPTIONS = {"--app": True, "--write-shortcut": False}
+MARK = "rem made by rocenv launch --write-shortcut"
+_PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
 
 
 class _Launch(click.Command):
@@ -96,7 +100,7 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     from rocenv.apps.arguments import adapt_arguments
     from rocenv.apps.context import LaunchContext
     from rocenv.host import detect
-    from rocenv.launch.start import prepare, with_changes_noted, with_kernels
+    from rocenv.launch.run import prepare, with_changes_noted, with_kernels
 
     context = Context()
     start = prepare(context, name, app, argv)
@@ -168,7 +172,7 @@ def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
 
 
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
-    from rocenv.launch.shortcut import MARK, shortcut_text
+    from rocenv.commands.launch import MARK, shortcut_text
     from rocenv.system.files import storage_errors, write_atomic
     from rocenv.system.quoting import shell_join
 
@@ -194,3 +198,53 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
             )
         write_atomic(path, text)
     click.echo(str(path))
+
+
+def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, str]) -> bytes:
+    """Return a batch file that runs a command in a folder, and waits for a key if it fails.
+
+    If a word is not ASCII, the file switches the console to UTF-8 while the command runs.
+
+    Args:
+        command: What to run.
+        folder: Where to run it.
+        variables: Set for this file only.
+
+    Raises:
+        RocenvError: A word contains a quotation mark or line break, which a batch file cannot pass to a
+            program.
+    """
+    words = [*command, folder, *variables.values()]
+    lines = ["@echo off", MARK, "setlocal disabledelayedexpansion"]
+    foreign = any(not word.isascii() for word in words)
+    if foreign:
+        # "Active code page: 850"; the text before the colon is localised
+        lines += ['for /f "tokens=2 delims=:." %%p in (\'chcp\') do set "_CODE_PAGE=%%p"', "chcp 65001 >nul"]
+    lines += [f'set "{name}={_inner(value)}"' for name, value in variables.items()]
+    lines.append(f'cd /d "{_inner(folder)}"')
+    lines.append(" ".join(map(_word, command)))
+    lines.append('set "_ENDED=%errorlevel%"')
+    if foreign:
+        lines.append("chcp %_CODE_PAGE% >nul")
+    lines += ['if not "%_ENDED%"=="0" pause', "exit /b %_ENDED%"]
+    return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def _word(word: str) -> str:
+    if _PLAIN.fullmatch(word):
+        return word
+    # A backslash before the closing quotation mark would escape it.
+    # Source: the rules of CommandLineToArgvW
+    ending = "\\" * (len(word) - len(word.rstrip("\\")))
+    return f'"{_inner(word)}{ending}"'
+
+
+def _inner(word: str) -> str:
+    bad = next((char for char in word if char == '"' or not char.isprintable()), "")
+    if bad:
+        raise RocenvError(
+            f"a batch file cannot pass on the {bad!r} in `{word.encode('unicode_escape').decode()}`",
+            hints=("use the app's own settings for such arguments",),
+            code="shortcut",
+        )
+    return word.replace("%", "%%")

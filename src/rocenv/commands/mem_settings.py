@@ -10,17 +10,15 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, set_variable, unset_variable
 from rocenv.commands.options import active_env_argument, json_option, short_enough
-from rocenv.commands.output import note, print_json
+from rocenv.commands.output import note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import sanitized
-from rocenv.core.wrap import reading_width, wrapped
 from rocenv.host import detect
 from rocenv.memory.amounts import amount, parse_amount
 from rocenv.memory.env import view_of_env
 from rocenv.memory.gpus import read_usage
 from rocenv.memory.settings import Advice, Advised, Card, advise
-from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,8 +69,7 @@ def settings(program: str, name: str, memory_bytes: int | None, as_json: bool) -
     if as_json:
         print_json(_json(program, gpu, card, advice, notes))
         return
-    for line in _lines(program, gpu, card, advice, env.name):
-        click.echo(sanitized(line))
+    print_text(sanitized("\n".join(_lines(program, gpu, card, advice, env.name))))
     for text in (*advice.conflicts, *notes):
         note(text)
 
@@ -103,15 +100,15 @@ def _card(host: Host, gpu: Gpu | None, record: Record | None, memory_bytes: int 
 
 
 def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice, env: str) -> Iterator[str]:
-    shell, width = calling_shell("windows" if WINDOWS else "linux"), reading_width()
+    shell = calling_shell()
     size = amount(card.total_bytes) if card.total_bytes is not None else "unknown memory"
     name = f"GPU {gpu.index}, {gpu.name or 'unknown name'}" if gpu else "a GPU"
     yield f"{program} on {name} ({card.target or 'unknown target'}), with {size}"
     for each in advice.settings:
-        yield from ("", *wrapped(_headline(each), width, "", "  "))
+        yield from ("", _headline(each))
         if each.row.place:
-            yield from wrapped(f"in {each.row.place}", width, "  ", "  ")
-        yield from wrapped(each.row.text, width, "  ", "  ")
+            yield f"  in {each.row.place}"
+        yield f"  {each.row.text}"
     if advice.unset:
         yield from ("", f"Unset these variables in the shell that starts {program}:")
         yield from (f"  {unset_variable(shell, variable)}" for variable in advice.unset)

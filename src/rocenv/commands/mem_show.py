@@ -23,7 +23,6 @@ from rocenv.memory.amounts import amount, ranges
 from rocenv.memory.env import EnvView, view_of_env
 from rocenv.memory.gpus import read_usage
 from rocenv.memory.reclaim import Reclaimable, find_reclaimable
-from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,7 +67,7 @@ class _Report:
                     "pids": list(each.pids),
                     "size_bytes": each.size_bytes,
                     "text": each.row.text,
-                    "command": each.command(_shell()),
+                    "command": each.command(calling_shell()),
                 }
                 for each in self.programs
             ],
@@ -86,7 +85,7 @@ class _Report:
         for program in self.programs:
             pids = ", ".join(map(str, program.pids))
             lines.append(f"  {program.row.title} ({pids}), {amount(program.size_bytes)}: {program.row.text}")
-            lines.append(f"    {program.command(_shell())}")
+            lines.append(f"    {program.command(calling_shell())}")
         return lines
 
     def notes(self) -> list[str]:
@@ -195,10 +194,6 @@ def graph(shares: Iterable[float | None], levels: str) -> str:
     return "".join(
         " " if share is None else levels[min(len(levels) - 1, int(share * len(levels)))] for share in shares
     )
-
-
-def _shell() -> str:
-    return calling_shell("windows" if WINDOWS else "linux")
 
 
 # ---------------------------------------------------------------- one GPU

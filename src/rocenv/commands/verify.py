@@ -49,14 +49,9 @@ def print_rung(result: RungResult, *, err: bool = False) -> None:
     if result.status in ("failed", "crashed", "timeout"):
         for line in result.stderr_tail.splitlines():
             if not line.startswith(CALLING):  # the detail shows the call that did not return
-                click.echo("\n".join(_quoted(sanitized(line), width)), err=err)
+                print_text(f"    | {sanitized(line)}", err=err)
         for code in result.findings:
             click.echo(f"    known cause: `rocenv explain {code}`", err=err)
-
-
-def _quoted(line: str, width: int) -> list[str]:
-    start = "    | "
-    return (wrapped(line, width, start, start) if width else []) or [start + line]
 
 
 def verdict_text(verdict: Verification, app: str = "") -> str:
