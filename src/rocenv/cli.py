@@ -345,21 +345,16 @@ def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
 
 def error_json(error: RocenvError) -> dict[str, Any]:
     """Return an error as `--json` prints it."""
+    from rocenv.commands.output import fields
+
     answer: dict[str, Any] = {
         "error": error.code,
         "message": error.message,
         "hints": list(error.hints),
     }
     if isinstance(error, ResolutionImpossible):
-        answer["conflict"] = [
-            {
-                "component": each.component,
-                "requirement": each.requirement,
-                "found": each.found,
-                "source": each.source,
-            }
-            for each in error.rejections
-        ]
+        names = ("component", "requirement", "found", "source")
+        answer["conflict"] = [fields(each, *names) for each in error.rejections]
         answer["suggestions"] = [
             {
                 "command": each.command,

@@ -15,6 +15,7 @@ from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized, size_text
 from rocenv.core.template import fill
+from rocenv.data.mirrors import mirrors_of
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def mirrors(names: tuple[str, ...], test: bool, use: str | None, as_json: bool) 
     for number, origin in enumerate(origins):
         print_text("\n".join(([""] if number else []) + list(_lines(origin, context, speeds))))
     note("")
-    listed = [row for origin in origins for row in _fastest_first(_mirrors(origin, context.matrix), speeds)]
+    listed = [row for origin in origins for row in _fastest_first(mirrors_of(origin, context.matrix), speeds)]
     example = f", for example: `rocenv config mirrors --use {listed[0].name}`" if listed else ""
     note(fill(_TRUST, {"example": example}))
 
@@ -174,16 +175,10 @@ def _speeds(origins: Sequence[Origin], context: Context) -> dict[str, Speed]:
         address: f"{address.rstrip('/')}/{origin.sample}"
         for origin in origins
         if origin.sample
-        for address in (*_own(origin), *(row.address for row in _mirrors(origin, context.matrix)))
+        for address in (*_own(origin), *(row.address for row in mirrors_of(origin, context.matrix)))
     }
     note(f"Testing {len(tested)} addresses, for a few seconds…")
     return dict(zip(tested, measure(list(tested.values()), context.network), strict=True))
-
-
-def _mirrors(origin: Origin, matrix: Matrix) -> list[Mirror]:
-    from rocenv.data.mirrors import mirrors_of
-
-    return mirrors_of(origin, matrix)
 
 
 def _own(origin: Origin) -> list[str]:
@@ -200,7 +195,7 @@ def _lines(origin: Origin, context: Context, speeds: Mapping[str, Speed]) -> Ite
     yield from (f"  {prefix}" for prefix in origin.prefixes)
     if origin.note:
         yield f"  ({origin.note})"
-    rows = _fastest_first(_mirrors(origin, context.matrix), speeds)
+    rows = _fastest_first(mirrors_of(origin, context.matrix), speeds)
     indent = " " * (2 + max((len(row.name) for row in rows), default=0) + 2)
     for address in _own(origin):
         if address in speeds:
@@ -243,7 +238,7 @@ def _origin_json(origin: Origin, context: Context, speeds: Mapping[str, Speed]) 
                 "set": row.address in _set_addresses(origin, context),
                 "speed": _speed_json(speeds.get(row.address)),
             }
-            for row in _fastest_first(_mirrors(origin, context.matrix), speeds)
+            for row in _fastest_first(mirrors_of(origin, context.matrix), speeds)
         ],
     }
 

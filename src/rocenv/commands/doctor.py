@@ -15,7 +15,7 @@ from rocenv.commands.findings_text import (
     texts_for,
 )
 from rocenv.commands.options import FILE, json_option
-from rocenv.commands.output import can_ask, colour, columns, confirm, note, print_json, print_text
+from rocenv.commands.output import can_ask, colour, columns, confirm, fields, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import Declined
 from rocenv.core.progress import sanitized, size_text
@@ -111,14 +111,8 @@ def command(
 def finding_json(finding: Finding) -> dict[str, Any]:
     """A finding as `doctor --json` prints it."""
     return {
-        "check": finding.check,
-        "code": finding.code,
-        "severity": finding.severity,
-        "title": finding.title,
-        "detail": finding.detail,
-        "evidence": list(finding.evidence),
-        "remedy": {"text": " ".join(finding.instructions), "commands": list(finding.commands)},
-        "links": list(finding.links),
+        **fields(finding, "check", "code", "severity", "title", "detail", "evidence", "links"),
+        "remedy": {"text": " ".join(finding.instructions), "commands": finding.commands},
         "fix": finding.fix or None,
     }
 

@@ -9,7 +9,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.options import env_argument, json_option, yes_option
-from rocenv.commands.output import can_ask, columns, note, print_json, require_yes
+from rocenv.commands.output import can_ask, columns, fields, note, print_json, require_yes
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized, size_text
@@ -35,10 +35,7 @@ def summary(prefix: Prefix) -> dict[str, Any]:
     answer |= {"platform": record.lock.platform, "target": record.lock.target, "created": record.created}
     if record.lock.request.more_targets:
         answer["targets"] = list(record.lock.targets)
-    answer["components"] = [
-        {"kind": part.kind, "version": part.version, "channel": part.channel}
-        for part in record.lock.components
-    ]
+    answer["components"] = [fields(part, "kind", "version", "channel") for part in record.lock.components]
     last = prefix.verification()
     answer["verified"] = last.level if last else ""
     return answer

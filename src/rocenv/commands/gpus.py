@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands.options import json_option
-from rocenv.commands.output import columns, hint, note, print_json, print_text, terminal_width
+from rocenv.commands.output import (
+    columns,
+    fields,
+    fields_or_none,
+    hint,
+    note,
+    print_json,
+    print_text,
+    terminal_width,
+)
 from rocenv.context import Context
 from rocenv.memory.amounts import ranges
 
@@ -49,12 +58,7 @@ def host_json(host: Host) -> dict[str, Any]:
         "selected": host.selected,
         "why": host.why,
         "platform": host.platform,
-        "driver": {
-            "kernel": host.driver.kernel or None,
-            "amdgpu": host.driver.amdgpu or None,
-            "display": host.driver.display or None,
-            "release": host.driver.release or None,
-        },
+        "driver": fields_or_none(host.driver, "kernel", "amdgpu", "display", "release"),
         "wsl": host.driver.wsl,
         "others": list(host.others),
         "hip_visible_devices": host.visible_devices() or None,
@@ -66,24 +70,10 @@ def host_json(host: Host) -> dict[str, Any]:
 def gpu_json(gpu: Gpu) -> dict[str, Any]:
     """Return a GPU as `gpus --json` prints it."""
     return {
-        "index": gpu.index,
-        "target": gpu.target or None,
-        "features": gpu.features,
-        "name": gpu.name,
-        "pci_id": gpu.pci_id or None,
-        "address": gpu.address or None,
-        "integrated": gpu.integrated,
-        "vram_bytes": gpu.vram_bytes,
-        "gtt_bytes": gpu.gtt_bytes,
-        "memory_bytes": gpu.memory_bytes,
-        "compute_units": gpu.compute_units,
-        "usable": gpu.usable,
-        "state": gpu.state,
-        "why_not": gpu.why_not or None,
-        "source": gpu.source,
-        "hip_index": gpu.hip_index,
-        "node": gpu.node,
-        "render_minor": gpu.render_minor,
+        **fields(gpu, "index", "name", "features", "source", "integrated", "usable", "state"),
+        **fields(gpu, "vram_bytes", "gtt_bytes", "memory_bytes", "compute_units"),
+        **fields(gpu, "hip_index", "node", "render_minor"),
+        **fields_or_none(gpu, "target", "pci_id", "address", "why_not"),
     }
 
 

@@ -9,7 +9,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.options import FILE, FOLDER, json_option, offline_option, target_option, text_option
-from rocenv.commands.output import note, print_json
+from rocenv.commands.output import fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.kernels.placement import PLACES
 
@@ -189,25 +189,18 @@ def _print(result: BuildResult, request: BuildRequest) -> None:
 def _as_json(result: BuildResult, request: BuildRequest) -> dict[str, Any]:
     entry, placed = result.kernel.entry, result.placed
     where = placed and {
-        "place": placed.place,
-        "file": placed.file,
-        "start": placed.start or None,
+        **fields(placed, "place", "file"),
+        **fields_or_none(placed, "start", "original"),
         "environment": {request.row.resources_variable: placed.resources} if placed.resources else {},
-        "original": placed.original or None,
     }
     return {
-        "app": entry.app,
+        **fields(entry, "app", "kind", "target", "compiler", "kernels", "sha256"),
         "version": result.job.version,
-        "kind": entry.kind,
-        "target": entry.target,
         "source": str(result.job.installation.source),
-        "compiler": entry.compiler,
         "compiler_env": result.toolchain.env,
-        "kernels": entry.kernels,
         "kernels_expected": result.job.recipe.kernels or None,
         "elf_flags": entry.flags,
         "size_bytes": len(result.kernel.content),
-        "sha256": entry.sha256,
         "compiled_now": result.kernel.fresh,
         "elapsed_s": entry.seconds,
         "kept_in": str(result.kernel.path),

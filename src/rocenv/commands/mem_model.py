@@ -11,7 +11,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.options import FILE, active_env_argument, json_option
-from rocenv.commands.output import colour, columns, note, print_json
+from rocenv.commands.output import colour, columns, fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host import detect
@@ -217,17 +217,11 @@ def _json(report: _Report) -> dict[str, Any]:
     count = len(layout.layers)
     return {
         "path": str(model.path),
-        "member": model.member or None,
         "parts": [str(part) for part in model.parts],
-        "name": model.name or None,
-        "architecture": model.architecture or None,
-        "weights_bytes": model.weights_bytes,
-        "missing_bytes": model.missing_bytes,
-        "context": estimate.use.context,
+        **fields(model, "weights_bytes", "missing_bytes"),
+        **fields_or_none(model, "member", "name", "architecture"),
+        **fields(estimate.use, "context", "cache_k", "cache_v", "batch"),
         "model_context": layout.context or None,
-        "cache_k": estimate.use.cache_k,
-        "cache_v": estimate.use.cache_v,
-        "batch": estimate.use.batch,
         "layers": [
             {
                 "layer": index,
@@ -248,11 +242,9 @@ def _json(report: _Report) -> dict[str, Any]:
         "margin_bytes": MARGIN_BYTES,
         "gpu": gpu
         and {
-            "index": gpu.gpu.index,
-            "name": gpu.gpu.name,
-            "target": gpu.gpu.target or None,
-            "total_bytes": gpu.total_bytes,
-            "free_bytes": gpu.free_bytes,
+            **fields(gpu.gpu, "index", "name"),
+            **fields_or_none(gpu.gpu, "target"),
+            **fields(gpu, "total_bytes", "free_bytes"),
         },
         "fitting_layers": report.fit.layers if report.fit else None,
         "ways": [asdict(way) for way in report.ways],

@@ -10,7 +10,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.options import active_env_argument, json_option, text_option
-from rocenv.commands.output import colour, columns, note, print_json
+from rocenv.commands.output import colour, columns, fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
@@ -151,17 +151,14 @@ def _json(result: ProbeResult) -> dict[str, Any]:
         "env": result.env,
         "gpu": {
             "index": memory.gpu.index if memory.gpu.source != "HIP" else None,
-            "name": gpu.name,
-            "target": gpu.target,
-            "address": gpu.address or None,
+            **fields(gpu, "name", "target"),
+            **fields_or_none(gpu, "address"),
             "display": result.display,
         },
         "runtime": result.opened.runtime_path,
         "standin": result.opened.standin,
         "told": {
-            "free_bytes": memory.free_bytes,
-            "total_bytes": memory.total_bytes,
-            "source": memory.source,
+            **fields(memory, "free_bytes", "total_bytes", "source"),
             "hip_free_bytes": gpu.free_bytes,
             "hip_total_bytes": gpu.total_bytes,
         },
@@ -183,17 +180,11 @@ def _json(result: ProbeResult) -> dict[str, Any]:
             "smallest_bytes": pieces.smallest_bytes,
         },
         "too_much": excess
-        and {
-            "asked_bytes": excess.asked_bytes,
-            "became": excess.became,
-            "answer": excess.answer or None,
-            "info": excess.info or None,
-        },
+        and {**fields(excess, "asked_bytes", "became"), **fields_or_none(excess, "answer", "info")},
         "steps": [
             {
                 **asdict(step),
-                "answer": step.answer or None,
-                "detail": step.detail or None,
+                **fields_or_none(step, "answer", "detail"),
                 "elapsed_s": round(step.elapsed_s, 3),
             }
             for step in result.steps

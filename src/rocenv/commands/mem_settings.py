@@ -10,7 +10,7 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, set_variable, unset_variable
 from rocenv.commands.options import active_env_argument, json_option, short_enough
-from rocenv.commands.output import note, print_json, print_text
+from rocenv.commands.output import fields, fields_or_none, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import sanitized
@@ -133,17 +133,11 @@ def _json(program: str, gpu: Gpu | None, card: Card, advice: Advice, notes: Sequ
     """Return the document of `mem settings --json`."""
     return {
         "program": program,
-        "platform": card.platform,
         "gpu": gpu.index if gpu else None,
-        "target": card.target or None,
-        "integrated": card.integrated,
-        "total_bytes": card.total_bytes,
-        "torch": card.torch or None,
+        **fields(card, "platform", "integrated", "total_bytes"),
+        **fields_or_none(card, "target", "torch"),
         "settings": [_setting_json(each) for each in advice.settings],
-        "variables": dict(advice.variables),
-        "arguments": list(advice.arguments),
-        "conflicts": list(advice.conflicts),
-        "unset": list(advice.unset),
+        **fields(advice, "variables", "arguments", "conflicts", "unset"),
         "notes": list(notes),
     }
 
@@ -151,11 +145,9 @@ def _json(program: str, gpu: Gpu | None, card: Card, advice: Advice, notes: Sequ
 def _setting_json(each: Advised) -> dict[str, Any]:
     row = each.row
     return {
-        **{name: getattr(row, name) for name in ("key", "title", "where", "text", "status", "source")},
+        **fields(row, "key", "title", "where", "text", "status", "source", "arguments"),
+        **fields_or_none(row, "place", "set"),
         "state": each.state,
         "condition": each.condition or None,
-        "place": row.place or None,
-        "set": row.set or None,
         "variables": dict.fromkeys(row.variables, row.value),
-        "arguments": list(row.arguments),
     }

@@ -15,7 +15,7 @@ import click
 
 from rocenv.commands.calling_shell import calling_shell
 from rocenv.commands.options import active_env_argument, json_option
-from rocenv.commands.output import note, print_json
+from rocenv.commands.output import fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host import detect
@@ -245,24 +245,18 @@ def holder_name(holder: Holder) -> str:
 
 
 def _gpu_json(memory: GpuMemory, program_of: dict[int, str]) -> dict[str, Any]:
-    gpu, hip = memory.gpu, memory.hip
     sizes = ("total", "used", "free", "vram_total", "vram_used", "shared_total", "shared_used", "budget")
     return {
-        "index": gpu.index,
-        "target": gpu.target or None,
-        "name": gpu.name,
-        "address": gpu.address or None,
-        "integrated": gpu.integrated,
-        **{f"{name}_bytes": getattr(memory, f"{name}_bytes") for name in (*sizes, "unexplained")},
-        "shared_counts": memory.shared_counts,
-        "hip": hip and asdict(hip),
+        **fields(memory.gpu, "index", "name", "integrated"),
+        **fields_or_none(memory.gpu, "target", "address"),
+        **fields(memory, *(f"{name}_bytes" for name in (*sizes, "unexplained")), "shared_counts", "notes"),
+        "source": memory.source or None,
+        "hip": memory.hip and asdict(memory.hip),
         "holders": [
             {
-                **{name: getattr(each, name) for name in ("pid", "name", "vram_bytes", "shared_bytes")},
+                **fields(each, "pid", "name", "vram_bytes", "shared_bytes"),
                 "reclaim": program_of.get(each.pid),
             }
             for each in memory.holders
         ],
-        "source": memory.source or None,
-        "notes": list(memory.notes),
     }

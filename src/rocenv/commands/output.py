@@ -74,6 +74,16 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=1) + "\n")
 
 
+def fields(source: object, *names: str) -> dict[str, Any]:
+    """Copy attributes into a JSON document."""
+    return {name: getattr(source, name) for name in names}
+
+
+def fields_or_none(source: object, *names: str) -> dict[str, Any]:
+    """Copy attributes into a JSON document, with null for empty texts."""
+    return {name: getattr(source, name) or None for name in names}
+
+
 def colour(text: str, name: str, *, err: bool = False) -> str:
     """Colour text if the stream is a terminal and the user has not set `NO_COLOR`."""
     stream = sys.stderr if err else sys.stdout

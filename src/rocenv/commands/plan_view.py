@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rocenv.commands.output import fields, fields_or_none
 from rocenv.core.progress import sanitized, size_text
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
         answer["foreign_hosts"] = [
             {"host": host, "files": list(files)} for host, files in review.hosts.items()
         ]
-        answer["foreign_variables"] = [
-            {"action": each.action, "name": each.name, "value": each.value} for each in review.variables
-        ]
+        answer["foreign_variables"] = [fields(each, "action", "name", "value") for each in review.variables]
         answer["foreign_commands"] = list(review.commands)
         answer["foreign_files"] = list(review.files)
     return answer
@@ -49,23 +48,11 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
 
 def _part_json(part: Component) -> dict[str, Any]:
     return {
-        "kind": part.kind,
-        "name": part.name,
-        "version": part.version,
-        "channel": part.channel,
-        "why": part.why,
-        "python": part.python,
-        "glibc": part.glibc,
+        **fields(part, "kind", "name", "version", "channel", "why", "python", "glibc"),
         "own_glibc": bool(part.loader),
         "artifacts": [
-            {
-                "name": artifact.name,
-                "version": artifact.version,
-                "url": artifact.url,
-                "sha256": artifact.sha256 or None,
-                "size_bytes": artifact.size_bytes or None,
-            }
-            for artifact in part.artifacts
+            {**fields(each, "name", "version", "url"), **fields_or_none(each, "sha256", "size_bytes")}
+            for each in part.artifacts
         ],
     }
 
