@@ -12,7 +12,7 @@ import click
 
 from rocenv.commands.build_env import build_env
 from rocenv.commands.options import json_option, offline_option, yes_option
-from rocenv.commands.output import can_ask, note, print_json, require_yes
+from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import plan_for, request_options, requirements
 from rocenv.commands.verify import print_rung, verdict_text
@@ -113,7 +113,7 @@ def command(
     text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=to_come)
     if dry_run:
         if not as_json:
-            click.echo(text)
+            print_text(text)
         require_installable(lock)
         require_room(lock, context.home, context.bundled)
         if as_json:

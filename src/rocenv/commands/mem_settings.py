@@ -69,7 +69,9 @@ def settings(program: str, name: str, memory_bytes: int | None, as_json: bool) -
     if as_json:
         print_json(_json(program, gpu, card, advice, notes))
         return
-    print_text(sanitized("\n".join(_lines(program, gpu, card, advice, env.name))))
+    print_text(sanitized("\n".join(_lines(program, gpu, card, advice))))
+    if words := list(_words(program, advice, env.name)):
+        print_text(sanitized("\n".join(words)), verbatim=True)
     for text in (*advice.conflicts, *notes):
         note(text)
 
@@ -99,8 +101,7 @@ def _card(host: Host, gpu: Gpu | None, record: Record | None, memory_bytes: int 
     )
 
 
-def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice, env: str) -> Iterator[str]:
-    shell = calling_shell()
+def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice) -> Iterator[str]:
     size = amount(card.total_bytes) if card.total_bytes is not None else "unknown memory"
     name = f"GPU {gpu.index}, {gpu.name or 'unknown name'}" if gpu else "a GPU"
     yield f"{program} on {name} ({card.target or 'unknown target'}), with {size}"
@@ -109,6 +110,11 @@ def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice, env: str) 
         if each.row.place:
             yield f"  in {each.row.place}"
         yield f"  {each.row.text}"
+
+
+def _words(program: str, advice: Advice, env: str) -> Iterator[str]:
+    """Yield what to type; such lines are never wrapped."""
+    shell = calling_shell()
     if advice.unset:
         yield from ("", f"Unset these variables in the shell that starts {program}:")
         yield from (f"  {unset_variable(shell, variable)}" for variable in advice.unset)
