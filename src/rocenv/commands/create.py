@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.build_env import build_env
-from rocenv.commands.output import can_ask, json_option, note, print_json, require_yes
+from rocenv.commands.options import json_option, offline_option, yes_option
+from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import plan_for, request_options, requirements
 from rocenv.commands.verify import print_rung, verdict_text
@@ -55,7 +56,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     is_flag=True,
     help="Install a lock even if it uses unknown servers or settings.",
 )
-@click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
+@offline_option
 @click.option("--no-verify", is_flag=True, help="Do not verify the new env.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option(
@@ -63,7 +64,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     is_flag=True,
     help="Also install a worse set if the best one cannot be downloaded.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 def command(
     name: str | None,
@@ -112,7 +113,7 @@ def command(
     text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=to_come)
     if dry_run:
         if not as_json:
-            click.echo(text)
+            print_text(text)
         require_installable(lock)
         require_room(lock, context.home, context.bundled)
         if as_json:
