@@ -266,7 +266,7 @@ def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
     hints = []
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option '{error.option_name}'"
-        hints = [f"did you mean `{name}`?" for name in error.possibilities or ()]
+        hints = [f"did you mean `{name}`?" for name in (error.possibilities or ())[:1]]
     message = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"`\1`", message.rstrip("."))
     context = getattr(error, "ctx", None)
     named = [each for each in argv[:1] if each in COMMANDS]

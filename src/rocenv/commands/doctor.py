@@ -184,7 +184,7 @@ def _run(
 
     def begin(check: Check) -> AbstractContextManager[object]:
         title = _message("running", language, name=check.name)
-        return context.progress.wait(title)
+        return context.progress.wait(title, closing=False)
 
     checks = checks_for(checked, names)
     return run(checked, checks, language, begin), len(checks)

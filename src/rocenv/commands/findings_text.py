@@ -32,7 +32,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "unsure": ("a guess, confidence {percent} %", "推测，把握 {percent} %"),
     "empty": ("{log} is empty", "{log} 里没有内容"),
     "nothing": (
-        "found no known GPU problem in the {lines} lines of {log}; `rocenv doctor` checks this machine",
+        "found no known GPU problem in {log} (lines: {lines}); `rocenv doctor` checks this machine",
         "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
     ),
     "typed": (

@@ -30,6 +30,7 @@ LINE_EVERY_SHARE = 0.1
 LINE_AT_LEAST_EVERY_S = 60.0  # CI services kill jobs that are silent for minutes
 RATE_OVER_S = 10.0
 REFRESHES_PER_S = 8
+_BAR = 20  # columns, so that a line fits 80
 
 
 def size_text(size_bytes: float) -> str:
@@ -141,6 +142,7 @@ class Progress:
     def _new_display(self) -> Display:
         from rich import progress  # imported late because most commands do not show progress
         from rich.console import Console
+        from rich.table import Column
         from rich.text import Text
 
         class Figures(progress.ProgressColumn):
@@ -149,8 +151,8 @@ class Progress:
 
         return progress.Progress(
             progress.TextColumn("{task.description}", markup=False),
-            progress.BarColumn(bar_width=30),
-            Figures(),
+            progress.BarColumn(bar_width=_BAR),
+            Figures(table_column=Column(no_wrap=True)),
             console=Console(file=self._stream, stderr=self._stream is None),
             refresh_per_second=REFRESHES_PER_S,
             speed_estimate_period=RATE_OVER_S,
