@@ -164,14 +164,14 @@ PROGRAM = """
 
 
 def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
-    """Run the program with stderr on a terminal with 100 columns; return stdout and the terminal output."""
+    """Run the program with stderr on a terminal with 80 columns; return stdout and the terminal output."""
     import fcntl
     import pty
     import struct
     import termios
 
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     # Inherited size variables would override the terminal's size.
     not_ours = ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
     base = {name: value for name, value in os.environ.items() if name not in not_ours}

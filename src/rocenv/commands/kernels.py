@@ -88,7 +88,7 @@ def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Param
         ),
         click.Option(
             ["--target"],
-            metavar="GFX",
+            metavar="GFX|PRODUCT",
             default="",
             callback=named_target,
             shell_complete=candidates.targets,

@@ -127,7 +127,7 @@ def _app_check(
 @click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last check to run.")
 @click.option(
     "--target",
-    metavar="GFX",
+    metavar="GFX|PRODUCT",
     default="",
     callback=named_target,
     shell_complete=candidates.targets,
