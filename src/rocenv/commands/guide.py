@@ -52,10 +52,10 @@ def choose_request(context: Context) -> Request:
     note("")
     for number, (title, _) in enumerate(offers, 1):
         note("\n".join(wrapped(title, width, f"  {number}  ", "     ")))
-    for error in refused:
+    for refusal in refused:
         # Its other suggestions are offers.
-        elsewhere = (text for text in error.hints if "--platform" in text)
-        note("\n".join(wrapped("; ".join((error.message, *elsewhere)), width, "  -  ", "     ")))
+        elsewhere = (text for text in refusal.hints if "--platform" in text)
+        note("\n".join(wrapped("; ".join((refusal.message, *elsewhere)), width, "  -  ", "     ")))
     numbers = [str(number) for number in range(1, len(offers) + 1)]
     answer = click.prompt("Create which", type=click.Choice([*numbers, "q"]), default="1", err=True)
     if answer == "q":
