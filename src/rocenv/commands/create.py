@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.build_env import build_env
-from rocenv.commands.output import can_ask, json_option, note, print_json, require_yes, silent
+from rocenv.commands.output import can_ask, json_option, note, print_json, print_text, require_yes, silent
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import plan_for, request_options, requirements
 from rocenv.commands.verify import print_rung, verdict_text
@@ -115,7 +115,7 @@ def command(
     text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=to_come)
     if dry_run:
         if not as_json:
-            click.echo(text)
+            print_text(text)
         require_installable(lock)
         require_room(lock, context.home, context.bundled)
         if as_json:

@@ -1,7 +1,8 @@
 """Show the progress of long work on stderr: a live display on a terminal, plain lines elsewhere.
 
 On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
-Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10 % or every minute, but at most one every 5 s.
+Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10 % or every minute, but at most one every 5 s;
+the first line of a wait appears after 5 s.
 In both cases, a successful stage that took 1 s or more leaves a closing line, unless its caller writes one.
 """
 
@@ -108,12 +109,15 @@ class Progress:
 
     @contextlib.contextmanager
     def _shown(self, stage: Stage, *, closing: bool = True) -> Iterator[Stage]:
-        timer = threading.Timer(SHOWN_AFTER_S, self._show, (stage,))
+        timer = (
+            threading.Timer(SHOWN_AFTER_S, self._show, (stage,))
+            if self._terminal
+            else threading.Timer(LINE_EVERY_S, stage.tick)
+        )
         timer.daemon = True
         with self._lock:
             self._stages.append(stage)
-        if self._terminal:
-            timer.start()
+        timer.start()
         try:
             yield stage
         finally:
@@ -201,6 +205,10 @@ class Stage:
             self.done_bytes += size_bytes
         if size_bytes:
             self._progress.update(self)
+
+    def tick(self) -> None:
+        """Report that the work is still running."""
+        self._progress.update(self)
 
     def note(self, text: str) -> None:
         """Print a permanent line."""
