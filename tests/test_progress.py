@@ -216,7 +216,7 @@ class TestTerminal:
         assert out == "early\n"
         assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
 
-    def test_no_color_removes_only_the_colours(self) -> None:
+    def test_no_color_removes_only_the_colors(self) -> None:
         _, colourful = on_terminal(0.8)
         _, plain = on_terminal(0.8, NO_COLOR="1")
         colours = re.compile(r"\x1b\[(?:3[0-9]|38;[0-9;]+)m")
@@ -285,7 +285,7 @@ def test_a_long_wait_says_what_it_does_without_a_terminal(monkeypatch: pytest.Mo
         assert stream.getvalue() == "Reading package lists: 0:00\n"
 
 
-def test_a_wait_may_leave_its_end_to_the_caller() -> None:
+def test_the_caller_can_report_the_end_of_a_wait() -> None:
     plain = Plain()
     with plain.progress.wait("Removing env `demo`", closing=False):
         plain.clock.now += 5

@@ -101,7 +101,7 @@ def command(
     with storage_errors(context.home.path):
         if lock_file:
             complete = CompleteRequest(request=request, machine=Machine())
-            lock, review, bundle = _read_set(lock_file, name, context)
+            lock, review, bundle = _read_set(lock_file, name, request.target, context)
         else:
             # The guide has already shown the notes.
             complete = complete_request(request, context, silent if guided else note)
@@ -158,7 +158,7 @@ def _choose(context: Context) -> tuple[str, Request]:
 def _require_compatible(
     request: Request, lock_file: Path | None, *, trust_lock: bool, accept_fallback: bool
 ) -> None:
-    if lock_file and (accept_fallback or request != Request(platform="")):
+    if lock_file and (accept_fallback or request != Request(platform="", target=request.target)):
         raise click.UsageError("--from specifies the whole set; drop the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
@@ -243,18 +243,28 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
     require_yes("Install this set instead?")
 
 
-def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
-    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`."""
+def _read_set(path: Path, name: str, target: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
+    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`.
+
+    `target` selects some of the set's targets, as `--target` does; "" selects all.
+    """
     from rocenv.install.bundle import proven_files
 
     bundle = _bundle_in(path)
     if bundle is None:
-        return *_adapted(read_lock(path), context), None
-    given = bundle.lock(name)
+        return *_adapted(_part_for(target, read_lock(path), context), context), None
+    given = _part_for(target, bundle.lock(name), context)
     context.bundled = bundle.artifacts(given)
     context.proven = proven_files(bundle, given, context)
     lock, review = _adapted(given, context)
     return lock, replace(review, files=(*review.files, *bundle.extras)), bundle
+
+
+def _part_for(target: str, lock: Lock, context: Context) -> Lock:
+    from rocenv.request import targets_meant
+    from rocenv.sources.rocm_wheels import for_targets
+
+    return for_targets(lock, targets_meant(target, context.matrix), context.matrix) if target else lock
 
 
 def _bundle_in(path: Path) -> Bundle | None:
@@ -308,8 +318,9 @@ def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
 
 
 def require_installable(lock: Lock) -> None:
-    """Raise RocenvError for a set for another system, or with a file that rocenv does not know."""
+    """Raise RocenvError for a set for another system or a newer glibc, or with an unknown file."""
     from rocenv.resolve.request import resolve_command
+    from rocenv.sources import c_library
 
     here = "windows" if WINDOWS else "linux"
     plan = f"see the plan: `{resolve_command(lock.request, here)}`"
@@ -321,6 +332,8 @@ def require_installable(lock: Lock) -> None:
             code="not-installable",
         )
     for part in lock.components:
+        if part.glibc and not part.loader and c_library.is_needed(part.glibc):
+            raise c_library.too_old(part.name, part.glibc)
         # PyTorch may include ROCm's libraries.
         if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(
