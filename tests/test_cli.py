@@ -132,6 +132,7 @@ class TestUsage:
             (("show",), "error: missing argument `NAME`"),
             (("list", "--frob"), "error: there is no option `--frob`"),
             (("gc", "--yess"), "hint: did you mean `--yes`?"),
+            (("create", "--trch"), "hint: did you mean `--torch`?\nhint: see `rocenv create --help`"),
             (("create", "--target"), "hint: see `rocenv create --help`"),
             (("create", "x", "--torch", "2", "--no-torch"), "use either --torch or --no-torch"),
             (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for `--rocm`"),

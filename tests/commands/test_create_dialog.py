@@ -267,6 +267,7 @@ class TestGuide:
         code, shown = ask(with_apps, "create", answers="q\n")
         assert code == 1
         assert "  1  ROCm without PyTorch: ROCm 6.4.3\n" in shown, "no PyTorch fits"
+        assert "  -  No ROCm and PyTorch combination works on gfx1100" in shown
         assert "To undo it: `rocenv remove default`." in shown
         assert not with_apps.prefix("default").exists()
 
@@ -279,6 +280,7 @@ class TestGuide:
     def test_one_confirmation_creates_and_verifies_an_env(self, with_apps: Mini) -> None:
         _, shown = ask(with_apps, "create", answers="1\n")
         assert shown.count("]: ") == 1, "no second question"
+        assert shown.count("target gfx1100: ") == 1
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
         assert "rocenv run default -- python3" in shown
 

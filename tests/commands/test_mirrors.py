@@ -135,6 +135,7 @@ def test_wrong_names_change_nothing(lab: Lab, argv: list[str], code: int) -> Non
         ("mirrors.debian:", "d.example/debian", "does not begin with `https://`"),
         ("mirrors.debian:", "https://user:p@ss@d.example/", "percent-encode special characters"),
         ("defaults.rokm", "5.7", "choose from `defaults.rocm`"),
+        ("mirror.debian", "https://d.example/", "`mirror.debian` is not a setting"),
     ],
 )
 def test_a_setting_without_effect_is_refused(lab: Lab, key: str, value: str, said: str) -> None:
@@ -210,6 +211,8 @@ def test_without_a_debian_mirror_the_hint_is_a_complete_command(lab: Lab) -> Non
     done = lab.run(*words, "--json", ROCENV_SYSROOT=str(lab.root / "machine"))
     assert done.returncode == 1
     (hint,) = json.loads(done.stdout)["hints"]
+    plan = lab.run("resolve", *words[2:-1], "--json", ROCENV_SYSROOT=str(lab.root / "machine"))
+    assert hint in json.loads(plan.stdout)["notes"]
     suggested = shlex.split(hint.split("`")[1])[1:]
     assert lab.run(*suggested).returncode == 0
     ((prefix, addresses),) = config.load(lab.config).mirrors

@@ -61,9 +61,11 @@ def set_(key: str, value: str) -> None:
 
     A mirror of a server: `rocenv config set mirrors.https://repo.radeon.com/ https://mirror.example/radeon/`
     """
-    from rocenv.config import DEFAULTS, assign, parse_key, parse_value
+    from rocenv.config import DEFAULTS, KNOWN, assign, parse_key, parse_value
 
     first, *rest = parts = parse_key(key)
+    if first not in KNOWN:
+        raise WrongUsage(f"`{key}` is not a setting", hints=("what you can set: `rocenv help config`",))
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
         raise WrongUsage(
             f"`{key}` is not a setting",

@@ -90,7 +90,8 @@ def _options_of(row: KernelSource, recipes: list[KernelRecipe]) -> Iterator[Call
 
 _OPTIONS = (
     target_option(
-        "GFX", "The GPU target. Default: the env's target with its override, or the target of the GPU in use."
+        "GFX|PRODUCT",
+        "The GPU target. Default: the env's target with its override, or the target of the GPU in use.",
     ),
     text_option(
         "--env",

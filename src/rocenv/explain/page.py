@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ _MORE: Mapping[Language, tuple[str, str]] = {
     "zh": ("另有 {count} 条：`{command}`", "来源：`{command}`"),
 }
 _LABEL = 32
-_SOURCE = 36  # characters of a shortened source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,21 +97,14 @@ def sections(*pairs: tuple[str, Iterable[Line]]) -> tuple[Section, ...]:
 
 
 def rendered(page: Explanation, *, width: int) -> list[str]:
-    """Render an explanation: lines of at most `width` characters, sources shortened and numbered.
+    """Render a page with numbered sources: lines of at most `width` characters.
 
-    Commands are never wrapped, so that they can be pasted.
+    Sources and commands are never broken, so that they can be pasted.
     """
     shown = [basis for line in page.answer for basis in line.basis[:_SOURCES_SHOWN]]
     shown += [line.basis[0] for section in page.sections for line in section.lines if line.basis]
     numbers = {basis: number for number, basis in enumerate(dict.fromkeys(shown), 1)}
-    return _page(page, numbers, width) + _short_sources(numbers, width)
-
-
-def rendered_sections(page: Explanation, *, width: int) -> list[str]:
-    """Render the sections of a page with full sources."""
-    every = (basis for line in page.lines for basis in line.basis)
-    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
-    lines = [*_page(page, numbers, width), "Sources"]
+    lines = [*_page(page, numbers, width), *(["Sources"] if numbers else [])]
     for basis, number in numbers.items():
         lines += wrapped(f"{basis.status}: {basis.source}", width, f"  [{number}] ", "       ")
     return lines
@@ -182,24 +173,3 @@ def _steps(steps: Iterable[Step], width: int) -> Iterator[str]:
         text = ": ".join(part for part in (step.label, step.gives) if part)
         yield from wrapped(text, width, "  ", "    ")
         yield f"    {step.command}"
-
-
-def _short_sources(numbers: Mapping[Basis, int], width: int) -> list[str]:
-    by_status: dict[Status, list[str]] = {}
-    for basis, number in numbers.items():
-        by_status.setdefault(basis.status, []).append(f"[{number}]\u00a0{_short(basis.source)}")
-    room = max(map(len, by_status), default=0)
-    lines = ["Sources by status (`--json` has them in full)"] if numbers else []
-    for status in sorted(by_status, key=list(STATUS_RANK).index):
-        lines += wrapped("  ".join(by_status[status]), width, f"  {status.ljust(room)}  ", " " * (room + 4))
-    return [line.replace("\u00a0", " ") for line in lines]
-
-
-def _short(source: str) -> str:
-    """Shorten a source to the first of several, GitHub issues to numbers, with non-breaking spaces."""
-    first, *rest = re.split(r"\s*; ", source)
-    first = re.sub(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", r"\1#\2", first)
-    first = first.removeprefix("https://")
-    if len(first) > _SOURCE:
-        first = first[: _SOURCE - 3] + "..."
-    return (f"{first} +{len(rest)}" if rest else first).replace(" ", "\u00a0")
