@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 ROOT = REPOSITORY / "build" / "fleet-lane" / "apptainer"
-PROGRAMS = ("sh", "env", "cat")
+PROGRAMS = ("sh", "env", "cat", "rm")
 
 
 @pytest.fixture
@@ -59,6 +59,8 @@ def _base(folder: Path) -> None:
 def test_an_ordinary_user_builds_an_image_and_runs_programs_in_its_env(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     prefix = world.prefix("demo")
+    (prefix / "cache").mkdir(exist_ok=True)
+    (prefix / "cache" / "secret").touch()
     done = world.run("export", "demo", "--to", "apptainer", "--at", str(prefix))
     assert done.returncode == 0, done.stderr
     base = world.root / "base"
@@ -81,6 +83,9 @@ def test_an_ordinary_user_builds_an_image_and_runs_programs_in_its_env(world: Mi
     assert "hipconfig of the env" in user(
         "apptainer", "-q", "run", image, "cat", f"{prefix}/rocm/usr/bin/hipconfig"
     )
+    assert user("apptainer", "-q", "exec", image, "sh", "-c", f"echo {prefix}/c* {prefix}/l*") == (
+        f"{prefix}/c* {prefix}/l*\n"
+    ), "caches and logs are the builder's"
     printed = user("apptainer", "-q", "exec", "--cleanenv", image, "env")
     loaded = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
     record = Prefix(prefix).record()

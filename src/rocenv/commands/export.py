@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.env import Surroundings
+from rocenv.activate.env import OF_USERS, Surroundings
 from rocenv.activate.exporters import EXPORTERS
 from rocenv.activate.scripts import env_at
 from rocenv.commands import candidates
@@ -153,7 +153,7 @@ def _make_squashfs(prefix: Prefix, image: Path) -> None:
     with tempfile.TemporaryDirectory(dir=_parent(image), prefix=".rocenv-") as folder:
         made = Path(folder) / "image"
         _run(
-            ["mksquashfs", str(prefix.path), str(made), *_SQUASHFS, "-wildcards", "-e", "cache", "logs"],
+            ["mksquashfs", str(prefix.path), str(made), *_SQUASHFS, "-e", *OF_USERS],
             "install squashfs-tools: `sudo apt-get install squashfs-tools`",
         )
         made.replace(image)

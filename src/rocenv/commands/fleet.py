@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
 _TIMEOUT_S = 300  # the first use of a GPU may compile for a long time
-_NOT_ASKED = ("busy", "drained", "down", "unresponsive")  # states in Slurm
+_NOT_ASKED = ("busy", "drained", "down", "powered-down", "unresponsive")  # states in Slurm
 _SHOWN = 20
 _COLUMN = 16
 
@@ -111,7 +111,7 @@ def verify(
         slurm = _known_to_slurm(asked, needed=drain)
         states = {}
     words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
-    with context.progress.wait(f"Checking {len(asked)} nodes"):
+    with context.progress.wait(f"Checking nodes: {folded(asked)}"):
         results = _results(asked, slurm if partition else None, words, timeout_s)
     # The check takes minutes, in which others may have drained or resumed nodes.
     record = run.read_record(context.home)
@@ -153,13 +153,13 @@ def _results(
     with tempfile.TemporaryDirectory(prefix="rocenv-fleet-") as name:
         folder = Path(name)
         if slurm is None:
-            run.check_with_clush(asked, words, folder, timeout_s)
+            said = run.check_with_clush(asked, words, folder, timeout_s)
         else:
-            run.check_with_slurm({node: slurm[node].gpus for node in asked}, words, folder, timeout_s)
+            gpus = {node: slurm[node].gpus for node in asked}
+            said = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
         # A wrong path or name, say, is no reason to drain the whole cluster.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
-            said = run.first_error(folder)
             what = "has the env" if results.newest else "answered"
             raise RocenvError(
                 f"none of {len(asked)} nodes {what}{': ' if said else ''}{said}",
