@@ -90,6 +90,7 @@ class Cluster:
         """Make all nodes healthy and idle."""
         for name in NODES:
             self.set_node(name)
+            (self.lab / "nodes" / f"{name}.unreachable").unlink(missing_ok=True)
             self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
         (self.world.home / "fleet.json").unlink(missing_ok=True)
         self.wait_idle(*NODES)

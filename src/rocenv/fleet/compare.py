@@ -72,7 +72,9 @@ def _silent(results: Results, states: Mapping[str, str]) -> Iterator[Finding]:
         if state == "silent":
             yield Finding(node, "no-answer", "no answer", f"{PREFIX}no answer")
         else:
-            yield Finding(node, state, f"not checked, because Slurm says that it is {state.replace('-', ' ')}")
+            yield Finding(
+                node, state, f"not checked, because Slurm says that it is {state.replace('-', ' ')}"
+            )
 
 
 def _slow(answers: Iterable[Result]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,7 +37,7 @@ _NODES_AT_ONCE = 100  # in one call of scontrol
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _ATTEMPTS = 3
 _MOST_BYTES = 64 << 10  # of error messages
-_CANCELLED = re.compile(r"CANCELLED|Force Terminated|[Aa]borted")
+_ENDED = "Job step aborted"  # by scancel, by preemption, or because its time is over
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node ([A-Za-z0-9._-]+)")
 _GPUS = re.compile(r"\bgpu(?::[^,:()]+)?:(\d+)")
 _STATES = {"drained": "drained", "draining": "drained", "down": "down", "fail": "down", "error": "down"}
@@ -150,37 +151,47 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
         by_gpus[gpus].append(node)
     for gpus, group in by_gpus.items():
         for attempt in range(_ATTEMPTS):
-            done = process.run(
-                [
-                    *(srun, f"--nodelist={folded(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
-                    *("--exclusive", "--mem=0", f"--immediate={_IMMEDIATE_S}"),
-                    *("--kill-on-bad-exit=0", "--no-kill", "--wait=0"),
-                    *(f"--time={-(-(timeout_s + _START_S) // 60)}", "--job-name=rocenv-verify"),
-                    *("--mpi=none", "--cpu-bind=none", "--input=none", "--chdir=/"),
+            step = [
+                *(srun, f"--nodelist={folded(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
+                *(
+                    "--exclusive",
+                    "--mem=0",
                     *((f"--gres=gpu:{gpus}",) if gpus else ()),
-                    f"--output={folder}/{gpus}-{attempt}-%n.json",
-                    f"--error={folder}/{gpus}-{attempt}-%n.err",
-                    *_own_command(),
-                    *words,
-                ],
-                environ=_environ(),
-                timeout_s=timeout_s + _START_S + _IMMEDIATE_S,
-            )
-            files = list(folder.glob(f"{gpus}-{attempt}-*.json"))
+                    "--job-name=rocenv-verify",
+                ),
+                *(f"--immediate={_IMMEDIATE_S}", f"--time={-(-(timeout_s + _START_S) // 60)}", "--wait=0"),
+                *("--no-kill", "--kill-on-bad-exit=0", "--mpi=none", "--cpu-bind=none"),
+                *("--job-name=rocenv-verify", "--input=none", "--chdir=/"),
+                f"--output={folder}/{gpus}-{attempt}-%n.json",
+                f"--error={folder}/{gpus}-{attempt}-%n.err",
+            ]
+            start = time.monotonic()
+            limit_s = timeout_s + _START_S + _IMMEDIATE_S
+            done = process.run([*step, *_own_command(), *words], environ=_environ(), timeout_s=limit_s)
+            sizes = [path.stat().st_size for path in folder.glob(f"{gpus}-{attempt}-*.json")]
             failed = set(_LAUNCH_FAILED.findall(done.error_text))
-            said = (done.error_text.strip().splitlines() or [done.end])[-1]
-            if not failed and not files:
-                raise RocenvError(f"srun could not start the check: {said}", code="no-scheduler")
             group = [node for node in group if node not in failed]
-            if sum(path.stat().st_size > 0 for path in files) >= len(group):
-                break
+            if sum(size > 0 for size in sizes) >= len(group):
+                break  # all have answered
             if not failed:
-                if _CANCELLED.search(done.error_text):
-                    raise RocenvError(f"the check was cancelled: {said}", code="no-scheduler")
+                _require_whole(done, bool(sizes), time.monotonic() - start < timeout_s)
                 break
         else:
             raise RocenvError(f"Slurm cannot start a step on {folded(failed)}", code="no-scheduler")
     return _first_error(folder)
+
+
+def _require_whole(done: process.Completed, started: bool, in_time: bool) -> None:
+    """Raise RocenvError if a step did not run to its end, so nodes without an answer may be healthy."""
+    said = (done.error_text.strip().splitlines() or [done.end])[-1]
+    if not started:
+        raise RocenvError(f"srun could not start the check: {said}", code="no-scheduler")
+    if in_time and _ENDED in done.error_text:
+        raise RocenvError(
+            "the check was cancelled in Slurm, so nodes without an answer may be healthy",
+            hints=("repeat the command",),
+            code="no-scheduler",
+        )
 
 
 def _first_error(folder: Path) -> str:
