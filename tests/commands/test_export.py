@@ -201,6 +201,8 @@ def test_the_command_prints_or_writes_a_module(mini: Mini) -> None:
     at = str(mini.prefix("demo"))
     printed = mini.run("export", "demo", "--to", "lmod", "--at", at)
     assert printed.returncode == 0 and "prepend_path" in printed.stdout
+    refused = mini.run("export", "demo", "--to", "lmod", "--at", at, "-o", "new/demo.lua")
+    assert (refused.returncode, "`mkdir -p new`" in refused.stderr) == (1, True)
     written = mini.run("export", "demo", "--to", "lmod", "--at", at, "-o", "demo.lua", "--json")
     assert (mini.root / "demo.lua").read_text() == printed.stdout
     assert json.loads(written.stdout) == {
