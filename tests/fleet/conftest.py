@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,13 @@ class Cluster:
         done = self.rocenv("fleet", "verify", "demo", "--json", *options)
         found: dict[str, Any] = json.loads(done.stdout)
         return done.returncode, found
+
+    def after_start(self, job: str, command: str) -> threading.Thread:
+        """Run a command some seconds after a job of this name has started."""
+        wait = f"until squeue -h -n {job} -t R | grep -q .; do sleep .2; done; sleep 3"
+        thread = threading.Thread(target=self.run, args=("bash", "-c", f"{wait}; {command}"))
+        thread.start()
+        return thread
 
     def set_node(self, name: str, **changes: str) -> None:
         """Change what differs on a node: its machine, its GPU, its disk."""

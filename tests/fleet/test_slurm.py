@@ -144,18 +144,10 @@ def test_an_admin_who_drains_a_node_during_the_check_keeps_the_reason(cluster: C
     assert json.loads((cluster.world.home / "fleet.json").read_text())["drained"].keys() == {"n3"}
 
 
-def during_a_check(cluster: Cluster, command: str) -> threading.Thread:
-    """Run a command some seconds after the next check has started on the nodes."""
-    wait = "until squeue -h -n rocenv-verify -t R | grep -q .; do sleep .2; done; sleep 3"
-    thread = threading.Thread(target=cluster.run, args=("bash", "-c", f"{wait}; {command}"))
-    thread.start()
-    return thread
-
-
 def test_a_node_that_fails_during_the_check_costs_no_other_answer(cluster: Cluster) -> None:
     for node in ("n2", "n6"):
         cluster.set_node(node, ROCENV_STANDIN_FAIL="malloc=hang")
-    failure = during_a_check(cluster, "scontrol update NodeName=n6 State=DOWN Reason=crash")
+    failure = cluster.after_start("rocenv-verify", "scontrol update NodeName=n6 State=DOWN Reason=crash")
     code, found = cluster.verify("--slurm", "all", "--timeout", "15")
     failure.join()
     assert (code, reasons(found)) == (1, {"n2": "rocenv:memory hung", "n6": "rocenv:no answer"})
@@ -164,7 +156,7 @@ def test_a_node_that_fails_during_the_check_costs_no_other_answer(cluster: Clust
 
 def test_a_cancelled_check_drains_nobody(cluster: Cluster) -> None:
     cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
-    cancelling = during_a_check(cluster, "scancel --name=rocenv-verify")
+    cancelling = cluster.after_start("rocenv-verify", "scancel --name=rocenv-verify")
     done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", "--drain", "--timeout", "30")
     cancelling.join()
     assert (done.returncode, "was cancelled in Slurm" in done.stderr) == (1, True)
