@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -79,7 +78,7 @@ def test_broken_nodes_are_found_and_the_others_answer(cluster: Cluster, tmp_path
     os.kill(stopped, signal.SIGSTOP)  # Slurm still believes that the node is idle
     try:
         start = time.monotonic()
-        done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", "--timeout", "12")
+        done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", "--timeout", "20")
         took_s = time.monotonic() - start
     finally:
         os.kill(stopped, signal.SIGKILL)
@@ -133,11 +132,10 @@ def test_drain_and_resume_touch_only_nodes_that_rocenv_drained(cluster: Cluster)
 def test_an_admin_who_drains_a_node_during_the_check_keeps_the_reason(cluster: Cluster) -> None:
     cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
     cluster.set_node("n3", ROCENV_STANDIN_FAIL="malloc=hang")
-    reason = ("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=new fan")
-    timer = threading.Timer(4, cluster.run, reason)
-    timer.start()
-    found = cluster.verify("--slurm", "all", "--drain", "--timeout", "10")[1]
-    timer.join()
+    drain = "scontrol update NodeName=n2 State=DRAIN Reason='new fan'"
+    admin = cluster.after_start("rocenv-verify", drain)
+    found = cluster.verify("--slurm", "all", "--drain", "--timeout", "25")[1]
+    admin.join()
     assert reasons(found).keys() == {"n2", "n3"}
     states = cluster.sinfo()
     assert (states["n2"][1], states["n3"][1]) == ("new fan", "rocenv:memory hung")
@@ -148,7 +146,7 @@ def test_a_node_that_fails_during_the_check_costs_no_other_answer(cluster: Clust
     for node in ("n2", "n6"):
         cluster.set_node(node, ROCENV_STANDIN_FAIL="malloc=hang")
     failure = cluster.after_start("rocenv-verify", "scontrol update NodeName=n6 State=DOWN Reason=crash")
-    code, found = cluster.verify("--slurm", "all", "--timeout", "15")
+    code, found = cluster.verify("--slurm", "all", "--timeout", "25")
     failure.join()
     assert (code, reasons(found)) == (1, {"n2": "rocenv:memory hung", "n6": "rocenv:no answer"})
     assert len(found["nodes"]) == 5
