@@ -22,6 +22,7 @@ from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
+from rocenv.home import require_readable
 from rocenv.system import WINDOWS
 from rocenv.system.files import (
     is_device,
@@ -270,7 +271,7 @@ class Prefix:
                     code="env-missing",
                 )
             case "foreign":
-                _require_readable(self.path, self.path.parents[1])
+                require_readable(self.path, self.path.parents[1])
                 raise PrefixError(f"`{self.path}` is not a rocenv env", code="env-foreign")
             case "incomplete":
                 raise PrefixError(
@@ -346,29 +347,12 @@ def all_prefixes(home: Home) -> list[Prefix]:
     Raises:
         PrefixError: The home cannot be read.
     """
-    _require_readable(home.envs, home.path)
+    require_readable(home.envs, home.path)
     if not home.envs.is_dir():
         return []
     paths = (path for path in home.envs.iterdir() if not path.name.startswith(".") or set_aside(path.name))
     found = sorted(map(Prefix, paths), key=lambda prefix: prefix.name)
     return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]
-
-
-def _require_readable(folder: Path, home: Path) -> None:
-    """Raise PrefixError if a folder in a home exists, but this user may not read it."""
-    try:
-        os.listdir(folder)
-    except PermissionError as error:
-        raise PrefixError(
-            f"cannot read `{folder}`: {error.strerror}",
-            hints=(
-                f"its owner can let others use it: `{shell_join('chmod', 'go+rx', str(home))}`",
-                "or set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`",
-            ),
-            code="home-not-yours",
-        ) from error
-    except OSError:
-        pass
 
 
 # Variables that point to a folder in the env; every env sets one of them, even if its `bin` is not on PATH.
