@@ -22,6 +22,7 @@ from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
+from rocenv.home import require_readable
 from rocenv.system import WINDOWS
 from rocenv.system.files import (
     is_device,
@@ -273,6 +274,7 @@ class Prefix:
                     code="env-missing",
                 )
             case "foreign":
+                require_readable(self.path, self.path.parents[1])
                 raise PrefixError(f"`{self.path}` is not a rocenv env", code="env-foreign")
             case "incomplete":
                 raise PrefixError(
@@ -348,16 +350,9 @@ def all_prefixes(home: Home) -> list[Prefix]:
     Raises:
         PrefixError: The home cannot be read.
     """
-    try:
-        if not home.envs.is_dir():
-            return []
-        os.listdir(home.envs)
-    except PermissionError as error:
-        raise PrefixError(
-            f"cannot read `{home.envs}`: {error.strerror}",
-            hints=("set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`",),
-            code="home-not-yours",
-        ) from error
+    require_readable(home.envs, home.path)
+    if not home.envs.is_dir():
+        return []
     paths = (path for path in home.envs.iterdir() if not path.name.startswith(".") or set_aside(path.name))
     found = sorted(map(Prefix, paths), key=lambda prefix: prefix.name)
     return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]
