@@ -233,7 +233,7 @@ def test_the_env_records_its_app(world: Mini) -> None:
         assert done.stdout == f"{prefix(world, name)}/rocm/usr/share/painter\n"
 
 
-def test_an_env_without_an_app_has_the_old_lock_format(world: Mini) -> None:
+def test_the_lock_of_an_env_without_an_app_uses_the_old_format(world: Mini) -> None:
     """The lock has no app fields, so older versions of rocenv can read it."""
     world.create("plain")
     text = world.run("lock", "plain").stdout
@@ -340,7 +340,7 @@ def test_the_suggested_command_includes_the_app(world: Mini) -> None:
     assert "bring your own" not in again.stdout
 
 
-def test_a_missing_app_is_also_noted_for_a_set_from_a_lock(world: Mini) -> None:
+def test_the_plan_of_a_lock_also_notes_a_missing_app(world: Mini) -> None:
     add_channel(world)
     world.create("art", "--rocm", "5.7", "--app", "painter")
     lock = world.root / "art.lock"

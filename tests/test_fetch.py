@@ -226,7 +226,9 @@ def test_a_server_that_sends_a_different_range_is_read_from_the_start(server: Lo
 
 
 @pytest.mark.parametrize("validators", [True, False])
-def test_a_file_that_changed_in_between_is_read_from_the_start(cache: Path, validators: bool) -> None:
+def test_a_file_that_changed_between_two_attempts_is_read_from_the_start(
+    cache: Path, validators: bool
+) -> None:
     old = bytes(len(DATA))
     with Loopback({"/demo.deb": old}, validators=validators) as server:
         wanted = artifact(f"{server.url}/demo.deb")

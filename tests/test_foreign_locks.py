@@ -276,7 +276,7 @@ def test_a_variable_that_the_data_does_not_list_is_refused(each: EnvChange) -> N
 
 
 @pytest.mark.parametrize("name", ["Path", "path", "pythonstartup", "Ld_Preload", "PATHEXT", "comspec"])
-def test_on_windows_variable_names_are_case_insensitive(name: str) -> None:
+def test_windows_variable_names_are_case_insensitive(name: str) -> None:
     with pytest.raises(DataError, match=name):
         compared(lock_of(changes=(change(name, "x"),), platform="windows"), MATRIX, PLACES)
 

@@ -386,7 +386,7 @@ class TestAnotherUsersHome:
         theirs.create()
         assert mode_of(theirs.home) == 0o755
 
-    def test_the_owners_settings_are_ignored(self, theirs: Mini) -> None:
+    def test_settings_of_the_homes_owner_are_ignored(self, theirs: Mini) -> None:
         file = theirs.home / "config.toml"
         config.assign(file, ("home", "shared"), True)
         os.chown(file, OTHER, OTHER)

@@ -543,7 +543,7 @@ def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("schema", [1, LOCK_SCHEMA])
-def test_a_lock_can_spell_a_wheels_url_as_indices_and_mirrors_do(
+def test_a_lock_can_spell_wheel_urls_as_indexes_and_mirrors_do(
     tmp_path: Path, name: str, version: str, url: str, schema: int
 ) -> None:
     path = tmp_path / "x.lock"

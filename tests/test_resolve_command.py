@@ -252,7 +252,7 @@ def test_the_env_hides_the_igpu_for_a_different_card_too(mini: Mini) -> None:
     assert "HIP_VISIBLE_DEVICES=1,2 in the env hides the iGPU" in both.stderr
 
 
-def test_a_set_for_two_targets_names_the_one_without_kernels(mini: Mini) -> None:
+def test_a_set_for_two_targets_names_the_target_without_kernels(mini: Mini) -> None:
     for targets in ("gfx1100,gfx1030", "gfx1030,gfx1100"):
         found = plan(mini.run("resolve", "--rocm", "5.7", "--target", targets, "--json"))
         (warning,) = found["warnings"]

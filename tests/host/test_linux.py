@@ -218,7 +218,7 @@ def test_an_igpu_is_not_used_alongside_an_nvidia_card(
     assert host.others == ("NVIDIA",)
 
 
-def test_a_large_igpu_or_a_card_is_used_alongside_an_nvidia_card(root: Root, look: Look) -> None:
+def test_an_amd_card_or_a_large_igpu_is_used_next_to_an_nvidia_card(root: Root, look: Look) -> None:
     root.kernel().card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").gpu(
         1, 0x1586, 110501, units=40
     )
@@ -440,7 +440,7 @@ def test_an_invalid_rocenv_target_is_an_error(
         ("rtx4090", "rocenv explain"),
     ],
 )
-def test_an_invalid_rocenv_target_comes_with_the_way_to_a_valid_one(
+def test_the_error_for_an_invalid_rocenv_target_says_how_to_find_a_valid_one(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, said: str, hint: str
 ) -> None:
     monkeypatch.setenv("ROCENV_TARGET", said)
@@ -475,7 +475,7 @@ def test_strings_from_the_machine_cannot_control_a_terminal(root: Root, look: Lo
     assert host.gpus[0].name.startswith("?[31m?RX 777")
 
 
-def test_the_only_amd_gpu_is_described_as_the_only_one(root: Root, look: Look) -> None:
+def test_a_single_amd_gpu_is_described_as_the_only_one(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
     assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD (also present: NVIDIA)"
 

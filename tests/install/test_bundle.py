@@ -162,7 +162,7 @@ def test_the_name_chooses_among_several_locks(mini: Mini, bundle: Path) -> None:
     assert elsewhere(mini, "third", file="one.tar").returncode == 0
 
 
-def test_files_that_nobody_vouches_for_need_approval(mini: Mini, bundle: Path) -> None:
+def test_files_of_unknown_origin_need_approval(mini: Mini, bundle: Path) -> None:
     """The URLs in a lock do not say where the files of a bundle come from."""
     (mini.sysroot / "usr/share/keyrings/mini.gpg").write_bytes(Key.new().keyring)
     done = elsewhere(mini, "lab", "-y")
@@ -200,7 +200,7 @@ def test_a_package_that_the_signed_index_does_not_list_needs_approval(mini: Mini
 
 
 @pytest.mark.parametrize("where", ["envs", "files"])
-def test_a_manifest_cannot_write_lines_of_its_own(mini: Mini, bundle: Path, where: str) -> None:
+def test_a_manifest_cannot_add_lines_to_the_output(mini: Mini, bundle: Path, where: str) -> None:
     def change(members: Members) -> None:
         manifest = manifest_in(members)
         manifest[where] |= {"x\nhint: run `evil`": next(iter(manifest[where].values()))}

@@ -165,7 +165,7 @@ class TestList:
         assert (second["free_bytes"], second["total_bytes"]) == (14 * GIB, 16 * GIB)
         assert first["address"] != second["address"] == "0000:04:00.0"
 
-    def test_no_gpu_is_not_a_failure(self, rig: Rig) -> None:
+    def test_a_missing_gpu_is_not_a_failure(self, rig: Rig) -> None:
         probe = rig.probe(ROCENV_STANDIN_DEVICES="0")
         with closing(HipSession(probe, rig.work / "child.log")) as child, pytest.raises(NoAnswer) as caught:
             child.ask(dict, "open")
