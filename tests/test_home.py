@@ -285,7 +285,9 @@ class TestAnotherUsersHome:
 
     def test_is_refused(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         error = self.refused(Home(theirs.home), monkeypatch, 4711)
-        assert error.message.endswith("belongs to the user `nobody`, so rocenv changes nothing there")
+        assert error.message.endswith(
+            "belongs to the user `nobody`, so rocenv does not change anything there"
+        )
 
     @pytest.mark.parametrize("user", [0, 4711])
     def test_a_world_writable_home_is_refused_even_for_root(

@@ -159,7 +159,7 @@ def test_the_second_best_channel_is_used_with_a_note(planner: Planner) -> None:
     assert channels(lock) == ["mini"]
     (note,) = lock.local_notes
     url = f"{planner.mini.server.url}{IN_RELEASE}"
-    assert note == f"there is no complete ROCm 5.7.1 from maker: `{url}` answers 404 (Not Found)"
+    assert note == f"there is no complete ROCm 5.7.1 from maker: `{url}` returned 404 (Not Found)"
 
 
 def test_an_unreachable_channel_causes_one_note_and_one_request(planner: Planner) -> None:
@@ -559,19 +559,19 @@ def test_a_lock_can_spell_wheel_urls_as_indexes_and_mirrors_do(
 @pytest.mark.parametrize(
     ("artifact", "component", "said"),
     [
-        ({"url": f"{PYTORCH}/.."}, {}, r"the address of `torch` in .* ends in '\.\.'"),
+        ({"url": f"{PYTORCH}/.."}, {}, r"the URL of `torch` in .* ends in '\.\.'"),
         (
             {"url": f"{PYTORCH}/torch-2.5.1-py3-none-any.whl"},
             {},
-            r"not the file name of a wheel for torch 2\.5\.1\+rocm",
+            r"not a valid wheel name for torch 2\.5\.1\+rocm",
         ),
-        ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the address of `torch`"),
-        ({"version": "main"}, {}, "is not the file name of a wheel for torch main"),
-        ({"kind": "sdist"}, {}, "is not the file name of a source archive for torch"),
+        ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the URL of `torch`"),
+        ({"version": "main"}, {}, "is not a valid wheel name for torch main"),
+        ({"kind": "sdist"}, {}, "is not a valid source archive name for torch"),
         (
             {"name": "pip", "version": "25.0", "url": f"{PYTORCH}/pip-25.0-py3-none-any.whl"},
             {},
-            "`pip` in .* cannot be one of a set's wheels",
+            "`pip` in .* cannot be a wheel in a set",
         ),
         ({}, {"layout": None}, "the component `torch` in .* has wheels but no folder"),
         ({}, {"python": "3.12.1"}, r"Python 3\.11\.2 in `venv`, torch for Python 3\.12\.1 in `venv`"),

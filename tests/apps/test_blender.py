@@ -273,6 +273,6 @@ class TestEnv:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")
         assert done.returncode == 1
         assert (
-            "Blender starts but does not list a GPU on this machine, so it would run on the CPU. It lists only: CPU"
-            in done.stderr
+            "Blender starts but does not list a GPU on this machine, so it would run on the CPU. "
+            "It lists only: CPU" in done.stderr
         )

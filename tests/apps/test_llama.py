@@ -83,8 +83,8 @@ def test_is_not_started_if_it_would_use_the_cpu(
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        "llama.cpp starts but does not list a GPU on this machine, so it would run on the CPU. It lists only: CPU"
-        in done.stderr
+        "llama.cpp starts but does not list a GPU on this machine, so it would run on the CPU. "
+        "It lists only: CPU" in done.stderr
     )
 
 
@@ -92,8 +92,8 @@ def test_gpu_options_are_added_after_wrapper_programs(rocenv: Rocenv, llama_env:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        "llama.cpp starts but does not list a GPU on this machine, so it would run on the CPU. It lists only: CPU"
-        in done.stderr
+        "llama.cpp starts but does not list a GPU on this machine, so it would run on the CPU. "
+        "It lists only: CPU" in done.stderr
     )
 
 

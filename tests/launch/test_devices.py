@@ -254,7 +254,7 @@ class TestBuildWithoutHip:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "does not list a HIP GPU, although the machine has a gfx1100. Either this build does not support" in said
+        assert "does not list a HIP GPU, although the machine has a gfx1100. Either this build" in said
         assert "It lists only: Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)." in said
         (command,) = re.findall(r"`(rocenv create llm2 [^`]+)`", said)
         done = bench.run("resolve", *command.split()[3:])

@@ -257,7 +257,7 @@ class TestLlamafile:
         bench.program("llamafile-0.5", "llama-bench", listed=LISTED)
         done = bench.launch("./llamafile-0.5")
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "has no `--gpu`" in done.stderr.decode()
+        assert "does not support `--gpu`" in done.stderr.decode()
         assert "`rocenv launch llm --app generic -- ./llamafile-0.5`" in done.stderr.decode()
 
     def test_help_with_bold_letters_is_parsed(self, bench: Bench) -> None:
@@ -417,7 +417,7 @@ class TestLlamaCpp:
         bench.env_for("gfx1100")
         bench.program("llama-cli", name, listed=LISTED)
         done = bench.launch("./llama-cli", given_word)
-        assert f"has no `{given_word}`" in done.stderr.decode()
+        assert f"does not support `{given_word}`" in done.stderr.decode()
         assert f"Use `{instead}` instead" in done.stderr.decode()
 
     def test_nothing_is_guessed_if_the_help_fails(self, bench: Bench) -> None:

@@ -279,9 +279,9 @@ class TestData:
             (
                 'code = "vram-oom", means',
                 'code = "no-such-cause", means',
-                "there is no rule `no-such-cause`",
+                "unknown rule `no-such-cause`",
             ),
-            ('code = "vram-oom"\ntext', 'code = "of-nobody"\ntext', "there is no rule `of-nobody`"),
+            ('code = "vram-oom"\ntext', 'code = "of-nobody"\ntext', "unknown rule `of-nobody`"),
             (
                 'code = "vram-oom", means = { en = "the scene is large", zh = "场景大" }',
                 "code = ''",

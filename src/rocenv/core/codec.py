@@ -39,8 +39,8 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
     """Build a struct from parsed JSON or TOML.
 
     Raises:
-        DataError: The data is invalid; the message includes the file (`where`) and the first mistake's key
-            path.
+        DataError: The data is invalid; the message contains the file (`where`) and the key path of the first
+            mistake.
     """
     try:
         return msgspec.convert(plain, kind)
@@ -50,7 +50,7 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
 
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Map each field in a struct to its default."""
+    """Map each field of a struct to its default."""
     items = msgspec.structs.fields(kind)
     none = msgspec.NODEFAULT
     return {

@@ -1,4 +1,4 @@
-"""Lock files list every artifact in a set, so that any machine can build the same env.
+"""Lock files, which list every artifact in a set so that any machine can build the same env.
 
 Locks are untrusted: every name, path and hash is validated before use.
 """
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     Fault = tuple[str, str]  # subject and problem: "`../x`", "points outside the env"
 
 LOCK_SCHEMA = 2
-MOST_LOCK_BYTES = 16 << 20  # the largest real locks are about 200 kB
+MAX_LOCK_BYTES = 16 << 20  # the largest real locks are about 200 kB
 WRAPPERS = ("rocm-exec", "python3", "python")  # wrappers that an env with its own C library adds to its `bin`
-_MAKE_ONE = ("`rocenv lock` writes one for an env",)
+_MAKE_ONE = ("use `rocenv lock` to write an env's lock",)
 _FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that can contain components
 _NAMED_BY_PEOPLE = ("archive", "installer", "folder")
 _NAME_BY_PEOPLE = re.compile("[A-Za-z0-9.+:~!_/ -]+")
@@ -39,27 +39,27 @@ _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
 _TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
-_LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and temporary names are longer than this
-# In bytes. Systems allow 255 and 4096, including the env's own path.
+_LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and temporary files have longer names
+# In bytes. Systems allow 255 for a name and 4096 for a path, which includes the env's own path.
 _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 
 
 def read_lock(path: Path) -> Lock:
     """Read and validate a lock file; raise DataError if it is invalid or unsafe to build."""
     try:
-        return parse_lock(read_file(path, MOST_LOCK_BYTES), str(path))
+        return parse_lock(read_file(path, MAX_LOCK_BYTES), str(path))
     except OSError as error:
         raise DataError(f"cannot read the lock `{path}`: {error.strerror}", hints=_MAKE_ONE) from error
 
 
 def parse_lock(content: bytes, where: str) -> Lock:
-    """Parse and validate the content of a lock file; `where` is its place for errors. See `read_lock`."""
+    """Parse and validate the content of a lock file, as `read_lock` does; errors mention `where`."""
     plain = parse_json(content, where)
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
             f"a newer rocenv wrote the lock `{where}` (schema {schema}; this version reads {LOCK_SCHEMA})",
-            hints=("upgrade rocenv", "or run the `rocenv create` command for the env again"),
+            hints=("upgrade rocenv", "or run the env's `rocenv create` command again"),
         )
     if schema not in (1, LOCK_SCHEMA):
         raise DataError(f"`{where}` is not a rocenv lock", hints=_MAKE_ONE)
@@ -94,7 +94,7 @@ def from_schema_1(lock: Lock) -> Lock:
 
 
 def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collection[str]) -> Lock:
-    """Replace a lock's machine-specific variables with the ones this machine needs.
+    """Replace a lock's machine-specific variables with the ones that this machine needs.
 
     Args:
         lock: A lock from any machine.
@@ -109,13 +109,13 @@ def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collec
 
 
 def why_no_name(name: str) -> str:
-    """Explain why an env's program cannot have this name; "" if it can."""
+    """Explain why an env's program cannot have this name, or "" if it can."""
     if _PROGRAM.fullmatch(name) is None:
         return f"{name!r} is not a valid program name"
     if len(name) > _LONGEST_PROGRAM:
-        return f"`{name[:20]}...` is not a valid program name: it has {len(name)} letters"
+        return f"`{name[:20]}...` is not a valid program name: it has {len(name)} characters"
     if name in WRAPPERS:
-        return f"`{name}` is not available as a program name: envs have a wrapper with that name"
+        return f"`{name}` is a reserved program name: envs have a wrapper with that name"
     return ""
 
 
@@ -143,7 +143,7 @@ def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fa
 
 
 def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
-    # Check all of them, because `lock.artifacts` skips those with the same hash.
+    # Check every component's artifacts, because `lock.artifacts` omits duplicate hashes.
     for artifact in (each for part in lock.components for each in part.artifacts):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             yield f"the sha256 of `{artifact.name}`", f"is `{artifact.sha256}`"
@@ -167,14 +167,14 @@ def _faults_of_package(artifact: Artifact) -> Iterator[Fault]:
     if not is_named_right(artifact):
         what = "wheel" if artifact.kind == "wheel" else "source archive"
         yield (
-            f"the address of `{artifact.name}`",
-            f"ends in {wheel_file_name(artifact.url)!r}, which is not the file name of a {what} for "
+            f"the URL of `{artifact.name}`",
+            f"ends in {wheel_file_name(artifact.url)!r}, which is not a valid {what} name for "
             f"{artifact.name} {artifact.version}",
         )
     if artifact.name.lower() == "pip":
         yield (
             f"`{artifact.name}`",
-            "cannot be one of a set's wheels: envs use the pip that comes with their Python",
+            "cannot be a wheel in a set, because envs use the pip that comes with their Python",
         )
 
 
@@ -245,7 +245,7 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
 
 
 def _other_places(part: Component) -> tuple[str, ...]:
-    """List file names, and paths that are not relative to the prefix."""
+    """List a component's file names, and its paths that are not relative to the prefix."""
     libraries = part.layout.libraries.values() if part.layout else ()
     places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
     shims = part.shims

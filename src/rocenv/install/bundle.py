@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.codec import from_plain
 from rocenv.core.errors import DataError, FetchError, RocenvError
 from rocenv.core.foreign import open_regular, parse_json
-from rocenv.core.lock import MOST_LOCK_BYTES, parse_lock
+from rocenv.core.lock import MAX_LOCK_BYTES, parse_lock
 from rocenv.core.model import Value
 from rocenv.core.versions import joined, series
 from rocenv.install.store import Section, bundle_error, reading
@@ -139,7 +139,7 @@ class Bundle:
                 code="bundle-without-env",
             )
         member = envs.get(name) or next(iter(envs.values()))
-        return parse_lock(self.content(member, MOST_LOCK_BYTES), f"{self.path}:{member}")
+        return parse_lock(self.content(member, MAX_LOCK_BYTES), f"{self.path}:{member}")
 
     def artifacts(self, lock: Lock) -> dict[str, Section]:
         """Locate a lock's files: sha256 -> location; raise DataError if one is missing."""
