@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import named_target, note, print_json, short_enough
+from rocenv.commands.options import FILE, FOLDER, json_option, offline_option, target_option, text_option
+from rocenv.commands.output import fields, fields_or_none, note, print_json
 from rocenv.context import Context
+from rocenv.kernels.placement import PLACES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
     from rocenv.data.recipes import KernelRecipe, KernelSource
     from rocenv.kernels.build import BuildRequest, BuildResult
 
@@ -42,6 +46,7 @@ def build_group() -> None:
 
 
 def _command_for(row: KernelSource, context: Context) -> click.Command:
+    """Create an app's command: the options for its kinds of kernels, and those that all apps have."""
     from rocenv.kernels.recipe import kinds
 
     recipes = list(kinds(row.app, context.matrix).values())
@@ -55,74 +60,51 @@ def _command_for(row: KernelSource, context: Context) -> click.Command:
         kind = next(iter(named), "")
         return _run(context, row, kind, recipes[0].kind, includes.get(kind), **options)
 
-    return click.Command(
+    for option in reversed([*_options_of(row, recipes), *_OPTIONS]):
+        run = option(run)
+    return click.command(
         row.app,
-        params=_options(row, recipes),
-        callback=run,
         help=f"Compile the {row.title} kernels of {row.app} from the source that ships with it, on Linux.\n\n"
         f"The kernel goes into a linked copy of {row.app}'s resources, and a script starts {row.app} with "
         "that copy. `rocenv launch` uses it automatically. The installation stays unchanged unless you ask "
         "for `--place in-place`.",
         short_help=f"The kernels of {row.title}.",
+    )(run)
+
+
+def _options_of(row: KernelSource, recipes: list[KernelRecipe]) -> Iterator[Callable[..., Any]]:
+    yield click.option(
+        *(f"--{row.app}", "path"),
+        metavar="PATH",
+        type=click.Path(),
+        default="",
+        help=f"Its program or installation folder. Default: the `{row.app}` of the env, else on PATH.",
     )
-
-
-def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Parameter]:
-    from rocenv.kernels.placement import PLACES
-
-    of_kinds = []
     for number, recipe in enumerate(recipes):
         text = f"Compile the {recipe.title} kernel{'' if number else ' (default)'}."
-        of_kinds.append(click.Option([f"--{recipe.kind}"], is_flag=True, help=text))
+        yield click.option(f"--{recipe.kind}", is_flag=True, help=text)
         if recipe.headers:
             text = f"The folder with `{recipe.headers}`; implies `--{recipe.kind}`."
-            folder = click.Path(file_okay=False, path_type=Path)
-            of_kinds.append(click.Option([f"--{recipe.kind}-include"], metavar="DIR", type=folder, help=text))
-    return [
-        click.Option(
-            [f"--{row.app}", "path"],
-            metavar="PATH",
-            type=click.Path(),
-            default="",
-            help=f"Its program or installation folder. Default: the `{row.app}` of the env, else on PATH.",
-        ),
-        click.Option(
-            ["--target"],
-            metavar="GFX",
-            default="",
-            callback=named_target,
-            shell_complete=candidates.targets,
-            help="The GPU target. Default: the env's target with its override, or the target of the GPU in "
-            "use.",
-        ),
-        *of_kinds,
-        click.Option(
-            ["--env"],
-            metavar="NAME",
-            default="",
-            shell_complete=candidates.env_names,
-            help="The env whose compiler to use. Default: the active env, else the app's.",
-        ),
-        click.Option(
-            ["--place"], type=click.Choice(PLACES), help="Where to put the kernel. Default: overlay."
-        ),
-        click.Option(
-            ["--output"],
-            metavar="FILE",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="Write the kernel to this file only.",
-        ),
-        click.Option(["--undo"], is_flag=True, help="Remove kernels and restore the originals."),
-        click.Option(
-            ["--app-version"],
-            metavar="VERSION",
-            default="",
-            callback=short_enough,
-            help="The app's version, if rocenv cannot detect it.",
-        ),
-        click.Option(["--offline"], is_flag=True, help="Use only files that are already on this machine."),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document on stdout."),
-    ]
+            yield click.option(f"--{recipe.kind}-include", metavar="DIR", type=FOLDER, help=text)
+
+
+_OPTIONS = (
+    target_option(
+        "GFX", "The GPU target. Default: the env's target with its override, or the target of the GPU in use."
+    ),
+    text_option(
+        "--env",
+        "NAME",
+        candidates.env_names,
+        help="The env whose compiler to use. Default: the active env, else the app's.",
+    ),
+    click.option("--place", type=click.Choice(PLACES), help="Where to put the kernel. Default: overlay."),
+    click.option("--output", metavar="FILE", type=FILE, help="Write the kernel to this file only."),
+    click.option("--undo", is_flag=True, help="Remove kernels and restore the originals."),
+    text_option("--app-version", "VERSION", help="The app's version, if rocenv cannot detect it."),
+    offline_option,
+    json_option,
+)
 
 
 def _run(
@@ -207,25 +189,18 @@ def _print(result: BuildResult, request: BuildRequest) -> None:
 def _as_json(result: BuildResult, request: BuildRequest) -> dict[str, Any]:
     entry, placed = result.kernel.entry, result.placed
     where = placed and {
-        "place": placed.place,
-        "file": placed.file,
-        "start": placed.start or None,
+        **fields(placed, "place", "file"),
+        **fields_or_none(placed, "start", "original"),
         "environment": {request.row.resources_variable: placed.resources} if placed.resources else {},
-        "original": placed.original or None,
     }
     return {
-        "app": entry.app,
+        **fields(entry, "app", "kind", "target", "compiler", "kernels", "sha256"),
         "version": result.job.version,
-        "kind": entry.kind,
-        "target": entry.target,
         "source": str(result.job.installation.source),
-        "compiler": entry.compiler,
         "compiler_env": result.toolchain.env,
-        "kernels": entry.kernels,
         "kernels_expected": result.job.recipe.kernels or None,
         "elf_flags": entry.flags,
         "size_bytes": len(result.kernel.content),
-        "sha256": entry.sha256,
         "compiled_now": result.kernel.fresh,
         "elapsed_s": entry.seconds,
         "kept_in": str(result.kernel.path),
