@@ -220,7 +220,7 @@ class TestOwnTorch:
         put(lab, app)
         done = lab.run("launch", "sd")
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "needs PyTorch, but env `sd` has none" in done.stderr.decode()
+        assert "needs PyTorch, which env `sd` does not contain" in done.stderr.decode()
         assert f"rocenv create sd2 --target {TARGET} --app {app}" in done.stderr.decode()
 
     @pytest.mark.parametrize(
