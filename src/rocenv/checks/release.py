@@ -12,6 +12,7 @@ from rocenv.checks.context import observe_app
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
+from rocenv.kernels import APP
 from rocenv.prefix import library_folders
 from rocenv.resolve.apps import known_releases, spans
 from rocenv.resolve.suggest import resolved_command
@@ -173,12 +174,12 @@ def _target(release: _Release) -> Iterator[Observation]:
 
 
 def _build_command(release: _Release, target: str) -> str:
-    """The command that compiles an app's kernels; "" if there is no recipe."""
-    app, program = release.launch.start.launcher.key, program_path(release.launch.start)
-    if not any(each.app == app for each in release.launch.matrix.kernel_recipe):
+    """The command that compiles the app's kernels; "" if rocenv cannot."""
+    program = program_path(release.launch.start)
+    if release.launch.start.launcher.key != APP:
         return ""
-    named = () if program is None else (f"--{app}", str(program))
-    return shell_join("rocenv", "kernels", "build", app, *named, "--target", target)
+    named = () if program is None else ("--blender", str(program))
+    return shell_join("rocenv", "kernels", "build", "blender", *named, "--target", target)
 
 
 def _denoiser(release: _Release) -> Iterator[Observation]:

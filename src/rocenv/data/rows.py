@@ -26,7 +26,7 @@ from rocenv.data.knowledge import (
     WslNeeds,
 )
 from rocenv.data.mirrors import Mirror, Origin
-from rocenv.data.recipes import CodeObjects, KernelRecipe, KernelSource
+from rocenv.data.recipes import CodeObjects, KernelRecipe
 from rocenv.data.releases import (
     Channel,
     CLibrary,
@@ -108,7 +108,6 @@ class Matrix:
     app_program: tuple[AppProgram, ...] = ()
     app_release: tuple[AppRelease, ...] = ()
     compiler: tuple[Compiler, ...] = ()
-    kernel_source: tuple[KernelSource, ...] = ()
     kernel_recipe: tuple[KernelRecipe, ...] = ()
     code_objects: tuple[CodeObjects, ...] = ()
     setting: tuple[Setting, ...] = ()

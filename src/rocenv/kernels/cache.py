@@ -15,9 +15,10 @@ from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json
 from rocenv.core.model import Value
+from rocenv.kernels import APP
 from rocenv.kernels.check import check
 from rocenv.kernels.compile import compile_kernel
-from rocenv.kernels.recipe import content_hash
+from rocenv.kernels.placed import content_hash
 from rocenv.system.files import move, remove_tree, storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.seal import read_sealed, write_sealed
@@ -126,7 +127,7 @@ def _compile(
         seconds = round(time.monotonic() - begin, 1)
         checked = check(content, job.target, rows)
         entry = Entry(
-            app=job.installation.row.app,
+            app=APP,
             kind=job.recipe.kind,
             version=job.version,
             target=job.target,
