@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from rocenv.activate.loader import find_program, loader_argv
+from rocenv.activate.loader import argv_in, find_program
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.kernels import APP
 from rocenv.kernels.placed import all_placed
-from rocenv.prefix import Prefix, env_around, library_folders
+from rocenv.prefix import Prefix, env_around
 from rocenv.system import process
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _ask_version(installation: Installation) -> process.Completed:
     return process.run(argv, stderr=process.MERGE, timeout_s=_VERSION_TIMEOUT_S, plain_scripts=True)
 
 
-def start_command(installation: Installation) -> list[str]:
+def start_command(installation: Installation) -> tuple[str, ...]:
     """Build the command that starts the program, with the env's own loader if the env has one.
 
     Raises:
@@ -228,12 +228,9 @@ def start_command(installation: Installation) -> list[str]:
         try:
             record = prefix.record()
         except (RocenvError, DataError):
-            return [str(program)]
-        if record.loader:
-            folders = library_folders(prefix, record.lock)
-            loader = prefix.path / record.loader
-            return loader_argv([str(program)], os.environ, loader=loader, library_dirs=folders)
-    return [find_program(str(program), os.environ)]
+            return (str(program),)
+        return argv_in(prefix, record, [str(program)], os.environ)
+    return (find_program(str(program), os.environ),)
 
 
 class ProgramBytes:
