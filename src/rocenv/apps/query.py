@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,21 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocenv.apps.start import Start
-    from rocenv.data.apps import AppProgram, Launcher
+    from rocenv.data.apps import Launcher
     from rocenv.system.process import Completed
 
 HELP_S = 60.0  # a program of several GB sometimes unpacks itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
 _LONGEST = 4000  # characters of a line
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppVersion:
-    """The version that a program reports."""
-
-    version: str = ""  # "" = unknown
-    problem: str = ""  # why it is unknown
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
@@ -75,22 +67,22 @@ def ask_devices(start: Start, timeout_s: float = DEVICES_S) -> Completed:
     return ask(start, start.launcher.devices.arguments, timeout_s)
 
 
-def ask_version(start: Start, row: AppProgram) -> AppVersion:
-    """Ask the program for its version. Scripts are never asked, because they might start working instead."""
+def ask_version(start: Start) -> str:
+    """Ask the program for its version. Scripts are never asked, because they might start working instead.
+
+    Raises:
+        RocenvError: The version is unknown.
+    """
     if program_path(start) is None:
-        return AppVersion(problem="the program does not exist")
+        raise RocenvError("the program does not exist")
     if not program_words(start):
-        return AppVersion(problem="rocenv does not run scripts for this")
-    try:
-        answer = ask(start, row.arguments, _VERSION_S)
-    except RocenvError as error:
-        return AppVersion(problem=error.message)
-    pattern = re.compile(row.pattern)
+        raise RocenvError("rocenv does not run scripts for this")
+    answer = ask(start, ("--version",), _VERSION_S)
+    pattern = re.compile(start.launcher.version)
     for line in answer.lines:
         if found := pattern.search(line[:_LONGEST]):
-            return AppVersion(version=found["version"])
-    why = "it printed no version" if answer.ok else answer.end
-    return AppVersion(problem=f"run with `{' '.join(row.arguments)}`, {why}")
+            return found["version"]
+    raise RocenvError(f"run with `--version`, {'it printed no version' if answer.ok else answer.end}")
 
 
 def program_words(start: Start) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def app_torch_missing(context: CheckContext) -> Observation | None:
     """The app needs PyTorch but the env has none; under rocenv, the app cannot install its own."""
     start = context.the_launch.start
     lock, launcher = start.record.lock, start.launcher
-    if not launcher.needs.torch or not start.is_app or start.zluda or lock.part("torch"):
+    if not launcher.needs_torch or not start.is_app or start.zluda or lock.part("torch"):
         return None
     create = env_for(launcher.key, lock, start.prefix.free_name())
     return observe_app("app_torch_missing", context.the_launch, {"create": create})
@@ -61,12 +61,13 @@ def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
     if start.zluda is None or not _is_zluda_of_env(start) or not start.is_app:
         return
     given = start.given()
-    for name in (name for name in launcher.deletes_zluda if name.startswith("-") and name in given):
-        yield observe_app("app_deletes_zluda", context.the_launch, option=name)
-    for name in (name for name in launcher.deletes_zluda_if_set if start.environ.get(name)):
-        yield observe_app("app_deletes_zluda", context.the_launch, option=name, variable=name)
     for name in launcher.deletes_zluda:
-        if not name.startswith("-") and (start.zluda / name).exists():
+        variable = name.removeprefix("$")
+        if name in given and name.startswith("-"):
+            yield observe_app("app_deletes_zluda", context.the_launch, option=name)
+        elif name.startswith("$") and start.environ.get(variable):
+            yield observe_app("app_deletes_zluda", context.the_launch, option=variable, variable=variable)
+        elif (start.zluda / name).exists():
             rows = (row for row in launch.matrix.zluda if row.preferred and name not in row.files)
             create = launch.another(next((row.version for row in rows), ""))
             yield observe_app("app_deletes_old_zluda", context.the_launch, {"create": create}, file=name)

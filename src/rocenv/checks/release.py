@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rocenv.apps.query import ask_version, program_path
 from rocenv.apps.runtime_files import found, is_own
 from rocenv.checks.context import observe_app
+from rocenv.core.errors import RocenvError
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
@@ -73,19 +74,20 @@ def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
     """This version of the app needs a different runtime, driver or target."""
     launch = context.the_launch
     start, matrix, lock = launch.start, launch.matrix, launch.start.record.lock
-    program = next((row for row in matrix.app_program if row.app == start.launcher.key), None)
-    if program is None or not start.is_app:
+    if not start.launcher.version or not start.is_app:
         return
-    app = ask_version(start, program)
-    if not app.version:
-        yield observe_app("app_version_unknown", launch, problem=app.problem)
+    try:
+        version = ask_version(start)
+    except RocenvError as error:
+        yield observe_app("app_version_unknown", launch, problem=error.message)
         return
-    rows = (row for row in matrix.app_release if (row.app, row.platform) == (program.app, lock.platform))
-    row = next((row for row in rows if allows(row.versions, app.version)), None)
+    known = (start.launcher.key, lock.platform)
+    rows = (row for row in matrix.app_release if (row.app, row.platform) == known)
+    row = next((row for row in rows if allows(row.versions, version)), None)
     if row is None:
-        yield observe_app("app_release_unknown", launch, release=f"{start.launcher.title} {app.version}")
+        yield observe_app("app_release_unknown", launch, release=f"{start.launcher.title} {version}")
         return
-    release = _Release(launch=launch, row=row, version=app.version)
+    release = _Release(launch=launch, row=row, version=version)
     if row.without:
         yield release.observe("app_too_old", why=row.without)
         return

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.data.apps import MemoryNote
     from rocenv.memory.estimate import Estimate, Fit, Way
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
@@ -43,7 +42,6 @@ class _Report:
     fit: Fit | None  # None = unknown
     ways: tuple[Way, ...]
     env_notes: tuple[str, ...]
-    app_notes: tuple[MemoryNote, ...]
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -66,10 +64,12 @@ class _Report:
             yield f"the model was trained for a context of {trained:,} tokens; answers get worse beyond it"
         yield from (*self.model.notes, *self.estimate.layout.notes)
         if not self.unknown:
-            proposed = {word for way in self.ways for word in way.arguments}
-            yield from (
-                note.text for note in self.app_notes if not note.argument or note.argument in proposed
+            yield (
+                "estimated without flash attention; since late 2025, llama.cpp uses it if possible, and"
+                " chooses layers and context itself (`--fit`) unless you do"
             )
+        if any("-fa" in way.arguments for way in self.ways):
+            yield "older versions of llama.cpp take `-fa` without `on`"
 
 
 def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> int:
@@ -99,7 +99,6 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         fit=None if free is None else fit_of(estimate, free),
         ways=() if free is None else ways_to_fit(estimate, free),
         env_notes=notes,
-        app_notes=tuple(each for row in work.matrix.launcher for each in row.memory_notes),
     )
     if as_json:
         print_json(_json(report))

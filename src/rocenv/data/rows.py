@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from rocenv.data.apps import AppBuild, AppPackages, AppProgram, AppRelease, Compiler, Launcher
+from rocenv.data.apps import AppBuild, AppPackages, AppRelease, Compiler, Launcher
 from rocenv.data.knowledge import (
     DisplayDriver,
     DriverPair,
@@ -105,7 +105,6 @@ class Matrix:
     launcher: tuple[Launcher, ...] = ()
     app_packages: tuple[AppPackages, ...] = ()
     app_build: tuple[AppBuild, ...] = ()
-    app_program: tuple[AppProgram, ...] = ()
     app_release: tuple[AppRelease, ...] = ()
     compiler: tuple[Compiler, ...] = ()
     kernel_recipe: tuple[KernelRecipe, ...] = ()
