@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.apps.query import DEVICES_S, ask_devices
+from rocenv.apps.query import DEVICES_S, ask
 from rocenv.core.variables import VISIBLE
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DE
     """
     row = start.launcher.devices
     assert row is not None
-    answer = ask_devices(start, timeout_s)
+    answer = ask(start, row.arguments, timeout_s)
     found = tuple(_found(answer.lines, row))
     if not any(each.target for each in found):
         cards = cards_of(host, matrix, start.environ)

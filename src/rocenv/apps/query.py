@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rocenv.activate.loader import find_program
 from rocenv.apps.options import Options, read_help
 from rocenv.apps.recognition import is_program as has_app_name
-from rocenv.apps.recognition import name_of, program_at
+from rocenv.apps.recognition import name_of, plain_name, program_at
 from rocenv.core.errors import RocenvError
 from rocenv.system import process
 
@@ -56,17 +56,6 @@ def ask_help(start: Start, timeout_s: float = HELP_S) -> Options:
     return read_help(answer.text) if answer.ok else Options(problem=answer.end)
 
 
-def ask_devices(start: Start, timeout_s: float = DEVICES_S) -> Completed:
-    """Make the program list its GPUs and exit, as its profile describes.
-
-    Raises:
-        CommandNotFound: The program does not exist.
-        CommandNotExecutable: The file cannot be executed.
-    """
-    assert start.launcher.devices is not None
-    return ask(start, start.launcher.devices.arguments, timeout_s)
-
-
 def ask_version(start: Start) -> str:
     """Ask the program for its version. Scripts are never asked, because they might start working instead.
 
@@ -102,7 +91,7 @@ def program_words(start: Start) -> tuple[str, ...]:
     has_script = len(words) > 1 and not words[1].startswith("-")
     count = 2 if has_script and by_python and not is_first_own else 1
     word, found = words[count - 1], start.words[: at + count]
-    if _plain_name(word) in _plain_names((*launcher.entries, *launcher.programs)):
+    if plain_name(word) in _plain_names((*launcher.entries, *launcher.programs)):
         return found
     is_likely = start.is_named or has_app_name(launcher, word)
     return found if is_likely and not _is_script(found, start) else ()
@@ -117,13 +106,8 @@ def is_script(start: Start) -> bool:
 def is_program(word: str, launcher: Launcher) -> bool:
     """Whether a word is the name of a program that accepts the app's arguments."""
     if launcher.entries:
-        return _plain_name(word) in _plain_names(launcher.entries)
+        return plain_name(word) in _plain_names(launcher.entries)
     return has_app_name(launcher, word)
-
-
-def is_helper(word: str, launcher: Launcher) -> bool:
-    """Whether a word is the name of an app program that does not use the GPU."""
-    return _plain_name(word) in launcher.helpers
 
 
 def program_file(words: Sequence[str], environ_path: str) -> Path | None:
@@ -157,21 +141,14 @@ def program_behind(start: Start) -> Path | None:
 
 def _is_script(words: Sequence[str], start: Start) -> bool:
     file = program_file(words, start.environ.get("PATH", ""))
-    return file is not None and not _is_executable(file)
-
-
-def _is_executable(path: Path) -> bool:
-    """Whether a file is a Linux or Windows executable, as opposed to a script."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4).startswith((b"\x7fELF", b"MZ"))
-    except OSError:
+    if file is None:
         return False
-
-
-def _plain_name(word: str) -> str:
-    return name_of(word).lower().removesuffix(".exe")
+    try:
+        with file.open("rb") as stream:
+            return not stream.read(4).startswith((b"\x7fELF", b"MZ"))
+    except OSError:
+        return True
 
 
 def _plain_names(words: Sequence[str]) -> set[str]:
-    return {word.lower().removesuffix(".exe") for word in words}
+    return set(map(plain_name, words))

@@ -84,12 +84,12 @@ def command(
         tables = {table: [to_plain(row) for row in rows] for table, rows in found.items()}
         print_json({"filters": to_plain(filters), "tables": tables})
     elif filters.narrow:
-        from rocenv.explain.page import SCREEN, Explanation, rendered_sections, shortened
+        from rocenv.explain.page import SCREEN, Explanation, rendered, shortened
         from rocenv.explain.rows import table_sections
 
         page = Explanation(thing="", kind="rows", title="", sections=table_sections(found))
         width = text_width(80, 140)
-        lines = rendered_sections(page, width=width)
+        lines = rendered(page, width=width)
         if not full and len(lines) > SCREEN:
             again = shell_join("rocenv", "matrix", *_as_options(filters), "--full")
             lines = shortened(page, width=width, command=again)

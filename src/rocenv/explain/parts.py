@@ -5,6 +5,7 @@ A page has a short answer, the set that the resolver would choose, and the rows 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Request
@@ -13,7 +14,7 @@ from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Section
 from rocenv.explain.phrases import asked_version, in_order, listed, oldest_first, range_in_words, spans
 from rocenv.explain.selection import Filters, select, torch_for
-from rocenv.explain.sets import alone, first_step, sets_for, step
+from rocenv.explain.sets import first_step, sets_for, step
 from rocenv.explain.target import levels, packs_for
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def explain_zluda(name: str, matrix: Matrix) -> Explanation:
     """Explain a ZLUDA build."""
     version = name.removeprefix("zluda-")
     build = next(row for row in matrix.zluda if row.version == version)
-    only = alone(matrix, "zluda", build)
+    only = replace(matrix, zluda=(build,))
     found = {target: sets_for(only, target, "windows", zluda="*").candidates for target in matrix.targets}
     served = in_order(target for target, candidates in found.items() if candidates)
     sdks = {each.rocm.version for candidates in found.values() for each in candidates}
