@@ -177,11 +177,11 @@ def _answer(report: _Report) -> Iterator[str]:
     name = textwrap.shorten(gpu.name, _MAX_NAME, placeholder=" …") or gpu.target or "?"
     yield (
         f"{fit.layers} of {fit.of_layers} layers fit into the {amount(fit.free_bytes)} of free memory on GPU"
-        f" {gpu.index} ({name}), leaving {amount(fit.margin_bytes)} free: `-ngl {fit.layers}`"
+        f" {gpu.index} ({name}), leaving {amount(MARGIN_BYTES)} free: `-ngl {fit.layers}`"
     )
     if fit.everything:
         return
-    lacking = needed + fit.margin_bytes - fit.free_bytes
+    lacking = needed + MARGIN_BYTES - fit.free_bytes
     yield f"the whole model needs {amount(needed)}, {amount(lacking)} more than is available"
     if report.ways:
         yield "more layers fit with:"

@@ -14,7 +14,7 @@ from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import MIB, amount
 from rocenv.memory.env import env_for
-from rocenv.memory.probe import Limit, probe_memory
+from rocenv.memory.probe import parse_limit, probe_memory
 from rocenv.probe.wire import STANDIN
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ALIKE = 0.03  # a relative difference that needs no explanation
 def show_probe(name: str, limit: str, *, as_json: bool) -> int:
     """Test how much memory env `name`'s HIP runtime can allocate, and show the result."""
     try:
-        allowed = Limit.parse(limit) if limit else None
+        allowed = parse_limit(limit) if limit else None
     except ValueError as error:
         raise click.UsageError(f"--limit: {error}") from error
     context = Context()

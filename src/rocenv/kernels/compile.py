@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
@@ -12,7 +11,6 @@ from rocenv.system.exit_codes import describe_exit
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from rocenv.compilers import Toolchain
@@ -23,7 +21,6 @@ _TIMEOUT_S = 3600.0
 _VERSION_TIMEOUT_S = 60.0
 _SHOWN_LINES = 12
 _SHOWN_WIDTH = 300
-_SEARCHED_WIDTH = 4096
 _SEARCHED_BYTES = 16 << 20  # at the end of a log
 _TARGET_ERRORS = (
     "cannot find ROCm device library",
@@ -90,37 +87,22 @@ def compile_kernel(toolchain: Toolchain, job: Job, folder: Path, log: Path, prog
 
 
 def _failed(job: Job, why: str, log: Path) -> RocenvError:
-    lines: deque[str] = deque(maxlen=_SHOWN_LINES)
-    errors: deque[str] = deque(maxlen=_SHOWN_LINES)
-    disk_full = unknown_target = False
-    for line in _last_lines(log):
-        lines.append(line[:_SHOWN_WIDTH])
-        if "error:" in line:
-            errors.append(line[:_SHOWN_WIDTH])
-        # The compiler reports a full disk only in its output.
-        disk_full = disk_full or "no space left" in line.lower()
-        unknown_target = unknown_target or any(each in line for each in _TARGET_ERRORS)
-    hints = ["free disk space: `rocenv gc` lists what no env needs"] if disk_full else []
-    if unknown_target:
-        hints.append(
-            f"this compiler does not support {job.target}; without `--env` rocenv uses the newest one"
-        )
-    return RocenvError(
-        f"the compiler failed on the {job.title}: {why}\n"
-        + "\n".join(f"  {each}" for each in errors or lines),
-        hints=(*hints, f"complete output: {log}"),
-        code="kernels-compiler",
-    )
-
-
-def _last_lines(log: Path) -> Iterator[str]:
-    """Yield a log's last non-empty lines, and truncate long ones."""
     with log.open("rb") as file:
         file.readline()  # the command
         file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _SEARCHED_BYTES))
-        at_line_start = True
-        while piece := file.readline(_SEARCHED_WIDTH):
-            line = piece.decode(errors="replace").strip()
-            if at_line_start and line:
-                yield line
-            at_line_start = piece.endswith(b"\n")
+        text = file.read().decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error:" in line]
+    hints = []
+    if "no space left" in text.lower():  # the compiler reports a full disk only in its output
+        hints.append("free disk space: `rocenv gc` lists what no env needs")
+    if any(each in text for each in _TARGET_ERRORS):
+        hints.append(
+            f"this compiler does not support {job.target}; without `--env` rocenv uses the newest one"
+        )
+    shown = "".join(f"\n  {line[:_SHOWN_WIDTH]}" for line in (errors or lines)[-_SHOWN_LINES:])
+    return RocenvError(
+        f"the compiler failed on the {job.title}: {why}{shown}",
+        hints=(*hints, f"complete output: {log}"),
+        code="kernels-compiler",
+    )
