@@ -14,7 +14,7 @@ import os
 import re
 import zlib
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.foreign import open_regular
@@ -180,26 +180,12 @@ def _is_binary(sample: bytes) -> bool:
 
 
 def _pieces(stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
-    first = _read(stream)
-    seen(len(first))
-    if first.startswith(_GZIP):
-        yield from _unpacked(first, stream, seen)
+    counted = io.BufferedReader(_Counted(stream, seen), BLOCK_BYTES)
+    if not counted.peek(len(_GZIP)).startswith(_GZIP):
+        while piece := counted.read1(BLOCK_BYTES):
+            yield piece
         return
-    while first:
-        yield first
-        first = _read(stream)
-        seen(len(first))
-
-
-def _read(stream: IO[bytes]) -> bytes:
-    try:
-        return stream.read(BLOCK_BYTES)
-    except OSError:  # some devices and pipes end with an error
-        return b""
-
-
-def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
-    with gzip.GzipFile(fileobj=_Joined(first, stream, seen)) as packed:
+    with gzip.GzipFile(fileobj=counted) as packed:
         while True:
             piece = b""
             with contextlib.suppress(OSError, EOFError, zlib.error):  # truncated or damaged
@@ -209,23 +195,23 @@ def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> I
             yield piece
 
 
-class _Joined(io.RawIOBase):
-    """A stream that starts with bytes that were already read."""
+class _Counted(io.RawIOBase):
+    """A stream that reports how much was read; an error ends it, as some devices and pipes do."""
 
-    def __init__(self, first: bytes, rest: IO[bytes], seen: Callable[[int], None]) -> None:
-        self._first, self._rest, self._seen = first, rest, seen
+    def __init__(self, stream: IO[bytes], seen: Callable[[int], None]) -> None:
+        self._stream, self._seen = stream, seen
 
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1, /) -> bytes:
-        if self._first:
-            size = len(self._first) if size < 0 else size
-            head, self._first = self._first[:size], self._first[size:]
-            return head
-        data = self._rest.read(size)
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            data = self._stream.read(len(buffer))
+        except OSError:
+            data = b""
         self._seen(len(data))
-        return data
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _as_ascii(pieces: Iterator[bytes]) -> Iterator[bytes]:
