@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+    from rocenv.apps.adapters.gpu_layers import Room
     from rocenv.apps.arguments import Choice
     from rocenv.apps.blas import State
     from rocenv.apps.devices import Devices, Named
-    from rocenv.apps.gpu_layers import Room
     from rocenv.apps.options import Options
     from rocenv.apps.start import Start
     from rocenv.core.language import Language
@@ -40,7 +40,10 @@ class Tuning:
     own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
     around_blas: tuple[str, ...] = ()  # arguments that make some versions work without rocBLAS
+    # Argument -> the programs of which it runs the first that exists; `$NAME` is a variable.
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     room: Room | None = None  # for a model's layers
+    layers: str = ""  # the argument that sets their number, if it is among `flags`
     model: Path | None = None
 
 

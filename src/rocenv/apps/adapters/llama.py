@@ -8,32 +8,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.apps.adapters.gpu_layers import room_for
 from rocenv.apps.blas import blas_state
 from rocenv.apps.context import Tuning
-from rocenv.apps.gpu_layers import room_for
 from rocenv.apps.query import program_file, program_words
 from rocenv.data.apps import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rocenv.apps.adapters.gpu_layers import Room
     from rocenv.apps.context import LaunchContext
     from rocenv.apps.devices import Device
-    from rocenv.apps.gpu_layers import Room
     from rocenv.apps.options import Given
 
 _MODEL = ("--model", "-m")
 _DOWNLOADED = ("--hf-repo", "-hf", "-hfr", "--model-url", "-mu", "--docker-repo", "-dr")
-LAYERS = ("--gpu-layers", "-ngl", "--n-gpu-layers")
+_LAYERS = ("--gpu-layers", "-ngl", "--n-gpu-layers")
 _ALL_LAYERS = "999"  # more layers than any model has
 # Versions with `--fit` choose the number of layers themselves.
 _FIT = "--fit"
 _FIT_OFF = ("--fit off", "--fit disabled", "--fit false", "--fit 0")
 _FIT_MARGIN_MIB = 1024  # the free memory that they leave by default
-RECOMPILE = "--recompile"
-_AROUND_BLAS = ("--tinyblas", RECOMPILE)
-# `--recompile` runs the first of these that exists.
-HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "clang++")
+_RECOMPILE = "--recompile"
+_AROUND_BLAS = ("--tinyblas", _RECOMPILE)
+_HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "clang++")
 # A llamafile is both a program and a zip archive. Its `.args` lists one argument per line, with "..." in
 # place of the user's arguments. Source: mozilla-ai/llamafile:llama.cpp/main/main.1.asc@0.9.3
 _ARGUMENTS_FILE, _USERS, _INSIDE = ".args", "...", "/zip/"
@@ -76,7 +75,7 @@ def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Devic
     tuning, plan = _measure(context, given, devices, Packed())
     reasons = _fit_target(context, plan)
     if not plan.fits_itself and plan.has_model:
-        reasons[Flag(words=("--gpu-layers", plan.layers), spellings=LAYERS[1:])] = plan.why(context)
+        reasons[Flag(words=("--gpu-layers", plan.layers), spellings=_LAYERS[1:])] = plan.why(context)
     return _tuned(tuning, reasons)
 
 
@@ -88,18 +87,19 @@ def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Devic
     reasons = _fit_target(context, plan)
     if not plan.fits_itself:
         is_old = _FIT not in given.options
-        flag = Flag(words=("-ngl", plan.layers), spellings=LAYERS, always_known=is_old)
+        flag = Flag(words=("-ngl", plan.layers), spellings=_LAYERS, always_known=is_old)
         why = plan.why(context)
         reasons[flag] = context.message("layers_or_cpu", why=why) if is_old else why
     if tuning.blas == "fails":
         target = context.start.record.lock.target
         reasons[Flag(words=("--tinyblas",))] = context.message("without_blas", target=target)
-        recompile = Flag(words=(RECOMPILE,), unless=("--nocompile",))
+        recompile = Flag(words=(_RECOMPILE,), unless=("--nocompile",))
         reasons[recompile] = context.message("recompiles_without_blas")
     return replace(
         _tuned(tuning, reasons),
         own_arguments=packed.arguments if packed.is_replaced else (),
         around_blas=_AROUND_BLAS,
+        tools={_RECOMPILE: _HIPCC},
     )
 
 
@@ -151,7 +151,10 @@ def _model_path(given: Given, packed: Packed) -> Path | None:
 def _tuned(tuning: Tuning, reasons: Mapping[Flag, str]) -> Tuning:
     """Add flags and the reasons for them."""
     return replace(
-        tuning, flags=tuple(reasons), reasons={flag.words[0]: why for flag, why in reasons.items()}
+        tuning,
+        flags=tuple(reasons),
+        reasons={flag.words[0]: why for flag, why in reasons.items()},
+        layers=next((flag.words[0] for flag in reasons if flag.words[0] in _LAYERS), ""),
     )
 
 
@@ -163,4 +166,4 @@ def _fit_target(context: LaunchContext, plan: _Plan) -> dict[Flag, str]:
     words = ("--fit-target", str(_FIT_MARGIN_MIB + hidden_mib))
     name = "leaves_free_and_used" if hidden_mib else "leaves_free"
     why = context.message(name, margin=str(_FIT_MARGIN_MIB), hidden=str(hidden_mib))
-    return {Flag(words=words, spellings=("-fitt",), unless=LAYERS): why}
+    return {Flag(words=words, spellings=("-fitt",), unless=_LAYERS): why}
