@@ -110,7 +110,6 @@ class Wrapper(Value, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     does: Text | None = None  # how they break it: "it replaces LD_LIBRARY_PATH"
     settings: str = ""  # settings file that the scripts read; "" = none
-    ignored: tuple[str, ...] = ()  # variables in that file that only the scripts use, or that break an env
 
 
 class Starter(Value, frozen=True, kw_only=True):

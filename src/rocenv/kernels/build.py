@@ -86,7 +86,7 @@ def build(
     env = env or installation.prefix
     target = _target(request.target, tuple(filter(None, (env, installation.prefix))), matrix, report)
     version = request.version or version_of(installation)
-    installation = _with_source(installation, version, detected=not request.version)
+    installation = with_source_of(installation, version, detected=not request.version)
     job = job_for(
         installation,
         version,
@@ -161,18 +161,6 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
             code="no-gpu",
         )
     return host.gpu.target
-
-
-def _with_source(installation: Installation, version: str, *, detected: bool) -> Installation:
-    found = with_source_of(installation, version)
-    if found is None and detected:
-        raise RocenvError(
-            f"`{installation.program}` is version {version}, but the source next to it is that of "
-            f"{installation.folder_version} (`{installation.source}`)",
-            hints=("specify the program that belongs to this source with `--blender`",),
-            code="kernels-bad-source",
-        )
-    return found or installation
 
 
 def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:

@@ -110,14 +110,25 @@ def find(path: str, home: Home) -> Installation:
     )
 
 
-def with_source_of(installation: Installation, version: str) -> Installation | None:
-    """Select the source folder for one version; None if the installation has no such folder."""
+def with_source_of(installation: Installation, version: str, *, detected: bool = True) -> Installation:
+    """Select the source folder for one version.
+
+    Raises:
+        RocenvError: There is no such folder, and the version is `detected`, so the source is another one's.
+    """
     folders = (installation.folder, *_source_folders(installation.root))
     for each in (replace(installation, folder=folder) for folder in folders):
         # The folder for 5.2.1 is called 5.2; a folder without a version can be for any version.
         if f"{version}.".startswith(f"{each.folder_version}." if each.folder_version else ""):
             return each
-    return None
+    if detected:
+        raise RocenvError(
+            f"`{installation.program}` is version {version}, but the source next to it is that of "
+            f"{installation.folder_version} (`{installation.source}`)",
+            hints=("specify the program that belongs to this source with `--blender`",),
+            code="kernels-bad-source",
+        )
+    return installation
 
 
 def absolute_path(path: str) -> Path:
