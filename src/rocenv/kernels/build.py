@@ -15,7 +15,7 @@ from rocenv.host import detect
 from rocenv.kernels import APP
 from rocenv.kernels.cache import CompiledKernel, cached_or_compiled
 from rocenv.kernels.compile import compiler_version
-from rocenv.kernels.installation import Installation, find, version_of, with_source_of
+from rocenv.kernels.installation import find, version_of, with_source_of
 from rocenv.kernels.placement import check_place, put
 from rocenv.kernels.recipe import Job, job_for
 from rocenv.prefix import active_env, prefix_of
