@@ -6,7 +6,7 @@ PATH ─► installation.py     find Blender's source folder, program and versio
 recipe.py ◄─ profiles/apps/   choose the sources, the flags and the file name that Blender expects
   │
   ▼
-cache.py ── compile.py      run clang with progress; check.py inspects the result
+cache.py ── compile.py      run clang with progress, and check the result
   │
   ▼
 placement.py                write to a linked copy of Blender's resources or to the installation; `--undo`

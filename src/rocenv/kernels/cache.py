@@ -16,8 +16,7 @@ from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json
 from rocenv.core.model import Value
 from rocenv.kernels import APP
-from rocenv.kernels.check import check
-from rocenv.kernels.compile import compile_kernel
+from rocenv.kernels.compile import check, compile_kernel
 from rocenv.kernels.placed import content_hash
 from rocenv.system.files import move, remove_tree, storage_errors
 from rocenv.system.locks import locked
