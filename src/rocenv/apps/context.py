@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
-    from rocenv.apps.adapters.gpu_layers import Room
     from rocenv.apps.arguments import Choice
     from rocenv.apps.blas import State
     from rocenv.apps.devices import Devices, Named
@@ -28,6 +27,16 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.data.rules import Text
     from rocenv.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The memory available to a model."""
+
+    layers: int | None = None  # that fit; None = unknown
+    hidden_mib: int | None = None  # reported to the program as free, but used by others; None = unknown
+    why: str = ""  # how `layers` was determined, or why it is unknown, in the user's language
+    integrated: bool = False  # the GPU uses system memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

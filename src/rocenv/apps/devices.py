@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.apps.query import DEVICES_S, ask
 from rocenv.core.variables import VISIBLE
+from rocenv.memory.amounts import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rocenv.system.process import Completed
 
 BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP does
-_MIB = 1 << 20
 _NUMBER = re.compile(r"[0-9]+$")
 _LONGEST = 4000  # characters of a line
 _MOST_DIGITS = 12
@@ -126,7 +126,7 @@ def _targets(lines: Sequence[str], pattern: str) -> dict[str, str]:
 
 def _free_bytes(found: re.Match[str]) -> int | None:
     text = found.groupdict().get("free_mib") or ""
-    return int(text) * _MIB if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return int(text) * MIB if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def _others(lines: Sequence[str], row: DeviceList) -> Iterator[str]:
