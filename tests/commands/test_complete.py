@@ -347,7 +347,7 @@ def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.P
 # New names, and values that only the user knows.
 WITHOUT_CANDIDATES = {
     *("create name", "rename new", "clone new", "run argv", "launch argv", "config set value"),
-    *("create driver", "resolve driver", "verify timeout_s"),
+    *("create driver", "resolve driver", "verify timeout_s", "kernels build blender app_version"),
     *("fleet verify partition", "fleet verify listed", "fleet verify timeout_s"),
 }
 
