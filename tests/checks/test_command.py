@@ -12,6 +12,8 @@ import pytest
 from rocenv.commands import doctor
 from rocenv.context import Context
 from rocenv.core.progress import Progress
+from rocenv.data.load import load
+from rocenv.data.remedies import Texts
 from tests.checks.scenery import RX_6800, Scenery
 from tests.commands.lab import Lab, words
 
@@ -146,9 +148,9 @@ class Titles(Progress):
 
 def test_checks_are_announced(scenery: Scenery) -> None:
     """Hashing an env takes minutes and would look like a hang."""
-    world, titles = Context(), Titles()
+    world, titles, texts = Context(), Titles(), Texts(load(), "findings", "en")
     world.__dict__["progress"] = titles
-    doctor._run(world, scenery.healthy().context(), ("no_gpu", "gpu_resets"), "en")
+    doctor._run(world, scenery.healthy().context(), ("no_gpu", "gpu_resets"), texts)
     assert titles.shown == ["Running the check no_gpu", "Running the check gpu_resets"]
 
 
@@ -174,7 +176,7 @@ def test_fix_refuses_a_machine_snapshot(lab: Lab, scenery: Scenery) -> None:
     assert done.returncode != 0 and "snapshot" in words(done.stderr)
 
 
-def test_a_bundle_has_its_machines_findings(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_a_bundle_has_the_same_findings_as_its_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", 0x7550, driver="")
     there = lab.run("doctor", "--json", "--collect", str(tmp_path / "bundle.json"))
     assert there.returncode == 1 and "bundle.json" in words(there.stderr)

@@ -193,7 +193,7 @@ class TestValues:
         assert near[0].startswith(newer) and near[-1].startswith(older), found
         assert complete(lab, *verb.split(), option, "nothing") == []
 
-    def test_the_last_of_several_targets_is_completed(self, lab: Lab) -> None:
+    def test_only_the_last_target_of_a_list_is_completed(self, lab: Lab) -> None:
         found = complete(lab, "create", "x", "--target", "gfx1100,gfx120")
         assert found == ["gfx1100,gfx1200", "gfx1100,gfx1201"]
 
@@ -340,14 +340,19 @@ def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.P
     """Yield the parameters for a command and its subcommands."""
     for parameter in command.params:
         yield f"{path} {parameter.name}", parameter
-    for name, child in getattr(command, "commands", {}).items():
-        yield from parameters(child, f"{path} {name}")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from parameters(child, f"{path} {name}")
 
 
 # New names, and values that only the user knows.
 WITHOUT_CANDIDATES = {
     *("create name", "rename new", "clone new", "run argv", "launch argv", "config set value"),
-    *("create driver", "resolve driver", "verify timeout_s", "kernels build blender app_version"),
+    *("create driver", "resolve driver", "verify timeout_s"),
+    "kernels build blender app_version",
     *("fleet verify partition", "fleet verify listed", "fleet verify timeout_s"),
 }
 

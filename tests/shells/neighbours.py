@@ -9,12 +9,14 @@ import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from tests.shells.driver import program
+from tests.shells.drivers.xonsh import PATIENT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.shells.driver import Work
 
+_PATIENT = PATIENT.replace("{...}", "{{...}}")  # for `format`
 _POSIX = ("bash", "zsh", "dash", "ksh")
 # Evaluates a program's output in the shell, as the tools' own hooks do.
 _EVALUATE = {
@@ -22,7 +24,7 @@ _EVALUATE = {
     "fish": "{} | source",
     "tcsh": "eval `{}`",
     "elvish": "eval ({} | slurp)",
-    "xonsh": "execx($({}))",
+    "xonsh": _PATIENT + "execx($({}))",
 }
 _ASSIGN_PATH = {
     **dict.fromkeys(_POSIX, 'PATH="$({})"; export PATH'),
@@ -30,7 +32,7 @@ _ASSIGN_PATH = {
     "tcsh": 'setenv PATH "`{}`"',
     "elvish": "set-env PATH ({})",
     "nu": "$env.PATH = (^{} | str trim | split row ':')",
-    "xonsh": "$PATH = $({}).strip().split(':')",
+    "xonsh": _PATIENT + "$PATH = $({}).strip().split(':')",
 }
 # Applies mise's output, as the module from `mise activate nu` does.
 _NU_MISE = (

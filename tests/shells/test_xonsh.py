@@ -13,7 +13,7 @@ from rocenv.activate.env import Place
 from rocenv.activate.shells import HOOKS
 from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
-from tests.shells.drivers.xonsh import Xonsh
+from tests.shells.drivers.xonsh import PATIENT, Xonsh
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def xonsh(tmp_path: Path) -> Work:
     return Work(Xonsh(), folder)
 
 
-def test_objects_in_a_list_are_restored(xonsh: Work) -> None:
+def test_non_string_list_entries_are_restored(xonsh: Work) -> None:
     prefix = xonsh.env()
     outcome = xonsh.run(
         "import pathlib",
@@ -61,7 +61,7 @@ def test_lists_can_be_edited_even_if_xonsh_would_expand_the_prefix(xonsh: Work, 
     assert outcome.dumps["after"]["PATH"] == f"/front:{base}:/after"
 
 
-def test_a_variable_reserved_by_xonsh_is_refused_without_changes(xonsh: Work) -> None:
+def test_a_variable_reserved_by_xonsh_is_refused_before_anything_changes(xonsh: Work) -> None:
     prefix = xonsh.env(changes=[*CHANGES, EnvChange(action="set", name="SHLVL", value="many")])
     outcome = xonsh.run(
         xonsh.dump("before"),
@@ -194,7 +194,8 @@ def test_the_function_works_in_pipes_and_captures(hooked: Work) -> None:
     outcome = hooked.run(
         load(hooked),
         "rocenv 'a b' | /usr/bin/tr a-z A-Z",
-        "/bin/echo @($(rocenv x).strip() + '.')",
+        PATIENT + "captured = $(rocenv x)",
+        "/bin/echo @(captured.strip() + '.')",
         "rocenv y > y",
         "/bin/cat y",
         "/bin/echo given | rocenv in",

@@ -154,7 +154,7 @@ def changed(wheel: bytes) -> bytes:
 # ---------------------------------------------------------------- the plan
 
 
-def test_a_release_includes_a_c_library_if_the_systems_is_older(amd: World) -> None:
+def test_a_set_includes_a_c_library_if_the_system_has_an_older_one(amd: World) -> None:
     for glibc, brings in (("2.17", False), ("9.9", True)):
         (amd.home / "profiles" / "real.toml").write_text(amd_real.row("7.14.0", "gfx1151", glibc))
         plan = amd.json("resolve", "--rocm", "7.14.0", "--target", "gfx1151")
@@ -232,6 +232,26 @@ def test_a_mixed_cluster_installs_from_a_bundle_or_a_mirror(amd: World, tmp_path
     for part, own in zip(plan["components"], mine["components"], strict=True):
         assert all(each["sha256"] for each in part["artifacts"])
         assert [each["url"] for each in part["artifacts"]] == [each["url"] for each in own["artifacts"]]
+
+
+def test_a_node_can_install_only_its_part_of_a_lock(amd: World, tmp_path: Path) -> None:
+    lock = str(tmp_path / "hpc.lock")
+    amd.run("create", "hpc", "--rocm", "10.0", "--torch", "--target", "gfx1100,gfx1201", "--no-verify")
+    amd.run("lock", "hpc", "-o", lock)
+    gpu: dict[str, Any] = {"ROCENV_TARGET": "gfx1201", "ROCENV_STANDIN_TARGET": "gfx1201"}
+    made = amd.json("create", "node", "--from", lock, "--target", "RX 9070 XT", **gpu)
+    assert (made["verify"]["target"], made["verify"]["level"]) == ("gfx1201", "torch")
+    whole = {
+        each
+        for kind in ("rocm", "torch")
+        for each in names(amd.json("create", "x", "--from", lock, "--dry-run"), kind)
+    }
+    mine = {each for kind in ("rocm", "torch") for each in names(made["plan"], kind)}
+    left_out = {each.split()[0] for each in whole - mine}
+    assert left_out == {f"{each}-device-gfx1100" for each in ("rocm-sdk", "amd-torch", "amd-torchvision")}
+    assert amd.json("upgrade", "node", "--dry-run")["plan"]["target"] == "gfx1201"
+    done = amd.run("create", "other", "--from", lock, "--target", "gfx942", ok=False)
+    assert (done.returncode, b"not for gfx942" in done.stderr) == (1, True), done.stderr
 
 
 def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:

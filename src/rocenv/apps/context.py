@@ -9,7 +9,7 @@ from rocenv.apps.query import program_path
 from rocenv.apps.recognition import GENERIC
 from rocenv.core.model import Machine
 from rocenv.core.template import fill_all
-from rocenv.data.remedies import filled
+from rocenv.data.remedies import Texts, filled
 from rocenv.resolve.suggest import suggest_env
 from rocenv.system.quoting import shell_join
 
@@ -125,8 +125,7 @@ class LaunchContext:
 
     def message(self, name: str, /, **values: str) -> str:
         """Fill in one of `launch`'s messages in the user's language."""
-        row = next(row for row in self.matrix.messages if row.topic == "launch")
-        return self.text(row.texts[name], **values)
+        return Texts(self.matrix, "launch", self.language)(name, **values)
 
     def noting(self, *notes: str) -> LaunchContext:
         """Add notes for the user about the start."""

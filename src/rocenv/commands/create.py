@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.build_env import build_env
-from rocenv.commands.output import can_ask, json_option, note, print_json, require_yes
+from rocenv.commands.options import json_option, offline_option, yes_option
+from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import plan_for, request_options, requirements
 from rocenv.commands.verify import print_rung, verdict_text
@@ -55,7 +56,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     is_flag=True,
     help="Install a lock even if it uses unknown servers or settings.",
 )
-@click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
+@offline_option
 @click.option("--no-verify", is_flag=True, help="Do not verify the new env.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option(
@@ -63,7 +64,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     is_flag=True,
     help="Also install a worse set if the best one cannot be downloaded.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 def command(
     name: str | None,
@@ -100,7 +101,7 @@ def command(
     with storage_errors(context.home.path):
         if lock_file:
             complete = CompleteRequest(request=request, machine=Machine())
-            lock, review, bundle = _read_set(lock_file, name, context)
+            lock, review, bundle = _read_set(lock_file, name, request.target, context)
         else:
             complete = complete_request(request, context, note)
             lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
@@ -112,7 +113,7 @@ def command(
     text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=to_come)
     if dry_run:
         if not as_json:
-            click.echo(text)
+            print_text(text)
         require_installable(lock)
         require_room(lock, context.home, context.bundled)
         if as_json:
@@ -155,7 +156,7 @@ def _choose(context: Context) -> tuple[str, Request]:
 def _require_compatible(
     request: Request, lock_file: Path | None, *, trust_lock: bool, accept_fallback: bool
 ) -> None:
-    if lock_file and (accept_fallback or request != Request(platform="")):
+    if lock_file and (accept_fallback or request != Request(platform="", target=request.target)):
         raise click.UsageError("--from specifies the whole set; drop the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
@@ -221,18 +222,28 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
     require_yes("Install this set instead?")
 
 
-def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
-    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`."""
+def _read_set(path: Path, name: str, target: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
+    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`.
+
+    `target` selects some of the set's targets, as `--target` does; "" selects all.
+    """
     from rocenv.install.bundle import proven_files
 
     bundle = _bundle_in(path)
     if bundle is None:
-        return *_adapted(read_lock(path), context), None
-    given = bundle.lock(name)
+        return *_adapted(_part_for(target, read_lock(path), context), context), None
+    given = _part_for(target, bundle.lock(name), context)
     context.bundled = bundle.artifacts(given)
     context.proven = proven_files(bundle, given, context)
     lock, review = _adapted(given, context)
     return lock, replace(review, files=(*review.files, *bundle.extras)), bundle
+
+
+def _part_for(target: str, lock: Lock, context: Context) -> Lock:
+    from rocenv.request import targets_meant
+    from rocenv.sources.rocm_wheels import for_targets
+
+    return for_targets(lock, targets_meant(target, context.matrix), context.matrix) if target else lock
 
 
 def _bundle_in(path: Path) -> Bundle | None:
@@ -286,8 +297,9 @@ def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
 
 
 def require_installable(lock: Lock) -> None:
-    """Raise RocenvError for a set for another system, or with a file that rocenv does not know."""
+    """Raise RocenvError for a set for another system or a newer glibc, or with an unknown file."""
     from rocenv.resolve.request import resolve_command
+    from rocenv.sources import c_library
 
     here = "windows" if WINDOWS else "linux"
     plan = f"see the plan: `{resolve_command(lock.request, here)}`"
@@ -299,6 +311,8 @@ def require_installable(lock: Lock) -> None:
             code="not-installable",
         )
     for part in lock.components:
+        if part.glibc and not part.loader and c_library.is_needed(part.glibc):
+            raise c_library.too_old(part.name, part.glibc)
         # PyTorch may include ROCm's libraries.
         if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(

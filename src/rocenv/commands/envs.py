@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import can_ask, columns, json_option, note, print_json, require_yes
+from rocenv.commands.options import env_argument, json_option, yes_option
+from rocenv.commands.output import can_ask, columns, fields, note, print_json, require_yes
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized, size_text
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 _SHOWN = 10
-_name = click.argument("name", shell_complete=candidates.env_names)
 
 
 def summary(prefix: Prefix) -> dict[str, Any]:
@@ -35,10 +35,7 @@ def summary(prefix: Prefix) -> dict[str, Any]:
     answer |= {"platform": record.lock.platform, "target": record.lock.target, "created": record.created}
     if record.lock.request.more_targets:
         answer["targets"] = list(record.lock.targets)
-    answer["components"] = [
-        {"kind": part.kind, "version": part.version, "channel": part.channel}
-        for part in record.lock.components
-    ]
+    answer["components"] = [fields(part, "kind", "version", "channel") for part in record.lock.components]
     last = prefix.verification()
     answer["verified"] = last.level if last else ""
     return answer
@@ -65,7 +62,7 @@ def list_(as_json: bool) -> None:
 
 
 @click.command()
-@_name
+@env_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show what the env NAME consists of, why each part was chosen, and what was verified."""
@@ -144,7 +141,7 @@ def _app_title(key: str, context: Context) -> str:
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.env_names)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def remove(names: tuple[str, ...], yes: bool) -> None:
     """Remove envs and everything in their folders. Files shared with other envs are kept."""
     from rocenv.install import change
@@ -203,7 +200,7 @@ def clone(old: str, new: str) -> None:
 
 
 @click.command()
-@_name
+@env_argument
 @click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write it to FILE.")
 @click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON; the lock always is.")
 def lock(name: str, output: Path | None) -> None:
@@ -227,7 +224,7 @@ def lock(name: str, output: Path | None) -> None:
 
 
 @click.command()
-@_name
+@env_argument
 @json_option
 def repair(name: str, as_json: bool) -> None:
     """Restore every file of the env NAME that is missing or changed. Added files are kept."""
@@ -246,7 +243,7 @@ def repair(name: str, as_json: bool) -> None:
 
 
 @click.command()
-@_name
+@env_argument
 @click.option(
     "--in-torch",
     is_flag=True,

@@ -14,8 +14,8 @@ import click
 from rocenv.activate.env import Surroundings
 from rocenv.activate.exporters import EXPORTERS
 from rocenv.activate.scripts import env_at
-from rocenv.commands import candidates
-from rocenv.commands.output import json_option, note, print_json
+from rocenv.commands.options import FILE, env_argument, json_option
+from rocenv.commands.output import note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.prefix import prefix_of
@@ -37,7 +37,7 @@ _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rock
 
 
 @click.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option("--to", "kind", type=click.Choice(list(EXPORTERS)), required=True, help="What to make.")
 @click.option(
     "--at",
@@ -50,7 +50,7 @@ _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rock
     "-o",
     "output",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write it to FILE. With `.sif`, build the Apptainer image.",
 )
 @json_option

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands import candidates
-from rocenv.commands.output import columns, json_option, note, print_json, print_text
+from rocenv.commands.options import env_argument, json_option
+from rocenv.commands.output import columns, fields, fields_or_none, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized
@@ -63,7 +63,7 @@ def report(folder: Path, as_json: bool) -> int:
 
 
 @command.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option(
     "--slurm", "partition", metavar="PARTITION", default="", help="Run on the idle nodes of PARTITION."
 )
@@ -262,19 +262,10 @@ def _json(
 ) -> dict[str, Any]:
     nodes = [
         {
-            "node": each.node,
-            "when": each.when,
-            "healthy": each.healthy,
-            "reason": each.reason,
-            "elapsed_s": each.elapsed_s,
-            "target": each.target or None,
+            **fields(each, "node", "when", "healthy", "reason", "elapsed_s"),
+            **fields_or_none(each, "target", "lock_sha256"),
             "gpus": None if each.gpus is None else len(each.gpus),
-            "driver": {
-                "kernel": each.driver.kernel,
-                "amdgpu": each.driver.amdgpu,
-                "display": each.driver.display,
-            },
-            "lock_sha256": each.lock_sha256 or None,
+            "driver": fields(each.driver, "kernel", "amdgpu", "display"),
             "gflops": dict(each.gflops),
         }
         for _, each in sorted(results.newest.items())
@@ -282,8 +273,7 @@ def _json(
     return {
         "nodes": nodes,
         "findings": [
-            {"node": each.node, "code": each.code, "detail": each.detail, "reason": each.reason or None}
-            for each in found
+            {**fields(each, "node", "code", "detail"), "reason": each.reason or None} for each in found
         ],
         "unreadable": [{"file": name, "why": why} for name, why in results.unreadable.items()],
         "commands": list(commands),

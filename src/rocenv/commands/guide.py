@@ -10,7 +10,7 @@ import click
 from rocenv.commands.output import note
 from rocenv.core.errors import Declined, ResolutionImpossible, RocenvError
 from rocenv.core.model import Request
-from rocenv.core.wrap import reading_width, wrapped
+from rocenv.core.template import fill
 
 if TYPE_CHECKING:
     from rocenv.context import Context
@@ -44,14 +44,13 @@ def choose_request(context: Context) -> Request:
         offers.append((f"{title}: {set_}", request))
     if not offers:
         raise refused or RocenvError("there is nothing to create here", hints=("rocenv create --help",))
-    width = reading_width()
     names = dict.fromkeys(context.home.unused_name(request.app or "default") for _, request in offers)
     undo = " or ".join(f"`rocenv remove {name}`" for name in names)
     for text in _EXPLANATION:
-        note("\n".join(wrapped(text.format(envs=context.home.envs, undo=undo), width)))
+        note(fill(text, {"envs": context.home.envs, "undo": undo}))
     note("")
     for number, (title, _) in enumerate(offers, 1):
-        note("\n".join(wrapped(title, width, f"  {number}  ", "     ")))
+        note(f"  {number}  {title}")
     numbers = [str(number) for number in range(1, len(offers) + 1)]
     answer = click.prompt("Create which", type=click.Choice([*numbers, "q"]), default="1", err=True)
     if answer == "q":

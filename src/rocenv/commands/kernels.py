@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import json_option, named_target, note, print_json, short_enough
+from rocenv.commands.options import FILE, FOLDER, json_option, offline_option, target_option, text_option
+from rocenv.commands.output import fields, fields_or_none, note, print_json
 from rocenv.context import Context
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rocenv.kernels.build import BuildResult
     from rocenv.kernels.placed import PlaceName
 
@@ -36,27 +38,21 @@ def build_group() -> None:
     default="",
     help="Its program or installation folder. Default: the `blender` of the env, else on PATH.",
 )
-@click.option(
-    "--target",
-    metavar="GFX",
-    default="",
-    callback=named_target,
-    shell_complete=candidates.targets,
-    help="The GPU target. Default: the env's target with its override, or the target of the GPU in use.",
+@target_option(
+    "GFX", "The GPU target. Default: the env's target with its override, or the target of the GPU in use."
 )
 @click.option("--hip", is_flag=True, help="Compile the HIP kernel (default).")
 @click.option("--hiprt", is_flag=True, help="Compile the HIP-RT kernel.")
 @click.option(
     "--hiprt-include",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="The folder with `hiprt/impl/hiprt_device_impl.h`; implies `--hiprt`.",
 )
-@click.option(
+@text_option(
     "--env",
-    metavar="NAME",
-    default="",
-    shell_complete=candidates.env_names,
+    "NAME",
+    candidates.env_names,
     help="The env whose compiler to use. Default: the active env, else the app's.",
 )
 @click.option(
@@ -64,21 +60,10 @@ def build_group() -> None:
     type=click.Choice(["overlay", "in-place"]),
     help="Where to put the kernel. Default: overlay.",
 )
-@click.option(
-    "--output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the kernel to this file only.",
-)
+@click.option("--output", metavar="FILE", type=FILE, help="Write the kernel to this file only.")
 @click.option("--undo", is_flag=True, help="Remove kernels and restore the originals.")
-@click.option(
-    "--app-version",
-    metavar="VERSION",
-    default="",
-    callback=short_enough,
-    help="The app's version, if rocenv cannot detect it.",
-)
-@click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
+@text_option("--app-version", "VERSION", help="The app's version, if rocenv cannot detect it.")
+@offline_option
 @json_option
 def blender(
     path: str,
@@ -167,25 +152,18 @@ def _as_json(result: BuildResult, output: Path | None) -> dict[str, Any]:
 
     entry, placed = result.kernel.entry, result.placed
     where = placed and {
-        "place": placed.place,
-        "file": placed.file,
-        "start": placed.start or None,
+        **fields(placed, "place", "file"),
+        **fields_or_none(placed, "start", "original"),
         "environment": {RESOURCES: placed.resources} if placed.resources else {},
-        "original": placed.original or None,
     }
     return {
-        "app": entry.app,
+        **fields(entry, "app", "kind", "target", "compiler", "kernels", "sha256"),
         "version": result.job.version,
-        "kind": entry.kind,
-        "target": entry.target,
         "source": str(result.job.installation.source),
-        "compiler": entry.compiler,
         "compiler_env": result.toolchain.env,
-        "kernels": entry.kernels,
         "kernels_expected": result.job.recipe.kernels or None,
         "elf_flags": entry.flags,
         "size_bytes": len(result.kernel.content),
-        "sha256": entry.sha256,
         "compiled_now": result.kernel.fresh,
         "elapsed_s": entry.seconds,
         "kept_in": str(result.kernel.path),

@@ -8,7 +8,8 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.explain import FULL_OPTION, text_width
-from rocenv.commands.output import columns, hint, json_option, named_target, print_json, short_enough
+from rocenv.commands.options import PLATFORM, json_option, named_target, target_option, text_option
+from rocenv.commands.output import columns, hint, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.system.quoting import shell_join
@@ -27,39 +28,11 @@ if TYPE_CHECKING:
     callback=lambda context, parameter, words: named_target(context, parameter, " ".join(words)),
     shell_complete=candidates.targets,
 )
-@click.option(
-    "--rocm",
-    metavar="SPEC",
-    default="",
-    callback=short_enough,
-    shell_complete=candidates.rocm_versions,
-    help="Only rows about this ROCm release or HIP SDK.",
-)
-@click.option(
-    "--target",
-    metavar="GFX|PRODUCT",
-    default="",
-    callback=named_target,
-    shell_complete=candidates.targets,
-    help="Only rows about this GPU target.",
-)
-@click.option(
-    "--zluda",
-    metavar="SPEC",
-    default="",
-    callback=short_enough,
-    shell_complete=candidates.zluda_versions,
-    help="Only rows about this ZLUDA build.",
-)
-@click.option(
-    "--torch",
-    metavar="SPEC",
-    default="",
-    callback=short_enough,
-    shell_complete=candidates.torch_versions,
-    help="Only rows about this PyTorch release.",
-)
-@click.option("--platform", type=click.Choice(["linux", "windows"]), help="Only rows about this system.")
+@text_option("--rocm", "SPEC", candidates.rocm_versions, help="Only rows about this ROCm release or HIP SDK.")
+@target_option("GFX|PRODUCT", "Only rows about this GPU target.")
+@text_option("--zluda", "SPEC", candidates.zluda_versions, help="Only rows about this ZLUDA build.")
+@text_option("--torch", "SPEC", candidates.torch_versions, help="Only rows about this PyTorch release.")
+@click.option("--platform", type=PLATFORM, help="Only rows about this system.")
 @FULL_OPTION
 @json_option
 def command(

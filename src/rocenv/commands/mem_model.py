@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.output import colour, columns, note, print_json
+from rocenv.commands import candidates
+from rocenv.commands.options import FILE, active_env_argument, json_option
+from rocenv.commands.output import colour, columns, fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host import detect
@@ -72,25 +74,34 @@ class _Report:
             yield "older versions of llama.cpp take `-fa` without `on`"
 
 
-def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> int:
-    """Show a model's memory needs and how many layers fit.
+@click.command()
+@click.argument("file", metavar="FILE.gguf", type=FILE)
+@active_env_argument
+@click.option(
+    "--context",
+    "tokens",
+    metavar="N",
+    type=click.IntRange(1, 1 << 24),
+    shell_complete=candidates.contexts,
+    help="Context length in tokens. Default: the length that the model was trained for.",
+)
+@json_option
+def model(file: Path, name: str, tokens: int | None, as_json: bool) -> None:
+    """Show a model's memory needs by layer, and how many layers fit.
 
-    Args:
-        path: The model.
-        name: The env whose HIP runtime to query; "" = the active one, if any.
-        context: In tokens; None = the model's own.
-        as_json: Print JSON.
+    FILE is a GGUF model, one of its parts, or a llamafile. With env NAME or an active env, this also queries
+    the env's HIP runtime for free memory.
     """
-    work = Context()
-    model = read_model(path)
-    host = detect(work.matrix)
-    env = view_of_env(work, host, name)
+    context = Context()
+    model = read_model(file)
+    host = detect(context.matrix)
+    env = view_of_env(context, host, name)
     used, notes = env.gpu(host), env.notes
     if used is None:
         notes += (f"no usable GPU: {host.why}",)
     memories = read_usage(host, env.figures, with_holders=False).gpus
     gpu = next((each for each in memories if used and each.gpu.index == used.index), None)
-    estimate = estimate_of(layout_of(model), Use(context=context or 0))
+    estimate = estimate_of(layout_of(model), Use(context=tokens or 0))
     free = gpu.free_bytes if gpu and not estimate.layout.unknown else None
     report = _Report(
         model=model,
@@ -102,7 +113,7 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
     )
     if as_json:
         print_json(_json(report))
-        return 0
+        return
     click.echo(sanitized("\n".join(_head(report))))
     if estimate.caches:
         click.echo(columns(list(_table(report))))
@@ -110,7 +121,6 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         click.echo(sanitized(line))
     for line in report.notes():
         note(line)
-    return 0
 
 
 # ---------------------------------------------------------------- for people
@@ -206,17 +216,11 @@ def _json(report: _Report) -> dict[str, Any]:
     count = len(layout.layers)
     return {
         "path": str(model.path),
-        "member": model.member or None,
         "parts": [str(part) for part in model.parts],
-        "name": model.name or None,
-        "architecture": model.architecture or None,
-        "weights_bytes": model.weights_bytes,
-        "missing_bytes": model.missing_bytes,
-        "context": estimate.use.context,
+        **fields(model, "weights_bytes", "missing_bytes"),
+        **fields_or_none(model, "member", "name", "architecture"),
+        **fields(estimate.use, "context", "cache_k", "cache_v", "batch"),
         "model_context": layout.context or None,
-        "cache_k": estimate.use.cache_k,
-        "cache_v": estimate.use.cache_v,
-        "batch": estimate.use.batch,
         "layers": [
             {
                 "layer": index,
@@ -237,11 +241,9 @@ def _json(report: _Report) -> dict[str, Any]:
         "margin_bytes": MARGIN_BYTES,
         "gpu": gpu
         and {
-            "index": gpu.gpu.index,
-            "name": gpu.gpu.name,
-            "target": gpu.gpu.target or None,
-            "total_bytes": gpu.total_bytes,
-            "free_bytes": gpu.free_bytes,
+            **fields(gpu.gpu, "index", "name"),
+            **fields_or_none(gpu.gpu, "target"),
+            **fields(gpu, "total_bytes", "free_bytes"),
         },
         "fitting_layers": report.fit.layers if report.fit else None,
         "ways": [asdict(way) for way in report.ways],

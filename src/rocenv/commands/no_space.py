@@ -73,4 +73,4 @@ def _usual_bytes(context: Context) -> int:
 def _move(folder: Path) -> str:
     if WINDOWS:
         return f"`setx ROCENV_HOME {folder}`, then open a new window"
-    return f"`{set_variable(calling_shell('linux'), 'ROCENV_HOME', str(folder))}`"
+    return f"`{set_variable(calling_shell(), 'ROCENV_HOME', str(folder))}`"

@@ -12,7 +12,7 @@ import click
 from rocenv.activate.changes import apply
 from rocenv.activate.env import changes_for_user
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, argv_in
-from rocenv.commands import candidates
+from rocenv.commands.options import env_argument
 from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.prefix import prefix_of
@@ -39,7 +39,7 @@ class _Run(click.Command):
 
 
 @click.command(cls=_Run, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD…")
 def command(name: str, argv: tuple[str, ...]) -> None:
     """Run CMD with the libraries and settings of the env NAME, and return its exit code."""

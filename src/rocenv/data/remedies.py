@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rocenv.core.language import Language
+    from rocenv.data.rows import Matrix
     from rocenv.data.rules import Remedy, Text
 
 # Text from an untrusted log that is safe to insert in a command.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
-MOST_STEPS = 4
+MAX_STEPS = 4
+# Punctuation between parts of a message, with the space that follows it.
+_CHINESE_MARKS = {":": "：", ",": "、", ";": "；", ".": "。"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +35,26 @@ class Step:
     commands: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The messages of a topic, in the user's language."""
+
+    matrix: Matrix
+    topic: str
+    language: Language
+
+    def __call__(self, name: str, /, **values: str) -> str:
+        """Fill in a message; "" if a value is unknown."""
+        row = next(row for row in self.matrix.messages if row.topic == self.topic)
+        return filled(row.texts[name], values, self.language) or ""
+
+    def mark(self, mark: str) -> str:
+        """The language's punctuation mark, with the space that follows it."""
+        return _CHINESE_MARKS[mark] if self.language == "zh" else f"{mark} "
+
+
 def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
-    """Fill in a message; None if a value is unknown and has no fallback."""
+    """Fill in a message, or return None if a value is unknown and has no fallback."""
     return fill_all(getattr(text, language), values)
 
 
@@ -44,7 +65,7 @@ def unfilled(text: Text, language: Language) -> str:
 
 
 def plain_word(text: str) -> str:
-    """Return the text if it is a single unquoted word in every shell, else ""."""
+    """Return the text if it is a single unquoted word in every shell, otherwise ""."""
     return text if _WORD.fullmatch(text) else ""
 
 
@@ -57,7 +78,7 @@ def steps(
     commands: Mapping[str, str] | None = None,
     quote: Callable[[str], str] = plain_word,
 ) -> tuple[Step, ...]:
-    """Choose and fill the remedies that apply, best first; no command appears twice.
+    """Choose and fill in the remedies that apply, best first, without repeating a command.
 
     Args:
         rows: The remedies.
@@ -72,7 +93,7 @@ def steps(
     values = {**values, **(commands or {})}
     words = {name: quote(value) for name, value in values.items()} | dict(commands or {})
     for row in rows:
-        if len(found) == MOST_STEPS:
+        if len(found) == MAX_STEPS:
             break
         if not hold(row.when, facts) or (text := filled(row.text, values, language)) is None:
             continue

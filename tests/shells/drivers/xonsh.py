@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+# Precedes a statement with `$(...)`: xonsh drops captured output that arrives later than this many seconds.
+PATIENT = "with ${...}.swap(XONSH_PROC_FREQUENCY=0.5): "
 _PLAIN = string.ascii_letters + string.digits + " /._-+,:;="
 _NAMES = ("exec", "open", "print", "str", "list", "dict", "tuple", "len", "any", "isinstance", "sys", "os")
 _OPTIONS = {"AUTO_CD": True, "THREAD_SUBPROCS": False, "DOTGLOB": True, "XONSH_ENCODING": "ascii"}
