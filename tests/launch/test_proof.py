@@ -302,7 +302,7 @@ class TestData:
                 'title = "Render"\ndevices = { arguments = ["-l"], pattern = "ROCm" }',
                 "has no group `device`",
             ),
-            ('title = "Render"', 'title = "Render"\nneeds = { rocm = "six" }', "`needs.rocm`: `six`"),
+            ('title = "Render"', 'title = "Render"\nversion = "("', "is not a valid regular expression"),
             (
                 'title = "Render"',
                 'title = "Render"\nwrapper = { names = ["x.sh"] }',

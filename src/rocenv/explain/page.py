@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rocenv.data.known import Known, Status
 
 SCREEN = 24  # lines of a shortened page
-_SOURCES_SHOWN = 2  # sources per answer line; other lines show one, `--json` all
+_SOURCES_SHOWN = 2  # sources per line; `--json` has all
 # The last line of a shortened page, if it omits statements and if it only omits sources.
 _MORE: Mapping[Language, tuple[str, str]] = {
     "en": ("{count} more: `{command}`", "Sources: `{command}`"),
@@ -97,12 +97,11 @@ def sections(*pairs: tuple[str, Iterable[Line]]) -> tuple[Section, ...]:
 
 
 def rendered(page: Explanation, *, width: int) -> list[str]:
-    """Render a page with numbered sources: lines of at most `width` characters.
+    """Render a page: lines of at most `width` characters, then their numbered sources.
 
     Sources and commands are never broken, so that they can be pasted.
     """
-    shown = [basis for line in page.answer for basis in line.basis[:_SOURCES_SHOWN]]
-    shown += [line.basis[0] for section in page.sections for line in section.lines if line.basis]
+    shown = (basis for line in page.lines for basis in line.basis[:_SOURCES_SHOWN])
     numbers = {basis: number for number, basis in enumerate(dict.fromkeys(shown), 1)}
     lines = [*_page(page, numbers, width), *(["Sources"] if numbers else [])]
     for basis, number in numbers.items():
@@ -137,7 +136,7 @@ def shortened(page: Explanation, *, width: int, command: str, language: Language
 def _page(page: Explanation, numbers: Mapping[Basis, int], width: int) -> list[str]:
     lines = [
         *(wrapped(page.title, width, "", "  ") if page.title else ()),
-        *_block(page.answer, numbers, width, indent="", most=_SOURCES_SHOWN),
+        *_block(page.answer, numbers, width, indent=""),
     ]
     steps = [page.steps_title, *_steps(page.steps, width)] if page.steps else []
     rows = [line for section in page.sections for line in _section(section, numbers, width)]
@@ -146,17 +145,15 @@ def _page(page: Explanation, numbers: Mapping[Basis, int], width: int) -> list[s
 
 def _section(section: Section, numbers: Mapping[Basis, int], width: int) -> Iterator[str]:
     yield section.title
-    yield from _block(section.lines, numbers, width, indent="  ", most=1)
+    yield from _block(section.lines, numbers, width, indent="  ")
 
 
-def _block(
-    lines: Iterable[Line], numbers: Mapping[Basis, int], width: int, *, indent: str, most: int
-) -> Iterator[str]:
+def _block(lines: Iterable[Line], numbers: Mapping[Basis, int], width: int, *, indent: str) -> Iterator[str]:
     rows = list(lines)
     room = min(_LABEL, max((len(line.label) for line in rows), default=0))
     last = ""
     for line in rows:
-        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:most] if basis in numbers)
+        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:_SOURCES_SHOWN] if basis in numbers)
         label = line.label if line.label != last else ""
         last = line.label
         first = f"{indent}{label.ljust(room)}  " if room else indent
