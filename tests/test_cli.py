@@ -690,10 +690,16 @@ class TestHousekeeping:
         demo.create("odd")
         (demo.prefix("odd") / ".rocenv" / "record.json").write_text("{}")
         states = {env["name"]: env["state"] for env in document(demo, "list")["envs"]}
-        assert states == {"demo": "complete", "half": "incomplete", "odd": "damaged"}
+        assert states == {
+            "demo": "complete",
+            "half": "incomplete",
+            "odd": "damaged",
+            "theirs": "foreign",
+        }
         text = demo.run("list").stdout
         assert "(incomplete)" in text
         assert "(damaged)" in text
+        assert "`rocenv show theirs`" in text
 
     def test_verify_succeeds_even_if_its_result_cannot_be_saved(self, demo: Mini) -> None:
         with contextlib.suppress(FileNotFoundError):
