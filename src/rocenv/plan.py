@@ -35,6 +35,7 @@ _DOWN = ("unreachable", "no-mirror", "signature")
 _NO_NETWORK = (
     "several servers are unreachable: check your network, VPN and proxy",
     "`rocenv config mirrors --test` lists known mirrors and tests which ones you can reach",
+    "rocenv tries unreachable servers again after ten minutes; to try at once: `rocenv cache clear indices`",
 )
 
 
@@ -198,7 +199,7 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
     best = missed[0].candidate
     reasons = tuple(f"cannot list {which}: {why}" for which, why in _reasons(missed))
     note = "`create` would fail now, because the package lists could not be downloaded"
-    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons))
+    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons, *error.hints))
 
 
 def _parts(

@@ -81,9 +81,10 @@ class Prefix:
 
     @property
     def state(self) -> str:
-        """One of `absent`, `foreign` (no `.rocenv`, so nothing shows that rocenv created it), `incomplete`, `complete`.
+        """One of `absent`, `foreign`, `incomplete`, `complete`.
 
-        A link is foreign unless it points to a complete env, which can be used.
+        A foreign folder has no `.rocenv`, so nothing shows that rocenv created it. A link is foreign unless it
+        points to a complete env, which can be used.
         """
         try:
             content = os.listdir(self.path)
@@ -257,7 +258,9 @@ class Prefix:
         close = difflib.get_close_matches(self.name, names, n=1)
         if close:
             return (f"did you mean `{close[0]}`?",)
-        create = f"create it: `rocenv create {shell_join(self.name)} --torch`"
+        is_app = any(row.key == self.name for row in Context().matrix.launcher)
+        options = f"--app {self.name}" if is_app else f"{shell_join(self.name)} --torch"
+        create = f"create it: `rocenv create {options}`"
         return ("list the envs: `rocenv list`", create) if names else (create,)
 
     def foreign_error(self) -> PrefixError:
@@ -277,8 +280,8 @@ class Prefix:
             rebuild = rebuild_command(self.name, str(away / self.lock_file.name))
             hints.append(f"create the env again: `{rebuild}`; then delete `{away}`")
         return PrefixError(
-            f"`{self.path}` has no folder `.rocenv`, so rocenv cannot tell whether it created the files there, "
-            "and does not touch them",
+            f"`{self.path}` has no readable folder `.rocenv`, so rocenv cannot tell whether it created the "
+            "files there, and does not touch them",
             hints=tuple(hints),
             code="env-foreign",
         )

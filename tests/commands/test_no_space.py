@@ -73,7 +73,7 @@ def test_a_disk_that_becomes_full_is_an_error_with_the_missing_amount(
 
     monkeypatch.setattr(fetch, "_download_and_unpack", full)
     monkeypatch.setattr(fetch, "free_bytes", lambda _path: 5_000_000)
-    with pytest.raises(NoSpace, match="but only 5.0 MB is free") as caught:
+    with pytest.raises(NoSpace, match=r"but only 5\.0 MB is free") as caught:
         fetch.ensure_available(lock, Context(home))
     assert caught.value.needed_bytes > 10**9
     assert caught.value.keep == {WANTED}

@@ -84,7 +84,8 @@ def _best_set(request: Request, context: Context) -> str:
 
     best = next(resolve(request, context.matrix))
     parts = (f"{'ROCm' if kind == 'rocm' else kind} {version}" for kind, version in best.versions)
-    return ", ".join(parts) + (f" (with limits: {best.warnings[0]})" if best.warnings else "")
+    text = f"{', '.join(parts)} ({context.matrix.channels[best.rocm.channel].title})"
+    return text + (f" (with limits: {best.warnings[0]})" if best.warnings else "")
 
 
 def _silent(text: str) -> None:

@@ -153,6 +153,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     title: str
     platforms: tuple[str, ...] = ("linux", "windows")
     needs: Needs = Needs()
+    repository: str = ""  # from which users clone it; "" = they get it in another way
 
     # Recognition. Without `signs` and `programs`, the app needs `--app`.
     programs: tuple[str, ...] = ()  # patterns for program names, "llama-*"
