@@ -217,6 +217,9 @@ class TestJson:
             *("name", "state", "prefix", "platform", "target", "created", "components", "verified")
         ]
         shown = document(mini, "show", "demo")
+        assert shown["environment"]["ROCM_PATH"] == f"{mini.prefix('demo')}/rocm/usr"
+        assert f"PATH={mini.prefix('demo')}/bin:" in (text := mini.run("show", "demo").stdout)
+        assert ":$PATH\n" in text
         assert {key: shown[key] for key in listed} == listed
         assert [each["name"] for each in shown["packages"]] == ["mini5-blas", "mini5-hip"]
         (files,) = mini.prefix("demo").glob(".rocenv/files-*.json")
@@ -576,10 +579,12 @@ class TestRun:
         )
         data = demo.env.pop("ROCENV_PROFILES")
         done = demo.run("run", "demo", "--", "hipcc", "--version")
+        no_env = demo.run("launch", "comfyui").stderr
         demo.env["ROCENV_PROFILES"] = data
+        assert "`rocenv create --app comfyui`" in no_env
         assert done.returncode == 127
         command = re.search(
-            r"hint: create an env with ROCm's .*tools: `rocenv create demo2 (.*)`", done.stderr
+            r"no set of ROCm 5\.7 contains .*tools, but .*: `rocenv create demo2 (.*)`", done.stderr
         )
         assert command, done.stderr
         assert "--channel therock" in command[1] and "--rocm 1" in command[1] and "--dev" in command[1], (

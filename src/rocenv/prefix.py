@@ -83,8 +83,8 @@ class Prefix:
     def state(self) -> str:
         """One of `absent`, `foreign`, `incomplete`, `complete`.
 
-        A foreign folder has no `.rocenv`, so nothing shows that rocenv created it. A link is foreign unless it
-        points to a complete env, which can be used.
+        A foreign folder has no `.rocenv`, so nothing shows that rocenv created it. A link is foreign unless
+        it points to a complete env, which can be used.
         """
         try:
             content = os.listdir(self.path)
@@ -258,9 +258,7 @@ class Prefix:
         close = difflib.get_close_matches(self.name, names, n=1)
         if close:
             return (f"did you mean `{close[0]}`?",)
-        is_app = any(row.key == self.name for row in Context().matrix.launcher)
-        options = f"--app {self.name}" if is_app else f"{shell_join(self.name)} --torch"
-        create = f"create it: `rocenv create {options}`"
+        create = f"create it: `rocenv create {shell_join(self.name)} --torch`"
         return ("list the envs: `rocenv list`", create) if names else (create,)
 
     def foreign_error(self) -> PrefixError:
@@ -269,7 +267,7 @@ class Prefix:
 
         if self.is_link:
             return PrefixError(
-                f"`{self.path}` is a link, but not to an env",
+                f"`{self.path}` exists, but it is a link that does not lead to an env",
                 hints=("remove the link or choose another name",),
                 code="env-foreign",
             )
@@ -280,8 +278,8 @@ class Prefix:
             rebuild = rebuild_command(self.name, str(away / self.lock_file.name))
             hints.append(f"create the env again: `{rebuild}`; then delete `{away}`")
         return PrefixError(
-            f"`{self.path}` has no readable folder `.rocenv`, so rocenv cannot tell whether it created the "
-            "files there, and does not touch them",
+            f"`{self.path}` exists, but has no readable folder `.rocenv`, so rocenv cannot tell whether it "
+            "created the files there, and does not touch them",
             hints=tuple(hints),
             code="env-foreign",
         )
