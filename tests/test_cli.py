@@ -218,7 +218,8 @@ class TestJson:
         ]
         shown = document(mini, "show", "demo")
         assert shown["environment"]["ROCM_PATH"] == f"{mini.prefix('demo')}/rocm/usr"
-        assert f"PATH={mini.prefix('demo')}/bin:" in (text := mini.run("show", "demo").stdout)
+        text = mini.run("show", "demo").stdout
+        assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr\n" in text
         assert ":$PATH\n" in text
         assert {key: shown[key] for key in listed} == listed
         assert [each["name"] for each in shown["packages"]] == ["mini5-blas", "mini5-hip"]

@@ -46,7 +46,7 @@ def _hints(error: NoSpace, context: Context) -> Iterator[str]:
     if sum(freed.values()) < max(lacking, _LEAST_BYTES):
         if envs:
             yield "remove an env that you no longer need; `rocenv list` shows them"
-        if freed and error.needed_bytes:
+        elif freed and error.needed_bytes:
             yield "that is not enough: also remove other files from this disk"
     room = room_elsewhere(home.path, error.needed_bytes or _usual_bytes(context))
     if room is not None:
