@@ -233,7 +233,7 @@ def test_the_env_records_its_app(world: Mini) -> None:
         assert done.stdout == f"{prefix(world, name)}/rocm/usr/share/painter\n"
 
 
-def test_an_env_without_an_app_has_the_old_lock_format(world: Mini) -> None:
+def test_the_lock_of_an_env_without_an_app_uses_the_old_format(world: Mini) -> None:
     """The lock has no app fields, so older versions of rocenv can read it."""
     world.create("plain")
     text = world.run("lock", "plain").stdout
@@ -272,7 +272,7 @@ def test_a_program_that_is_not_executable_is_reported(world: Mini, path: str) ->
     ("path", "said"),
     [
         ("./usr/lib/painter/tools/python3", "envs have a wrapper with that name"),
-        (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 letters"),
+        (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 characters"),
         ("./usr/lib/painter/tools/painter", "two of the set's programs would be started as `painter`"),
     ],
 )
@@ -291,7 +291,7 @@ def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str)
 
 def test_the_first_note_says_that_an_app_is_not_included(world: Mini) -> None:
     """Users must learn this before they run `create`."""
-    said = "Modern is not included: no channel has packages for it, so bring your own"
+    said = "Modern is not included: no channel has packages for it, so install it yourself"
     assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
     shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
     assert shown[1].strip("! ") == said
@@ -330,17 +330,17 @@ def test_the_suggested_command_includes_the_app(world: Mini) -> None:
     """The command repeats the request, and rocenv has checked that it resolves."""
     add_channel(world)
     done = world.run("create", "my art", "--rocm", "5.7", "--app", "painter", "--dry-run")
-    assert "channel mini has no packages for it, so bring your own. Another" in told(done)
+    assert "channel mini has no packages for it, so install it yourself. Another" in told(done)
     line = next(line for line in done.stdout.splitlines() if "rocenv create" in line)
     argv = shlex.split(line.split("`")[1])
     assert argv[:3] == ["rocenv", "create", "my art"]
     again = world.run(*argv[1:], "--dry-run")
     assert again.returncode == 0
     assert "adds painter 3.1-2 from other" in again.stdout
-    assert "bring your own" not in again.stdout
+    assert "install it yourself" not in again.stdout
 
 
-def test_a_missing_app_is_also_noted_for_a_set_from_a_lock(world: Mini) -> None:
+def test_the_plan_of_a_lock_also_notes_a_missing_app(world: Mini) -> None:
     add_channel(world)
     world.create("art", "--rocm", "5.7", "--app", "painter")
     lock = world.root / "art.lock"
@@ -361,7 +361,7 @@ def test_a_note_lists_the_app_releases_that_a_set_supports(world: Mini) -> None:
     """By default, the env is for the newest release; the note explains how to request older ones."""
     found = plan(world, "--app", "render")
     assert found["components"][0]["version"] == "6.4.3"
-    newest = "Render 5 needs ROCm >=6.3, so only that is considered; `--rocm` overrides this"
+    newest = "Render 5 needs ROCm >=6.3, so rocenv considers only that; `--rocm` overrides this"
     assert newest in found["notes"]
     assert (
         "ROCm 6.4.3 works with Render 5 or newer; for 4 or newer, before 4.2: `--rocm '<6'`" in found["notes"]
@@ -405,7 +405,7 @@ def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:
     assert any("Wise needs torch" in text for text in said["hints"])
     without = plan(world, "--app", "wise", "--no-torch")
     assert [part["kind"] for part in without["components"]] == ["rocm"]
-    assert any("with `--no-torch`, it must bring its own" in text for text in without["notes"])
+    assert any("with `--no-torch`, it must include its own" in text for text in without["notes"])
 
 
 def test_an_app_is_found_in_any_case(world: Mini) -> None:
@@ -454,7 +454,7 @@ def test_app_names_are_completed(world: Mini) -> None:
         ({"path": "../../x"}, "points outside the env"),
         ({"names": ["../x"]}, "is not a valid program name"),
         ({"names": ["-c"]}, "is not a valid program name"),
-        ({"names": ["x" * 300], "path": "rocm/usr/bin/painter"}, "it has 300 letters"),
+        ({"names": ["x" * 300], "path": "rocm/usr/bin/painter"}, "it has 300 characters"),
         ({"names": ["rocm-exec"], "path": "rocm/usr/bin/painter"}, "envs have a wrapper with that name"),
         ({"names": ["python3"], "path": "rocm/usr/bin/painter"}, "envs have a wrapper with that name"),
         ({"names": ["one"]}, "`rocm/usr/bin/painter*` in"),

@@ -573,7 +573,7 @@ class TestRun:
         assert lines_of(run.stdout) == lines_of(shell.stdout)
         assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in lines_of(run.stdout)
 
-    def test_a_missing_rocm_tool_comes_with_the_command_that_adds_it(self, demo: Mini) -> None:
+    def test_a_missing_rocm_tool_is_reported_with_the_command_that_adds_it(self, demo: Mini) -> None:
         lacking = demo.run("run", "demo", "--", "hipcc").stderr
         assert "no set for gfx1100 that contains `hipcc`" in lacking, (
             "no set in this data has more with --dev"

@@ -83,7 +83,7 @@ class TestNoise:
         assert not MATTERS & set(found.facts)
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_telling_noise_mentions_the_system_and_programs_with_versions(self, system: str) -> None:
+    def test_distracting_noise_mentions_the_system_and_program_versions(self, system: str) -> None:
         facts = found_in("\n".join(noise.lines(30_000, 1, telling=True, system=system)).encode()).facts
         assert facts["platform"] == (system,)
         apps = {"sdnext", "webui", "forge", "comfyui", "blender", "ollama", "llama.cpp", "pytorch", "pip"}
@@ -163,7 +163,7 @@ def answered(cause: str, *codes: str, also: tuple[str, ...] = (), wrong: str = "
 
 
 class TestCounting:
-    def test_an_answer_listed_in_also_is_accepted_but_not_right(self) -> None:
+    def test_an_answer_listed_in_also_is_accepted_but_not_counted_as_right(self) -> None:
         rows = [answered("a", "a"), answered("a", "b", also=("b",)), answered("a", "c", "a"), answered("a")]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["first"] == (1, 4)
@@ -185,7 +185,7 @@ class TestCounting:
         assert str(scoring.shares(rows)["silent, accepted"]) == "1/2 50.0 % !"
         assert scoring.confusion(rows) == []
 
-    def test_an_accepted_answer_misses_the_strict_goal(self) -> None:
+    def test_an_accepted_answer_does_not_count_towards_the_strict_goal(self) -> None:
         figures = scoring.shares([answered("a", "b", also=("b",))])
         assert [figures[name].met for name in ("first", "first, accepted")] == [False, True]
         assert str(figures["first"]) == "0/1 0.0 % !"
@@ -271,7 +271,7 @@ class TestCommand:
 
 
 class TestReadCases:
-    def test_known_and_alike_logs_are_read(self, tmp_path: Path) -> None:
+    def test_known_and_similar_logs_are_read(self, tmp_path: Path) -> None:
         for name in ("known-app", "alike-app", "notes"):
             (tmp_path / "vram-oom").mkdir(exist_ok=True)
             (tmp_path / "vram-oom" / f"{name}.log").write_bytes(b"\xff\xfeo\0k\0")

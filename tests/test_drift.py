@@ -411,7 +411,7 @@ def reasons(document: dict[str, Any]) -> dict[str, str]:
     return {each["address"]: each["reason"] for each in document["not_reached"]}
 
 
-def test_a_page_with_unexpected_contents_counts_as_not_reached(place: Mini) -> None:
+def test_a_page_with_unexpected_content_counts_as_unreachable(place: Mini) -> None:
     files, url = place.server.files, place.server.url
     files["/whl/rocm6.2/torch/"] = b"<html><body>Please sign in.</body></html>"
     files["/github/repos/vosen/ZLUDA/releases"] = b'{"message": "API rate limit exceeded"}'
@@ -427,7 +427,7 @@ def test_a_page_with_unexpected_contents_counts_as_not_reached(place: Mini) -> N
     assert f"{url}/whl/cu118/torch/" in document["reached"]
 
 
-def test_drift_determines_the_exit_code_despite_unreached_pages(place: Mini) -> None:
+def test_drift_determines_the_exit_code_despite_unreachable_pages(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     del place.server.files["/windows/rocm-rel-7.2.1/"]
     assert check(place, "--only", "radeon")[0] == 1

@@ -80,7 +80,7 @@ def codes(folder: Path) -> set[tuple[str, str, str | None]]:
     return {(each["node"], each["code"], each["reason"]) for each in plain(folder)["findings"]}
 
 
-def test_what_differs_from_the_peers_is_found(tmp_path: Path) -> None:
+def test_differences_from_peers_are_found(tmp_path: Path) -> None:
     put(tmp_path, *(answer(f"n{number:02}") for number in range(1, 9)))
     assert plain(tmp_path)["findings"] == []
     slow = {"float32 4096x4096": 15900.0, "float16 4096x4096": 89000.0}
@@ -115,7 +115,7 @@ def test_what_differs_from_the_peers_is_found(tmp_path: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80 + len("scontrol update")
 
 
-def test_an_earlier_answer_tells_that_a_gpu_was_lost(tmp_path: Path) -> None:
+def test_a_lost_gpu_is_detected_from_earlier_results(tmp_path: Path) -> None:
     put(tmp_path, answer("n1", when="2026-11-23T08:00:00+00:00"), answer("n1", gpus=3))
     found = plain(tmp_path)
     assert [each["detail"] for each in found["findings"]] == ["it has 3 GPUs but had 4"]
@@ -124,7 +124,7 @@ def test_an_earlier_answer_tells_that_a_gpu_was_lost(tmp_path: Path) -> None:
     assert ("n2", "no-answer", "rocenv:no answer") in codes(tmp_path)
 
 
-def test_nodes_of_another_model_did_not_lose_gpus(tmp_path: Path) -> None:
+def test_nodes_of_another_model_do_not_count_as_having_lost_gpus(tmp_path: Path) -> None:
     put(tmp_path, *(answer(f"n{number}", gpus=8) for number in range(6)))
     put(tmp_path, *(answer(f"m{number}") for number in range(3)))
     assert plain(tmp_path)["findings"] == []
@@ -241,7 +241,7 @@ def test_a_node_cannot_forge_lines_of_the_report(tmp_path: Path) -> None:
     ]
 
 
-def test_a_clock_that_is_wrong_silences_no_other_node(tmp_path: Path) -> None:
+def test_a_wrong_clock_does_not_hide_other_nodes(tmp_path: Path) -> None:
     put(tmp_path, answer("n1"), answer("n2"), answer("n3", when="2999-01-01T00:00:00+00:00"))
     assert codes(tmp_path) == set()
     asked = {"n1": "silent", "n2": "silent"}

@@ -276,7 +276,7 @@ def test_a_variable_that_the_data_does_not_list_is_refused(each: EnvChange) -> N
 
 
 @pytest.mark.parametrize("name", ["Path", "path", "pythonstartup", "Ld_Preload", "PATHEXT", "comspec"])
-def test_on_windows_variable_names_are_case_insensitive(name: str) -> None:
+def test_windows_variable_names_are_case_insensitive(name: str) -> None:
     with pytest.raises(DataError, match=name):
         compared(lock_of(changes=(change(name, "x"),), platform="windows"), MATRIX, PLACES)
 
@@ -460,6 +460,16 @@ def test_endless_files_are_not_read(mini: Mini, kind: str) -> None:
 def test_a_url_with_control_characters_is_refused(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid/\x1b[2J")
     with pytest.raises(DataError, match="unprintable character"):
+        read_lock(lock)
+
+
+@pytest.mark.parametrize("field", ["name", "version", "channel", "why"])
+def test_a_lock_cannot_add_lines_to_the_plan(mini: Mini, field: str) -> None:
+    lock = write(mini, host="https://example.org")
+    plain = json.loads(lock.read_text())
+    plain["components"][0][field] += "\n  - rocenv knows all its files"
+    lock.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match=r"\\n.*unprintable character"):
         read_lock(lock)
 
 

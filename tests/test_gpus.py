@@ -81,7 +81,7 @@ def test_the_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> No
     assert "iGPU" in igpu
     assert card.startswith("*  1    gfx1030")
     assert "16.0 GiB" in card
-    assert why == "used: GPU 1 (gfx1030) comes before GPU 0 (gfx1036), which is part of the CPU"
+    assert why == "used: GPU 1 (gfx1030) is preferred over GPU 0 (gfx1036), which is part of the CPU"
     assert "HIP_VISIBLE_DEVICES=1" in done.stderr
 
 

@@ -285,7 +285,9 @@ class TestAnotherUsersHome:
 
     def test_is_refused(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         error = self.refused(Home(theirs.home), monkeypatch, 4711)
-        assert error.message.endswith("belongs to the user `nobody`, so rocenv changes nothing there")
+        assert error.message.endswith(
+            "belongs to the user `nobody`, so rocenv does not change anything there"
+        )
 
     @pytest.mark.parametrize("user", [0, 4711])
     def test_a_world_writable_home_is_refused_even_for_root(
@@ -386,7 +388,7 @@ class TestAnotherUsersHome:
         theirs.create()
         assert mode_of(theirs.home) == 0o755
 
-    def test_the_owners_settings_are_ignored(self, theirs: Mini) -> None:
+    def test_settings_of_the_homes_owner_are_ignored(self, theirs: Mini) -> None:
         file = theirs.home / "config.toml"
         config.assign(file, ("home", "shared"), True)
         os.chown(file, OTHER, OTHER)

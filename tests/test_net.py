@@ -376,7 +376,7 @@ def test_permanent_failures_are_not_retried(
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index")
     assert caught.value.code == code
-    assert f"`{server.url}/index` answers {status}" in caught.value.message
+    assert f"`{server.url}/index` returned {status}" in caught.value.message
     assert len(server.seen("/index")) == 1
 
 
@@ -442,7 +442,7 @@ def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None
 def test_silent_server(server: Loopback) -> None:
     server.always("/index", Fault(stall_after=10))
     network = Network(pause_s=0.001, read_timeout_s=0.1, slow_after_s=0.1)
-    with pytest.raises(FetchError, match=r"sent nothing for 0\.1 s"):
+    with pytest.raises(FetchError, match=r"sent no data for 0\.1 s"):
         network.get(f"{server.url}/index")
 
 
@@ -475,7 +475,7 @@ def test_the_error_for_an_invalid_url_shows_the_url(network: Network, url: str) 
 
 def test_a_redirect_loop_is_an_error(server: Loopback, network: Network) -> None:
     server.always("/loop", Fault(status=302, headers={"Location": "/loop"}))
-    with pytest.raises(FetchError, match="is not a usable URL"):
+    with pytest.raises(FetchError, match="is not a valid URL"):
         network.get(f"{server.url}/loop")
 
 

@@ -159,7 +159,7 @@ def test_the_second_best_channel_is_used_with_a_note(planner: Planner) -> None:
     assert channels(lock) == ["mini"]
     (note,) = lock.local_notes
     url = f"{planner.mini.server.url}{IN_RELEASE}"
-    assert note == f"there is no complete ROCm 5.7.1 from maker: `{url}` answers 404 (Not Found)"
+    assert note == f"there is no complete ROCm 5.7.1 from maker: `{url}` returned 404 (Not Found)"
 
 
 def test_an_unreachable_channel_causes_one_note_and_one_request(planner: Planner) -> None:
@@ -454,7 +454,7 @@ def test_an_unreadable_lock_is_an_error(tmp_path: Path, name: str) -> None:
         (("watched",), ["X$(touch evil)"], "is not a valid variable name"),
         (
             ("components", 0, "artifacts", 0, "name"),
-            "x\n--index-url=http://evil/",
+            "x --index-url=http://evil/",
             "not a valid package name or version",
         ),
         (
@@ -543,7 +543,7 @@ def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("schema", [1, LOCK_SCHEMA])
-def test_a_lock_can_spell_a_wheels_url_as_indices_and_mirrors_do(
+def test_a_lock_can_spell_wheel_urls_as_indexes_and_mirrors_do(
     tmp_path: Path, name: str, version: str, url: str, schema: int
 ) -> None:
     path = tmp_path / "x.lock"
@@ -559,19 +559,19 @@ def test_a_lock_can_spell_a_wheels_url_as_indices_and_mirrors_do(
 @pytest.mark.parametrize(
     ("artifact", "component", "said"),
     [
-        ({"url": f"{PYTORCH}/.."}, {}, r"the address of `torch` in .* ends in '\.\.'"),
+        ({"url": f"{PYTORCH}/.."}, {}, r"the URL of `torch` in .* ends in '\.\.'"),
         (
             {"url": f"{PYTORCH}/torch-2.5.1-py3-none-any.whl"},
             {},
-            r"not the file name of a wheel for torch 2\.5\.1\+rocm",
+            r"not a valid wheel name for torch 2\.5\.1\+rocm",
         ),
-        ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the address of `torch`"),
-        ({"version": "main"}, {}, "is not the file name of a wheel for torch main"),
-        ({"kind": "sdist"}, {}, "is not the file name of a source archive for torch"),
+        ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the URL of `torch`"),
+        ({"version": "main"}, {}, "is not a valid wheel name for torch main"),
+        ({"kind": "sdist"}, {}, "is not a valid source archive name for torch"),
         (
             {"name": "pip", "version": "25.0", "url": f"{PYTORCH}/pip-25.0-py3-none-any.whl"},
             {},
-            "`pip` in .* cannot be one of a set's wheels",
+            "`pip` in .* cannot be a wheel in a set",
         ),
         ({}, {"layout": None}, "the component `torch` in .* has wheels but no folder"),
         ({}, {"python": "3.12.1"}, r"Python 3\.11\.2 in `venv`, torch for Python 3\.12\.1 in `venv`"),
@@ -604,7 +604,7 @@ def test_a_lock_cannot_hide_an_artifact_behind_one_with_the_same_hash(
 ) -> None:
     plain = json.loads(lock_text(planner.plan()))
     artifacts = plain["components"][0]["artifacts"]
-    artifacts.insert(0, {**artifacts[0], "name": "x\n--index-url=http://evil/"})
+    artifacts.insert(0, {**artifacts[0], "name": "x --index-url=http://evil/"})
     path = tmp_path / "x.lock"
     path.write_text(json.dumps(plain))
     with pytest.raises(DataError, match="not a valid package name or version"):

@@ -214,7 +214,7 @@ class TestTerminal:
         assert out == "early\n"
         assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
 
-    def test_no_color_removes_only_the_colours(self) -> None:
+    def test_no_color_removes_only_the_colors(self) -> None:
         _, colourful = on_terminal(0.8)
         _, plain = on_terminal(0.8, NO_COLOR="1")
         colours = re.compile(r"\x1b\[(?:3[0-9]|38;[0-9;]+)m")
@@ -272,7 +272,7 @@ def test_commands_that_may_take_long_say_what_they_do(mini: Mini, tmp_path: Path
     assert titles("cache", "clear") == ["Emptying the cache"]
 
 
-def test_a_wait_may_leave_its_end_to_the_caller() -> None:
+def test_the_caller_can_report_the_end_of_a_wait() -> None:
     plain = Plain()
     with plain.progress.wait("Removing env `demo`", closing=False):
         plain.clock.now += 5

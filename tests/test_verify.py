@@ -125,7 +125,7 @@ def test_an_invalid_target_is_refused_before_anything_runs(world: Mini, target: 
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--target", target, "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "target-unknown")
-    assert f"`{target}` is not a target" in done.stderr
+    assert f"`{target}` is not a " in done.stderr
     assert ("leave out `:xnack-`: `--target gfx90a`" in done.stderr) == (target == "gfx90a:xnack-")
 
 

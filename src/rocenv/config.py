@@ -1,9 +1,9 @@
 """Read and edit the settings file, `config.toml`; edits keep its comments.
 
-It contains `[mirrors]` (address prefix -> prefixes to try first, in order), `[defaults]`, `[trusted]` (folder
+It contains `[mirrors]` (URL prefix -> prefixes to try first, in order), `[defaults]`, `[trusted]` (folder
 -> hash of its `.rocenv` file) and `[home]` (`shared`: several users intentionally share it). Mirror URLs may
 contain passwords, so only the owner can read the file unless the home is shared. Unknown names and wrong
-types are errors that report the file and key: a setting that is silently ignored looks broken.
+types are errors that report the file and key, because a silently ignored setting looks broken.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _keep_private(path: Path) -> None:
 
 
 def shares_home(path: Path) -> bool:
-    """Whether this user's or root's settings declare the home shared; same errors as `load`."""
+    """Whether this user's or root's settings declare the home shared; raises the same errors as `load`."""
     try:
         info = os.stat(path)
     except OSError:
@@ -218,7 +218,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """Refuse to write another user's settings: they could read a password or lose the file."""
+    """Refuse to write the settings of another user, who could read a password or lose the file."""
     owner = (path if path.exists() else path.parent).stat().st_uid
     if not WINDOWS and os.geteuid() not in (0, owner):
         raise DataError(
@@ -244,7 +244,7 @@ def _validated(path: Path, tables: dict[str, Any]) -> Config:
         if not (isinstance(value, str) and _SHA256.fullmatch(value)):
             raise DataError(
                 f"`{_dotted('trusted', folder)}` in `{path}` is not a sha256 hash",
-                hints=("delete the line; `rocenv trust` writes it again",),
+                hints=("delete the line, then run `rocenv trust` again",),
             )
     mirrors = tables.get("mirrors", {}).items()
     return Config(
@@ -302,7 +302,7 @@ def _require_server(path: Path, key: Key, address: str) -> None:
         is_clear = False
     if not is_clear:
         raise DataError(
-            f"`{_dotted(*key)}` in `{path}` is not a valid address",
+            f"`{_dotted(*key)}` in `{path}` is not a valid URL",
             hints=("percent-encode special characters in passwords: `@` is `%40`, `/` is `%2F`",),
         )
 

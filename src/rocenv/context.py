@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocenv.install.store import Section
     from rocenv.net import Network
 
-FRESH_S = 6 * 3600.0  # newer package indices are used without asking the server
+FRESH_S = 6 * 3600.0  # newer package indexes are used without contacting the server
 
 
 class Context:
@@ -35,7 +35,7 @@ class Context:
         network: Replaces the network that uses the mirrors in `config.toml`.
         progress: Replaces the display on stderr.
         offline: Never open a connection.
-        max_age_s: Fetch package indices again if they are older.
+        max_age_s: Fetch package indexes again if they are older.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Context:
         self.max_age_s = max_age_s
         self._offline = offline
         self.bundled: Mapping[str, Section] = {}  # files of the bundle that `create` reads: sha256 -> place
-        self.proven: frozenset[str] = frozenset()  # hashes of that bundle's files that signed indices list
-        self.index_pages: dict[str, tuple[str, str]] = {}  # Python package indices read by this command
+        self.proven: frozenset[str] = frozenset()  # hashes of that bundle's files that signed indexes list
+        self.index_pages: dict[str, tuple[str, str]] = {}  # Python package indexes read by this command
         given = {"matrix": matrix, "network": network, "progress": progress}
         self.__dict__.update({name: part for name, part in given.items() if part is not None})
 
@@ -76,7 +76,7 @@ class Context:
         self.home.require_usable(shared=lambda: self.shares_home, report=self.note)
 
     def require_own_home(self, *, env: Path | None = None, changes: bool = False) -> None:
-        """Make sure that nobody else can change files in the home; same errors as `Home.require_own`."""
+        """Make sure that nobody else can change files in the home; raises the errors of `require_own`."""
         self.home.require_own(env=env, changes=changes, shared=lambda: self.shares_home, report=self.note)
 
     @cached_property
@@ -94,7 +94,7 @@ class Context:
     def _known_mirrors(self) -> Mapping[str, str]:
         from rocenv.data.mirrors import known_mirrors
 
-        with contextlib.suppress(DataError):  # an error is about to be shown, which matters more
+        with contextlib.suppress(DataError):  # the error about to be shown matters more
             return known_mirrors(self.matrix)
         return {}
 
@@ -113,7 +113,7 @@ class Context:
         return Progress()
 
     def refreshing(self) -> Context:
-        """Return a copy of this context that ignores cached package indices."""
+        """Return a copy of this context that ignores cached package indexes."""
         fresh = copy.copy(self)
         fresh.max_age_s = 0
         return fresh
@@ -124,7 +124,7 @@ class Context:
 
 
 def limit_umask() -> None:
-    """Keep other users from writing to new files; an intentionally shared home allows its group."""
+    """Keep other users from writing to new files; in an intentionally shared home, the group can."""
     if WINDOWS:
         return
     before = add_to_umask(0o022)

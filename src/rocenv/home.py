@@ -25,7 +25,7 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home that `ROCENV_HOME` specifies, else `usual()`."""
+        """Return the home that `ROCENV_HOME` specifies, otherwise `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
@@ -57,7 +57,7 @@ class Home:
 
     @property
     def indices(self) -> Path:
-        """Verified package indices, and a list of unreachable ones."""
+        """Verified package indexes, and a list of unreachable ones."""
         return self.path / "cache" / "indices"
 
     @property
@@ -97,12 +97,12 @@ class Home:
 
     @property
     def own_profiles(self) -> Path:
-        """The user's own data rows: `profiles` next to `config.toml`."""
+        """The folder with the user's own rows: `profiles` next to `config.toml`."""
         return self.config_file.parent / "profiles"
 
     @property
     def in_use(self) -> Path:
-        """Lock file for the store: readers share it, and deleting requires it exclusively."""
+        """Lock file for the store: shared by readers, exclusive for deletion."""
         return self.path / "locks" / "home.lock"
 
     def lock(self, kind: str, name: str) -> Path:
@@ -114,7 +114,7 @@ class Home:
 
     @property
     def config_file(self) -> Path:
-        """The `config.toml` in `ROCENV_HOME`, else the one in the platform's settings folder."""
+        """The `config.toml` in `ROCENV_HOME`, otherwise the one in the platform's settings folder."""
         own = self.path / "config.toml"
         if os.environ.get("ROCENV_HOME") or own.exists():
             return own
@@ -130,7 +130,7 @@ class Home:
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
     def unused_name(self, name: str) -> str:
-        """Return a name that no env has: `name`, else `name2` and so on."""
+        """Return an unused env name: `name`, otherwise `name2` and so on."""
         unused, number = name, 2
         while os.path.lexists(self.envs / unused):
             unused, number = f"{name}{number}", number + 1
@@ -146,9 +146,9 @@ class Home:
     ) -> None:
         """Make sure that other users cannot change the programs in this home.
 
-        In the user's own home, remove other users' write permission. Another user's home is read-only, and
-        refused if anyone else can write to it. Root may use it, as is common in containers, unless everyone
-        can write to it.
+        In the user's own home, remove other users' write permission. Another user's home is used read-only,
+        and rejected if anyone else can write to it. Root may use it, as is common in containers, unless
+        everyone can write to it.
 
         Args:
             env: The folder of the env in use.
@@ -214,7 +214,7 @@ class Home:
                 hints=(f"remove it, or start over with a new home: `mv {self.path} {self.path}.old`",),
                 code="home-not-yours",
             )
-        if closed:  # otherwise the filesystem has no modes
+        if closed:  # otherwise, the filesystem does not support modes
             report(f"others could write to `{closed[0]}`; rocenv has removed their write permission")
             from rocenv.system.quoting import shell_join
 
@@ -281,7 +281,7 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
     hint = "set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`"
     owner = _name_of(path.stat().st_uid)
     if not exposed:
-        message = f"`{path}` belongs to {owner}, so rocenv changes nothing there"
+        message = f"`{path}` belongs to {owner}, so rocenv does not change anything there"
         return PrefixError(message, hints=(hint,), code="home-not-yours")
     folder, info = exposed[0], exposed[0].stat()
     if info.st_mode & 0o002:
@@ -311,7 +311,7 @@ def _name_of(user: int) -> str:
 
 
 def user_folder(variable: str, usual: str) -> Path | None:
-    """Return the user's folder as platformdirs would choose it; None if only platformdirs knows it.
+    """Return the user's folder as platformdirs would, or None if only platformdirs can determine it.
 
     Prompts and completions call this, and importing platformdirs takes longer than the rest of their work.
     """

@@ -32,7 +32,7 @@ def differences(
     """Compare the files below `root` with a list: path -> `missing`, `changed` or `unreadable: ...`, sorted.
 
     Unlisted files are ignored. A file behind a link counts as missing, even if the link's target contains it.
-    `progress` shows how far hashing has come.
+    `progress` shows the progress of hashing.
     """
     if progress is None:
         return _differences(root, files, lambda _size: None)
@@ -93,7 +93,7 @@ def file_entry(path: Path) -> FileEntry:
         return FileEntry(link=os.readlink(path))
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a file", str(path))
-    # Windows has no such bit: Python derives it from the file name.
+    # Windows does not have such a bit, so Python derives it from the file name.
     executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
     return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
 
@@ -103,7 +103,7 @@ class Replaced(NamedTuple):
 
     name: str
     locked: str
-    found: str  # installed version, "" = none
+    found: str  # installed version, "" if none
     part: Component
 
 
@@ -134,7 +134,7 @@ def installed_packages(site: Path) -> dict[str, list[str]]:
 
 
 def _other_version(artifact: Artifact, there: Mapping[str, list[str]]) -> str | None:
-    """Return the installed version if it differs from the locked one, "" if none is installed."""
+    """Return the installed version if it differs from the locked one, or "" if none is installed."""
     versions = there.get(canonicalize_name(artifact.name), [])
     others = [each for each in versions if not _is_same(each, artifact.version)]
     if others:
@@ -143,7 +143,7 @@ def _other_version(artifact: Artifact, there: Mapping[str, list[str]]) -> str | 
 
 
 def _is_same(found: str, locked: str) -> bool:
-    """Compare versions; an invalid one (after an interrupted `pip install`, say) equals only itself."""
+    """Compare versions; an invalid one, such as after an interrupted `pip install`, equals only itself."""
     try:
         return version_of(found) == version_of(locked)
     except InvalidVersion:

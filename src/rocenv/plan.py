@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate, Choice
 
 
-# After these errors, asking the same server again is pointless.
+# After these errors, retrying the same server is pointless.
 _DOWN = ("unreachable", "no-mirror", "signature")
 # The servers' own hints would contradict each other.
 _NO_NETWORK = (
@@ -46,7 +46,7 @@ class Chosen:
     candidate: Candidate
     parts: tuple[Component, ...]
     missed: Sequence[Miss] = ()
-    notes: tuple[str, ...] = ()  # on the sources, and thus on this day
+    notes: tuple[str, ...] = ()  # notes on the sources as of today
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def make_plan(
 
     Raises:
         OnlyFallback: The best set that can be downloaded is worse than another, and `fallback` is off.
-        ResolutionImpossible: No set in the matrix meets the request, or no channel has one that does.
+        ResolutionImpossible: No set in the matrix satisfies the request, or no channel provides such a set.
         FetchError: All channels with a matching set are unreachable.
     """
     try:
@@ -133,9 +133,9 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
 
 
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
-    """Return the set that users should know about before they take a worse one; None if it is not worse.
+    """Return the set that users should know about before accepting this one, or None if this one is no worse.
 
-    A set that its channel does not have is an alternative only if the GPU would miss something without it.
+    A set that is missing from its channel counts only if the GPU would lose something without it.
     """
     for miss in missed:
         if not miss.is_permanent:
@@ -146,7 +146,7 @@ def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set's series differ from the preferred set's or it serves the GPU worse; ignores channels."""
+    """Whether a set has different series, or supports the GPU less well, than the preferred one."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )
@@ -154,7 +154,7 @@ def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
 
 
 def _lack(candidate: Candidate) -> int:
-    """Rate what is missing for the GPU: 0 = nothing, 1 or 2 = it runs as another target, 3 = BLAS kernels."""
+    """Rate what the GPU lacks: 0 for nothing, 1 or 2 if it runs as another target, 3 for BLAS kernels."""
     if candidate.override is not None:
         return 2 if candidate.override.verdict == "caution" else 1
     return 3 if candidate.warnings else 0
@@ -250,7 +250,7 @@ def _reasons(missed: Sequence[Miss], matrix: Matrix | None = None) -> list[tuple
 
 
 def _short(error: RocenvError) -> str:
-    """Shorten a message to one line: which file could not be downloaded does not matter in a plan."""
+    """Shorten a message to one line by omitting the file, which does not matter in a plan."""
     return re.sub(" while downloading `[^`]*`|: Request failed after [^:]*", "", error.message)
 
 

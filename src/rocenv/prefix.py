@@ -1,7 +1,7 @@
 """A prefix: the self-describing folder of one env.
 
 `.rocenv/record.json` is written last, so a folder without it is an incomplete env: `create` may wipe it and
-start over, and every other command refuses it. rocenv never touches a folder without `.rocenv/`.
+start over, and every other command rejects it. rocenv never touches a folder without `.rocenv/`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
 from rocenv.system.files import (
     is_device,
+    is_link_at,
     is_same_folder,
-    leads_elsewhere,
     remove_path,
     remove_tree,
     set_aside,
@@ -77,14 +77,14 @@ class Prefix:
     @property
     def is_link(self) -> bool:
         """Whether the folder is a link or junction."""
-        return leads_elsewhere(self.path)
+        return is_link_at(self.path)
 
     @property
     def state(self) -> str:
         """One of `absent`, `foreign`, `incomplete`, `complete`.
 
         A foreign folder has no `.rocenv`, so nothing shows that rocenv created it. A link is foreign unless
-        it points to a complete env, which can be used.
+        it points to a complete and therefore usable env.
         """
         try:
             content = os.listdir(self.path)
@@ -95,7 +95,7 @@ class Prefix:
         is_link = self.is_link
         if not content:  # an empty folder, which a killed `create` may leave behind
             return "foreign" if is_link else "absent"
-        if not self.own.is_dir() or leads_elsewhere(self.own):
+        if not self.own.is_dir() or is_link_at(self.own):
             return "foreign"
         if is_link:
             return "complete" if os.path.exists(self.own / "record.json") else "foreign"
@@ -145,7 +145,10 @@ class Prefix:
         return record
 
     def refuse_second_name(self, record: Record) -> None:
-        """Raise PrefixError if this is a link to another env in the same home, which keeps its own name."""
+        """Raise PrefixError if this is a link to another env in the same home.
+
+        An env works only under its own name.
+        """
         name = record.name
         if self.is_link and name != self.name and is_same_folder(self.path.parent / name, self.path):
             raise PrefixError(
@@ -156,20 +159,20 @@ class Prefix:
 
     def _elsewhere(self, made_for: str) -> PrefixError:
         """Return the error for an env that was copied, or moved with its home."""
-        from rocenv.resolve.request import rebuild_command  # imported late, as below
+        from rocenv.resolve.request import rebuild_command  # imported late; see `made_anew`
 
         here = str(self.path)
-        if os.access(self.path / "cache", os.W_OK):  # images contain none
+        if os.access(self.path / "cache", os.W_OK):  # images do not contain a cache
             hints = [f"make it work here: `rocenv repair {shell_join(self.name)}`"]
         else:
             rebuild = rebuild_command(self.name, str(self.lock_file))
             hints = [
-                f"show it at that path, as root: `{shell_join('mount', '--bind', here, made_for)}`",
+                f"mount it at that path, as root: `{shell_join('mount', '--bind', here, made_for)}`",
                 f"or create your own: `env -u ROCENV_HOME {rebuild}`",
             ]
         return PrefixError(
-            f"env `{self.name}` was made for `{made_for}`, but is at `{here}`: its scripts and its loader "
-            "use files in the other folder",
+            f"env `{self.name}` was made for `{made_for}`, but is at `{here}`, so its scripts and its "
+            "loader use files in the other folder",
             hints=tuple(hints),
             code="env-moved",
         )
@@ -186,7 +189,7 @@ class Prefix:
             raise DataError(error.message, hints=self.made_anew) from error
         schema = plain.pop("schema", None) if isinstance(plain, dict) else None
         if schema not in (1, RECORD_SCHEMA):
-            raise DataError(f"`{path}` was written by another version of rocenv", hints=self.made_anew)
+            raise DataError(f"`{path}` was written by a different version of rocenv", hints=self.made_anew)
         try:
             record = from_plain(Record, plain, str(path))
         except DataError as error:
@@ -206,7 +209,7 @@ class Prefix:
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
 
     def verification(self) -> Verification | None:
-        """The last result of `verify`, by the user or the env's owner; None if there is no readable one."""
+        """The last `verify` result of the user or the env's owner, or None if no result is readable."""
         return results.read(self.own)
 
     def write_verification(self, verification: Verification) -> None:
@@ -395,7 +398,7 @@ _OF_ACTIVE_ENV = ("VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH")
 
 
 def env_around(home: Home, path: str) -> str:
-    """Return the name of the env that contains a path, "" if none does; the env may no longer exist."""
+    """Return the name of the env that contains a path, or "" if none does; the env may no longer exist."""
     path = os.path.normpath(path)
     for envs in (str(home.envs), os.path.realpath(home.envs)):
         root = os.path.join(os.path.normcase(envs), "")

@@ -25,7 +25,7 @@ class Shim:
     path: str
     source: str  # path of the file
     stands_for: str  # library name that programs load
-    original: str = ""  # where torch's replaced file is kept; "" = no file was replaced
+    original: str = ""  # where torch's replaced file is kept; "" if none was replaced
 
 
 def zluda_of(lock: Lock) -> Component | None:
@@ -35,16 +35,17 @@ def zluda_of(lock: Lock) -> Component | None:
 
 
 def torch_libraries(lock: Lock) -> str:
-    """Return torch's library folder; "" if the set has no torch."""
+    """Return torch's library folder, or "" if the set has no torch."""
     torch = lock.part("torch")
     place = torch.layout.site_packages if torch is not None and torch.layout is not None else ""
     return f"{place}/torch/lib" if place else ""
 
 
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
-    """List a set's shims in creation order; empty without ZLUDA.
+    """List a set's shims in creation order; () without ZLUDA.
 
-    The torch file that the ZLUDA build still calls comes first: it is copied before a shim replaces it.
+    The torch file that the ZLUDA build still calls comes first, because it is copied before a shim replaces
+    it.
     """
     build = zluda_of(lock)
     if build is None or build.shims is None:
@@ -80,8 +81,8 @@ def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str,
     """List the libraries loaded before torch, in order.
 
     The SDK's HIP runtime and compiler, if any, come first, because Windows searches System32 before the env,
-    and the display driver may have installed its own there. Then come the driver API, the libraries that the
-    shims call, and the shims.
+    and the display driver may have installed its own there. They are followed by the driver API, the
+    libraries that the shims call, and the shims.
     """
     build, folders = zluda_of(lock), folders_of(lock)
     if build is None or build.shims is None or not folders:

@@ -25,9 +25,9 @@ def damaged(root: Path, files: Mapping[str, FileEntry]) -> dict[str, str]:
 
 
 def lost_files(prefix: Prefix, record: Record) -> dict[str, str]:
-    """Compare all files as `damaged` does if a main part of the env is missing; {} if none is.
+    """Compare all files as `damaged` does if a main part of the env is missing; otherwise return {}.
 
-    For commands that start a program: without damage, this takes less than a millisecond.
+    Meant for commands that start a program: it takes less than a millisecond if nothing is missing.
 
     Raises:
         DataError: The list of files was modified.

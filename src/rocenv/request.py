@@ -33,8 +33,8 @@ class CompleteRequest:
 
     request: Request
     machine: Machine
-    changes: tuple[EnvChange, ...] = ()  # to the environment, because of this machine's GPUs
-    notes: tuple[str, ...] = ()  # on what an app needs
+    changes: tuple[EnvChange, ...] = ()  # changes to the environment for this machine's GPUs
+    notes: tuple[str, ...] = ()  # about what an app needs
 
 
 def complete_request(request: Request, context: Context, report: Callable[[str], None]) -> CompleteRequest:
@@ -115,7 +115,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
     here = [gpu.target for gpu in host.gpus if gpu.target]
     hints = [row.instead for row in rows]
     if here:
-        hints.append("see how to repair it: `rocenv doctor`")
+        hints.append("to find out how to fix it: `rocenv doctor`")
         hints.append(f"to create the env anyway: `--target {here[0]}`")
     elif host.driver.wsl and host.remedies:  # Windows did not list the GPUs, so there may be one
         hints += host.remedies

@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from rocenv.probe.ladder import Probe
 
 Level = Literal["quick", "full"]
-QUICK = ("files", "load", "version", "device", "memory")  # the rungs that compile nothing
+QUICK = ("files", "load", "version", "device", "memory")  # the rungs that do not compile anything
 TIMEOUT_S = 120.0  # per rung: the first use of a GPU may compile for a long time
 _BROKEN = ("failed", "crashed", "timeout")
-_KERNELS: dict[str, tuple[ComponentKind, ...]] = {"blas": ("rocm",), "torch": ("rocm", "torch")}  # of parts
+# Rung -> the parts whose packages contain the kernels that it runs.
+_KERNELS: dict[str, tuple[ComponentKind, ...]] = {"blas": ("rocm",), "torch": ("rocm", "torch")}
 _SHOWN = 3
 _SLOW_S = 60.0
 _SURE = 0.5  # minimum confidence in a cause found in a rung's output
@@ -76,12 +77,12 @@ def verify(
         upto: The last rung to run.
         target: Overrides the set's target.
         save_dir: Where to store the GEMM source, the code objects and the logs; created if missing.
-        timeout_s: Time limit per rung; 0 = a default that depends on the set.
+        timeout_s: Time limit per rung, or 0 for a default that depends on the set.
         report: Called with each result.
         last: Runs after the ladder with its results, and adds one.
         level: Check a node of a cluster: store nothing, because nodes share the env; `quick` runs only short
             rungs and compares file sizes instead of hashes.
-        until: When all rungs must have ended, on the monotonic clock.
+        until: Deadline for all rungs, on the monotonic clock.
 
     Raises:
         PrefixError: The env is missing or incomplete.
@@ -110,11 +111,11 @@ def verify(
             wanted,
             files=lambda: _files_rung(prefix, record, progress, hashes=level != "quick"),
             begin=lambda rung: progress.wait(f"Running the rung `{rung}`", closing=False),
-            judge=lambda result: _knowing(_naming_packages(result, prefix, probe), known, matrix),
+            judge=lambda result: _with_causes(_with_packages(result, prefix, probe), known, matrix),
             report=report,
         )
         if last is not None:
-            results = (*results, _knowing(last(results), known, matrix))
+            results = (*results, _with_causes(last(results), known, matrix))
             report(results[-1])
     verification = Verification(
         env=prefix.name,
@@ -123,7 +124,7 @@ def verify(
         advice=tuple(_advice(prefix, record, matrix, known[:1], driver)) if known else (),
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
-    # Store only results about the env: not for another target, and not of an app.
+    # Store only results about the env, not those for another target or of an app.
     if level is None and verification.target in (record.lock.code_target, *record.lock.request.more_targets):
         of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
         _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)
@@ -134,7 +135,7 @@ def verify(
 
 
 def _target_here(lock: Lock, matrix: Matrix) -> str:
-    """Choose the target of an env with several: the first one that a GPU on this machine has."""
+    """For an env with several targets, choose the first one that a GPU on this machine has."""
     from rocenv.host import detect
 
     here = {gpu.target for gpu in detect(matrix).gpus if gpu.usable}
@@ -145,7 +146,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
     hint = "set TMPDIR to a folder with free space: `export TMPDIR=/var/tmp`"
     try:
         _require_room(Path(tempfile.gettempdir()), hint)
-    except FileNotFoundError as error:  # not even a few bytes can be written in any usual folder
+    except FileNotFoundError as error:  # none of the usual folders is writable
         raise RocenvError("there is no folder for temporary files", hints=(hint,), code="no-temp") from error
     if save_dir is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocenv-verify-")))
@@ -154,7 +155,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Create the folder; raise RocenvError if it is not writable, because a rung would be blamed for that."""
+    """Create the folder; raise RocenvError if it is not writable, which would look like a failing rung."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -175,7 +176,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress, *, hashes: b
     elapsed_s = time.monotonic() - start
     if not found:
         size = size_text(sum(entry.size_bytes for entry in files.values()))
-        detail = f"{len(files)} files, {size}, {'unchanged' if hashes else 'of the recorded sizes'}"
+        detail = f"{len(files)} files, {size}, {'unchanged' if hashes else 'with the recorded sizes'}"
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(_shown(prefix, path, what) for path, what in list(found.items())[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -184,7 +185,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress, *, hashes: b
         for each in replaced_packages(prefix.path, record.lock)[:1]
     )
     detail = f"{replaced}{shown}{more}; `rocenv repair {shell_join(prefix.name)}` restores them"
-    detail += _defender_took(prefix, found)
+    detail += _quarantine_note(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
 
@@ -200,7 +201,7 @@ def _shown(prefix: Prefix, path: str, what: str) -> str:
     return f"{text} (its version is {version})" if version else text
 
 
-def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResult:
+def _with_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResult:
     """Add the missing wheel package to the detail of a failed rung."""
     if result.status not in _BROKEN:
         return result
@@ -209,7 +210,7 @@ def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungRe
 
 
 def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
-    """List the missing kernel packages for a target and the command that adds them; "" if none is missing.
+    """Name the missing kernel packages for a target and the command that adds them, or return "".
 
     AMD's wheels put the kernels for each target into separate packages named after it. Without them, programs
     fail with only `hipErrorInvalidImage`.
@@ -232,8 +233,8 @@ def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
     return f"there are no kernels for {target}; {joined(lacking)} would provide them: `{command}`"
 
 
-def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
-    """Add the codes of known problems of the set, and of causes found in its output, to a failed rung."""
+def _with_causes(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
+    """Add to a failed rung the codes of the set's known problems and of the causes found in its output."""
     if result.rung == "files" or result.status not in _BROKEN:
         return result
     from rocenv.diagnose import diagnose_bytes
@@ -259,7 +260,7 @@ def _advice(
 
 @contextlib.contextmanager
 def _note_when_slow(progress: Progress) -> Iterator[None]:
-    """After a minute, explain the delay: users kill a first run that seems to hang."""
+    """After a minute, explain the delay, because users kill a first run that seems to hang."""
     text = "Compiling GPU kernels; the first run may take half an hour"
     timer = threading.Timer(_SLOW_S, progress.note, (text,))
     timer.daemon = True
@@ -270,8 +271,8 @@ def _note_when_slow(progress: Progress) -> Iterator[None]:
         timer.cancel()
 
 
-def _defender_took(prefix: Prefix, found: Mapping[str, str]) -> str:
-    """Return a message about missing files that Microsoft Defender quarantined; "" if there are none."""
+def _quarantine_note(prefix: Prefix, found: Mapping[str, str]) -> str:
+    """Return a message about missing files that Microsoft Defender quarantined, or "" if there are none."""
     missing = [
         str(prefix.path.joinpath(*path.split("/"))) for path, what in found.items() if what == "missing"
     ]

@@ -115,7 +115,7 @@ def test_a_variable_changed_while_active_is_kept_and_reported(posix: Work, value
     assert outcome.stderr.endswith(": ROCM_PATH HIP_PATH HIP_PATH_57\n")
 
 
-def test_a_list_with_only_the_envs_entries_is_unset_again(posix: Work) -> None:
+def test_a_list_that_contains_only_the_envs_entries_is_unset_on_deactivation(posix: Work) -> None:
     prefix = posix.env()
     edit = f"LD_LIBRARY_PATH={prefix}/lib"
     outcome = posix.run(

@@ -52,7 +52,7 @@ def test_a_signal_becomes_the_exit_code_that_shells_use(code: int, told: int) ->
 
 
 def test_exit_codes_are_explained() -> None:
-    same = "it accessed memory that is not its own"
+    same = "it accessed memory that does not belong to it"
     assert [meaning_of_exit(code) for code in (0xC0000005, -1073741819, -11)] == [same] * 3
     assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5
 

@@ -140,7 +140,7 @@ class TestRuntime:
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
 
-    def test_blender_tries_runtimes_in_the_order_of_its_row(
+    def test_blender_tries_runtimes_in_the_order_listed_in_its_row(
         self, tmp_path: Path, studio: Studio, hip6: Path, hip7: Path
     ) -> None:
         runtime = {"libamdhip64.so.6": hip6, "libamdhip64.so.7": hip7, "libamdhip64.so": hip7}

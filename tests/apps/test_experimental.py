@@ -18,7 +18,7 @@ print(version.value)
 """
 
 
-def test_everything_that_needs_no_gpu_passes(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_every_rung_that_does_not_need_a_gpu_passes(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("verify", rocm72_env, "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["level"]) == (4, "compile"), "a missing GPU is neither success nor failure"

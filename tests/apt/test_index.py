@@ -265,7 +265,7 @@ def test_apt_can_accept_expired_indices_from_a_single_mirror(world: World) -> No
     assert world.names(world.refresh()) == ["1"]
 
 
-def test_a_frozen_mirror_cannot_answer_unchanged_forever(
+def test_a_stale_mirror_cannot_return_not_modified_forever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(600)})

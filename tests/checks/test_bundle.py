@@ -590,7 +590,7 @@ class TestWindows:
         names |= {name for row in matrix.hip_sdk for name in (*row.runtime, *row.hiprtc)}
         libraries = [name for name in names if name.endswith(".dll")]
         assert len(libraries) > 10
-        assert not [name for name in libraries if not system32.TELLING.fullmatch(name)]
+        assert not [name for name in libraries if not system32.IDENTIFYING.fullmatch(name)]
 
     def test_a_bundle_contains_what_checks_need(self, text: str) -> None:
         for word in ("longpathsenabled", "amdhip64.dll", "rocm\\\\5.7"):

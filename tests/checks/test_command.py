@@ -174,7 +174,7 @@ def test_fix_refuses_a_machine_snapshot(lab: Lab, scenery: Scenery) -> None:
     assert done.returncode != 0 and "snapshot" in words(done.stderr)
 
 
-def test_a_bundle_has_its_machines_findings(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_a_bundle_has_the_same_findings_as_its_machine(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", 0x7550, driver="")
     there = lab.run("doctor", "--json", "--collect", str(tmp_path / "bundle.json"))
     assert there.returncode == 1 and "bundle.json" in words(there.stderr)

@@ -103,7 +103,7 @@ def test_a_group_without_a_name_is_created(
     assert finding is not None and "--group-add 992" in finding.instructions[0]
 
 
-def test_joining_root_is_never_suggested(
+def test_joining_the_group_root_is_never_suggested(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")

@@ -85,7 +85,7 @@ def database(path: Path, *, whole: bool) -> Path:
 
 
 class TestAsking:
-    def test_answering_no_changes_nothing(self, context: CheckContext) -> None:
+    def test_answering_no_leaves_everything_unchanged(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         person = Person(answer=False)
         outcome = apply(

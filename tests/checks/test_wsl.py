@@ -37,7 +37,7 @@ def test_wsl_without_a_gpu_or_a_runtime_is_reported(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
 
 
-def test_it_is_reported_if_windows_does_not_respond(scenery: Scenery) -> None:
+def test_a_windows_that_does_not_respond_is_reported(scenery: Scenery) -> None:
     scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
     finding = scenery.sees("wsl_windows_silent")
     assert finding is not None and "did not end within 20 s" in finding.evidence[0]

@@ -193,7 +193,7 @@ class TestValues:
         assert near[0].startswith(newer) and near[-1].startswith(older), found
         assert complete(lab, *verb.split(), option, "nothing") == []
 
-    def test_the_last_of_several_targets_is_completed(self, lab: Lab) -> None:
+    def test_only_the_last_target_of_a_list_is_completed(self, lab: Lab) -> None:
         found = complete(lab, "create", "x", "--target", "gfx1100,gfx120")
         assert found == ["gfx1100,gfx1200", "gfx1100,gfx1201"]
 

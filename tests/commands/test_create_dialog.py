@@ -119,7 +119,7 @@ class TestName:
 
 
 class TestAnswers:
-    def test_answering_no_changes_nothing(self, mini: Mini) -> None:
+    def test_answering_no_leaves_everything_unchanged(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="n\n")
         assert code == 1
         assert "Continue? [Y/n]: " in shown
@@ -202,7 +202,7 @@ class TestAnswers:
 
 
 class TestFallback:
-    def test_without_an_answer_a_worse_set_is_refused(self, far_64: Mini) -> None:
+    def test_a_worse_set_is_refused_without_a_confirmation(self, far_64: Mini) -> None:
         for more in ((), ("-y",), ("--dry-run",)):
             done = far_64.run("create", "demo", "--no-verify", *more)
             assert done.returncode == 1
@@ -220,20 +220,20 @@ class TestFallback:
         assert (code, shown.count("[y/N]")) == (0, 1), shown
         assert far_64.run("create", "two", "-y", "--no-verify", "--accept-fallback").returncode == 0
 
-    def test_a_set_that_does_not_exist_is_no_question(self, without_64: Mini) -> None:
+    def test_a_better_set_that_does_not_exist_causes_no_question(self, without_64: Mini) -> None:
         done = without_64.run("create", "demo", "-y", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert "there is no complete ROCm 6.4.3 from mini: `gone-hip`" in " ".join(done.stderr.split())
         assert "rocm 5.7.1 from mini" in done.stderr
 
-    def test_the_same_series_from_a_different_channel_needs_no_answer(self, without_64: Mini) -> None:
+    def test_the_same_series_from_a_different_channel_needs_no_confirmation(self, without_64: Mini) -> None:
         other_channel(without_64)
         done = without_64.run("create", "demo", "-y", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("there is no complete ROCm 6.4.3") == 1
         assert "rocm 6.4.0 from other" in done.stderr
 
-    def test_the_same_series_without_blas_kernels_needs_an_answer(self, without_64: Mini) -> None:
+    def test_the_same_series_without_blas_kernels_needs_a_confirmation(self, without_64: Mini) -> None:
         other_channel(without_64, blas="[]")
         done = without_64.run("create", "demo", "--rocm", "6.4", "-y", "--no-verify")
         assert done.returncode == 1
@@ -243,7 +243,7 @@ class TestFallback:
     @pytest.mark.parametrize(
         ("answers", "code", "exists"), [("", 1, False), ("y\nn\n", 1, False), ("y\ny\n", 0, True)]
     )
-    def test_it_is_asked_about_even_if_a_file_disappears_later(
+    def test_a_worse_set_is_confirmed_even_if_a_file_disappears_later(
         self, mini: Mini, answers: str, code: int, exists: bool
     ) -> None:
         """The cached package lists still have the best set, but the mirror does not."""
@@ -289,7 +289,7 @@ class TestGuide:
         assert "  1  what Paint in this folder needs: ROCm 6.4.3 (The mini archive)\n" in shown
         assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
 
-    def test_one_answer_creates_and_verifies(self, with_apps: Mini) -> None:
+    def test_one_confirmation_creates_and_verifies_an_env(self, with_apps: Mini) -> None:
         _, shown = ask(with_apps, "create", answers="1\n")
         assert shown.count("]: ") == 1, "no second question"
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()

@@ -300,7 +300,7 @@ class TestMixedFolder:
             (logs / name).symlink_to("/proc/self/mem")
         assert "skipped 3 unreadable: `a.log`" in self.only_the_log(logs)
 
-    def test_1500_nested_folders_are_cut_short_with_a_note(self, logs: Path) -> None:
+    def test_reading_1500_nested_folders_stops_early_with_a_note(self, logs: Path) -> None:
         """The full path would be too long, so each folder is created from within its parent."""
         here = os.open(logs, os.O_RDONLY)
         for _ in range(1500):

@@ -174,8 +174,8 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     assert speeds["good"]["bytes_per_s"] > 1_000_000
     assert 50_000 < speeds["slow"]["bytes_per_s"] < 400_000
     assert speeds["moved"]["redirected_to"] == "localhost"
-    assert "sent nothing" in speeds["silent"]["error"]
-    assert speeds["missing"]["error"] == "answers 404 (Not Found)"
+    assert "sent no data" in speeds["silent"]["error"]
+    assert speeds["missing"]["error"] == "returned 404 (Not Found)"
     assert "refused the connection" in speeds["dead"]["error"]
     assert "cannot resolve" in found["speed"]["error"], "the origin is tested too"
     assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest servers come first"
@@ -199,7 +199,7 @@ def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
         write_rows(lab, {"bad": f"http://127.0.0.1:{listener.getsockname()[1]}"})
         done = lab.run("config", "mirrors", "mine", "--test")
         thread.join(timeout=10)
-    assert b"answers 503" in done.stdout
+    assert b"returned 503" in done.stdout
     assert b"none of the 2 addresses works: check your network" in done.stderr
     assert b"--use" not in done.stderr
     assert b"\x1b" not in done.stdout

@@ -101,7 +101,7 @@ def test_too_little_space_is_an_error_before_any_download(disk: Disk) -> None:
     assert fetched(disk.mini) == []
 
 
-def test_a_full_disk_leads_to_commands_that_help_here(disk: Disk) -> None:
+def test_the_error_for_a_full_disk_suggests_commands_that_help_on_this_machine(disk: Disk) -> None:
     """What each command frees, and another disk of this user that has enough room."""
     add_large_set(disk.mini, megabytes=1, stated_kilobytes=100_000)
     disk.mount("size=100m")

@@ -122,7 +122,7 @@ class TestConcurrent:
 
 
 class TestInterrupted:
-    def test_while_fetching(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_interrupted_while_fetching(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
         stalled = packages(mini)[0]
         mini.server.always(stalled, Fault(stall_after=100))
         child = start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
@@ -137,7 +137,7 @@ class TestInterrupted:
         mini.create()
         assert Lab(mini).states() == {"demo": "complete"}
 
-    def test_while_unpacking(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_interrupted_while_unpacking(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
         mini.repo.remove("mini5-blas")
         large = [file(f"./usr/share/{number}", bytes(1 << 20)) for number in range(500)]
         mini.repo.add("mini5-blas", "5.7.1-2", large, fields={"Installed-Size": "512000"})

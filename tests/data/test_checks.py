@@ -348,9 +348,9 @@ def test_two_rows_for_an_app_in_a_channel_are_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/usr/bin", "usr/../../bin"])
 def test_app_paths_outside_the_packages_are_rejected(path: str, tmp_path: Path) -> None:
-    refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", program=path)))
+    refused(tmp_path, "points outside the tree", ("app_packages", example("app_packages", program=path)))
     links = {"usr/bin": f"{path}/x"}
-    refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", links=links)))
+    refused(tmp_path, "points outside the tree", ("app_packages", example("app_packages", links=links)))
 
 
 def test_a_program_pattern_cannot_have_a_name(tmp_path: Path) -> None:

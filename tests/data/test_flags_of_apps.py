@@ -27,7 +27,7 @@ checked = "2026-11-22"
     ("what", "says"),
     [
         ("flags = [{ words = [] }]", "`words` is empty"),
-        ('flags = [{ words = ["-x", "{layer}"] }]', "nothing fills `{layer}`"),
+        ('flags = [{ words = ["-x", "{layer}"] }]', "unknown placeholder `{layer}`"),
         ('renamed = [{ old = [], new = ["-x"] }]', "`renamed`: `old` is empty"),
         ("devices = { arguments = [], pattern = '(?P<device>x)' }", "`devices.arguments` is empty"),
     ],

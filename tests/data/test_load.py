@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.core.errors import DataError
-from rocenv.data.load import MOST_BYTES, TABLES, load
+from rocenv.data.load import MAX_BYTES, TABLES, load
 from tests.data.data import BASE, KNOWN, example, loaded, text, write
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_a_broken_link_is_an_error(leads_to: str, tmp_path: Path) -> None:
         DataError, match=r"cannot read `.*loop\.toml`: it is not a file, or it is a broken link"
     ) as caught:
         load(tmp_path)
-    assert "move the file away" in caught.value.hints[0], "the error must suggest a next step"
+    assert "remove the file" in caught.value.hints[0], "the error must suggest a next step"
 
 
 def test_pipes_are_not_opened(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_pipes_are_not_opened(tmp_path: Path) -> None:
 
 def test_a_file_that_is_too_large_is_an_error(tmp_path: Path) -> None:
     with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it is larger than"):
         load(tmp_path)
 
@@ -174,7 +174,7 @@ def test_only_toml_files_are_read_including_those_in_subfolders(tmp_path: Path) 
 
 
 def test_data_without_a_c_library_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="contains no `c_library`"):
+    with pytest.raises(DataError, match="does not contain a `c_library` row"):
         load(write(tmp_path, [row for row in BASE if row[0] != "c_library"]))
 
 

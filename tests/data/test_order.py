@@ -65,7 +65,7 @@ def loaded(rows: Rows, own: Rows, files: int, seed: int) -> dict[str, Counter[st
 
 @settings(max_examples=25, deadline=None)
 @given(files=st.integers(1, 6), seed=st.integers(0, 2**32))
-def test_rows_can_be_in_any_order_and_in_any_file(files: int, seed: int) -> None:
+def test_the_order_and_files_of_rows_do_not_matter(files: int, seed: int) -> None:
     assert loaded(ROWS, OWN, files, seed) == loaded(ROWS, OWN, 1, 0)
 
 

@@ -73,7 +73,7 @@ def test_no_facts_are_extracted_from_lookalike_lines(line: str) -> None:
     assert not {"gfx", "rocm", "override", "python"} & set(told)
 
 
-def test_a_version_replaces_a_mention_without_one() -> None:
+def test_a_version_takes_precedence_over_a_bare_mention() -> None:
     assert facts("zluda is used\nZLUDA version: 3.9.5\n")["zluda"] == ("3.9.5",)
 
 
@@ -97,7 +97,7 @@ class TestConditions:
             ({"rocm": ">=6", "gfx": "gfx900"}, False),
         ],
     )
-    def test_they_hold(self, when: dict[str, str], expected: bool) -> None:
+    def test_conditions_are_evaluated(self, when: dict[str, str], expected: bool) -> None:
         assert hold(when, self.KNOWN) is expected
 
     @given(

@@ -34,11 +34,11 @@ def test_a_consequence_is_hidden_despite_its_higher_confidence() -> None:
     assert codes(cause("nfs", 0.7, 5, "fault"), cause("fault", 0.9, 9)) == ["nfs"]
 
 
-def test_an_unlikely_cause_hides_nothing() -> None:
+def test_an_unlikely_cause_does_not_hide_another() -> None:
     assert codes(cause("nfs", 0.4, 5, "fault"), cause("fault", 0.9, 9)) == ["fault"]
 
 
-def test_the_likelier_of_two_mutual_causes_remains() -> None:
+def test_the_likelier_of_two_mutually_exclusive_causes_remains() -> None:
     assert codes(cause("a", 0.8, 1, "b"), cause("b", 0.9, 2, "a")) == ["b"]
     assert codes(cause("a", 0.9, 1, "b"), cause("b", 0.9, 2, "a")) == ["a"]
 

@@ -99,7 +99,7 @@ def test_endless_line() -> None:
 
 @given(st.integers(0, 700))
 @settings(max_examples=80, deadline=None)
-def test_a_match_in_an_endless_line_survives_the_split(shift: int) -> None:
+def test_a_match_is_found_across_the_split_of_an_endless_line(shift: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", 640)
         patch.setattr(reading, "LONGEST_BYTES", 600)

@@ -103,7 +103,7 @@ def test_a_log_without_a_gpu_says_which_cards_amds_pytorch_serves() -> None:
         (b"ZLUDA: version 3.8.3", b"ZLUDA", ()),
     ],
 )
-def test_a_combination_is_known_if_the_log_mentions_all_of_it(
+def test_a_known_combination_is_found_if_the_log_mentions_all_its_parts(
     old: bytes, new: bytes, codes: tuple[str, ...]
 ) -> None:
     log = SDNEXT.replace(old, new) if old else SDNEXT

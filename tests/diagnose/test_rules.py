@@ -41,7 +41,7 @@ def test_a_lookalike_is_not_recognised(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("both-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_a_cause_is_found_together_with_another(path: Path) -> None:
+def test_two_independent_causes_are_both_found(path: Path) -> None:
     assert path.parent.name in found(path)
 
 

@@ -145,7 +145,7 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
         ),
         (
             {"pattern": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a pattern: no extractor provides `thing`",
+            "`when` in a pattern: no extractor provides `thing`",
         ),
     ],
 )

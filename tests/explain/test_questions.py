@@ -356,6 +356,6 @@ class TestNames:
         assert caught.value.hints[0].startswith("did you mean `sdnext-3414`")
 
     @pytest.mark.parametrize("thing", ["", "   ", "'", "rocm-", "zluda-", "gfx", "torch-9.9", "2.99", "$"])
-    def test_nonsense_is_an_expected_error(self, matrix: Matrix, thing: str) -> None:
+    def test_invalid_input_is_an_expected_error(self, matrix: Matrix, thing: str) -> None:
         with pytest.raises(RocenvError):
             explain(thing, matrix)

@@ -299,7 +299,7 @@ def read_env_bundle(data: bytes, folder: Path) -> None:
 def env_bundle_seeds() -> list[bytes]:
     lock = lock_seeds()[0]
     member = f"locks/{hashlib.sha256(lock).hexdigest()}.lock"
-    contents = {f"artifacts/{each.sha256}": b"package" for each in sets.zluda_lock().artifacts}
+    contents = {f"artifacts/{each.sha256}": bytes(each.size_bytes) for each in sets.zluda_lock().artifacts}
     contents |= {"data.json": b"{}", member: lock, "pythons/cpython-3.12.16-linux-x86_64-gnu.tar.gz": b""}
     return [bundle_of(contents, {"lab": member})]
 

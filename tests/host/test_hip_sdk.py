@@ -39,7 +39,7 @@ def test_an_sdk_is_identified_by_its_files_not_its_folder(tmp_path: Path, matrix
     ("names", "why_not"),
     [
         (("amdhip64.dll",), "no file in it identifies its release"),
-        (("hiprtc0507.dll", "hiprtc0602.dll", *LIBRARIES), "it mixes files of 5.7.1 and 6.2.4"),
+        (("hiprtc0507.dll", "hiprtc0602.dll", *LIBRARIES), "it mixes files from 5.7.1 and 6.2.4"),
         (("hiprtc0507.dll", *LIBRARIES[1:]), "`rocblas.dll` is missing"),
     ],
 )

@@ -62,7 +62,7 @@ def test_the_card_is_used_and_an_igpu_with_more_memory_is_hidden(root: Root, loo
     assert [gpu.memory_bytes for gpu in host.gpus] == [48 * GIB + GIB // 2, 24 * GIB]
     assert [gpu.compute_units for gpu in host.gpus] == [2, 96]
     assert (host.selected, host.visible_devices()) == (1, "1")
-    assert host.why == "GPU 1 (gfx1100) comes before GPU 0 (gfx1036), which is part of the CPU"
+    assert host.why == "GPU 1 (gfx1100) is preferred over GPU 0 (gfx1036), which is part of the CPU"
 
 
 def test_an_env_for_several_targets_sees_only_their_cards(root: Root, look: Look) -> None:
@@ -180,7 +180,7 @@ def test_an_igpu_is_used_if_the_card_cannot_compute(root: Root, look: Look) -> N
     root.kernel().cpu().gpu(1, RAPHAEL, 100306).card("0000:08:00.0", RX_580)
     host = look()
     assert (targets(host), host.selected) == (["gfx1036", "gfx803"], 0)
-    assert host.why == "GPU 0 (gfx1036) is the only GPU that can compute"
+    assert host.why == "GPU 0 (gfx1036) is the only GPU that supports compute"
     assert host.visible_devices() == "", "an iGPU that is used must not be hidden"
 
 
@@ -218,7 +218,7 @@ def test_an_igpu_is_not_used_alongside_an_nvidia_card(
     assert host.others == ("NVIDIA",)
 
 
-def test_a_large_igpu_or_a_card_is_used_alongside_an_nvidia_card(root: Root, look: Look) -> None:
+def test_an_amd_card_or_a_large_igpu_is_used_next_to_an_nvidia_card(root: Root, look: Look) -> None:
     root.kernel().card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").gpu(
         1, 0x1586, 110501, units=40
     )
@@ -278,7 +278,7 @@ def test_a_container_can_have_only_one_of_two_gpus(root: Root, look: Look) -> No
         ("gfx1030", "usable", 0),
     ]
     assert host.selected == 1
-    assert host.why == "GPU 1 (gfx1030) can be used now, GPU 0 (gfx1100) cannot"
+    assert host.why == "GPU 1 (gfx1030) can be used now, but GPU 0 (gfx1100) cannot"
 
 
 def test_errors_other_than_permissions_are_reported(
@@ -440,7 +440,7 @@ def test_an_invalid_rocenv_target_is_an_error(
         ("rtx4090", "rocenv explain"),
     ],
 )
-def test_an_invalid_rocenv_target_comes_with_the_way_to_a_valid_one(
+def test_the_error_for_an_invalid_rocenv_target_says_how_to_find_a_valid_one(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, said: str, hint: str
 ) -> None:
     monkeypatch.setenv("ROCENV_TARGET", said)
@@ -462,7 +462,7 @@ def test_an_invalid_sysroot_is_reported(
     root.kernel()
     monkeypatch.setenv("ROCENV_SYSROOT", str(root.path / name))
     why = look().why
-    assert why.startswith(f"ROCENV_SYSROOT names `{root.path}"[:120])
+    assert why.startswith(f"ROCENV_SYSROOT is set to `{root.path}"[:120])
     assert why.endswith("`, which is not a folder")
 
 
@@ -475,7 +475,7 @@ def test_strings_from_the_machine_cannot_control_a_terminal(root: Root, look: Lo
     assert host.gpus[0].name.startswith("?[31m?RX 777")
 
 
-def test_the_only_amd_gpu_is_described_as_the_only_one(root: Root, look: Look) -> None:
+def test_a_single_amd_gpu_is_described_as_the_only_one(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
     assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD (also present: NVIDIA)"
 

@@ -75,7 +75,7 @@ def test_other_names_are_refused_with_a_hint(text: str, hint: str) -> None:
         ("Ryzen 7 5700X", ""),  # no GPU, and not the RX 5700 XT
     ],
 )
-def test_a_typing_error_gets_a_product_that_exists(text: str, meant: str) -> None:
+def test_a_misspelled_product_gets_a_suggestion(text: str, meant: str) -> None:
     with pytest.raises(RocenvError) as caught:
         target_meant(text, load())
     suggested = [hint for hint in caught.value.hints if hint.startswith("did you mean")]

@@ -49,9 +49,7 @@ def test_replaying_a_recording_gives_the_same_result(
     assert second == first
 
 
-def test_a_recording_remembers_that_the_machine_runs_windows(
-    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_contains_the_platform(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     device = {"Name": "AMD Radeon RX 6800", "gcnArchName": "gfx1030", "totalGlobalMem": "15.98 GB"}
     root.windows(device, controllers=[{"Name": "AMD Radeon RX 6800", "AdapterRAM": 8 * GIB}])
     first, second = replayed(look, monkeypatch)

@@ -226,7 +226,7 @@ def test_hip_is_queried_in_a_child_process(tmp_path: Path) -> None:
     assert '"error 100"' in asked(NO_DEVICE="1").stdout
 
 
-def test_unreadable_adapters_are_unknown_not_absent(root: Root, look: Look) -> None:
+def test_unreadable_adapters_count_as_unknown_rather_than_absent(root: Root, look: Look) -> None:
     root.windows()
     assert look().why == "this machine has no AMD GPU"
     root.put("windows/video_controllers.json", "no JSON")

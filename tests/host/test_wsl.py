@@ -68,10 +68,10 @@ def test_a_machine_without_an_amd_gpu_is_recognised(root: Root, look: Look) -> N
     [
         ("interop is off, so Linux cannot start Windows programs", "interop is off"),
         ("`powershell.exe` failed: it did not end within 20 s", "did not end within 20 s"),
-        ("", "contains no answer from Windows"),
+        ("", "does not contain the list from Windows"),
     ],
 )
-def test_without_an_answer_gpus_are_unknown_not_absent(
+def test_gpus_are_unknown_rather_than_absent_if_windows_does_not_respond(
     root: Root, look: Look, answer: str, told: str
 ) -> None:
     root.wsl(answer=answer)
@@ -82,7 +82,7 @@ def test_without_an_answer_gpus_are_unknown_not_absent(
     assert "rocenv create --torch --target" in host.remedies[0]
 
 
-def test_a_specified_target_needs_no_answer_from_windows(
+def test_windows_is_not_queried_if_a_target_is_specified(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root.wsl()

@@ -73,7 +73,7 @@ def test_a_pack_overlays_the_sdk(tmp_path: Path, inner: str) -> None:
     assert not [path for path in found if "readme" in path]
 
 
-def test_on_windows_file_names_are_case_insensitive(tmp_path: Path) -> None:
+def test_windows_file_names_are_case_insensitive(tmp_path: Path) -> None:
     sdk = ("bin/amdhip64.dll", "bin/RocBLAS.dll")
     found = tree_files(zluda_lock(), stored(tmp_path, sdk=sdk, zluda=ZLUDA, pack=PACK))
     assert [path for path in found if path.lower() == "rocm/5.7/bin/rocblas.dll"] == [

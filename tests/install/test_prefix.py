@@ -187,7 +187,7 @@ class TestInterruptedRemoval:
 
 
 @pytest.mark.parametrize("name", ["a;b", "a:b", "a\nb", "x$ORIGIN", "${LIB}", "$PLATFORM-1"])
-def test_a_home_in_which_envs_would_not_work_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_home_whose_path_breaks_envs_is_refused(tmp_path: Path, name: str) -> None:
     """Loaders and shells would misread or split such a path."""
     home = Home(tmp_path / name)
     with pytest.raises(PrefixError, match=r"dynamic loader|PATH|control characters") as caught:
@@ -273,7 +273,7 @@ class TestRecord:
             prefix.record()
         assert caught.value.hints
 
-    def test_the_hints_save_the_lock_before_removal(self, home: Home) -> None:
+    def test_the_hints_back_up_the_lock_before_removing_the_env(self, home: Home) -> None:
         # Pasting the commands into a shell must work.
         prefix = Prefix(home.envs / "it's demo")
         prefix.own.mkdir(parents=True)

@@ -72,7 +72,7 @@ def test_shims_in_torch_can_be_undone(prefix: Prefix, times: int) -> None:
     assert {path: after[path] for path in FILES} == FILES
 
 
-def test_a_foreign_file_is_not_kept_as_torchs_original(prefix: Prefix) -> None:
+def test_a_file_from_another_program_is_not_saved_as_torchs_original(prefix: Prefix) -> None:
     path = prefix.path / TORCH_LIB / "cublas64_11.dll"
     base = entries(prefix)
     path.chmod(0o644)

@@ -124,7 +124,7 @@ class TestWrappers:
         assert said_by(done.stdout)["ARGS"] == "['--medvram']"
         assert b"instead of" not in done.stderr
 
-    def test_a_script_with_the_same_name_elsewhere_runs(self, lab: Lab) -> None:
+    def test_an_unrelated_script_with_the_name_of_a_wrapper_runs_unchanged(self, lab: Lab) -> None:
         on_linux(lab)
         (lab.app / "webui.sh").write_text('#!/bin/sh\necho RAN "$@"\n')
         (lab.app / "webui.sh").chmod(0o755)

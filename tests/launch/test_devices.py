@@ -194,7 +194,7 @@ class TestRequestedByTheUser:
             ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so the app will not use the env\n"),
         ],
     )
-    def test_a_gpu_from_a_different_backend_is_passed_on_with_a_note(
+    def test_a_gpu_of_a_different_backend_is_passed_through_with_a_note(
         self, two: Bench, names: str, told: str
     ) -> None:
         done = two.launch("./llama-server", "--device", names)

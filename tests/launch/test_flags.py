@@ -76,7 +76,7 @@ class TestHelp:
         assert helped("llama.cpp-old").by_name["-c"].default == "4096"
         assert helped("llamafile-0.9.3").by_name["--ctx-size"].names == ("-c", "--ctx-size")
 
-    def test_sentences_are_not_definitions(self) -> None:
+    def test_sentences_are_not_mistaken_for_definitions(self) -> None:
         """Examples and notes start in the same column as definitions."""
         text = (
             "  -m FILE, --model FILE\n  --list-devices  say it\n  --two A B  two\n  -q or --quick \n\tfast\n"
@@ -154,7 +154,7 @@ class TestChoice:
 
 
 class TestLlamafile:
-    def test_0_9_3_gets_the_gpu_and_the_number_of_layers(self, bench: Bench) -> None:
+    def test_llamafile_0_9_3_gets_the_gpu_and_the_number_of_layers(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         model = write_model(bench.app / "a model.gguf")
@@ -183,7 +183,7 @@ class TestLlamafile:
         ],
         ids=["blas failed", "blas crashed", "no kernels, not tried", "no kernels, never verified"],
     )
-    def test_0_9_3_avoids_a_failing_rocblas(
+    def test_llamafile_0_9_3_avoids_a_failing_rocblas(
         self, bench: Bench, rungs: dict[str, str] | None, blas: bool
     ) -> None:
         bench.machine("gfx1103", integrated=True)
@@ -200,7 +200,7 @@ class TestLlamafile:
         assert "needs `hipcc`" not in done.stderr.decode()
 
     @pytest.mark.parametrize(("target", "fails"), [("gfx1103", True), ("gfx1100", False)])
-    def test_the_data_decides_if_the_env_has_no_rocblas_files(
+    def test_rows_decide_about_rocblas_if_the_env_has_no_rocblas_files(
         self, bench: Bench, target: str, fails: bool
     ) -> None:
         bench.machine(target)
@@ -213,7 +213,7 @@ class TestLlamafile:
         [{"kernel": "passed", "gemm": "passed", "blas": "passed"}, {"memory": "failed", "blas": "skipped"}],
         ids=["blas works", "the GPU itself does not work"],
     )
-    def test_0_9_3_uses_rocblas_if_avoiding_it_would_not_help(
+    def test_llamafile_0_9_3_uses_rocblas_if_tinyblas_would_not_help(
         self, bench: Bench, rungs: dict[str, str]
     ) -> None:
         bench.machine("gfx1103", integrated=True)
@@ -221,7 +221,7 @@ class TestLlamafile:
         bench.program("m.llamafile", "llamafile-0.9.3")
         assert "--tinyblas" not in arguments(bench.launch("./m.llamafile"))
 
-    def test_0_10_cannot_avoid_a_failing_rocblas(self, bench: Bench) -> None:
+    def test_llamafile_0_10_cannot_avoid_a_failing_rocblas(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
@@ -231,7 +231,7 @@ class TestLlamafile:
         assert "rocenv create llm2 --rocm" in done.stderr.decode(), "an env whose rocBLAS works"
         assert "llamafile 0.9.3 or older with `--tinyblas --recompile`" in done.stderr.decode()
 
-    def test_0_10_chooses_the_layers_itself(self, bench: Bench) -> None:
+    def test_llamafile_0_10_chooses_the_number_of_layers_itself(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100", used_mib=2000)
         bench.env_for("gfx1100")
@@ -452,7 +452,7 @@ class TestLlamaCpp:
         assert "No GPU options were added to `llama-new`" in done.stderr.decode()
         assert "Its help does not list `--device`" in done.stderr.decode()
 
-    def test_tools_that_do_not_use_the_gpu_get_no_arguments(self, bench: Bench) -> None:
+    def test_no_arguments_are_added_for_tools_that_do_not_use_the_gpu(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         for name in ("llama-quantize", "llama-gguf-split", "llama-tokenize"):
@@ -461,7 +461,7 @@ class TestLlamaCpp:
             assert arguments(done) == "a b"
             assert "No GPU options" not in done.stderr.decode()
 
-    def test_failing_blas_is_always_reported(self, bench: Bench) -> None:
+    def test_a_failing_blas_rung_is_always_reported(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)

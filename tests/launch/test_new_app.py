@@ -46,7 +46,7 @@ def sketch(lab: Lab) -> Lab:
     return lab
 
 
-def test_it_is_recognised_and_uses_the_gpu(sketch: Lab) -> None:
+def test_the_app_is_recognized_and_uses_the_gpu(sketch: Lab) -> None:
     done = sketch.run("launch", "art")
     assert done.returncode == 0, done.stderr
     prefix = sketch.prefix("art").path
@@ -55,7 +55,7 @@ def test_it_is_recognised_and_uses_the_gpu(sketch: Lab) -> None:
     assert sketch.logs("art")[0].name.endswith("-sketch.log")
 
 
-def test_its_failures_are_explained(sketch: Lab) -> None:
+def test_failures_of_the_app_are_explained(sketch: Lab) -> None:
     done = sketch.run("launch", "art", "--", "--crash")
     assert done.returncode == 1
     said = done.stderr.decode()

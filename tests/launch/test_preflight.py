@@ -167,7 +167,9 @@ class TestApps:
         assert "`rocenv repair sd`" in said
 
     @pytest.mark.parametrize("verb", ["run", "launch"])
-    def test_a_missing_rocm_tool_leads_to_an_env_with_it(self, lab: Lab, verb: str) -> None:
+    def test_the_hint_for_a_missing_rocm_tool_creates_an_env_that_contains_it(
+        self, lab: Lab, verb: str
+    ) -> None:
         lab.make(platform="linux", request=Request(target=TARGET))
         done = lab.run(verb, "sd", "--", "hipcc-of-rocm", "x.cpp")
         assert done.returncode == 127
@@ -406,7 +408,7 @@ class TestWarnings:
         verified = lab.run("verify", "cc", "--upto", "files", "--target", "gfx1100")
         assert "here for :" not in verified.stderr.decode()
 
-    def test_an_env_for_a_gpu_that_the_machine_lacks_is_reported(self, lab: Lab) -> None:
+    def test_an_env_for_a_gpu_that_is_not_installed_is_reported(self, lab: Lab) -> None:
         lab.make(target="gfx1100")
         done = lab.run("launch", "sd", "--", "true")
         assert (

@@ -123,13 +123,15 @@ class TestProof:
     @pytest.mark.parametrize(
         "argv", [(), ("--version",), ("--frame", "1", "--version"), ("--frame", "1", "--device", "cpu")]
     )
-    def test_output_need_not_show_gpu_use_without_gpu_work(self, render: Lab, argv: tuple[str, ...]) -> None:
+    def test_output_without_gpu_work_does_not_need_to_show_gpu_use(
+        self, render: Lab, argv: tuple[str, ...]
+    ) -> None:
         assert launch(render, "Saved: 0001.png", *argv) == (0, "")
 
-    def test_a_requested_cpu_is_not_a_failure(self, render: Lab) -> None:
+    def test_cpu_use_that_the_user_requested_is_not_a_failure(self, render: Lab) -> None:
         assert launch(render, "HIP is not usable", "--frame", "1", "--device", "cpu") == (0, "")
 
-    def test_a_requested_cpu_is_not_a_cause(self, render: Lab) -> None:
+    def test_cpu_use_that_the_user_requested_is_not_a_cause(self, render: Lab) -> None:
         """The app fails for a reason that has nothing to do with the GPU."""
         _, said = launch(
             render, "HIP is not usable\nscene: broken", "--frame", "1", "--device", "cpu", code=3
@@ -277,9 +279,9 @@ class TestData:
             (
                 'code = "vram-oom", means',
                 'code = "no-such-cause", means',
-                "there is no rule `no-such-cause`",
+                "unknown rule `no-such-cause`",
             ),
-            ('code = "vram-oom"\ntext', 'code = "of-nobody"\ntext', "there is no rule `of-nobody`"),
+            ('code = "vram-oom"\ntext', 'code = "of-nobody"\ntext', "unknown rule `of-nobody`"),
             (
                 'code = "vram-oom", means = { en = "the scene is large", zh = "场景大" }',
                 "code = ''",

@@ -130,7 +130,7 @@ class TestArguments:
         assert f"ARGS {first} -b a scene.blend -f 1\n" in done.stdout, done.stderr
         assert done.returncode == 0 and "why:" not in done.stderr
 
-    def test_a_scripts_arguments_come_last(self, bench: Bench) -> None:
+    def test_arguments_of_a_script_stay_at_the_end(self, bench: Bench) -> None:
         """The user's script may reject unknown arguments."""
         bench.prepare().blender("5.2.2 LTS")
         done = bench.launch(
@@ -140,7 +140,9 @@ class TestArguments:
         assert done.stdout.splitlines()[0].endswith("-P my.py --python-expr 1 -- --samples 3")
 
     @pytest.mark.parametrize("theirs", ["-v", "--help", "-h 1080", "--cycles-device HIP"])
-    def test_a_scripts_arguments_are_not_taken_for_blenders(self, bench: Bench, theirs: str) -> None:
+    def test_arguments_of_a_script_are_not_mistaken_for_arguments_of_blender(
+        self, bench: Bench, theirs: str
+    ) -> None:
         """`-h` can be a script's height, but in Blender it means help."""
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("-P", "my.py", "--", *theirs.split())
@@ -149,7 +151,7 @@ class TestArguments:
         done = bench.launch("a scene.blend", "-P", "my.py", "--", "-b", "4")
         assert "ARGS a scene.blend -P my.py -- -b 4\n" in done.stdout, "a window"
 
-    def test_work_without_the_gpu_is_reported_even_with_a_script(self, bench: Bench) -> None:
+    def test_cpu_work_is_reported_even_with_a_script(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         path = bench.app / "blender"
         path.write_text(path.read_text().replace("[HIP_", "[CPU_"))

@@ -98,7 +98,7 @@ class TestSilence:
             watch.tick()
         assert len(told) == 1
 
-    def test_nothing_is_explained_while_output_flows(
+    def test_nothing_is_explained_while_output_arrives(
         self, watch: Watch, told: list[str], clock: Clock
     ) -> None:
         watch.see(b"Compilation is in progress. Please wait...\n")

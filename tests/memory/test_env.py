@@ -55,7 +55,7 @@ def test_partitions_match_by_order() -> None:
 
 
 @pytest.mark.parametrize("alike", [1, 2, 4])
-def test_an_incomplete_list_of_partitions_matches_none(alike: int) -> None:
+def test_an_incomplete_list_of_partitions_matches_no_gpu(alike: int) -> None:
     assert index_of(hip_gpu(alike=alike), gpus(HERE, HERE, HERE)) is None
 
 
@@ -65,7 +65,7 @@ def test_the_number_is_the_last_resort() -> None:
     assert index_of(hip_gpu(ordinal=1), gpus("", "")) == 1
 
 
-def test_a_unique_target_is_enough_but_must_match() -> None:
+def test_a_unique_target_identifies_the_gpu() -> None:
     other = [replace(gpu, target="gfx1036") for gpu in gpus("")]
     own = [replace(gpu, index=1, hip_index=1) for gpu in gpus("")]
     assert index_of(hip_gpu(ordinal=0), [*other, *own]) == 1

@@ -175,7 +175,7 @@ def test_non_causal_models_have_no_cache(tmp_path: Path) -> None:
 # --- where weights go --------------------------------------------------------------------------------------
 
 
-def test_the_input_stays_in_main_memory_and_a_tied_output_is_copied(tmp_path: Path) -> None:
+def test_the_input_stays_in_system_memory_and_a_tied_output_is_copied(tmp_path: Path) -> None:
     own = estimate(llama(tmp_path / "own.gguf"), context=256)
     tied = estimate(llama(tmp_path / "tied.gguf", output=None), context=256)
     table = 128256 * 4096 // 256 * 144
@@ -186,7 +186,7 @@ def test_the_input_stays_in_main_memory_and_a_tied_output_is_copied(tmp_path: Pa
     assert without == own.layout.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
 
 
-def test_a_matrix_in_main_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
+def test_a_matrix_in_system_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
     """llama.cpp copies experts tensor by tensor, so leaving a single layer in main memory costs gigabytes."""
     file = Writer(tmp_path / "moe.gguf")
     file.keys.add_block_count(2)

@@ -54,7 +54,7 @@ def test_an_apu_with_a_large_carve_out_uses_only_that(machine: Machine, read_mem
     assert (gpu.total_bytes, gpu.free_bytes, gpu.shared_counts) == (96 * GIB, 72 * GIB, False)
 
 
-def test_gtt_is_capped_at_main_memory(machine: Machine, read_memory: ReadMemory) -> None:
+def test_gtt_is_capped_at_system_memory(machine: Machine, read_memory: ReadMemory) -> None:
     """On a Strix Halo with 64 GiB of memory, the kernel let the GPU use 128 GiB."""
     apu(machine, vram=GIB // 2, gtt=128 * GIB, ram=62 * GIB)
     gpu = only(read_memory())
@@ -62,7 +62,7 @@ def test_gtt_is_capped_at_main_memory(machine: Machine, read_memory: ReadMemory)
     assert any("lets the GPU use 128.0 GiB, but main memory is only 62.0 GiB" in note for note in gpu.notes)
 
 
-def test_used_main_memory_is_not_free_for_an_apu(machine: Machine, read_memory: ReadMemory) -> None:
+def test_used_system_memory_is_not_free_for_an_apu(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=GIB, gtt=30 * GIB, ram=62 * GIB).ram(62 * GIB, 4 * GIB)
     gpu = only(read_memory())
     assert gpu.free_bytes == 4 * GIB + GIB * 3 // 4
@@ -98,7 +98,9 @@ def test_free_memory_is_unknown_without_the_driver(machine: Machine, read_memory
     assert any("does not report" in note for note in gpu.notes)
 
 
-def test_a_partition_does_not_get_the_whole_boards_memory(machine: Machine, read_memory: ReadMemory) -> None:
+def test_the_memory_of_a_board_is_divided_among_its_partitions(
+    machine: Machine, read_memory: ReadMemory
+) -> None:
     machine.kernel().cpu()
     for partition in range(8):
         machine.gpu(partition + 2, MI300X, 90402, units=38, bus=5, partition=partition, memory=24 * GIB)
@@ -153,7 +155,7 @@ class TestHip:
         assert gpu.free_bytes == before.free_bytes
         assert any("inconsistent" in note for note in gpu.notes)
 
-    def test_hips_figure_is_used_if_the_kernel_has_none(
+    def test_memory_reported_by_hip_is_used_if_the_kernel_reports_none(
         self, machine: Machine, read_memory: ReadMemory
     ) -> None:
         machine.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=24 * GIB)

@@ -179,7 +179,7 @@ def test_hidepid_makes_the_number_of_hidden_processes_unknown(
     assert "hides" in read_memory().notes[0]
 
 
-def test_an_apus_main_memory_counts(machine: Machine, read_memory: ReadMemory) -> None:
+def test_the_system_memory_of_an_apu_counts(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
     machine.process(70, "llama-server").client(70, vram=MIB, gtt=GIB // 2, address="0000:c5:00.0")
     (gpu,) = read_memory().gpus

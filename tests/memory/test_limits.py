@@ -80,7 +80,7 @@ class TestCards:
 class TestApus:
     """An APU uses main memory."""
 
-    def test_some_main_memory_stays_reserved(self) -> None:
+    def test_some_system_memory_stays_reserved(self) -> None:
         memory = GpuMemory(
             gpu=APU,
             total_bytes=65 * GIB,
@@ -95,7 +95,7 @@ class TestApus:
         assert 12 * GIB - 6.5 * GIB < found.size_bytes <= 12 * GIB - 6.4 * GIB
         assert any("12.0 GiB is available" in reason for reason in found.reasons)
 
-    def test_memory_reserved_by_the_bios_is_not_main_memory(self) -> None:
+    def test_memory_reserved_by_the_bios_is_not_system_memory(self) -> None:
         memory = GpuMemory(
             gpu=APU,
             total_bytes=96 * GIB,
@@ -108,7 +108,7 @@ class TestApus:
         machine = MachineMemory(total=32 * GIB, available=8 * GIB)
         assert bound(memory, machine, display=False).size_bytes == 90 * GIB
 
-    def test_hips_figure_is_capped_at_main_memory(self) -> None:
+    def test_memory_reported_by_hip_is_capped_at_system_memory(self) -> None:
         """In a container without sysfs, HIP reports 120 GiB of free memory."""
         memory = GpuMemory(gpu=APU, total_bytes=62 * GIB, free_bytes=60 * GIB, source="HIP")
         machine = MachineMemory(total=128 * GIB, available=20 * GIB)

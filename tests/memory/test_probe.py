@@ -212,7 +212,7 @@ class TestBound:
         assert not bench.peak_file.exists()
 
     @pytest.mark.parametrize("fail", ["free.large=leak", "free.large=error:1", "memset.large=error:719"])
-    def test_a_broken_runtimes_leaks_do_not_add_up(self, bench: Bench, fail: str) -> None:
+    def test_leaks_of_a_broken_runtime_do_not_accumulate(self, bench: Bench, fail: str) -> None:
         """A new process starts after each failed amount."""
         found = bench.json(
             *("--limit", "12GiB"),
@@ -229,7 +229,7 @@ class TestBound:
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-room")
         assert bench.peak <= MIB
 
-    def test_the_bound_is_announced_first(self, bench: Bench) -> None:
+    def test_the_limit_is_printed_before_the_test(self, bench: Bench) -> None:
         bench.card(16 * GIB, connectors={"DP-1": "connected"})
         done = bench.run("probe", "--limit", "4GiB", ROCENV_STANDIN_MEMORY="16GiB")
         first = done.stderr.splitlines()[0]
@@ -238,7 +238,7 @@ class TestBound:
         assert "819 MiB stays reserved for a display" in done.stdout
         assert "STAND-IN" in first, "a stand-in must never pass for a GPU"
 
-    def test_the_excessive_request_is_announced_first(self, bench: Bench) -> None:
+    def test_the_excessive_request_is_announced_before_it_is_made(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": "512GiB"}
         done = bench.run("probe", **env)
         asked = bench.json(**env)["too_much"]["asked_bytes"]
@@ -285,7 +285,7 @@ class TestLies:
         found = bench.json(**lies | {"ROCENV_STANDIN_USED": "8GiB"})
         assert any(text.startswith("Only 8.0 GiB could be allocated") for text in found["explanations"])
 
-    def test_a_figure_that_is_too_low_is_not_exceeded(self, bench: Bench) -> None:
+    def test_an_underestimated_limit_is_not_exceeded(self, bench: Bench) -> None:
         bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="3GiB/16GiB")
         assert bench.peak <= 3 * GIB
 
@@ -398,7 +398,9 @@ class TestTrouble:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals")
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_leaves_no_child_and_no_folder(self, bench: Bench, number: int, tmp_path: Path) -> None:
+    def test_no_child_process_or_folder_is_left_after_a_signal(
+        self, bench: Bench, number: int, tmp_path: Path
+    ) -> None:
         (tmp_path / "tmp").mkdir()
         env = {**bench.mini.env, **bench.variables, "TMPDIR": str(tmp_path / "tmp")}
         env["ROCENV_STANDIN_FAIL"] = "malloc.2=hang"

@@ -94,7 +94,7 @@ class TestBlocks:
         env = {"ROCENV_STANDIN_FAIL": "malloc.2=hang"}
         with (
             session(replace(rig, timeout_s=1.0), **env) as child,
-            pytest.raises(NoAnswer, match="no answer within 1 s in hipMalloc") as caught,
+            pytest.raises(NoAnswer, match="no response within 1 s in hipMalloc") as caught,
         ):
             child.ask(dict, "try", size=3 * GIB)
         assert caught.value.end == "timeout"
@@ -106,7 +106,7 @@ class TestPieces:
         counted = tmp_path / "peak"
         reports: list[int] = []
         env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}
-        words: dict[str, Any] = {"bound": 14 * GIB, "piece": 3 * GIB, "least": 16 * MIB, "most_pieces": 100}
+        words: dict[str, Any] = {"bound": 14 * GIB, "piece": 3 * GIB, "least": 16 * MIB, "max_pieces": 100}
         with session(rig, **env) as child:
             found = child.ask(dict, "fill", reports.append, **words)
         assert found["total_bytes"] == 14 * GIB
@@ -116,14 +116,14 @@ class TestPieces:
         assert peak(counted)[:2] == (14 * GIB, 0)
 
     def test_smaller_pieces_fill_the_rest(self, rig: Rig) -> None:
-        words: dict[str, Any] = {"bound": 16 * GIB, "piece": 5 * GIB, "least": 256 * MIB, "most_pieces": 100}
+        words: dict[str, Any] = {"bound": 16 * GIB, "piece": 5 * GIB, "least": 256 * MIB, "max_pieces": 100}
         with session(rig, ROCENV_STANDIN_FRAGMENT="8GiB") as child:
             found = child.ask(dict, "fill", **words)
         assert found["total_bytes"] > 15.5 * GIB
         assert found["smallest_bytes"] < 3 * GIB
 
     def test_the_number_of_pieces_is_limited(self, rig: Rig) -> None:
-        words: dict[str, Any] = {"bound": 16 * GIB, "piece": MIB, "least": MIB, "most_pieces": 7}
+        words: dict[str, Any] = {"bound": 16 * GIB, "piece": MIB, "least": MIB, "max_pieces": 7}
         with session(rig) as child:
             assert child.ask(dict, "fill", **words)["pieces"] == 7
 
@@ -165,7 +165,7 @@ class TestList:
         assert (second["free_bytes"], second["total_bytes"]) == (14 * GIB, 16 * GIB)
         assert first["address"] != second["address"] == "0000:04:00.0"
 
-    def test_no_gpu_is_not_a_failure(self, rig: Rig) -> None:
+    def test_a_missing_gpu_is_not_a_failure(self, rig: Rig) -> None:
         probe = rig.probe(ROCENV_STANDIN_DEVICES="0")
         with closing(HipSession(probe, rig.work / "child.log")) as child, pytest.raises(NoAnswer) as caught:
             child.ask(dict, "open")

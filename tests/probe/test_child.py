@@ -23,7 +23,7 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
     ("script", "status", "detail"),
     [
         (f"echo '{GOOD}'", "passed", "well"),
-        ("true", "crashed", "ended without an answer; it printed nothing"),
+        ("true", "crashed", "ended without a result; it printed nothing"),
         (f"echo '{GOOD}'; echo '{GOOD}'", "crashed", "it printed `{"),
         (f"echo 'hello'; echo '{GOOD}'", "crashed", "it printed `hello"),
         ("echo garbage", "crashed", "it printed `garbage"),
@@ -31,12 +31,12 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
         ("echo '[1]'", "crashed", "it printed `[1]"),
         ("""echo '{"status": "excellent", "detail": ""}'""", "crashed", "it printed `{"),
         ("""echo '{"status": "passed", "detail": 3}'""", "crashed", "it printed `{"),
-        (f"echo '{GOOD}'; exit 3", "crashed", "ended without an answer: exit code 3"),
+        (f"echo '{GOOD}'; exit 3", "crashed", "ended without a result: exit code 3"),
         (f"echo '{GOOD}'; kill -SEGV $$", "crashed", "crashed: SIGSEGV"),
         ("kill -KILL $$", "crashed", "crashed: SIGKILL"),
         ("echo 'error loading libz.so' >&2; exit 127", "crashed", "last output: error loading"),
-        ("sleep 60", "timeout", "no answer within 1 s"),
-        ("exec 0<&-; exec 1>&-; sleep 60", "timeout", "no answer within 1 s"),
+        ("sleep 60", "timeout", "no result within 1 s"),
+        ("exec 0<&-; exec 1>&-; sleep 60", "timeout", "no result within 1 s"),
     ],
 )  # fmt: skip
 def test_a_misbehaving_child_is_reported_as_a_result(rig: Rig, script: str, status: str, detail: str) -> None:

@@ -43,7 +43,9 @@ def inputs(seed: int, precision: Precision) -> tuple[list[float], list[float]]:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, order=st.permutations(range(N)))
-def test_a_product_summed_in_any_order_is_accepted(precision: Precision, seed: int, order: list[int]) -> None:
+def test_a_matrix_product_summed_in_any_order_is_accepted(
+    precision: Precision, seed: int, order: list[int]
+) -> None:
     a, b = inputs(seed, precision)
     expected = gemm.expected_product(a, b, N, precision)
     got = device_product(a, b, precision, order)

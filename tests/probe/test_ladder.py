@@ -41,11 +41,11 @@ def test_every_rung_passes_and_is_marked_as_a_fake(
 ENDS = [
     ("load.hip=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.rocblas=exit:7", "load", "crashed", "exit code 7"),
-    ("load.hip=exit:0", "load", "crashed", "ended without an answer; it printed nothing"),
-    ("load.rocblas=hang", "load", "timeout", "no answer within 1.5 s in dlopen"),
+    ("load.hip=exit:0", "load", "crashed", "ended without a result; it printed nothing"),
+    ("load.rocblas=hang", "load", "timeout", "no result within 1.5 s in dlopen"),
     ("version=segv", "version", "crashed", "SIGSEGV in hipRuntimeGetVersion"),
     ("compile=abort", "compile", "crashed", "SIGABRT in hiprtcCompileProgram"),
-    ("compile=exit:1", "compile", "crashed", "ended without an answer: exit code 1"),
+    ("compile=exit:1", "compile", "crashed", "ended without a result: exit code 1"),
     ("kernel=segv", "kernel", "crashed", "SIGSEGV in hipModuleLaunchKernel"),
     ("sync=hang", "kernel", "timeout", "in hipDeviceSynchronize"),
 ]
@@ -108,7 +108,12 @@ ANSWERS = [
         "failed",
         "float16 with seed 20: 16384 of 16384 elements were never written",
     ),
-    ("malloc=oom:200000", "blas", "passed", "float32 within the bound, no rate (no memory for 256x256)"),
+    (
+        "malloc=oom:200000",
+        "blas",
+        "passed",
+        "float32 within the bound, rate not measured (no memory for 256x256)",
+    ),
 ]
 
 

@@ -52,7 +52,7 @@ CUDA = HEAD + "version = N(hip=None, cuda='11.8')\n"
         ("", "failed", "cannot import torch: ModuleNotFoundError"),
         ("raise OSError('libamdhip64.so: cannot open')", "failed", "OSError: libamdhip64.so: cannot open"),
         ("import os; os.abort()", "crashed", "crashed: SIGABRT"),
-        ("import time; time.sleep(60)", "timeout", "no answer within 1.5 s"),
+        ("import time; time.sleep(60)", "timeout", "no result within 1.5 s"),
         (HEAD + "version = N(hip=None)", "failed", "torch 2.5.1 is not a ROCm build"),
         (
             HEAD + "version = N(hip='6.2')\ncuda = N(is_available=lambda: False)\nprint('noise')",
@@ -123,7 +123,7 @@ def test_torch_that_does_not_see_an_existing_gpu_fails(
     results = ladder.run_ladder(probe, ("load", "device", "torch"), files=lambda: passed)
     assert results[-1].status == status
     assert results[-1].no_device == (status == "skipped"), "a GPU exists, so the rung must not be skipped"
-    assert ("but `device` saw one" in results[-1].detail) == (status == "failed")
+    assert ("but `device` found one" in results[-1].detail) == (status == "failed")
 
 
 def test_torch_runs_even_if_the_sets_own_runtime_fails(rig: Rig, venv: Path) -> None:

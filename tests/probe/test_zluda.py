@@ -49,7 +49,7 @@ ANSWERS = [
     ("cuversion=wrong", "version", "failed", "nvcuda reports version 9.0, expected 12.2"),
     ("version=wrong", "version", "failed", "hip reports version 4.3.0, expected 5.7"),
     ("cuinit=error:999", "device", "failed", "cuInit returned 999 CUDA_ERROR_UNKNOWN"),
-    ("cuname=wrong", "device", "failed", "lacks [ZLUDA]"),
+    ("cuname=wrong", "device", "failed", "does not contain [ZLUDA]"),
     ("cucontext=error:2", "device", "failed", "cuDevicePrimaryCtxRetain returned 2 CUDA_ERROR_OUT_OF_MEMORY"),
     ("cuinit=error:100", "device", "failed", "(gfx1100), but ZLUDA does not (cuInit returned 100"),
     ("cucount=wrong", "device", "failed", "ZLUDA does not (cuDeviceGetCount found no devices)"),
@@ -63,7 +63,7 @@ ANSWERS = [
     ("cublascreate=error:14", "blas", "failed", "cublasCreate_v2 returned 14"),
     ("cublassgemm=nan", "blas", "failed", "float32 with seed 20: 1 of 16384 elements are wrong"),
     ("cublasgemmex=wrong1", "blas", "failed", "float16 with seed 20: 1 of 16384 elements are wrong"),
-    ("cumalloc=oom:200000", "blas", "passed", "no rate (no memory for 256x256)"),
+    ("cumalloc=oom:200000", "blas", "passed", "rate not measured (no memory for 256x256)"),
 ]
 
 

@@ -126,7 +126,7 @@ def test_each_component_has_a_reason() -> None:
     assert [kind for kind, _ in best.versions] == ["rocm", "zluda", "libraries", "torch"]
 
 
-def test_the_message_if_nothing_matches() -> None:
+def test_the_message_for_an_empty_result() -> None:
     assert no_set(linux("5.7")) == "rocenv has no set with ROCm 5.7 for gfx1100"
     found = no_set(linux(torch="*", python="3.11"))
     assert found == "No ROCm and PyTorch combination works on gfx1100 (Python 3.11)"

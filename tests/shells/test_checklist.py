@@ -359,7 +359,7 @@ def test_shell_variables_stay_unexported(work: Work) -> None:
 
 
 @line(34)
-def test_the_prompt_is_neither_lost_nor_exported(work: Work) -> None:
+def test_the_prompt_is_kept_and_not_exported(work: Work) -> None:
     names = "/usr/bin/env | /usr/bin/grep -cE '^(PS1|PROMPT|prompt|fish_prompt)='"
     lines = [work.enter(work.env()), work.driver.call("/bin/sh", "-c", names), work.driver.leave()]
     shown = work.driver.talk(work, lines)

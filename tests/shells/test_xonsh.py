@@ -23,7 +23,7 @@ def xonsh(tmp_path: Path) -> Work:
     return Work(Xonsh(), folder)
 
 
-def test_objects_in_a_list_are_restored(xonsh: Work) -> None:
+def test_non_string_list_entries_are_restored(xonsh: Work) -> None:
     prefix = xonsh.env()
     outcome = xonsh.run(
         "import pathlib",
@@ -61,7 +61,7 @@ def test_lists_can_be_edited_even_if_xonsh_would_expand_the_prefix(xonsh: Work, 
     assert outcome.dumps["after"]["PATH"] == f"/front:{base}:/after"
 
 
-def test_a_variable_reserved_by_xonsh_is_refused_without_changes(xonsh: Work) -> None:
+def test_a_variable_reserved_by_xonsh_is_refused_before_anything_changes(xonsh: Work) -> None:
     prefix = xonsh.env(changes=[*CHANGES, EnvChange(action="set", name="SHLVL", value="many")])
     outcome = xonsh.run(
         xonsh.dump("before"),

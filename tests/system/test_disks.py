@@ -40,7 +40,7 @@ def test_the_disk_with_most_room_is_chosen(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["data", "da:ta"])
-def test_a_folder_that_no_env_could_use_is_left_out(tmp_path: Path, name: str) -> None:
+def test_a_folder_that_no_env_can_use_is_not_offered(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     assert not disks._is_usable(folder), "it does not exist"
     folder.mkdir()

@@ -195,7 +195,7 @@ def test_load_failures_are_explained(tmp_path: Path) -> None:
 
     assert explain().startswith("all its imports exist")
     build(rocblas.parent, "rocblas.dll", A)
-    assert explain() == f"cublas.dll needs `rocblas_b`, which `{rocblas}` lacks"
+    assert explain() == f"cublas.dll needs `rocblas_b`, which `{rocblas}` does not export"
     rocblas.unlink()
     assert explain() == "cublas.dll needs rocblas.dll: not found"
     cublas.write_text("<html>404</html>" * 100)

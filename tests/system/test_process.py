@@ -17,7 +17,7 @@ PYTHON = [sys.executable, "-c"]
 needs_groups = pytest.mark.skipif(WINDOWS, reason="needs POSIX process groups and signals")
 
 
-def test_it_captures_both_streams_and_passes_stdin() -> None:
+def test_both_streams_are_captured_and_stdin_is_passed() -> None:
     code = "import sys; print(sys.stdin.read()); print('warning', file=sys.stderr); sys.exit(3)"
     done = process.run([*PYTHON, code], stdin=b"hello")
     assert (done.lines, done.error_text.strip(), done.code) == (["hello"], "warning", 3)
@@ -50,7 +50,7 @@ def test_a_script_without_a_shebang_runs_in_sh(tmp_path: Path) -> None:
 
 @needs_groups
 @pytest.mark.parametrize("how", ["hangs", "ends"])
-def test_it_kills_descendants_of_the_child(tmp_path: Path, how: str) -> None:
+def test_descendants_of_the_child_are_killed(tmp_path: Path, how: str) -> None:
     child = f"sleep 60 & echo $! > {tmp_path}/pid; " + ("wait" if how == "hangs" else "exit 0")
     started = time.monotonic()
     done = process.run(["/bin/sh", "-c", child], timeout_s=1)
@@ -72,7 +72,7 @@ def alive(pid: int) -> bool:
 
 
 @needs_groups
-def test_it_works_without_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_works_without_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.TemporaryFile", lambda: pytest.fail("only stdin needs a temporary file"))
     assert process.run(["/bin/sh", "-c", "echo here"]).lines == ["here"]
 

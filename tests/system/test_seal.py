@@ -40,7 +40,7 @@ def test_modified_foreign_and_swapped_files_are_rejected(tmp_path: Path) -> None
     refused()
 
 
-def test_the_folder_can_move(tmp_path: Path) -> None:
+def test_the_folder_can_be_moved(tmp_path: Path) -> None:
     """The store prepares entries in a temporary folder, and users may rename a home."""
     staged = tmp_path / ".staging" / "sha" / "manifest.json"
     staged.parent.mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_a_group_that_shares_a_home_shares_its_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows uses other permissions")
-def test_a_key_that_others_could_know_is_rejected(tmp_path: Path) -> None:
+def test_a_weak_or_readable_key_is_rejected(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     key, file = tmp_path / "key", tmp_path / "x"
     for content, mode in ((b"", 0o600), (b"k" * 100, 0o600), (b"k" * 32, 0o644), (b"k" * 32, 0o640)):

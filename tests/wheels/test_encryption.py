@@ -149,7 +149,7 @@ def test_the_next_mirror_is_tried_with_a_note(uv: Uv, python: Interpreter, said:
     assert said[0].endswith("trying https://good.invalid")
 
 
-def test_pages_that_rocenv_reads_itself_follow_the_same_rule(
+def test_the_rule_also_applies_to_pages_that_rocenv_reads_itself(
     plain: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", plain.url)

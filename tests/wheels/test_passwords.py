@@ -204,7 +204,9 @@ def torch(mini: Mini, python: Interpreter) -> Iterator[Index]:
 
 
 class TestWheels:
-    def test_passwords_of_both_wheel_indices_are_not_revealed(self, mini: Mini, torch: Index) -> None:
+    def test_passwords_in_the_urls_of_both_wheel_indexes_are_not_revealed(
+        self, mini: Mini, torch: Index
+    ) -> None:
         torch.login = f"{NAME}:{ENCODED}"
         for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple")):
             address = with_login(torch.url(folder), ENCODED)
@@ -215,7 +217,7 @@ class TestWheels:
         look_everywhere(mini, ENCODED, "sd")
 
     @pytest.mark.parametrize("where", ["uv", "pip"])
-    def test_passwords_of_uvs_and_pips_indices_are_not_revealed(
+    def test_passwords_in_uv_and_pip_index_urls_are_not_revealed(
         self, mini: Mini, torch: Index, where: str
     ) -> None:
         torch.login = f"{NAME}:{ENCODED}"

@@ -154,7 +154,7 @@ def changed(wheel: bytes) -> bytes:
 # ---------------------------------------------------------------- the plan
 
 
-def test_a_release_includes_a_c_library_if_the_systems_is_older(amd: World) -> None:
+def test_a_set_includes_a_c_library_if_the_system_has_an_older_one(amd: World) -> None:
     for glibc, brings in (("2.17", False), ("9.9", True)):
         (amd.home / "profiles" / "real.toml").write_text(amd_real.row("7.14.0", "gfx1151", glibc))
         plan = amd.json("resolve", "--rocm", "7.14.0", "--target", "gfx1151")

@@ -312,7 +312,7 @@ def test_planning_does_not_wait_for_a_server_that_cannot_be_reached(resolve: Res
 
 
 @pytest.mark.parametrize("end", ["/torch/", ".metadata"])
-def test_an_overloaded_index_is_asked_again(index: Index, resolve: Resolve, uv: Uv, end: str) -> None:
+def test_an_overloaded_index_is_retried(index: Index, resolve: Resolve, uv: Uv, end: str) -> None:
     index.busy = [end]
     eager = replace(uv, environ={**uv.environ, "UV_HTTP_RETRIES": "3"})
     assert versions(resolve("torch==2.5.*", uv=eager))["torch"] == "2.5.1+rocm6.2"

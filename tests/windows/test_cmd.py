@@ -532,7 +532,7 @@ def test_activation_matches_apply_and_deactivation_restores(session: Session, ke
 
 
 @line(30)
-def test_leaving_a_second_env_returns_to_the_first(session: Session) -> None:
+def test_deactivating_the_second_env_returns_to_the_first(session: Session) -> None:
     first, second = session.dump("nest.first"), session.dump("nest.second")
     assert without_prompt(second) == session.expected("letters", first)
     assert session.all("nest.back") == session.all("nest.first")

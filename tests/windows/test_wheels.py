@@ -80,7 +80,7 @@ def radeon(sd: Machine) -> Machine:
     return sd
 
 
-def test_the_plan_lists_every_file(sd: Machine) -> None:
+def test_the_plan_contains_every_file(sd: Machine) -> None:
     """`resolve` lists the downloads and the known hashes; offline, it shows only the set."""
     planned = sd.rocenv("resolve", *CREATE)
     lock = json.loads((sd.prefix("sd") / "rocenv.lock").read_text())

@@ -13,7 +13,7 @@ from rocenv.checks import kernel
 from rocenv.checks.kernel_log import without_prefix
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json
-from rocenv.host.system32 import TELLING
+from rocenv.host.system32 import IDENTIFYING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -213,6 +213,6 @@ def _windows_tables(rows: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
             found.setdefault("/windows/system32.json", {})[name] = version
     for folder, names in rows.get("/windows/folders.json", {}).items():
         if _VENDOR_FOLDER.fullmatch(folder) and isinstance(names, list):
-            kept_names = [name for name in names if TELLING.fullmatch(str(name))]
+            kept_names = [name for name in names if IDENTIFYING.fullmatch(str(name))]
             found.setdefault("/windows/folders.json", {})[folder] = kept_names
     return {path: json.dumps(table, indent=1) for path, table in found.items()}

@@ -287,8 +287,9 @@ def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
 
 
 def require_installable(lock: Lock) -> None:
-    """Raise RocenvError for a set for another system, or with a file that rocenv does not know."""
+    """Raise RocenvError for a set for another system or a newer glibc, or with an unknown file."""
     from rocenv.resolve.request import resolve_command
+    from rocenv.sources import c_library
 
     here = "windows" if WINDOWS else "linux"
     plan = f"see the plan: `{resolve_command(lock.request, here)}`"
@@ -300,6 +301,8 @@ def require_installable(lock: Lock) -> None:
             code="not-installable",
         )
     for part in lock.components:
+        if part.glibc and not part.loader and c_library.is_needed(part.glibc):
+            raise c_library.too_old(part.name, part.glibc)
         # PyTorch may include ROCm's libraries.
         if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(

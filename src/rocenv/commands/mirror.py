@@ -28,7 +28,9 @@ def command(folder: Path, as_json: bool) -> None:
     from rocenv.install.mirror import update_mirror
 
     context = Context()
-    locks = [each.record().lock for each in all_prefixes(context.home) if each.state == "complete"]
+    envs = [each for each in all_prefixes(context.home) if each.state == "complete"]
+    # `upgrade` keeps replaced envs.
+    locks = {each.name: each.record().lock for each in envs if not each.name.endswith("~old")}
     if not locks:
         raise PrefixError(
             "there is no env to mirror",

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class RocenvError(Exception):
-    """An expected failure, printed without a traceback; the exit code is 1 unless a subclass changes it.
+    """An expected failure, printed without a traceback; the exit code is 1 unless a subclass overrides it.
 
     Attributes:
         message: One sentence without a final period; passwords in URLs are masked.
-        hints: Next steps, one line each; passwords are masked here, too.
+        hints: Next steps, one line each; passwords are masked here too.
         code: A stable identifier for `--json`.
     """
 
@@ -47,7 +47,7 @@ class Declined(RocenvError):
     code = "declined"
 
     def __init__(self) -> None:
-        super().__init__("nothing was changed, because the answer was no")
+        super().__init__("nothing was changed because you answered no")
 
 
 class DataError(RocenvError):
@@ -95,7 +95,7 @@ class FetchError(RocenvError):
 
 
 class OnlyFallback(RocenvError):
-    """Only a set that is worse than the preferred one can be downloaded; `lock` is its plan."""
+    """The preferred set cannot be downloaded, but a worse one can; `lock` is the plan for the worse set."""
 
     code = "fallback"
 
@@ -117,12 +117,12 @@ class PrefixError(RocenvError):
 
 
 class NoSpace(PrefixError):
-    """A disk is full, or too full for a set; `commands.no_space` replaces the hint by this machine's figures.
+    """A disk is full, or too full for a set; `commands.no_space` replaces the hint with this disk's figures.
 
     Attributes:
         place: A path on that disk.
-        needed_bytes: The space that the set needs; 0 = unknown.
-        free_bytes: The free space; 0 = none or unknown.
+        needed_bytes: Space that the set needs, or 0 if unknown.
+        free_bytes: Free space, or 0 if none or unknown.
         keep: The hashes of the set's files, which a second attempt needs.
     """
 

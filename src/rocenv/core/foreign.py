@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 _DEEPEST = 64
 # Also matches whole strings, so that brackets in them are ignored.
 _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
@@ -24,7 +24,7 @@ _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
 def open_regular(path: Path | str) -> BufferedReader:
     """Open a regular file, or a link to one, for reading; raise OSError for anything else.
 
-    Pipes and devices are never opened: that can block, or wake the process at the other end.
+    Pipes and devices are never opened, because that can block or wake the process at the other end.
     """
     if stat.S_ISREG(os.stat(path).st_mode):
         stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 -- the caller closes it
@@ -38,18 +38,18 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def read_file(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
-    """Read a regular file; raise OSError if that fails or the file exceeds `most_bytes`."""
+def read_file(path: Path | str, max_bytes: int = MAX_BYTES) -> bytes:
+    """Read a regular file; raise OSError if that fails or the file exceeds `max_bytes`."""
     with open_regular(path) as stream:
-        content = stream.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EOVERFLOW, f"larger than {most_bytes:,} bytes", str(path))
+        content = stream.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EOVERFLOW, f"larger than {max_bytes:,} bytes", str(path))
     return content
 
 
-def load_json(path: Path, most_bytes: int = MOST_BYTES) -> Any:
-    """Parse a JSON file; errors are those of `read_file` (OSError) and `parse_json` (DataError)."""
-    return parse_json(read_file(path, most_bytes), str(path))
+def load_json(path: Path, max_bytes: int = MAX_BYTES) -> Any:
+    """Parse a JSON file; raise OSError like `read_file`, and DataError like `parse_json`."""
+    return parse_json(read_file(path, max_bytes), str(path))
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
@@ -69,7 +69,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
 
 
 def _require_shallow(text: str) -> None:
-    # Check before parsing: a parser near the recursion limit can be interrupted by the garbage collector.
+    # Check before parsing, because the garbage collector can interrupt a parser near the recursion limit.
     depth = 0
     for found in _BRACKET.finditer(text):
         if found[1]:

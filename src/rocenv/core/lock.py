@@ -1,4 +1,4 @@
-"""Lock files list every artifact in a set, so that any machine can build the same env.
+"""Lock files, which list every artifact in a set so that any machine can build the same env.
 
 Locks are untrusted: every name, path and hash is validated before use.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     Fault = tuple[str, str]  # subject and problem: "`../x`", "points outside the env"
 
 LOCK_SCHEMA = 2
-MOST_LOCK_BYTES = 16 << 20  # the largest real locks are about 200 kB
+MAX_LOCK_BYTES = 16 << 20  # the largest real locks are about 200 kB
 WRAPPERS = ("rocm-exec", "python3", "python")  # wrappers that an env with its own C library adds to its `bin`
-_MAKE_ONE = ("`rocenv lock` writes one for an env",)
+_MAKE_ONE = ("use `rocenv lock` to write an env's lock",)
 _FOLDERS = ("rocm", "zluda", VENV)  # folders of a prefix that can contain components
 _NAMED_BY_PEOPLE = ("archive", "installer", "folder")
 _NAME_BY_PEOPLE = re.compile("[A-Za-z0-9.+:~!_/ -]+")
@@ -36,30 +36,39 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # cannot be mistaken for a
 _PATTERN = re.compile(r"[*?\[]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
+_GLIBC = re.compile(r"([0-9]+(\.[0-9]+)*)?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
 _TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
-_LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and temporary names are longer than this
-# In bytes. Systems allow 255 and 4096, including the env's own path.
+_LONGEST_PROGRAM = 128  # file names are limited to 255 bytes, and temporary files have longer names
+# In bytes. Systems allow 255 for a name and 4096 for a path, which includes the env's own path.
 _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 
 
 def read_lock(path: Path) -> Lock:
     """Read and validate a lock file; raise DataError if it is invalid or unsafe to build."""
     try:
-        return parse_lock(read_file(path, MOST_LOCK_BYTES), str(path))
+        return parse_lock(read_file(path, MAX_LOCK_BYTES), str(path))
     except OSError as error:
         raise DataError(f"cannot read the lock `{path}`: {error.strerror}", hints=_MAKE_ONE) from error
 
 
 def parse_lock(content: bytes, where: str) -> Lock:
-    """Parse and validate the content of a lock file; `where` is its place for errors. See `read_lock`."""
-    plain = parse_json(content, where)
+    """Parse and validate the content of a lock file, as `read_lock` does; errors mention `where`."""
+    try:
+        plain = parse_json(content, where)
+    except DataError as error:
+        hint = "copy the file again, or write it again with `rocenv lock` or `rocenv bundle`"
+        raise DataError(f"{error.message}; it is neither a lock nor a bundle", hints=(hint,)) from error
+    for text in _texts(plain):
+        if not text.isprintable():
+            fault = "contains a control or unprintable character"
+            raise DataError(f"{text[:_LONGEST_NAME]!r} in `{where}` {fault}", hints=_MAKE_ONE)
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
             f"a newer rocenv wrote the lock `{where}` (schema {schema}; this version reads {LOCK_SCHEMA})",
-            hints=("upgrade rocenv", "or run the `rocenv create` command for the env again"),
+            hints=("upgrade rocenv", "or run the env's `rocenv create` command again"),
         )
     if schema not in (1, LOCK_SCHEMA):
         raise DataError(f"`{where}` is not a rocenv lock", hints=_MAKE_ONE)
@@ -94,7 +103,7 @@ def from_schema_1(lock: Lock) -> Lock:
 
 
 def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collection[str]) -> Lock:
-    """Replace a lock's machine-specific variables with the ones this machine needs.
+    """Replace a lock's machine-specific variables with the ones that this machine needs.
 
     Args:
         lock: A lock from any machine.
@@ -109,14 +118,27 @@ def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collec
 
 
 def why_no_name(name: str) -> str:
-    """Explain why an env's program cannot have this name; "" if it can."""
+    """Explain why an env's program cannot have this name, or "" if it can."""
     if _PROGRAM.fullmatch(name) is None:
         return f"{name!r} is not a valid program name"
     if len(name) > _LONGEST_PROGRAM:
-        return f"`{name[:20]}...` is not a valid program name: it has {len(name)} letters"
+        return f"`{name[:20]}...` is not a valid program name: it has {len(name)} characters"
     if name in WRAPPERS:
-        return f"`{name}` is not available as a program name: envs have a wrapper with that name"
+        return f"`{name}` is a reserved program name: envs have a wrapper with that name"
     return ""
+
+
+def _texts(plain: Any) -> Iterator[str]:
+    """Yield all strings in parsed JSON."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, dict):
+        yield from plain
+        for each in plain.values():
+            yield from _texts(each)
+    elif isinstance(plain, list):
+        for each in plain:
+            yield from _texts(each)
 
 
 def _faults(lock: Lock) -> Iterator[Fault]:
@@ -143,7 +165,7 @@ def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fa
 
 
 def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
-    # Check all of them, because `lock.artifacts` skips those with the same hash.
+    # Check every component's artifacts, because `lock.artifacts` omits duplicate hashes.
     for artifact in (each for part in lock.components for each in part.artifacts):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             yield f"the sha256 of `{artifact.name}`", f"is `{artifact.sha256}`"
@@ -151,7 +173,6 @@ def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
         for text in (artifact.name, artifact.version):
             if allowed.fullmatch(text) is None:
                 yield f"`{text}`", "is not a valid package name or version"
-        yield from _check_printable(artifact.url)
         if min(artifact.size_bytes, artifact.installed_bytes) < 0:
             yield f"the size of `{artifact.name}`", "is negative"
         if artifact.kind != "folder" and ".." in re.split(r"[/\\]", artifact.path):
@@ -167,14 +188,14 @@ def _faults_of_package(artifact: Artifact) -> Iterator[Fault]:
     if not is_named_right(artifact):
         what = "wheel" if artifact.kind == "wheel" else "source archive"
         yield (
-            f"the address of `{artifact.name}`",
-            f"ends in {wheel_file_name(artifact.url)!r}, which is not the file name of a {what} for "
+            f"the URL of `{artifact.name}`",
+            f"ends in {wheel_file_name(artifact.url)!r}, which is not a valid {what} name for "
             f"{artifact.name} {artifact.version}",
         )
     if artifact.name.lower() == "pip":
         yield (
             f"`{artifact.name}`",
-            "cannot be one of a set's wheels: envs use the pip that comes with their Python",
+            "cannot be a wheel in a set, because envs use the pip that comes with their Python",
         )
 
 
@@ -184,13 +205,13 @@ def _faults_of_program(program: Program) -> Iterator[Fault]:
             yield "a name", f"cannot be used: {fault}"
     if program.names and _PATTERN.search(program.path):
         yield f"`{program.path}`", "matches several programs, so it cannot be renamed"
-    for text in (*program.environment.values(), *program.arguments, program.not_before):
-        yield from _check_printable(text)
 
 
 def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
         yield f"`{part.python}`", "is not a valid Python version"
+    if _GLIBC.fullmatch(part.glibc) is None:
+        yield repr(part.glibc), "is not a version of glibc"
     # Without a folder, file paths would start with `/` and point outside the env.
     if (part.into or part.artifacts) and part.into.split("/")[0] not in _FOLDERS:
         yield f"`{part.into}`", "is not a valid component folder"
@@ -213,17 +234,11 @@ def _faults_of_venvs(parts: Sequence[Component]) -> Iterator[Fault]:
 
 
 def _faults_of_place(place: str) -> Iterator[Fault]:
-    yield from _check_printable(place)
     if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
         yield f"`{place}`", "points outside the env"
     longest_name = max(len(name.encode()) for name in place.split("/"))
     if longest_name > _LONGEST_NAME or len(place.encode()) > _LONGEST_PLACE:
         yield f"`{place[:40]}...`", "is too long for a file path"
-
-
-def _check_printable(text: str) -> Iterator[Fault]:
-    if not text.isprintable():
-        yield repr(text), "contains a control or unprintable character"
 
 
 def _layout_places(layout: Layout | None) -> tuple[str, ...]:
@@ -245,7 +260,7 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
 
 
 def _other_places(part: Component) -> tuple[str, ...]:
-    """List file names, and paths that are not relative to the prefix."""
+    """List a component's file names, and its paths that are not relative to the prefix."""
     libraries = part.layout.libraries.values() if part.layout else ()
     places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
     shims = part.shims

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
-# A `folder` was imported from this machine: `path` is its original location, and `sha256` the hash of its
-# file list. An `installer` or an `archive` is unpacked, never run. An `sdist` is turned into a wheel without
+# A `folder` was imported from this machine: `path` is its original location, and `sha256` hashes its file
+# list. An `installer` or an `archive` is unpacked, never run. An `sdist` is turned into a wheel without
 # running its code.
 ArtifactKind = Literal["deb", "wheel", "sdist", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
@@ -30,8 +30,8 @@ class Artifact(Value, frozen=True, kw_only=True):
     url: str
     sha256: str  # lowercase hex
     size_bytes: int
-    installed_bytes: int = 0  # size once unpacked; 0 = unknown
-    repo: str = ""  # its repository's name in the matrix, for finding it on a different mirror
+    installed_bytes: int = 0  # size once unpacked; 0 if unknown
+    repo: str = ""  # name of its repository in the matrix, used to find the file on another mirror
     path: str = ""  # path below the repository's base URL
 
 
@@ -45,25 +45,25 @@ class Program(Value, frozen=True, kw_only=True):
     path: str  # the last component can be a pattern: "usr/bin/llama-*"
     environment: dict[str, str] = {}  # variables that locate its files
     arguments: tuple[str, ...] = ()  # arguments for the same purpose, inserted before the user's
-    not_before: str = ""  # leave out `arguments` if the user's start with this: the program calls itself
-    names: tuple[str, ...] = ()  # command names, if `path` is one program; () = its file name
+    not_before: str = ""  # skip `arguments` if the user's start with this: the program is calling itself
+    names: tuple[str, ...] = ()  # command names if `path` is a single program; () for its file name
 
 
 class Layout(Value, frozen=True, kw_only=True):
-    """Where a component's parts are; paths use `/`.
+    """Locations of a component's files; paths use `/`.
 
     In a data row, paths are relative to the package; in a component, to the prefix.
     """
 
-    root: str  # target of ROCM_PATH; "" = unset
+    root: str  # value of ROCM_PATH; "" to leave it unset
     library_dirs: tuple[str, ...]  # in search order
     libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file to load
-    bin: str = ""  # folder with the programs; "" = no programs
-    device_libs: str = ""  # folder with the device bitcode; "" = built into the compiler
+    bin: str = ""  # folder with the programs; "" if none
+    device_libs: str = ""  # folder with the device bitcode; "" if built into the compiler
     runtime: dict[str, str] = {}  # role -> required prefix of the library's version
     programs: tuple[Program, ...] = ()
-    # Folder where programs look for files -> pattern that matches those files. A program run through the
-    # env's own loader mistakes the loader's folder for its own.
+    # Folder where programs look for files -> pattern that matches those files. A program that is started with
+    # the env's own loader mistakes the loader's folder for its own.
     links: dict[str, str] = {}
     names: dict[str, str] = {}  # link to create -> its target; skipped if the target is missing
     python: str = ""  # interpreter, if this is a venv
@@ -90,7 +90,7 @@ class Layout(Value, frozen=True, kw_only=True):
 
 
 def series(version: str) -> str:
-    """Return the major and minor number: `6.2` for `6.2.4`."""
+    """Return the major and minor version: `6.2` for `6.2.4`."""
     return ".".join(version.split(".")[:2])
 
 
@@ -111,7 +111,7 @@ def venv_layout(python: str, platform: str) -> Layout:
 
 
 class EnvChange(Value, frozen=True, kw_only=True):
-    """One change to the environment; `value` may use `{prefix}` or its `file:` address, `{prefix_url}`."""
+    """One change to the environment; `value` can contain `{prefix}` or, as a `file:` URL, `{prefix_url}`."""
 
     action: Literal["set", "prepend", "unset"]
     name: str
@@ -122,7 +122,7 @@ class ShimFile(Value, frozen=True, kw_only=True):
     """A file in a ZLUDA build that stands in for a CUDA file."""
 
     file: str  # name in the build: "cublas.dll"
-    stands_for: str  # name that torch loads: "cublas64_11.dll"; can be the same
+    stands_for: str  # name that torch loads: "cublas64_11.dll"; can be equal to `file`
 
 
 class Switch(Value, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class Shims(Value, frozen=True, kw_only=True):
     driver: tuple[str, ...]  # files in the build that keep their names: nvcuda.dll, nvml.dll
     behind: tuple[str, ...]  # SDK libraries that these files call
     files: tuple[ShimFile, ...]
-    original: str = ""  # torch file that the build still calls, kept as `KEPT_ORIGINAL`; "" = none
+    original: str = ""  # torch file that the build still calls, kept as `KEPT_ORIGINAL`; "" if none
     switches: tuple[Switch, ...] = ()
     first_run_s: int = 0  # maximum time for compiling kernels on first use
 
@@ -157,14 +157,13 @@ class Component(Value, frozen=True, kw_only=True):
     channel: str
     why: str
     artifacts: tuple[Artifact, ...] = ()
-    glibc: str = ""  # oldest C library that its programs run with; "" = any
-    loader: str = ""  # its own dynamic loader, if it brings a C library; "" = use the system loader
+    glibc: str = ""  # oldest C library that its programs run with; "" for any
+    loader: str = ""  # its own dynamic loader, if it includes a C library; "" for the system loader
     layout: Layout | None = None
     python: str = ""  # for wheels: the venv's Python version, "3.11"
-    into: str = ""  # its folder in the prefix, "rocm/5.7"; "" = none
+    into: str = ""  # its folder in the prefix, "rocm/5.7"; "" if none
     anchor: str = ""  # a file in the archive; only its folder is unpacked
-    # Maps a file, or a folder such as `library/`, to a path below `into`. The component then replaces another
-    # component's files.
+    # File, or folder such as `library/` -> path below `into`, where it replaces another component's files.
     places: dict[str, str] = {}
     shims: Shims | None = None
 
@@ -175,7 +174,7 @@ class Component(Value, frozen=True, kw_only=True):
 
 
 class Rejection(Value, frozen=True, kw_only=True):
-    """A reason why no set satisfies a request: what a component would have to match, and what was found."""
+    """A reason why no set satisfies a request: a requirement for a component, and what was found instead."""
 
     component: str
     requirement: str
@@ -185,7 +184,7 @@ class Rejection(Value, frozen=True, kw_only=True):
 
 
 class Suggestion(Value, frozen=True, kw_only=True):
-    """A command that works, and the set that it would choose."""
+    """A command that works, and the set that it would resolve to."""
 
     label: str = ""  # what differs from the request: "without PyTorch"
     command: str
@@ -196,13 +195,13 @@ class Request(Value, frozen=True, kw_only=True):
     """The user's request as given; empty fields were not specified."""
 
     rocm: str = ""
-    torch: str = ""  # "" = no torch, "*" = any
+    torch: str = ""  # "" for no torch, "*" for any
     python: str = ""
     target: str = ""
     channel: str = ""
     platform: str = "linux"  # or "windows"
-    zluda: str = ""  # "" = no ZLUDA, "*" = any
-    driver: str = ""  # "" = the installed driver, if known
+    zluda: str = ""  # "" for no ZLUDA, "*" for any
+    driver: str = ""  # "" for the installed driver, if known
     app: str = ""  # key of the app profile that the env is for
     more_targets: tuple[str, ...] = ()  # further targets that the set must support
     dev: bool = False  # include compilers and headers
@@ -215,7 +214,7 @@ class Request(Value, frozen=True, kw_only=True):
 
 
 class Machine(Value, frozen=True, kw_only=True):
-    """The machine properties that affect which set is chosen; "" = unknown."""
+    """Machine properties that affect which set is chosen, or "" if unknown."""
 
     platform: str = "linux"  # platform for suggested commands
     glibc: str = ""  # "2.36"
@@ -237,7 +236,7 @@ class Lock(Value, frozen=True, kw_only=True):
     watched: tuple[str, ...] = ()  # variables that would affect the set, reported if they are already set
     warnings: tuple[str, ...] = ()  # what the GPU cannot do with this set
     notes: tuple[str, ...] = ()
-    local_notes: tuple[str, ...] = ()  # true only on the machine that chose the set, and on that day
+    local_notes: tuple[str, ...] = ()  # notes for the machine and the day on which the set was resolved
 
     def part(self, kind: ComponentKind) -> Component | None:
         """Return the component of this kind, if the set has one."""
@@ -284,13 +283,13 @@ class Record(Value, frozen=True, kw_only=True):
     rocenv_version: str
     lock: Lock
     files_sha256: str = ""  # hash of the file list next to it; set when that list is written
-    loader: str = ""  # path to the prefix's own dynamic loader; "" = use the system loader
+    loader: str = ""  # path to the prefix's own dynamic loader; "" for the system loader
     shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
     prefix: str = ""  # path that the env's scripts and loader use; "" in records of older versions
 
 
 class RungResult(Value, frozen=True, kw_only=True):
-    """The result of one rung in the ladder."""
+    """The result of one rung of the ladder."""
 
     rung: str
     status: RungStatus
@@ -307,7 +306,7 @@ class RungResult(Value, frozen=True, kw_only=True):
         return self.status not in ("passed", "skipped")
 
 
-APP_RUNG = "app"  # runs after the ladder: does the app find the GPU?
+APP_RUNG = "app"  # runs after the ladder, to check whether the app finds the GPU
 
 
 class Verification(Value, frozen=True, kw_only=True):
@@ -321,7 +320,7 @@ class Verification(Value, frozen=True, kw_only=True):
 
     @property
     def level(self) -> str:
-        """The last rung that passed, if every earlier rung that could run passed too; "" if none did.
+        """The last rung that passed, if every earlier rung that could run also passed; otherwise "".
 
         The app rung is included only if the GPU itself passed.
         """
@@ -347,11 +346,11 @@ class Verification(Value, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """0 if all rungs passed, 1 if one failed, 4 if only a GPU is missing."""
+        """0 if all rungs passed, 1 if one failed, or 4 if only a GPU is missing."""
         if self.broken:
             return 1
         return 4 if self.no_device else 0
 
     def status(self, rung: str) -> str:
-        """Return a rung's status, "" if it did not run."""
+        """Return a rung's status, or "" if it did not run."""
         return next((result.status for result in self.results if result.rung == rung), "")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def wheel_file_name(url: str) -> str:
-    """Return the file name in a URL; a percent-encoded slash also separates folders."""
+    """Return the file name in a URL; a percent-encoded slash is also a separator."""
     return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
 
 

@@ -1,8 +1,8 @@
 """Show the progress of long work on stderr: a live display on a terminal, plain lines elsewhere.
 
 On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
-Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10 % or every minute, but at most one every 5 s.
-In both cases, a successful stage that took 1 s or more leaves a closing line, unless its caller writes one.
+Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10% or every minute, but at most one every 5 s.
+In both cases, a successful stage that took 1 s or more prints a closing line, unless its caller prints one.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Progress:
 
     @contextlib.contextmanager
     def wait(self, title: str, usual_s: float = 0.0, *, closing: bool = True) -> Iterator[Wait]:
-        """Show the time while the block runs; `usual_s` is how long it took last time.
+        """Show the elapsed time while the block runs; `usual_s` is how long it took last time.
 
-        Without `closing`, no line remains.
+        Without `closing`, no closing line is printed.
         """
         wait = Wait(self, title, usual_s, self._clock)
         with self._shown(wait, closing=closing):
@@ -194,7 +194,7 @@ class Stage:
         self._progress.update(self, size_bytes)
 
     def skip(self, size_bytes: int) -> None:
-        """Count bytes that needed no work; pass a negative number for bytes to process again."""
+        """Count bytes that did not need processing; a negative number counts bytes to process again."""
         with self._lock:
             self.done_bytes += size_bytes
         if size_bytes:
@@ -216,7 +216,7 @@ class Stage:
         return text
 
     def due_line(self) -> str:
-        """Return the plain line to print now, and record it as printed; "" if there is none."""
+        """Return the plain line that is due and record it as printed, or return "" if none is due."""
         with self._lock:
             now = self._clock()
             waited = now - self._last_line
@@ -230,7 +230,7 @@ class Stage:
             return f"{self.title}: {self.figures(rate)}"
 
     def closing_line(self) -> str:
-        """Return the closing line; "" for a short stage."""
+        """Return the closing line, or "" for a short stage."""
         took_s = self._elapsed_s()
         if took_s < CLOSING_LINE_AFTER_S:
             return ""
@@ -254,12 +254,12 @@ class Wait(Stage):
         self._progress.update(self)
 
     def figures(self, rate: float | None) -> str:
-        """Format the elapsed time: `0:12, took 0:40 before`."""
+        """Format the elapsed time: `0:12, took 0:40 last time`."""
         text = _clock_text(self._elapsed_s())
-        return f"{text}, took {_clock_text(self.total_bytes)} before" if self.total_bytes else text
+        return f"{text}, took {_clock_text(self.total_bytes)} last time" if self.total_bytes else text
 
     def closing_line(self) -> str:
-        """Return the closing line; "" for a short wait."""
+        """Return the closing line, or "" for a short wait."""
         took_s = self._elapsed_s()
         return f"{self.title}: {took_s:.1f} s" if took_s >= CLOSING_LINE_AFTER_S else ""
 

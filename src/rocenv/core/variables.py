@@ -10,7 +10,7 @@ VISIBLE = "HIP_VISIBLE_DEVICES"  # GPU numbers, valid on one machine only
 
 
 def overridden_target(value: str) -> str:
-    """Return the target that an HSA_OVERRIDE_GFX_VERSION value selects, "" if it is malformed.
+    """Return the target that an HSA_OVERRIDE_GFX_VERSION value selects, or "" if it is malformed.
 
     The value consists of three decimal numbers; the last two are written as hexadecimal digits: 9.0.10 is
     gfx90a.

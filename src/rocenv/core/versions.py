@@ -71,7 +71,7 @@ def allows(text: str, version: str) -> bool:
 
 @cache
 def lowest(text: str) -> str:
-    """Return the lower bound of a range in the data: `4.4` for `>=4.4,<5.0`; "" = none."""
+    """Return the lower bound of a range in the data (`4.4` for `>=4.4,<5.0`), or "" if it has none."""
     starts = [
         version_of(each.version.removesuffix(".*"))
         for each in _range(text)
@@ -112,8 +112,8 @@ def any_meets(spec: str, versions: tuple[str, ...], option: str) -> bool:
 def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: str = "") -> bool:
     """Whether a specifier includes a version or, if the version is rolling, any release in its series.
 
-    `plan` checks the exact release again once it knows it from the channel's index. `local` is the local
-    version that the series' releases have: `+rocm6.2`.
+    `plan` checks again once the channel's index has determined the exact release. `local` is the local
+    version of the releases in the series: `+rocm6.2`.
     """
     if wanted.contains(version_of(version)):
         return True
@@ -155,7 +155,7 @@ def _stage(version: Version) -> tuple[int, int]:
     return -{"": 0, "a": 1, "b": 2, "rc": 3}[letter], -number
 
 
-def joined(texts: Sequence[str], most: int = 6) -> str:
-    """Join strings with commas, showing at most `most` of them: `a, b and 3 more`."""
-    shown = ", ".join(texts[:most])
-    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
+def joined(texts: Sequence[str], limit: int = 6) -> str:
+    """Join strings with commas, showing at most `limit` of them: `a, b and 3 more`."""
+    shown = ", ".join(texts[:limit])
+    return shown if len(texts) <= limit else f"{shown} and {len(texts) - limit} more"

@@ -16,14 +16,14 @@ _NOT_FIRST = (
 _NOT_LAST = "\uff08\u300a\u300c\u300e\u3010\u201c\u2018([{"
 _QUOTED = re.compile("`[^`]*`")
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
-_NO_BREAK = "\0"  # stands for a space where a line must not end
+_NO_BREAK = "\0"  # stands for a space at which a line must not break
 
 
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Wrap one paragraph to `width` columns; put `first` before the first line, `then` before others.
 
-    Anything that a user might paste, such as a URL or a command in backticks, is never broken. It may
-    overflow. Colour codes have no width.
+    Anything that a user might paste, such as a URL or a command in backticks, is never broken, even if it
+    overflows. Color codes have no width.
     """
     text = _QUOTED.sub(lambda quoted: quoted[0].replace(" ", _NO_BREAK), text)
     if not (first + text).isascii() or "\x1b" in first + text:
@@ -43,7 +43,7 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
 
 
 def columns_of(text: str) -> int:
-    """Count a string's terminal columns; Chinese characters count as two, colour codes as none."""
+    """Count a string's terminal columns; Chinese characters count as two, and color codes as none."""
     return sum(2 if _is_wide(char) else 1 for char in _COLOUR.sub("", text))
 
 

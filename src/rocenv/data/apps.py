@@ -22,14 +22,14 @@ class Failure(Value, frozen=True, kw_only=True):
     """
 
     text: str  # part of a line that the app prints
-    means: Text | None = None  # explanation; None = the rule's
-    remedy: str = ""  # command with a fallback's placeholders; "" = depends on the set
-    code: str = ""  # the rule in `profiles/rules/`; "" = none
+    means: Text | None = None  # explanation; None for the rule's own
+    remedy: str = ""  # command, with the placeholders of `Fallback`; "" if it depends on the set
+    code: str = ""  # the rule in `profiles/rules/`; "" if none
     cpu: bool = False  # whether the app continues on the CPU
 
 
 PLACES = ("device", "target")  # placeholders in `Flag.words`
-# Groups that the patterns in a device list must have; `device` is a GPU's name.
+# Groups that the patterns of a device list must have; `device` is a GPU's name.
 _GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
 # Fields that every app inherits from the row `generic`.
 INHERITED = ("compiling", "first_run", "starters")
@@ -60,18 +60,18 @@ class Flag(Value, frozen=True, kw_only=True):
         if not self.words:
             yield "`flags`: `words` is empty"
         for place in {place for word in self.words for place in places(word)} - set(PLACES):
-            yield f"`flags`: nothing fills `{{{place}}}`, only {', '.join(PLACES)}"
+            yield f"`flags`: unknown placeholder `{{{place}}}`; known: {', '.join(PLACES)}"
 
 
 class Renamed(Value, frozen=True, kw_only=True):
-    """An argument that some versions do not have."""
+    """An argument that some versions do not support."""
 
     old: tuple[str, ...]
     new: tuple[str, ...] = ()  # equivalent in those versions; their help lists the first word
 
 
 class DeviceList(Value, frozen=True, kw_only=True):
-    """A program option that lists usable GPUs and exits."""
+    """A program's option that lists usable GPUs and exits."""
 
     arguments: tuple[str, ...]  # "--list-devices"
     pattern: str  # matches a GPU's line; group `device` is the name used in arguments
@@ -95,7 +95,7 @@ class MemoryNote(Value, frozen=True, kw_only=True):
     """A note about a model's memory usage."""
 
     text: str
-    argument: str = ""  # shown only with advice that contains this argument; "" = always
+    argument: str = ""  # shown only with advice that contains this argument; "" to show it always
 
 
 class Fallback(Value, frozen=True, kw_only=True):
@@ -112,11 +112,11 @@ class Fallback(Value, frozen=True, kw_only=True):
 
 
 class Wrapper(Value, frozen=True, kw_only=True):
-    """An app's Linux start scripts that break an env: `launch` runs the app's command instead."""
+    """Start scripts of an app on Linux that break an env; `launch` runs the app's command instead."""
 
     names: tuple[str, ...] = ()
     does: Text | None = None  # how they break it: "it replaces LD_LIBRARY_PATH"
-    settings: str = ""  # settings file that the scripts read; "" = none
+    settings: str = ""  # settings file that the scripts read; "" if none
     ignored: tuple[str, ...] = ()  # variables in that file that only the scripts use, or that break an env
 
 
@@ -131,7 +131,7 @@ class Starter(Value, frozen=True, kw_only=True):
 
 
 class Needs(Value, frozen=True, kw_only=True):
-    """What an app requires from an env; "" = none."""
+    """What an app requires from an env; "" if nothing."""
 
     rocm: str = ""  # PEP 440
     torch: bool = False
@@ -139,11 +139,12 @@ class Needs(Value, frozen=True, kw_only=True):
 
 
 class Launcher(Known, frozen=True, kw_only=True):
-    """An app's profile: how to recognise it, start it, keep it on the GPU, and read its output.
+    """An app's profile: how to recognize it, start it, keep it on the GPU, and read its output.
 
-    In commands and values, `{python}` is the env's Python, `{batch_python}` the same in quotes for Windows
-    batch files that do not add them, and `{prefix}` the env's folder. Paths are relative to the app's folder
-    and use `/`. Every row inherits the `INHERITED` fields and the `secret_options` from the row `generic`.
+    In commands and values, `{python}` is the env's Python, `{batch_python}` is the same in quotes, for
+    Windows batch files that do not quote it, and `{prefix}` is the env's folder. Paths are relative to the
+    app's folder and use `/`. Every row inherits the `INHERITED` fields and the `secret_options` from the row
+    `generic`.
     """
 
     IDENTITY = ("key",)
@@ -161,28 +162,28 @@ class Launcher(Known, frozen=True, kw_only=True):
     unlike: tuple[str, ...] = ()  # files that identify a similar app instead
 
     # Start.
-    command: tuple[str, ...] = ()  # the usual command; () = the user must specify one
+    command: tuple[str, ...] = ()  # the usual command; () if the user must specify one
     entries: tuple[str, ...] = ()  # programs that accept its arguments
     helpers: tuple[str, ...] = ()  # programs that do not use the GPU
     settings: tuple[str, ...] = ()  # settings scripts that set the arguments and ignore all others
     starters: tuple[Starter, ...] = ()
     wrapper: Wrapper = Wrapper()
-    arguments_variable: str = ""  # variable with further arguments; "" = none
+    arguments_variable: str = ""  # variable with further arguments; "" if none
     environment: tuple[EnvChange, ...] = ()
     # Arguments with secret values; names that are obviously secret (`--api-key`) need no entry.
     secret_options: tuple[str, ...] = ()
 
     # Arguments.
-    help: tuple[str, ...] = ()  # arguments that print the full help; () = never ask for it
+    help: tuple[str, ...] = ()  # arguments that print the full help; () if it has none
     modes: tuple[str, ...] = ()  # mode arguments such as `--server`, which have their own help
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     devices: DeviceList | None = None
-    behind_dashes: tuple[str, ...] = ()  # arguments valid only after `--`; () = `--` has no meaning
+    behind_dashes: tuple[str, ...] = ()  # arguments valid only after `--`; () if `--` has no meaning
     only_tells: tuple[str, ...] = ()  # arguments that print something and exit
     cpu: tuple[str, ...] = ()  # arguments that select the CPU, "-ngl 0"
     not_hip: tuple[str, ...] = ()  # arguments that select a different GPU API, "--gpu vulkan"
-    gpu_work: tuple[str, ...] = ()  # arguments that start GPU work; () = it always does GPU work
+    gpu_work: tuple[str, ...] = ()  # arguments that start GPU work; () if it always uses the GPU
     memory_notes: tuple[MemoryNote, ...] = ()  # for `mem model`
 
     # Its own torch, Python and ZLUDA.
@@ -191,13 +192,13 @@ class Launcher(Known, frozen=True, kw_only=True):
     bypasses: tuple[str, ...] = ()  # programs that always use its own Python and ZLUDA
     own_zluda: tuple[str, ...] = ()  # folders with its own ZLUDA
     zluda_arguments: tuple[str, ...] = ()  # added if the env has ZLUDA
-    zluda_variable: str = ""  # variable that selects a different ZLUDA; "" = it always uses its own
+    zluda_variable: str = ""  # variable that selects a different ZLUDA; "" if it always uses its own
     deletes_zluda: tuple[str, ...] = ()  # arguments or ZLUDA files that make the app delete the ZLUDA folder
     deletes_zluda_if_set: tuple[str, ...] = ()  # variables with the same effect, whatever their value
     shims: Literal["any", "private", "torch"] = "any"  # where ZLUDA must be installed
 
     # Output.
-    gpu_used: tuple[str, ...] = ()  # output that proves GPU use; () = no such output
+    gpu_used: tuple[str, ...] = ()  # output that proves GPU use; () if there is none
     gpu_work_shown: tuple[str, ...] = ()  # output that marks the start of GPU work
     failures: tuple[Failure, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
@@ -206,7 +207,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     logs: tuple[str, ...] = ()  # its own log files
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report unknown rules, strings that cannot be searched for, and impossible arguments."""
+        """Report unknown rules, unsearchable strings, and invalid arguments."""
         yield from self._code_faults(matrix)
         yield from self._text_faults()
         yield from self._argument_faults()
@@ -220,7 +221,7 @@ class Launcher(Known, frozen=True, kw_only=True):
         codes = [("failures", each.code) for each in self.failures if each.code]
         codes += [("fallbacks", each.code) for each in self.fallbacks]
         known = matrix.names("rule", "code")
-        yield from (f"`{field}`: there is no rule `{code}`" for field, code in codes if code not in known)
+        yield from (f"`{field}`: unknown rule `{code}`" for field, code in codes if code not in known)
         for failure in self.failures:
             if not failure.code and not failure.means:
                 yield f"`failures`: `{failure.text}` has neither `means` nor `code`"
@@ -272,12 +273,12 @@ class AppPackages(Known, frozen=True, kw_only=True):
     links: dict[str, str] = msgspec.field(default_factory=dict)  # see `Layout`
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield each channel: only one row is allowed to list an app's packages there."""
+        """Yield each channel, because only one row may list an app's packages in a channel."""
         for channel in self.channels:
             yield (self.app, channel), ", ".join(self.channels)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report ambiguous names, and paths that lead out of the tree."""
+        """Report ambiguous names and paths that point outside the tree."""
         yield from _program_faults(self.programs)
         paths = (self.program, *self.library_dirs, *self.links, *self.links.values())
         yield from _path_faults((*paths, *(each.path for each in self.programs)))
@@ -300,7 +301,7 @@ class Compiler(Known, frozen=True, kw_only=True):
     apt_dir: str = ""  # see `Repo`
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report ambiguous names, and paths that lead out of the tree."""
+        """Report ambiguous names and paths that point outside the tree."""
         layout = self.layout
         yield from _program_faults(layout.programs)
         yield from _path_faults(
@@ -316,7 +317,7 @@ class BuildStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class AppBuild(Known, frozen=True, kw_only=True):
-    """An app's builds that need no ROCm from elsewhere."""
+    """Builds of an app that do not require a separate ROCm."""
 
     IDENTITY = ("app", "name", "platform")
     FRESH_DAYS = NEWS_DAYS
@@ -326,15 +327,15 @@ class AppBuild(Known, frozen=True, kw_only=True):
     platform: Literal["linux", "windows"]
     url: str
     asset: str  # file name; `{family}` stands for the target's entry in `families`
-    targets: tuple[str, ...] = ()  # that its ROCm supports; () = it uses Vulkan, with any GPU
+    targets: tuple[str, ...] = ()  # targets of its bundled ROCm; () if it uses Vulkan, which supports any GPU
     # The publisher's names for targets, if they are different.
     families: dict[str, str] = msgspec.field(default_factory=dict)
     note: str = ""
-    steps: tuple[BuildStep, ...] = ()  # after downloading it
+    steps: tuple[BuildStep, ...] = ()  # commands to run after the download
 
 
 class AppProgram(Known, frozen=True, kw_only=True):
-    """How to ask an app's program for its version."""
+    """How to get an app's version from one of its programs."""
 
     IDENTITY = ("app",)
 
@@ -352,14 +353,14 @@ class AppRelease(Known, frozen=True, kw_only=True):
     app: str  # key of the app's profile
     versions: str  # PEP 440
     platform: Literal["linux", "windows"]
-    without: str = ""  # why these releases cannot use the GPU; "" = they can
+    without: str = ""  # why these releases cannot use the GPU; "" if they can
     rocm: str = ""  # PEP 440; compatible runtime releases
-    libraries: tuple[str, ...] = ()  # file names it tries for the HIP runtime, in order; () = unknown
+    libraries: tuple[str, ...] = ()  # file names that it tries for the HIP runtime, in order; () if unknown
     ray_tracing: tuple[str, ...] = ()  # the same for hardware ray tracing
-    runtime: int = 0  # lowest HIP runtime version that it accepts; 0 = any
-    driver: str = ""  # oldest display driver that it accepts, in AMD's numbering; "" = any
-    targets: tuple[str, ...] = ()  # targets with bundled kernels; () = unknown
-    denoiser: tuple[str, ...] = ()  # targets that its GPU denoiser supports; () = unknown or no denoiser
+    runtime: int = 0  # lowest HIP runtime version that it accepts; 0 for any
+    driver: str = ""  # oldest display driver that it accepts, in AMD's numbering; "" for any
+    targets: tuple[str, ...] = ()  # targets with bundled kernels; () if unknown
+    denoiser: tuple[str, ...] = ()  # targets that its GPU denoiser supports; () if unknown or no denoiser
     refuses: tuple[str, ...] = ()  # patterns for targets that it rejects even with kernels
     note: str = ""
 
@@ -375,4 +376,4 @@ def _program_faults(programs: Sequence[Program]) -> Iterator[str]:
 def _path_faults(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         if path.startswith("/") or ".." in path.split("/"):
-            yield f"`{path}` leads out of the tree"
+            yield f"`{path}` points outside the tree"

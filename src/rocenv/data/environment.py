@@ -30,7 +30,7 @@ def changes_for(
         matrix: The rows.
         platform: The set's platform.
         guarded: Keep other programs from replacing the set's wheels. Not used for torch with ZLUDA, because
-            apps choose that torch themselves.
+            apps select that torch themselves.
     """
     kinds = set(_conditions(components))
     if guarded and "venv" in kinds and "zluda" not in kinds:
@@ -73,10 +73,10 @@ def _conditions(components: Sequence[Component]) -> Iterator[str]:
 
 
 def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
-    """Map placeholders in values to paths relative to the prefix; () if the set has no such path.
+    """Map placeholders in values to paths relative to the prefix, or to () if the set has no such path.
 
-    If a set has its own C library, there is no library search path: system programs would load that C library
-    and crash. Libraries in wheels find each other without a search path.
+    If a set has its own C library, there is no library search path, because system programs would load that C
+    library and crash. Libraries in wheels find each other without a search path.
     """
     layouts = [part.layout for part in components if part.layout is not None]
     tree = next((layout for layout in layouts if layout.root), Layout(root="", library_dirs=(), libraries={}))
@@ -105,7 +105,7 @@ def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) ->
 def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Matrix) -> Shims | None:
     """Return the files and settings for torch on a ZLUDA build, or None if no row covers the pair.
 
-    Without torch, use those for the CUDA version that the build implements.
+    Without torch, return those for the CUDA version that the build implements.
     """
     for row in matrix.shim_map:
         fits = allows(row.zluda, build.version)

@@ -26,7 +26,7 @@ class Target(Known, frozen=True, kw_only=True):
     codename: str = ""
     memory: str = ""
     gc_ip: str = ""  # the kernel driver's names for the graphics core, comma-separated
-    kfd: int = 0  # the kernel's `gfx_target_version`; 0 = none yet
+    kfd: int = 0  # the kernel's `gfx_target_version`; 0 if it has none yet
     generic: str = ""  # generic target whose code it can run
     family: str = ""  # TheRock's name for the build group
 
@@ -90,15 +90,15 @@ class Override(Known, frozen=True, kw_only=True):
     RANGES = ("rocm",)
 
     target: str
-    runs_as: str  # "*" = any
-    value: str  # "10.3.0"; "*" = any
+    runs_as: str  # "*" for any
+    value: str  # "10.3.0"; "*" for any
     verdict: Literal["ok", "caution", "block", "reject"]
     note: str
     rocm: str = ""  # PEP 440; affected ROCm releases, including those bundled in wheels
 
 
 class Alternative(Value, frozen=True, kw_only=True):
-    """A ROCm release, a ZLUDA build or both, to use instead of a failing combination; "" = any."""
+    """A ROCm release, a ZLUDA build or both, to use instead of a failing combination; "" for any."""
 
     rocm: str = ""  # ROCm release or HIP SDK: "6.2.4"
     zluda: str = ""  # ZLUDA build: "3.9.5"
@@ -132,7 +132,7 @@ class Verdict(Known, frozen=True, kw_only=True):
     rocm: str = ""  # ROCm or HIP SDK versions, a PEP 440 specifier
     zluda: str = ""  # ZLUDA versions, a PEP 440 specifier
     project: str = ""  # the ZLUDA build's project
-    flavour: tuple[str, ...] = ()  # the ZLUDA archive's flavours
+    flavour: tuple[str, ...] = ()  # flavors of the ZLUDA archive
     torch: str = ""
     # Display drivers, a PEP 440 specifier; the row becomes a note if the driver is unknown.
     driver: str = ""
@@ -145,7 +145,7 @@ class Verdict(Known, frozen=True, kw_only=True):
 
     @property
     def on_wheels(self) -> bool:
-        """Whether it applies to AMD's wheels for Windows: PyTorch uses a HIP SDK only under ZLUDA."""
+        """Whether it applies to AMD's wheels for Windows; without ZLUDA, PyTorch does not use a HIP SDK."""
         return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -176,7 +176,7 @@ class GoodSet(Known, frozen=True, kw_only=True):
     platform: Platform
     by: str
     rocm: str  # PEP 440 specifiers
-    targets: tuple[str, ...] = ()  # () = all targets of the release
+    targets: tuple[str, ...] = ()  # () for all targets of the release
     zluda: str = ""
     torch: str = ""
     python: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ class WslNeeds(Known, frozen=True, kw_only=True):
     # Where librocdxg, the runtime's link to the GPU, comes from: included in ROCm, installed separately, or
     # unsupported.
     library: Literal["included", "separate", "none"]
-    needs: str  # a noun phrase: "ROCm 7.1 needs ..."
+    needs: str  # noun phrase that completes "ROCm 7.1 needs ..."
     switched: bool = False  # needs HSA_ENABLE_DXG_DETECTION=1 to find the GPU
     driver: str = ""  # oldest Windows display driver, in AMD's numbering
     driver_file: str = ""  # the same driver in Windows' numbering
@@ -281,12 +281,12 @@ class EnvRow(Known, frozen=True, kw_only=True):
     # wheels; `guard`: wheels protected from other programs; `wsl`: ROCm on WSL.
     when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard", "wsl"]
     platform: Literal["linux", "windows"] = "linux"
-    rocm: str = ""  # PEP 440; ROCm releases that need it; "" = all sets
+    rocm: str = ""  # PEP 440; ROCm releases that need it; "" for all sets
     reason: str
 
     @property
     def note(self) -> str:
-        """The note for a change that applies only to some machines."""
+        """The note about a change that applies only to some machines."""
         return f"{self.change.name}={self.change.value} in the env: {self.reason}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # users or third parties. `inferred`: derived from other facts, not documented anywhere.
 Status = Literal["maker", "tested", "reported", "inferred"]
 
-# From the most to the least reliable.
+# Most reliable first.
 STATUS_RANK: dict[Status, int] = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}
 
 NEWS_DAYS = 120  # `FRESH_DAYS` for tables that grow with ROCm, PyTorch or app releases
@@ -26,16 +26,16 @@ _SHORTEST = 3  # bytes; shorter literals occur in every log
 
 
 class Known(Value, frozen=True, kw_only=True):
-    """A fact with its source; subclasses declare what the loader has to check."""
+    """A fact with its source; subclasses declare what the loader must check."""
 
-    # Rows with equal values in these fields describe the same thing; () = duplicates are allowed.
+    # Rows with equal values in these fields describe the same thing; () allows duplicates.
     IDENTITY: ClassVar[tuple[str, ...]] = ()
     VERSIONS: ClassVar[tuple[str, ...]] = ()  # fields with PEP 440 versions
     RANGES: ClassVar[tuple[str, ...]] = ()  # fields with a PEP 440 specifier
     PATTERNS: ClassVar[tuple[str, ...]] = ()  # fields with a regular expression
     REFERS: ClassVar[tuple[tuple[str, str], ...]] = ()  # (field, table that it refers to)
     NOT_EMPTY: ClassVar[tuple[str, ...]] = ()  # fields that must not be empty
-    # Days until the source should be rechecked; None = the fact cannot change.
+    # Days until the source should be rechecked; None if the fact cannot change.
     FRESH_DAYS: ClassVar[int | None] = 365
     provided_by: ClassVar[str] = ""  # key of `rocenv.sources.SOURCES`, if the row has files to download
 
@@ -45,7 +45,7 @@ class Known(Value, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...] | None:
-        """The values of the `IDENTITY` fields; None if the table allows duplicates."""
+        """The values of the `IDENTITY` fields, or None if the table allows duplicates."""
         return tuple(getattr(self, name) for name in self.IDENTITY) or None
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -56,7 +56,7 @@ class Known(Value, frozen=True, kw_only=True):
         yield from ()
 
     def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Known | None":
-        """Return the row without subjects that user rows already cover; None if nothing remains."""
+        """Return the row without subjects that user rows already cover, or None if nothing remains."""
         return self
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:

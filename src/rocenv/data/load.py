@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rocenv.data.known import Known
 
 SCHEMA = 1
-HINT = "fix the row (docs/data.md describes the format) or move the file away"
-MOST_BYTES = 8_000_000  # per file; rocenv's largest has 40,000
+HINT = "fix the row (docs/data.md describes the format) or remove the file"
+MAX_BYTES = 8_000_000  # per file; rocenv's largest has 40,000
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CHECKED = re.compile(rb'\bchecked = "([0-9-]{10})"')
 _STAMP_BYTES = 32
@@ -109,9 +109,9 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 
 
 def newest_day(folder: Path | None = None) -> date | None:
-    """Return the latest `checked` date in rocenv's rows; None without rows.
+    """Return the latest `checked` date in rocenv's rows, or None if there are no rows.
 
-    The user's rows do not count here, although a loaded matrix includes them.
+    The user's rows are ignored, although a loaded matrix includes them.
 
     Raises:
         DataError: The folder cannot be listed.
@@ -133,7 +133,7 @@ def _load(folder: Path, own: Path | None) -> Matrix:
         own_rows = _read(own_paths)
         rows = {table: _merged(rows[table], own_rows[table]) for table in TABLES}
     if not rows["c_library"]:
-        raise DataError(f"`{folder}` contains no `c_library`")
+        raise DataError(f"`{folder}` does not contain a `c_library` row")
     tables: dict[str, Any] = {table: tuple(row for _, row in found) for table, found in rows.items()}
     matrix = Matrix(**tables)
     for found in rows.values():
@@ -163,7 +163,7 @@ def _read_file(path: Path, rows: _Rows) -> None:
     if type(schema) is not int or schema != SCHEMA:
         hint = f"the file must start with `schema = {SCHEMA}`"
         if type(schema) is int and schema > SCHEMA:
-            hint = "upgrade rocenv or move the file away"
+            hint = "upgrade rocenv or remove the file"
         raise DataError(f"`{path}` has schema {schema!r}; this rocenv reads schema {SCHEMA}", hints=(hint,))
     for name, table in plain.items():
         if name not in TABLES:
@@ -188,8 +188,8 @@ def _parse(path: Path) -> dict[str, Any]:
 
     if not path.is_file():
         raise DataError(f"cannot read `{path}`: it is not a file, or it is a broken link")
-    if path.stat().st_size > MOST_BYTES:
-        raise DataError(f"cannot read `{path}`: it is larger than {MOST_BYTES:,} bytes")
+    if path.stat().st_size > MAX_BYTES:
+        raise DataError(f"cannot read `{path}`: it is larger than {MAX_BYTES:,} bytes")
     return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows editors add a byte order mark
 
 
@@ -246,7 +246,7 @@ def _stamp(folder: Path, own: Path) -> bytes:
 
 
 def _status(path: Path) -> tuple[int, ...]:
-    """Collect metadata that reveals changes to a file; unlike size and mtime, the ctime cannot be set."""
+    """Collect metadata that reveals changes to a file; unlike its mtime, a file's ctime cannot be set."""
     try:
         status = os.stat(path)
     except OSError:  # reading the file reports the error
@@ -258,5 +258,5 @@ def _refuse(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise DataError(
             f"cannot list the data files in `{error.filename}`: {error.strerror}",
-            hints=("make it a readable folder or move it away",),
+            hints=("make it a readable folder or remove it",),
         ) from error

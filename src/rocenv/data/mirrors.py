@@ -47,7 +47,7 @@ class Mirror(Known, frozen=True, kw_only=True):
     also: dict[str, str] = msgspec.field(default_factory=dict)  # other prefixes that it replaces -> URL
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report a URL that cannot be a value in `[mirrors]`."""
+        """Report a URL that is not valid in `[mirrors]`."""
         if not self.address.startswith(("https://", "http://")):
             yield f"`address`: `{self.address}` does not begin with `https://` or `http://`"
 
@@ -62,7 +62,7 @@ def mirrors_of(origin: Origin, matrix: "Matrix") -> list[Mirror]:
 
 
 def known_mirrors(matrix: "Matrix") -> Mapping[str, str]:
-    """Map each prefix with a known mirror to the URL that errors suggest; "" = none in particular."""
+    """Map each prefix with a known mirror to the URL that errors suggest, or to "" if they suggest none."""
     usual = {origin.usual for origin in matrix.origin}
     known: dict[str, str] = {}
     for origin in matrix.origin:

@@ -56,7 +56,7 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
     built_with: tuple[BuiltWith, ...] = ()
     headers: str = ""  # additional header below `{include}`
     headers_from: str = ""  # where to download it
-    kernels: int = 0  # number of kernels in the file; 0 = unknown
+    kernels: int = 0  # number of kernels in the file; 0 if unknown
     seconds: int = 0  # approximate compile time
 
 

@@ -25,12 +25,12 @@ class Repo(Known, frozen=True, kw_only=True):
 
     name: str
     base: str
-    suite: str = ""  # "" = specified by the set, or the system's own release for `host:`
+    suite: str = ""  # "" if the set specifies it, or for the system's own release (`host:`)
     components: tuple[str, ...] = ("main",)
     keyrings: tuple[str, ...] = ()  # local paths; missing files are ignored
     key_url: str = ""  # where to get the key if no keyring exists; requires `fingerprints`
-    fingerprints: tuple[str, ...] = ()  # the only trusted keys, in uppercase; () = all keys in the keyrings
-    max_age_days: int = 0  # maximum age for a rolling suite's index; 0 = unlimited
+    fingerprints: tuple[str, ...] = ()  # the only trusted keys, in uppercase; () for all keys in the keyrings
+    max_age_days: int = 0  # maximum age for a rolling suite's index; 0 for no limit
     suites_known: tuple[str, ...] = ()  # releases and aliases that identify a mirror of this repository
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -43,7 +43,7 @@ class Repo(Known, frozen=True, kw_only=True):
 
 
 class Channel(Known, frozen=True, kw_only=True):
-    """Who makes the sets, and the repositories that provide them."""
+    """A publisher of sets, and the repositories that provide them."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -52,7 +52,7 @@ class Channel(Known, frozen=True, kw_only=True):
     name: str
     title: str
     by: Literal["maker", "distribution"]
-    repos: tuple[str, ...] = ()  # package repositories, best first; () = wheels, whose rows have an index
+    repos: tuple[str, ...] = ()  # package repositories, best first; () for wheels, whose rows name an index
     only_named: bool = False  # opt-in: used only if the user requests the channel
 
 
@@ -72,7 +72,7 @@ class CLibrary(Known, frozen=True, kw_only=True):
 
 
 class Release(Known, frozen=True, kw_only=True):
-    """A ROCm release and its parts' versions."""
+    """A ROCm release and the versions of its parts."""
 
     IDENTITY = ("version", "channel")
     FRESH_DAYS = NEWS_DAYS
@@ -101,10 +101,10 @@ class RocmSet(Known, frozen=True, kw_only=True):
 
     version: str
     channel: str
-    packages: tuple[str, ...]  # packages to install; their dependencies follow
+    packages: tuple[str, ...]  # packages to install; rocenv adds their dependencies
     layout: Layout
     compiles: tuple[str, ...]  # targets that its runtime compiler supports
-    blas: tuple[str, ...]  # targets that its rocBLAS has kernels for
+    blas: tuple[str, ...]  # targets with kernels in its rocBLAS
     official: tuple[str, ...] = ()  # targets with official support
     glibc: str = ""  # oldest C library that it runs with, unless its packages state it: "2.35"
     apt_dir: str = ""
@@ -158,7 +158,7 @@ class Kernels(Known, frozen=True, kw_only=True):
 
 
 class SystemKernel(Known, frozen=True, kw_only=True):
-    """Linux kernels that a release was tested on."""
+    """Linux kernels that a release was tested with."""
 
     IDENTITY = ("rocm", "os")
     VERSIONS = ("rocm",)
@@ -184,9 +184,9 @@ class TorchSet(Known, frozen=True, kw_only=True):
     python: tuple[str, ...]
     rocm: str = ""  # the ROCm release that it is built for
     cuda: str = ""  # the CUDA version that it is built for: "11.8"
-    channel: str = ""  # the channel with the ROCm wheels that it requires; "" = it bundles ROCm
+    channel: str = ""  # the channel with the ROCm wheels that it requires; "" if it bundles ROCm
     targets: tuple[str, ...] = ()  # targets with BLAS kernels
-    # Targets with torch's own kernels, even without BLAS kernels; () = the same as `targets`.
+    # Targets with torch's own kernels, even without BLAS kernels; () if the same as `targets`.
     compiled: tuple[str, ...] = ()
     # Matching torchvision, torchaudio and numpy versions …
     companions: dict[str, str] = msgspec.field(default_factory=dict)
@@ -227,24 +227,24 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     channel: str
     index: str
     platform: Platform
-    packages: tuple[str, ...]  # projects; `{target}` is replaced by each target; () = torch bundles ROCm
+    packages: tuple[str, ...]  # projects; `{target}` is replaced by each target; () if torch bundles ROCm
     targets: tuple[str, ...]  # targets that it is built for
     layout: Layout  # relative to the venv's site-packages
     python: tuple[str, ...]
-    official: tuple[str, ...] = ()  # targets that AMD supports; unknown if `ready` is empty, too
+    official: tuple[str, ...] = ()  # targets that AMD supports; unknown if `ready` is also empty
     ready: tuple[str, ...] = ()  # targets that its builders mark as release-ready
-    devel: tuple[str, ...] = ()  # projects with compilers and headers for `--dev`; () = always included
+    devel: tuple[str, ...] = ()  # projects with compilers and headers for `--dev`; () if always included
     devel_root: str = ""  # ROCM_PATH if `devel` is installed
     flat: bool = False  # the index is a single page with all files
     floating: bool = False  # rolling channel; the index determines the exact version
     driver: str = ""  # required display drivers
     glibc: str = ""  # oldest C library that it runs with
-    loader: str = ""  # the dynamic loader's name, if it brings its own C library
+    loader: str = ""  # the dynamic loader's name, if it includes its own C library
     note: str = ""
 
     @property
     def blas(self) -> tuple[str, ...]:
-        """Targets that its rocBLAS has kernels for."""
+        """Targets with kernels in its rocBLAS."""
         return self.targets
 
     @property
@@ -264,7 +264,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
 
 
 class FileHash(Known, frozen=True, kw_only=True):
-    """The hash of a file, for indices that do not publish hashes."""
+    """The hash of a file, for indexes that do not publish hashes."""
 
     IDENTITY = ("index", "file")
     FRESH_DAYS = None
@@ -293,7 +293,7 @@ class HipSdk(Known, frozen=True, kw_only=True):
     os: str
     install_dir: str
     variables: tuple[str, ...]
-    runtime: tuple[str, ...] = ()  # DLL names; () = unknown
+    runtime: tuple[str, ...] = ()  # DLL names; () if unknown
     comgr: tuple[str, ...] = ()
     hiprtc: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -315,7 +315,7 @@ class Asset(Value, frozen=True, kw_only=True):
     """One of a ZLUDA build's archives."""
 
     name: str
-    rocm: tuple[str, ...] = ()  # HIP SDK series: "6.2", or "6" for every 6.x; () = none
+    rocm: tuple[str, ...] = ()  # HIP SDK series: "6.2", or "6" for every 6.x; () if none
     # Further series -> targets that are reported to work.
     also: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     flavour: Literal["plain", "rocm5", "rocm6", "nightly"] = "plain"
@@ -372,7 +372,7 @@ class Pack(Known, frozen=True, kw_only=True):
 
     provider: str
     rocm: tuple[str, ...]  # HIP SDK versions
-    asset: str  # "" = unknown
+    asset: str  # "" if unknown
     targets: tuple[str, ...]  # in the provider's spelling, with features such as :xnack-
     kind: Literal["rocblas", "hipblaslt"] = "rocblas"
     absent: bool = False  # the pack is known not to exist
@@ -425,7 +425,7 @@ class ShimMap(Known, frozen=True, kw_only=True):
     cuda: str  # torch's CUDA version: "11.8"
     driver: tuple[str, ...]  # files loaded first under their own names, starting with the driver API
     behind: tuple[str, ...]  # HIP SDK libraries that `files` depend on, loaded before them
-    files: tuple[ShimFile, ...]  # in loading order, cuBLAS first
+    files: tuple[ShimFile, ...]  # in load order, cuBLAS first
     first_run_s: int  # maximum time for compiling kernels on first use
     original: str = ""  # torch file that the build still uses
     note: str = ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Text from an untrusted log that is safe to insert in a command.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
-MOST_STEPS = 4
+MAX_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Step:
 
 
 def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
-    """Fill in a message; None if a value is unknown and has no fallback."""
+    """Fill in a message, or return None if a value is unknown and has no fallback."""
     return fill_all(getattr(text, language), values)
 
 
@@ -44,7 +44,7 @@ def unfilled(text: Text, language: Language) -> str:
 
 
 def plain_word(text: str) -> str:
-    """Return the text if it is a single unquoted word in every shell, else ""."""
+    """Return the text if it is a single unquoted word in every shell, otherwise ""."""
     return text if _WORD.fullmatch(text) else ""
 
 
@@ -57,7 +57,7 @@ def steps(
     commands: Mapping[str, str] | None = None,
     quote: Callable[[str], str] = plain_word,
 ) -> tuple[Step, ...]:
-    """Choose and fill the remedies that apply, best first; no command appears twice.
+    """Choose and fill in the remedies that apply, best first, without repeating a command.
 
     Args:
         rows: The remedies.
@@ -72,7 +72,7 @@ def steps(
     values = {**values, **(commands or {})}
     words = {name: quote(value) for name, value in values.items()} | dict(commands or {})
     for row in rows:
-        if len(found) == MOST_STEPS:
+        if len(found) == MAX_STEPS:
             break
         if not hold(row.when, facts) or (text := filled(row.text, values, language)) is None:
             continue

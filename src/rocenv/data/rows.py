@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """All data of `profiles/`.
+    """All data in `profiles/`.
 
     This is the only list of tables: each field is a table, and its type defines the rows. The order of rows
     does not matter.

@@ -4,8 +4,8 @@ Regular expressions use Python's syntax and ignore case; literals must match exa
 and Chinese; `{gfx}` is replaced with a fact's value, `{gfx|your GPU}` with the fallback if the fact is
 unknown.
 
-A condition (`when`) maps facts to required values: "" = unknown, "*" = known, a version range, or a regular
-expression that must match one of the values completely.
+A condition (`when`) maps facts to required values: "" (unknown), "*" (any known value), a version range, or a
+regular expression that must match one of the values completely.
 """
 
 import re
@@ -68,7 +68,7 @@ class Pattern(Value, frozen=True, kw_only=True):
             yield f"`within` is {self.within}; it must be between 0 and {FARTHEST}"
         yield from condition_faults(self.when)
         yield from (
-            f"`when` of a pattern: no extractor provides `{name}`" for name in self.when if name not in facts
+            f"`when` in a pattern: no extractor provides `{name}`" for name in self.when if name not in facts
         )
 
 
@@ -108,7 +108,7 @@ class Rule(Known, frozen=True, kw_only=True):
             if code not in matrix.names("rule", "code"):
                 yield f"`explains`: unknown rule `{code}`"
         if not self.why or self.why[-1].when:
-            yield "the last `why` must have no condition"
+            yield "the last `why` must not have a condition"
         facts = {*DERIVED, *matrix.names("extractor", "fact")}
         faults = [fault for pattern in self.pattern for fault in pattern.faults(facts)]
         yield from faults
@@ -158,7 +158,7 @@ class Extractor(Known, frozen=True, kw_only=True):
     value: str = "yes"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report literals that cannot be searched for."""
+        """Report unsearchable literals."""
         yield from literal_faults("text", self.text or ("",))
 
 
@@ -172,11 +172,11 @@ class Advice(Known, frozen=True, kw_only=True):
     severity: Literal["error", "warning", "info"]
     title: Text
     detail: Text
-    about: Text | None = None  # line in `doctor --list`; None = the title, without placeholders
+    about: Text | None = None  # line in `doctor --list`; None for the title without placeholders
     remedy: tuple[Remedy, ...] = ()
     links: tuple[str, ...] = ()
-    fix: str = ""  # fix that `doctor --fix` applies; "" = none
-    checks: tuple[str, ...] = ()  # checks that report this; () = the check with the same name
+    fix: str = ""  # fix that `doctor --fix` applies; "" if none
+    checks: tuple[str, ...] = ()  # checks that report this; () for the check with the same name
     runs_in: tuple[Literal["doctor", "launch"], ...] = ("doctor",)  # commands that run these checks
 
     @property
@@ -215,7 +215,7 @@ class Threshold(Known, frozen=True, kw_only=True):
 
 
 class FirstKernel(Known, frozen=True, kw_only=True):
-    """The first Linux kernel whose amdgpu driver can compute on a target."""
+    """The first Linux kernel whose amdgpu driver supports compute on a target."""
 
     IDENTITY = ("target",)
     VERSIONS = ("linux",)

@@ -29,19 +29,19 @@ class Setting(Known, frozen=True, kw_only=True):
     value: str = ""
     arguments: tuple[str, ...] = ()  # command-line arguments
     # Rows with the same choice are alternatives: among those whose conditions are true, the lowest rank wins.
-    choice: str = ""  # "" = none
-    rank: int = 1  # 0 = shown before everything else
+    choice: str = ""  # "" if none
+    rank: int = 1  # 0 to show it before everything else
     from_gib: float = 0  # minimum GPU memory
-    to_gib: float = 0  # maximum GPU memory; 0 = any
+    to_gib: float = 0  # maximum GPU memory; 0 for any
     platforms: tuple[str, ...] = ("linux", "windows")
     integrated: bool | None = None  # only for APUs (true) or discrete GPUs (false)
     torch: str = ""  # PEP 440; torch versions that it applies to
-    targets: tuple[str, ...] = ()  # targets that it applies to; () = all
+    targets: tuple[str, ...] = ()  # targets that it applies to; () for all
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Report inconsistent fields, and conflicts with other settings."""
         if bool(self.variables) != (self.where == "variable") or bool(self.value) != bool(self.variables):
-            yield '`variables` and `value` require each other and `where = "variable"`'
+            yield '`variables` and `value` require each other, and `where = "variable"`'
         if self.to_gib and self.to_gib < self.from_gib:
             yield "`to_gib` is below `from_gib`"
         for rule in matrix.never_together:
@@ -79,7 +79,7 @@ class NeverTogether(Known, frozen=True, kw_only=True):
 
     def contained(self, value: str) -> tuple[str, ...]:
         """Return the words that a value contains without disabling them."""
-        value = "".join(value.split())  # torch ignores blanks
+        value = "".join(value.split())  # torch ignores whitespace
         for text in self.off:
             value = value.replace(text, "")
         return tuple(word for word in self.words if word in value)
@@ -88,8 +88,8 @@ class NeverTogether(Known, frozen=True, kw_only=True):
 class Reclaim(Known, frozen=True, kw_only=True):
     """A program that keeps GPU memory while idle, and the command that makes it release some.
 
-    rocenv recognises it by its process name, or as a script next to certain files. In commands, `{port}` is
-    the port from its command line, or else the default port.
+    rocenv recognizes it by its process name, or as a script next to certain files. In commands, `{port}` is
+    the port from its command line, or the default port.
     """
 
     IDENTITY = ("program",)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.model import Machine, Request
 from rocenv.core.versions import series
-from rocenv.data.remedies import MOST_STEPS, Step, filled, hold, steps
+from rocenv.data.remedies import MAX_STEPS, Step, filled, hold, steps
 from rocenv.diagnose.apps import app_steps
 from rocenv.host.gpu import printable
 from rocenv.resolve import verdicts
@@ -78,7 +78,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
         )
         for step in steps(rule.remedy, facts, values, language, commands=commands)
     )
-    found = [*first, *islice(then, max(0, MOST_STEPS - len(first)))]
+    found = [*first, *islice(then, max(0, MAX_STEPS - len(first)))]
     return Report(
         title=filled(rule.title, values, language) or rule.code,
         cause=next(filter(None, causes), ""),

@@ -35,7 +35,7 @@ class Host:
     selected: int | None  # the selected GPU's index
     why: str  # reason for the choice: a sentence without a final period
     driver: Driver = field(default_factory=Driver)
-    others: tuple[str, ...] = ()  # other cards' vendors: "NVIDIA"
+    others: tuple[str, ...] = ()  # vendors of other cards: "NVIDIA"
     notes: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()  # commands or advice for blocked GPUs
     named: bool = False  # the targets come from ROCENV_TARGET
@@ -48,9 +48,10 @@ class Host:
     def devices_for(self, *targets: str) -> tuple[Gpu, ...]:
         """Return the GPUs that an env should see, in order.
 
-        An env for several targets sees only GPUs with these targets, in the targets' order. An env for one
-        target sees the GPUs with that target first, because programs use the first GPU, and then the others,
-        but no other iGPU if a card has the target. Returns () if HIP lists no GPU with the env's targets.
+        An env for several targets sees only GPUs with these targets, in the same order. An env for one target
+        sees the GPUs with that target first, because programs use the first GPU, and then the others; if a
+        card has the target, other iGPUs are hidden. Returns () if HIP does not list any GPU with the env's
+        targets.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
         own = [gpu for target in targets for gpu in listed if gpu.target == target]
@@ -61,7 +62,7 @@ class Host:
         return (*own, *others) if own else ()
 
     def visible_devices(self, *targets: str) -> str:
-        """Return HIP_VISIBLE_DEVICES for targets, by default the selected GPU's; "" = not needed."""
+        """Return HIP_VISIBLE_DEVICES for targets (default: that of the selected GPU), or "" if not needed."""
         named = [target for target in targets if target] or [self.gpu.target if self.gpu else ""]
         shown = self.devices_for(*named)
         numbers = [str(gpu.hip_index) for gpu in shown]
@@ -72,7 +73,7 @@ class Host:
 def detect(matrix: Matrix) -> Host:
     """Detect the GPUs on this machine, or on the one below `ROCENV_SYSROOT`.
 
-    Unreadable or invalid files count as unknown and never cause an error.
+    Unreadable or invalid files never cause an error; their content is treated as unknown.
 
     Raises:
         RocenvError: `ROCENV_TARGET` contains an invalid target.
@@ -97,7 +98,7 @@ def detect(matrix: Matrix) -> Host:
     if named:
         why = f"set by {_NAMED}: {why}" if gpus else f"{_NAMED} is empty, which means no GPU"
     elif missing := missing_sysroot():
-        why = f"ROCENV_SYSROOT names `{printable(missing)}`, which is not a folder"
+        why = f"ROCENV_SYSROOT is set to `{printable(missing)}`, which is not a folder"
     elif not gpus and found.unknown:
         why = f"cannot tell whether this machine has an AMD GPU: {found.unknown}"
     return Host(
@@ -142,7 +143,7 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
 
 
 def _named_hints(text: str, matrix: Matrix) -> tuple[str, ...]:
-    """Give a product's target, or say how to find it."""
+    """Suggest the target of a product, or how to find it."""
     from rocenv.host.products import targets_of_product
 
     lower = text.casefold()
@@ -150,7 +151,7 @@ def _named_hints(text: str, matrix: Matrix) -> tuple[str, ...]:
     detect = f"to detect the GPU instead: `unset {_NAMED}`"
     if len(found) == 1:
         return (f"use its target: `export {_NAMED}={found[0]}`", detect)
-    return (detect, "after that, find a card's target, for example: `rocenv explain 'RX 9070 XT'`")
+    return (detect, "then find your card's target, for example: `rocenv explain 'RX 9070 XT'`")
 
 
 def _numbered(found: Found) -> tuple[Gpu, ...]:

@@ -37,13 +37,13 @@ class Quarantined:
 
 
 def quarantined(paths: Iterable[str]) -> tuple[Quarantined, ...]:
-    """List Defender's actions on these files, newest first; empty if unknown."""
+    """List Defender's actions on these files, newest first, or () if unknown."""
     wanted = {_key(path) for path in paths}
     return tuple(each for each in history() if _key(each.path) in wanted)
 
 
 def history() -> tuple[Quarantined, ...]:
-    """List the files in Defender's log without duplicates, newest first; empty if unknown."""
+    """List the files in Defender's log without duplicates, newest first, or () if unknown."""
     found: dict[str, Quarantined] = {}
     for event in events(_CHANNEL, (1116, 1117), "defender.xml") or ():
         for path in map(str.strip, _FILE.findall(event.get("Path", ""))):
@@ -57,7 +57,7 @@ def _key(path: str) -> str:
 
 
 def excluded(folder: str) -> bool | None:
-    """Whether a folder or a parent is excluded from scans; None if unknown."""
+    """Whether a folder or one of its parents is excluded from scans, or None if unknown."""
     key = rf"{_REGISTRY}\Exclusions\Paths"
     rows = values(key)
     if rows is None:

@@ -1,6 +1,7 @@
 """Read crashes from the Windows event log.
 
-Source: since Windows 11, the fields in Application Error's event 1000 have names; before, only positions.
+Source: in Windows 11 and later, the fields of Application Error's event 1000 have names; in earlier versions,
+only positions.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TIMEOUT_S = 20
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 _PROVIDER = "Application Error"  # other providers also use the number 1000
 _NEWEST = 50
-# The unnamed fields' positions.
+# Positions of the unnamed fields.
 _PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "ModulePath": 11}
 
 
-def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
-    """Return events' data, newest first; None if the log cannot be read.
+def events(channel: str, ids: tuple[int, ...], copy: str, *, limit: int = 100) -> list[dict[str, str]] | None:
+    """Return event data, newest first, or None if the log cannot be read.
 
     Unnamed data is stored under its number, from "0". `TimeCreated` is the event's time and `Provider` its
     source; event numbers are unique only within a provider.
 
     For an examined machine, this reads the file `copy` in `windows/` instead.
     """
-    text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, most), _MOST_BYTES)
+    text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, limit), _MAX_BYTES)
     if text is None:
         return None
     # Files saved by the Event Viewer begin with an XML declaration.
@@ -46,16 +47,18 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
         root = None if declares else ElementTree.fromstring(f"<Events>{text}</Events>")
     except ElementTree.ParseError:
         return None
-    return None if root is None else [_plain(event) for event in root.iter() if _tag(event) == "Event"][:most]
+    return (
+        None if root is None else [_plain(event) for event in root.iter() if _tag(event) == "Event"][:limit]
+    )
 
 
-def _query(channel: str, ids: tuple[int, ...], most: int) -> str | None:
+def _query(channel: str, ids: tuple[int, ...], limit: int) -> str | None:
     from rocenv.system.process import run
 
     program = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "wevtutil.exe")
     wanted = " or ".join(f"EventID={number}" for number in ids)
-    argv = [program, "qe", channel, f"/q:*[System[({wanted})]]", "/f:xml", "/rd:true", f"/c:{most}"]
-    done = run(argv, timeout_s=_TIMEOUT_S, limit_bytes=_MOST_BYTES)
+    argv = [program, "qe", channel, f"/q:*[System[({wanted})]]", "/f:xml", "/rd:true", f"/c:{limit}"]
+    done = run(argv, timeout_s=_TIMEOUT_S, limit_bytes=_MAX_BYTES)
     return done.stdout.decode("utf-8", "replace") if done.ok else None
 
 
@@ -97,14 +100,14 @@ def fault_of(
     recent: datetime.datetime,
     code: int,
 ) -> Fault | None:
-    """Return a process's newest crash, or else the newest crash of a program that probably belongs to it.
+    """Return a process's newest crash, otherwise the newest crash of a program that probably belongs to it.
 
-    An app started through a batch file crashes in its own process. A matching name is weak evidence, so such
-    a crash counts only if its exception matches the app's exit code or it is recent.
+    An app that was started by a batch file crashes in its own process. A matching name is weak evidence, so
+    such a crash is accepted only if it is recent or its exception matches the app's exit code.
 
     Args:
         pid: The process.
-        programs: Other programs' names, in lowercase.
+        programs: Names of other programs, in lowercase.
         since: When the process was started; all times have a time zone.
         recent: Crashes after this time are recent.
         code: The app's exit code, unsigned.
@@ -121,8 +124,8 @@ def fault_of(
 
 
 def faults() -> tuple[Fault, ...]:
-    """Return the crashes that Windows recorded, newest first; empty if there are none."""
-    crashes = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
+    """Return the crashes that Windows recorded, newest first."""
+    crashes = events("Application", (1000,), "application_errors.xml", limit=_NEWEST) or ()
     return tuple(fault for event in crashes if (fault := _fault(event)) is not None)
 
 

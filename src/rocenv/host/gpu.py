@@ -1,4 +1,4 @@
-"""GPUs, drivers, and how targets are written."""
+"""GPUs, drivers, and the syntax of targets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal
 from rocenv.core.errors import RocenvError
 
 _LONGEST = 240  # maximum length for a name or other text from the machine
-# `usable`: programs can compute on it now. `barred`: they can once the problem in `why_not` is fixed.
-# `unable`: no program can compute on it with the current driver.
+# `usable`: programs can use it for compute now. `barred`: they can once the problem in `why_not` is fixed.
+# `unable`: programs cannot use it for compute with the current driver.
 State = Literal["usable", "barred", "unable"]
 
 _FILLER = re.compile(r"\bAMD |\bRadeon(?:\(TM\))? (?=RX )|\((?:TM|R)\)| Series\b", re.IGNORECASE)
@@ -21,12 +21,12 @@ class Gpu:
     """An AMD GPU or a GPU partition, usable or not."""
 
     source: str  # where the GPU and its target were found: "KFD, target by PCI id"
-    target: str = ""  # without features; "" = unknown
+    target: str = ""  # without features; "" if unknown
     features: str = ""  # the target's suffix: ":xnack-"
-    name: str = ""  # product name; "" = unknown
+    name: str = ""  # product name; "" if unknown
     pci_id: str = ""  # "1002:73bf"
     address: str = ""  # "0000:03:00.0"
-    integrated: bool | None = None  # part of a CPU; None = unknown
+    integrated: bool | None = None  # part of a CPU; None if unknown
     vram_bytes: int | None = None
     gtt_bytes: int | None = None  # system memory that the GPU can also use
     compute_units: int | None = None
@@ -35,11 +35,11 @@ class Gpu:
     node: int | None = None  # number in the kernel's KFD topology, including CPU nodes
     render_minor: int | None = None  # N of /dev/dri/renderDN
     index: int = 0  # position in the list of GPUs
-    hip_index: int | None = None  # HIP's number for it; None = not listed, or unknown order
+    hip_index: int | None = None  # HIP's number for it; None if not listed or in unknown order
 
     @property
     def short_name(self) -> str:
-        """The product name, shortened for messages: `RX 7900 XTX/XT/GRE`; "" = unknown."""
+        """The product name, shortened for messages (`RX 7900 XTX/XT/GRE`), or "" if unknown."""
         names: list[str] = []
         last: list[str] = []
         for product in dict.fromkeys(_FILLER.sub("", self.name).split(" / ")):
@@ -51,7 +51,7 @@ class Gpu:
 
     @property
     def usable(self) -> bool:
-        """Whether programs can compute on it now."""
+        """Whether programs can use it for compute now."""
         return self.state == "usable"
 
     @property
@@ -68,10 +68,10 @@ class Driver:
     """The GPU driver on a machine."""
 
     kernel: str = ""  # Linux kernel version
-    amdgpu: str = ""  # the version of AMD's own driver build; "" = the kernel's
+    amdgpu: str = ""  # version of AMD's own driver build; "" for the kernel's built-in driver
     loaded: bool = False  # whether the amdgpu module is loaded
     display: str = ""  # display driver in Windows' numbering: "32.0.12033.1030"
-    release: str = ""  # display driver in AMD's numbering: "24.12.1"; "" = unknown
+    release: str = ""  # display driver in AMD's numbering: "24.12.1"; "" if unknown
     wsl: bool = False
 
 
@@ -81,11 +81,11 @@ class Found:
 
     gpus: tuple[Gpu, ...] = ()
     in_hip_order: bool = True  # whether GPUs that HIP lists are in HIP's order
-    others: tuple[str, ...] = ()  # other cards' vendors
+    others: tuple[str, ...] = ()  # vendors of other cards
     remedies: tuple[str, ...] = ()  # advice for blocked GPUs
     notes: tuple[str, ...] = ()
-    unknown: str = ""  # why detection failed, as a clause; "" = it succeeded
-    display_driver: tuple[str, str] = ("", "")  # its versions in Windows' and AMD's numbering
+    unknown: str = ""  # why detection failed, as a clause; "" if it succeeded
+    display_driver: tuple[str, str] = ("", "")  # its version in Windows' and in AMD's numbering
 
 
 def target_name(gfx_target_version: int) -> str:
@@ -99,7 +99,7 @@ def target_name(gfx_target_version: int) -> str:
 
 
 def target_age(target: str) -> tuple[int, int, int]:
-    """Sort key: newer targets are greater, and an invalid target is the smallest.
+    """Sort key: newer targets are greater, and invalid targets are smallest.
 
     Source: llvm/llvm-project:llvm/docs/AMDGPUUsage.rst, minor version and stepping are one digit each
     """
@@ -116,7 +116,7 @@ def is_target(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Shorten text from the machine to one line without control characters; a cut is at a word, with `…`."""
+    """Reduce text from the machine to one line without control characters; `…` marks a cut, after a word."""
     line = " ".join(text[: _LONGEST + 1].split())
     if len(text) > _LONGEST:
         words = line[:_LONGEST].rpartition(" ")[0]

@@ -13,7 +13,7 @@ import sys
 
 
 def main(library: str) -> int:
-    """Print the devices; the exit code is the first failed call's error."""
+    """Print the devices, and return the error code of the first failed call."""
     hip = ctypes.CDLL(library)
     count = ctypes.c_int()
     error: int = hip.hipGetDeviceCount(ctypes.byref(count))

@@ -1,4 +1,4 @@
-"""Find the HIP SDKs on this Windows machine; their files identify them, not their folder names.
+"""Find the HIP SDKs on this Windows machine, and identify them by their files, not by their folder names.
 
 AMD's installer sets `HIP_PATH`, `HIP_PATH_57` and so on for all users and installs below Program Files;
 users move, rename and patch these folders.
@@ -32,10 +32,10 @@ class InstalledSdk:
 
     folder: Path
     found_by: str  # "HIP_PATH_57", "Program Files"
-    row: HipSdk | None  # its release; None = unknown
-    why_not: str = ""  # why it cannot be imported; "" = it can
-    missing: tuple[str, ...] = ()  # files that are missing
-    mixed: tuple[str, ...] = ()  # files from a release other than this one
+    row: HipSdk | None  # its release; None if unknown
+    why_not: str = ""  # why it cannot be imported; "" if it can
+    missing: tuple[str, ...] = ()  # missing files
+    mixed: tuple[str, ...] = ()  # files from a different release
 
 
 def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
@@ -63,7 +63,7 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
             folder=folder,
             found_by=found_by,
             row=None,
-            why_not=f"it mixes files of {several}",
+            why_not=f"it mixes files from {several}",
             mixed=tuple(row.hiprtc[0] for row in rows),
         )
     missing = tuple(name for name in rows[0].libraries if name.lower() not in names)
@@ -72,7 +72,7 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
 
 
 def _is_of_an_env(folder: Path) -> bool:
-    """Whether a folder belongs to a rocenv env: active envs set HIP_PATH."""
+    """Whether a folder belongs to a rocenv env, because active envs set HIP_PATH."""
     return any((parent / ".rocenv").is_dir() for parent in folder.parents)
 
 

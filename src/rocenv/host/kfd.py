@@ -33,17 +33,17 @@ class Node:
     number: int
     unreadable: bool = False  # true for GPUs that are hidden from a container
     properties: Mapping[str, int] = field(default_factory=dict)
-    gpu_id: int | None = None  # 0 if the driver could not initialise it
+    gpu_id: int | None = None  # 0 if the driver could not initialize it
     memory_bytes: int = 0
 
     @property
     def compute_units(self) -> int:
-        """The number of compute units; 0 = not initialised or unreadable."""
+        """The number of compute units, or 0 if the node is uninitialized or unreadable."""
         return self.value("simd_count") // max(1, self.value("simd_per_cu"))
 
     @property
     def device(self) -> str:
-        """The PCI device ID, four hexadecimal digits; "" = unknown."""
+        """The PCI device ID (four hexadecimal digits), or "" if unknown."""
         return f"{self.value('device_id'):04x}" if self.value("device_id") else ""
 
     def addresses(self) -> tuple[str, str]:
@@ -57,12 +57,12 @@ class Node:
         return f"{board}.{self.value('location_id') & 7}", f"{board}.0"
 
     def value(self, name: str) -> int:
-        """Return a property, 0 if it is missing; the kernel also writes 0 for inapplicable properties."""
+        """Return a property, or 0 if it is missing; the kernel also uses 0 for inapplicable ones."""
         return self.properties.get(name, 0)
 
 
 def gpu_nodes() -> tuple[Node, ...]:
-    """List the GPU nodes by number; this is also HIP's order."""
+    """List the GPU nodes by number, which is also HIP's order."""
     numbers = sorted(int(name) for name in list_folder(NODES) if _NUMBER.fullmatch(name))
     return tuple(filter(_is_gpu, map(_node, numbers)))
 

@@ -1,7 +1,7 @@
 """Detect the GPUs on a Linux machine: KFD nodes, then PCI cards that KFD skipped.
 
-A node's target comes from the kernel if possible, or else from the PCI ID. Detection does not load libraries
-or wake GPUs.
+A node's target comes from the kernel if possible, otherwise from the PCI ID. Detection neither loads
+libraries nor wakes GPUs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _cards(nodes: tuple[kfd.Node, ...], devices: list[pci.Device]) -> Mapping[in
         card = next((at[address] for address in node.addresses() if address in at), None)
         if card and not node.unreadable:
             cards[node.number] = card
-    # Unreadable nodes have cards too: match them with the remaining cards, both in bus order.
+    # Unreadable nodes also have cards, so match them with the remaining cards, both in bus order.
     spare = [device for device in devices if device.driver == "amdgpu" and device not in cards.values()]
     cards.update(zip((node.number for node in nodes if node.unreadable), spare, strict=False))
     return cards
@@ -92,7 +92,7 @@ def _of_node(node: kfd.Node, card: pci.Device | None, ids: pci.Ids) -> Gpu:
         render_minor=node.value("drm_render_minor") or None,
     )
     if not node.unreadable and (not node.compute_units or node.gpu_id == 0):
-        return replace(gpu, state="unable", why_not=f"the driver failed to initialise KFD node {node.number}")
+        return replace(gpu, state="unable", why_not=f"the driver failed to initialize KFD node {node.number}")
     return gpu
 
 
@@ -126,14 +126,14 @@ def _why_left_out(driver: str) -> str:
     if driver == "vfio-pci":
         return "it is reserved for a virtual machine: `vfio-pci` is bound to it"
     if driver != "amdgpu":
-        return f"the driver `{driver}` is bound to it, but only `amdgpu` can compute"
+        return f"the driver `{driver}` is bound to it, but only `amdgpu` supports compute"
     if not kfd.present():
         return (
             "`amdgpu` is bound to it, but the compute driver (KFD) is missing or hidden from this container"
         )
     return (
         "`amdgpu` is bound to it, but the compute driver (KFD) skipped it: the GPU is too old, or its slot"
-        " lacks PCIe atomics; `sudo dmesg | grep kfd` tells which"
+        " lacks PCIe atomics; `sudo dmesg | grep kfd` shows which"
     )
 
 
@@ -183,9 +183,9 @@ def firmware(address: str) -> dict[str, str]:
 
 
 def kfd_barrier() -> Barrier | None:
-    """Return why `/dev/kfd` cannot be opened (every GPU program needs it); None if it can.
+    """Return why `/dev/kfd` cannot be opened (every GPU program needs it), or None if it can.
 
-    This opens it, because in a container the kernel can forbid what the mode allows.
+    This opens the device, because in a container the kernel can forbid what the mode allows.
     """
     match error := open_errno(_KFD):
         case 0:
@@ -204,12 +204,12 @@ def kfd_barrier() -> Barrier | None:
 
 
 def render_barrier(minor: int) -> Barrier | None:
-    """Return why a GPU's render node cannot be used, judging by its mode; None if it can."""
+    """Return why a GPU's render node cannot be used, judging by its mode, or None if it can."""
     path = f"/dev/dri/renderD{minor}"
     error = access_errno(path)
     if error == errno.ENOENT:
         return _absent(path)
-    return Barrier(f"no permission for `{path}`", _RIGHTS) if error else None
+    return Barrier(f"no permission to open `{path}`", _RIGHTS) if error else None
 
 
 def _absent(path: str) -> Barrier:

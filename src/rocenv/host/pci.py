@@ -33,14 +33,14 @@ class Device:
     vendor: int
     device: str  # four lowercase hexadecimal digits
     revision: str  # two lowercase hexadecimal digits
-    driver: str  # "" = none
+    driver: str  # "" if none
     product: str  # product name stored in the device; only server cards have one
     vram_bytes: int | None
     gtt_bytes: int | None
 
 
 def devices() -> tuple[Device, ...]:
-    """List all vendors' graphics devices by address."""
+    """List the graphics devices of all vendors by address."""
     found = []
     for address in list_folder(DEVICES):
         folder = f"{DEVICES}/{address}"
@@ -49,7 +49,7 @@ def devices() -> tuple[Device, ...]:
         device = _hexadecimal(f"{folder}/device")
         if base_class not in (_DISPLAY, _ACCELERATOR) or vendor is None or device is None:
             continue
-        # "DRIVER=amdgpu", missing without a driver
+        # "DRIVER=amdgpu"; missing if no driver is bound
         driver = re.search(r"^DRIVER=(.*)$", read_attribute(f"{folder}/uevent")[0], re.MULTILINE)
         found.append(
             Device(
@@ -88,12 +88,12 @@ class Ids:
         return self._rows.get((device, revision)) or self._rows.get((device, ""))
 
     def target(self, device: str, revision: str) -> str:
-        """Return an ID's target, "" if no row has it."""
+        """Return an ID's target, or "" if no row has it."""
         row = self.row(device, revision)
         return row.target if row else ""
 
     def product(self, device: str, revision: str) -> str:
-        """Return the product name, or candidates if several products share the ID; "" = unknown."""
+        """Return the product name, several if products share the ID, or "" if unknown."""
         name = self._names.get((device, revision))
         if name:
             return name
@@ -104,12 +104,12 @@ class Ids:
         return " / ".join(row.products[:_SHOWN]) + more or row.codename
 
     def unsupported(self, device: str) -> str:
-        """Return why ROCm cannot support a GPU with this ID; "" if it might."""
+        """Return why ROCm cannot support a GPU with this ID, or "" if it might."""
         row = unsupported(device, self._matrix)
         return row.why if row else ""
 
     def integrated(self, target: str, device: str = "", revision: str = "") -> bool | None:
-        """Whether a GPU is part of a CPU; None if neither its ID nor its target is known."""
+        """Whether a GPU is part of a CPU, or None if neither its ID nor its target is known."""
         row = self.row(device, revision)
         if row and row.kind:
             return row.kind == "apu"

@@ -22,7 +22,7 @@ def target_meant(text: str, matrix: Matrix) -> str:
     A well-formed target is accepted even if rocenv has no data about it.
 
     Raises:
-        RocenvError: The string stands for no target, or for products with different targets.
+        RocenvError: The string does not match any target, or it matches products with different targets.
     """
     name, features = split_target(text.casefold())
     if is_target(name) and features:
@@ -41,18 +41,18 @@ def target_meant(text: str, matrix: Matrix) -> str:
     if found:
         rows = (matrix.targets[name] for name in found if name in matrix.targets)
         raise RocenvError(
-            f"`{text}` could be any of several targets",
+            f"`{text}` matches several targets",
             hints=tuple(f"`--target {row.name}`: {row.products}" for row in rows),
             code="target-unknown",
         )
     if row := unsupported(text, matrix):
         raise RocenvError(
             f"no set works on `{text}`: {row.why}",
-            hints=(row.instead, f"more about it: `rocenv explain {shell_join(text)}`"),
+            hints=(row.instead, f"for details: `rocenv explain {shell_join(text)}`"),
             code="gpu-unsupported",
         )
     raise RocenvError(
-        f"`{text}` is not a target or product that rocenv knows",
+        f"`{text}` is not a known target or product",
         hints=(
             *_similar(text, matrix),
             'specify a target (`--target gfx1100`) or a product (`--target "RX 7900 XT"`)',

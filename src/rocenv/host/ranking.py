@@ -2,19 +2,18 @@
 
 The first rule that separates two GPUs decides:
 
-1. A usable GPU wins over a blocked one; one that cannot compute is never chosen.
+1. A usable GPU wins over a blocked one; a GPU that does not support compute is never chosen.
 2. On Windows, a GPU wins if AMD has libraries for it or its target is unknown: overrides cannot replace
 missing libraries there, and library packs help only under ZLUDA.
 3. A card wins over a possible card, and a possible card over an iGPU, whatever their memory: cards are
 faster, and libraries are built for them.
-4. Official support in current releases wins over having libraries, and having libraries wins over having
-none.
+4. Official support in current releases wins over libraries alone, and libraries win over no libraries.
 5. More memory wins, in whole GiB, because that is what programs run out of.
 6. The newer target wins.
 7. The GPU that HIP lists first wins.
 
 Alongside another vendor's card, an iGPU is chosen only if current releases officially support it and it has
-more compute units than a desktop needs. Otherwise the other card is the one to compute on.
+more compute units than a desktop needs. Otherwise, the other card is the better choice.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ _DESKTOP_UNITS = 2
 _STATES = {"unable": 0, "barred": 1, "usable": 2}
 _CARDS = {True: 0, None: 1, False: 2}
 _GIB = 1 << 30
-# Reasons, in the order of the positions in a rank.
+# Reasons, in the same order as the positions in a rank.
 _REASONS = (
-    "{best} can be used now, {other} cannot",
+    "{best} can be used now, but {other} cannot",
     "AMD has no libraries for {other} on Windows, only for {best}",
-    "{best} comes before {other}, which is {kind}",
+    "{best} is preferred over {other}, which is {kind}",
     "current releases support {best} better than {other}",
     "{best} has more memory than {other}",
     "{best} is newer than {other}",
@@ -94,9 +93,9 @@ def choose(
 
     Args:
         gpus: The GPUs, numbered.
-        others: The other cards' vendors.
+        others: The vendors of other cards.
         support: See `supported_today`.
-        libraries: See `libraries_on_windows`; None if missing libraries do not matter.
+        libraries: See `libraries_on_windows`, or None if missing libraries do not matter.
 
     Returns:
         The GPU's index, or None, and the reason: a sentence without a final period.
@@ -113,7 +112,7 @@ def choose(
         )
     ranked = sorted((gpu for gpu in gpus if gpu.state != "unable"), key=rank, reverse=True)
     if not ranked:
-        return None, f"nothing can compute on {called(gpus[0])}: {gpus[0].why_not}"
+        return None, f"no program can use {called(gpus[0])}: {gpus[0].why_not}"
     best = ranked[0]
     if others and best.integrated and not _worth_it(best, support):
         return (
@@ -127,7 +126,7 @@ def choose(
         kind = _KINDS[ranked[1].integrated]
         reason = text.format(best=called(best), other=called(ranked[1]), kind=kind)
     elif len(gpus) > 1:
-        reason += " that can compute"
+        reason += " that supports compute"
     elif others:
         reason += f" from AMD (also present: {other_cards})"
     if not best.target:
@@ -136,7 +135,7 @@ def choose(
 
 
 def called(gpu: Gpu) -> str:
-    """Format a GPU for a sentence."""
+    """Describe a GPU briefly, for use in a sentence."""
     return f"GPU {gpu.index} ({gpu.target or gpu.name or gpu.pci_id or 'target unknown'})"
 
 

@@ -18,12 +18,12 @@ from rocenv.system.machine import examined_elsewhere, keep_row, read_attribute
 
 _COPY = "/windows/registry.json"
 _FILE_SYSTEM = r"SYSTEM\CurrentControlSet\Control\FileSystem"
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 _KEPT = re.compile(r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitoring", re.IGNORECASE)
 
 
 def values(key: str) -> dict[str, Any] | None:
-    """Return the values in a key below HKEY_LOCAL_MACHINE; None if it cannot be read."""
+    """Return the values of a key below HKEY_LOCAL_MACHINE, or None if it cannot be read."""
     if examined_elsewhere():
         found = (copied(_COPY) or {}).get(key)
         return found if isinstance(found, dict) else None
@@ -39,8 +39,8 @@ def keep(key: str, row: dict[str, Any]) -> None:
 
 
 def copied(path: str) -> dict[str, Any] | None:
-    """Read the JSON object in a file from an examined machine; None if there is none."""
-    text = read_attribute(path, _MOST_BYTES)[0].removeprefix("\ufeff")
+    """Read the JSON object in a file from an examined machine; return None if there is none."""
+    text = read_attribute(path, _MAX_BYTES)[0].removeprefix("\ufeff")
     try:
         plain = parse_json(text, path)
     except DataError:
@@ -49,10 +49,10 @@ def copied(path: str) -> dict[str, Any] | None:
 
 
 def paths_are_limited() -> bool | None:
-    """Whether Windows limits paths to 260 characters; None if unknown.
+    """Whether Windows limits paths to 260 characters, or None if unknown.
 
-    Source: learn.microsoft.com, "Maximum Path Length Limitation": since Windows 10 1607, `LongPathsEnabled`
-    removes the limit for programs that declare support.
+    Source: learn.microsoft.com, "Maximum Path Length Limitation": in Windows 10 1607 and later,
+    `LongPathsEnabled` removes the limit for programs that declare support.
     """
     found = values(_FILE_SYSTEM)
     return None if found is None else found.get("LongPathsEnabled") != 1
@@ -62,7 +62,7 @@ if sys.platform == "win32":
     import winreg
 
     def registered(key: str) -> dict[str, Any] | None:
-        """Return the values in a key on this machine; None if it cannot be read."""
+        """Return the values of a key on this machine, or None if it cannot be read."""
         try:
             access = winreg.KEY_READ | winreg.KEY_WOW64_64KEY
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key, 0, access) as opened:

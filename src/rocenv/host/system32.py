@@ -1,8 +1,8 @@
 r"""List the libraries that Windows finds by name: first in System32, then in folders on PATH.
 
-For an examined machine, `windows/system32.json` maps relevant names in System32 to file versions, "" if a
+For an examined machine, `windows/system32.json` maps relevant names in System32 to file versions, or "" if a
 file has none (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps other folders to the names
-in them (`{"C:\\tools": ["nvcuda.dll"]}`), an empty list for a missing folder.
+in them (`{"C:\\tools": ["nvcuda.dll"]}`), or to an empty list if the folder is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FOLDERS = "/windows/folders.json"
 # Libraries from the display driver, CUDA or its replacement, and the Visual C++ runtime.
 _MATTERS = re.compile(r"(amdhip64|amd_comgr|hiprtc|nvcuda|nvml|msvcp140|vcruntime140)\w*\.dll", re.IGNORECASE)
 # Names that identify a folder's contents: HIP's, and CUDA's (or ZLUDA's replacements).
-TELLING = re.compile(
+IDENTIFYING = re.compile(
     r"(amdhip64|amd_comgr|hiprtc|rocblas|hipblas|nvcuda|nvml|nvapi64|nvrtc|nccl|zluda"
     r"|cu(blas|blaslt|dnn|fft|fftw|sparse|solver|rand|dart))[\w-]*\.dll",
     re.IGNORECASE,
@@ -33,7 +33,7 @@ _USUAL = re.compile(r"[a-z]:\\(windows|winnt)(\\|$)")
 
 
 def system_libraries() -> dict[str, str] | None:
-    """Return relevant libraries in System32, in lowercase, with file versions; None if unknown."""
+    """Return relevant libraries in System32, in lowercase, with file versions, or None if unknown."""
     if examined_elsewhere():
         found = copied(_LIBRARIES)
         return None if found is None else {name.lower(): str(found[name] or "") for name in found}
@@ -47,7 +47,7 @@ def system_libraries() -> dict[str, str] | None:
 
 
 def names_in(folder: str) -> frozenset[str] | None:
-    """Return the lowercase names in a folder, empty if it is missing; None = unknown."""
+    """Return the names in a folder in lowercase: an empty set if it is missing, None if that is unknown."""
     if examined_elsewhere():
         rows = {_plain(each): names for each, names in (copied(_FOLDERS) or {}).items()}
         key = _plain(folder)
@@ -58,7 +58,7 @@ def names_in(folder: str) -> frozenset[str] | None:
         found = frozenset()
     except OSError:
         return None
-    keep_row(_FOLDERS, folder, sorted(filter(TELLING.fullmatch, found)))
+    keep_row(_FOLDERS, folder, sorted(filter(IDENTIFYING.fullmatch, found)))
     return found
 
 

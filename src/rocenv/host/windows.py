@@ -1,9 +1,9 @@
 """Detect the GPUs on a Windows machine: HIP's devices in order, with details from display drivers.
 
-HIP provides order, targets and memory; the display drivers provide PCI IDs, versions, and GPUs that HIP does
-not see. Their orders differ. The input is text: `hipInfo`'s output, or the same from HIP itself, and JSON in
-the format of `Win32_VideoController`. A child process queries HIP, because a display driver can crash or hang
-the process that loads it.
+HIP provides the order, targets and memory sizes; the display drivers provide PCI IDs, versions, and GPUs that
+HIP does not see, in a different order. The input is text: `hipInfo` output, or its equivalent from HIP
+itself, and JSON in the format of `Win32_VideoController`. A child process queries HIP, because a display
+driver can crash or hang the process that loads it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 # Windows reports such values for 4 GiB or more, because AdapterRAM has 32 bits.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
-_MOST = 1 << 50  # larger values cannot be GPU memory
+_MAX_BYTES = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*?)\s*$", re.MULTILINE)  # "gcnArchName:          gfx1030"
 _REMEDY = "hipInfo   # from the HIP SDK to use: not every release supports every GPU"
@@ -46,7 +46,7 @@ _VALUES = {
     "DriverVersion": "DriverVersion",
     "RadeonSoftwareVersion": "RadeonSoftwareVersion",
 }
-# Variables that hide GPUs from HIP; it then numbers the others from 0.
+# Variables that hide GPUs from HIP, which then numbers the others from 0.
 _HIDING = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 
@@ -80,7 +80,7 @@ def windows_gpus(matrix: Matrix) -> Found:
 
 
 def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
-    """List the GPUs from Windows' display adapters (JSON) and `hipInfo`'s text.
+    """List the GPUs in Windows' display adapters (JSON) and the `hipInfo` output.
 
     An empty `hipInfo` text means that HIP could not be queried.
     """
@@ -113,7 +113,7 @@ def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
 
 
 def display_driver(matrix: Matrix) -> str:
-    """Return the AMD display driver's release in AMD's numbering; "" if unknown."""
+    """Return the AMD display driver's release in AMD's numbering, or "" if unknown."""
     return _display_driver(parse_controllers(controllers_text()), matrix)[1]
 
 
@@ -135,7 +135,7 @@ def parse_controllers(text: str) -> tuple[Controller, ...]:
 
 
 def target_by_name(name: str, matrix: Matrix) -> str:
-    """Return the target for the name that Windows gives a GPU, "" if no row matches."""
+    """Return the target for the name that Windows gives a GPU, or "" if no row matches."""
     plain = _plain(name)
     return next((row.target for row in matrix.gpu_name if re.search(row.pattern, plain, re.IGNORECASE)), "")
 
@@ -183,7 +183,7 @@ def _controller(row: dict[str, Any]) -> Controller:
         driver=str(row.get("DriverVersion") or ""),
         release=str(row.get("RadeonSoftwareVersion") or ""),
         memory_bytes=memory
-        if isinstance(memory, int) and 0 < memory < _MOST and memory not in _CLAMPED
+        if isinstance(memory, int) and 0 < memory < _MAX_BYTES and memory not in _CLAMPED
         else None,
     )
 
@@ -208,7 +208,7 @@ def _plain(name: str) -> str:
 
 
 def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
-    """Find a HIP device's display adapter by name, or else by target."""
+    """Find a HIP device's display adapter by name, otherwise by target."""
     same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
     same = same or [each for each in spare if each.target and each.target == gpu.target]
     return same[0] if same else None
@@ -246,7 +246,7 @@ def _unlisted(text: str) -> str:
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """Return `hipInfo`'s output, or the same from one of these HIP runtimes; "" without HIP."""
+    """Return the `hipInfo` output, its equivalent from one of these HIP runtimes, or "" without HIP."""
     return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
 
 

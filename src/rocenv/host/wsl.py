@@ -1,6 +1,6 @@
-"""Detect GPUs on WSL 2 by asking Windows through interop: the Linux kernel does not list any there.
+"""Detect GPUs on WSL 2 by querying Windows through interop, because the Linux kernel does not list any.
 
-The answer has the same format as on Windows, so both use the same parser. If this fails, the GPUs are
+The output has the same format as on Windows, so both use the same parser. If the query fails, the GPUs are
 unknown; the user sees the reason and can specify a target.
 
 Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.dev, interop
@@ -22,7 +22,7 @@ from rocenv.system.programs import program_on_path
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
-ANSWER = "/wsl/video_controllers.json"  # in a machine's snapshot: Windows' answer
+ANSWER = "/wsl/video_controllers.json"  # the output from Windows in a machine's snapshot
 _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
 _MARK = "\ufeff"  # byte order mark that PowerShell writes
@@ -42,7 +42,7 @@ def wsl_gpus(matrix: Matrix) -> Found:
     """List the GPUs that Windows reports."""
     answer = (program_output(ANSWER, _ask) or "").removeprefix(_MARK)
     if not parse_controllers(answer):
-        why = printable(answer) or "that machine's snapshot contains no answer from Windows"
+        why = printable(answer) or "that machine's snapshot does not contain the list from Windows"
         unknown = f"this is WSL, and Windows did not list its GPUs: {why}"
         return Found(unknown=unknown, remedies=(_REMEDY,))
     found = found_on_windows(answer, "", matrix)
@@ -51,7 +51,7 @@ def wsl_gpus(matrix: Matrix) -> Found:
 
 
 def interop_is_off() -> bool:
-    """Whether the kernel's program formats show that Linux cannot start Windows programs.
+    """Whether the kernel's list of program formats shows that Linux cannot start Windows programs.
 
     If that list is unreadable, as in a container, interop could be on.
     """
@@ -72,7 +72,7 @@ def _ask() -> str:
 
     program = os.path.abspath(found)
     argv = [program, "-NoProfile", "-NonInteractive", "-Command", _QUESTION]
-    with Progress().wait("Asking Windows for its GPUs") as stage:
+    with Progress().wait("Querying Windows for GPUs") as stage:
         # Start it in its own folder; Windows would access a Linux folder over the network.
         done = run(argv, cwd=os.path.dirname(program), timeout_s=_TIMEOUT_S, on_wait=stage.tick)
     if not done.ok:
@@ -84,7 +84,7 @@ def _ask() -> str:
 
 
 def _without_places(text: str) -> str:
-    """Remove the part after vendor and device: it is the device's location in this machine."""
+    """Remove the part after vendor and device, which is the device's location in this machine."""
     plain = parse_json(text, "powershell.exe")
     rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
     ids = ["\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2]) for row in rows]

@@ -1,6 +1,6 @@
 """Read GGUF model headers.
 
-A header can be truncated, damaged or hostile, so this reads only the first `MOST_BYTES` of a file. A
+A header can be truncated, damaged or hostile, so this reads only the first `MAX_BYTES` of a file. A
 llamafile is a program followed by a zip archive that contains the model uncompressed.
 
 Format: ggml-org/ggml:docs/gguf.md
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO, Union
 
 from rocenv.core.errors import RocenvError
-from rocenv.core.foreign import MOST_BYTES, open_regular
+from rocenv.core.foreign import MAX_BYTES, open_regular
 from rocenv.host.gpu import printable
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _read_open(file: BinaryIO, path: Path) -> Model:
         raise _not_a_model(path, _describe(head))
     file.seek(start)
     try:
-        cursor = _Cursor(file.read(min(MOST_BYTES, end - start)))
+        cursor = _Cursor(file.read(min(MAX_BYTES, end - start)))
         metadata, tensors, data_start = _parse(cursor, path)
     except (struct.error, OverflowError) as error:
         raise _error("gguf-damaged", f"{path} is damaged: its header is truncated") from error

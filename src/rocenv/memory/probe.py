@@ -367,7 +367,7 @@ class _Steps:
 
 def _take_pieces(session: HipSession, bound: int, largest: int) -> FillResult:
     had = [0]  # bytes, as the child reports them
-    request = {"bound": bound, "piece": largest, "least": resolution_of(largest), "most_pieces": _MAX_PIECES}
+    request = {"bound": bound, "piece": largest, "least": resolution_of(largest), "max_pieces": _MAX_PIECES}
     try:
         filled = session.ask(FillResult, "fill", had.append, **request)
     except NoAnswer as error:

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
-_TRIES_WITHOUT_SERVER = 2  # for a hasty caller; the second one right away, because name servers fail at times
+_TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; without a pause, because name servers fail at times
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
-_TIMES_SHORTER = 25  # for pauses after progress: 1 GB in pieces of 100 KB means 10,000 pauses
+_TIMES_SHORTER = 25  # divides pauses after progress, because 1 GB in pieces of 100 KB means 10,000 pauses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,10 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Access to servers; threads may share it.
+    """Access to servers; threads can share it.
 
-    Proxies and certificates of the environment apply (`http_proxy`, `no_proxy`, `REQUESTS_CA_BUNDLE`).
+    It uses the proxies and certificates from the environment (`http_proxy`, `no_proxy`,
+    `REQUESTS_CA_BUNDLE`).
     """
 
     mirrors: Mirrors = ()
@@ -99,7 +100,7 @@ class Network:
         return tuple(dict.fromkeys(found))
 
     def _with_login(self, url: str) -> str:
-        """Add the login of a mirror on the same server, because locks and plans contain none."""
+        """Add the login of a mirror on the same server, because locks and plans do not contain logins."""
         scheme, separator, rest = url.partition("://")
         server = re.split(r"[/?#]", rest, maxsplit=1)[0]
         bases = (base for _, bases in self.mirrors for base in bases)
@@ -181,14 +182,14 @@ class Network:
         """Query a file's size in bytes without downloading it.
 
         Raises:
-            FetchError: No server answered, or none stated the size.
+            FetchError: No server responded, or none reported the size.
         """
 
         def stated_size(candidate: str) -> int:
             with self.open(candidate, method="HEAD") as answer:
                 stated = answer.headers.get("Content-Length", "")
             if not stated.isdigit():
-                raise FetchError(f"`{shown(candidate)}` does not state its size")
+                raise FetchError(f"the server did not report the size of `{shown(candidate)}`")
             return int(stated)
 
         return self.try_each(url, lambda candidate: self.persist(lambda: stated_size(candidate), hasty=True))
@@ -259,7 +260,7 @@ class Network:
 
         The pause is short after an attempt that `advanced`, because there may be thousands of such attempts.
         """
-        # Add jitter, so that parallel downloads do not retry in step.
+        # Add jitter, so that parallel downloads do not retry at the same time.
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
         if advanced:
             own /= _TIMES_SHORTER
@@ -280,8 +281,8 @@ class Network:
             attempt: Called again after each pause.
             position: Returns how many bytes have arrived. Bytes that arrive too slowly are not included.
             restart: Called to discard the bytes if a server refuses to resume.
-            wait: Called with the seconds of each pause.
-            hasty: Do not wait for a server that cannot be reached at all, because the user waits for a plan.
+            wait: Called with the length of each pause, in seconds.
+            hasty: Do not wait for an unreachable server, because the user is waiting for a plan.
 
         Raises:
             TransientError: From the last attempt, or from the interruption after which a server refused to
@@ -301,7 +302,7 @@ class Network:
                 advanced = reached > furthest and not is_slow
                 furthest = max(furthest, reached)
                 tries = 1 if advanced else tries + 1
-                if error.code != "range-refused" or failure is None:  # refused only after a break
+                if error.code != "range-refused" or failure is None:  # only a resumed request can be refused
                     failure = error
                 gives_up = hasty and error.no_server and not furthest
                 if tries >= (_TRIES_WITHOUT_SERVER if gives_up else TRIES):
@@ -320,7 +321,7 @@ class Network:
             raise FetchError(f"`{shown(url)}` is needed, but {reason}", hints=(hint,), code="offline")
 
     def _session(self) -> requests.Session:
-        """Open one session per thread, because requests does not promise thread safety."""
+        """Open one session per thread, because requests does not guarantee thread safety."""
         session: requests.Session | None = getattr(self._local, "session", None)
         if session is None:
             import requests
@@ -338,7 +339,7 @@ class Network:
         return session
 
     def _require_encrypted_hops(self, url: str, response: requests.Response) -> None:
-        """Refuse a redirect from an encrypted URL to an unencrypted one."""
+        """Refuse a redirect from an encrypted connection to plain HTTP."""
         plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
         if is_protected(url) and plain:
             raise FetchError(
@@ -363,7 +364,7 @@ def _offline_by_environment() -> bool:
 
 
 def is_protected(url: str) -> bool:
-    """Whether the connection is encrypted, which protects the content from eavesdroppers and changes."""
+    """Whether the connection is encrypted, which protects the content from eavesdropping and tampering."""
     with contextlib.suppress(ValueError):  # such as `http://[::1/`
         return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
     return False

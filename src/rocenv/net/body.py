@@ -26,7 +26,7 @@ def body_chunks(response: requests.Response) -> Iterator[bytes]:
 
 
 def strong_etag(headers: Mapping[str, str]) -> str:
-    """Return the ETag of a response; "" if it is weak, because weak ones must not be used with ranges.
+    """Return the ETag of a response, or "" if it is weak, because weak ones must not be used with ranges.
 
     Source: RFC 9110 13.1.5
     """
@@ -44,7 +44,7 @@ def require_range(url: str, response: requests.Response, first_byte: int) -> Non
 
 
 class Body:
-    """The body of a small file in transit; it is resumed only if an ETag or a hash identifies the file."""
+    """A small file's body as received so far; it is resumed only if an ETag or a hash identifies the file."""
 
     def __init__(self, limit_bytes: int, *, hashed: bool = False) -> None:
         self.content = bytearray()

@@ -51,7 +51,7 @@ def fetch_all(
     closing the generator, stops the downloads and keeps the partial files.
 
     Raises:
-        FetchError: An artifact failed; the message shows it and every URL tried. The code is `gone` if
+        FetchError: An artifact failed; the message names it and every URL tried. The code is `gone` if
             all of them returned 404, `hash-mismatch` if one served different bytes, `truncated` if one served
             too few, `offline` ...
         PrefixError: The folder is not writable, or the disk is full.
@@ -125,7 +125,7 @@ def _results(
 
 
 class _Stopped(Exception):
-    """The caller no longer wants the result."""
+    """Stops a worker when the caller no longer needs its result."""
 
 
 def _is_cached(artifact: Artifact, folder: Path) -> bool:
@@ -171,8 +171,9 @@ class _Download:
     def from_address(self, url: str) -> None:
         """Complete the file from one URL and verify it.
 
-        If bytes from several connections have the wrong hash, the file may have changed in between, or the
-        first bytes came from a bad mirror. So the file is downloaded once more over one connection.
+        If bytes from several connections have the wrong hash, the file may have changed between connections,
+        or the first bytes may have come from a bad mirror, so the file is downloaded again over one
+        connection.
         """
         if self.failure:
             self.stage.note(f"{self.failure.message}; trying `{shown(url)}`")
@@ -257,10 +258,10 @@ class PartialDownload:
     """An open `.part` file; whoever opens it must hold the artifact's lock and close the file.
 
     Nothing is buffered, so written bytes survive the process. A companion file records the server's validator
-    (a strong ETag, else the date); without it, a file with unknown hash is not resumed.
+    (a strong ETag, otherwise the date); without it, a file with an unknown hash is not resumed.
 
     Attributes:
-        size_bytes: The bytes so far.
+        size_bytes: Number of bytes so far.
         resumed: Whether the bytes came over more than one connection.
     """
 
@@ -318,7 +319,8 @@ class PartialDownload:
         self.restart()
         validator = strong_etag(headers) or headers.get("Last-Modified", "")
         self._validator_file.unlink(missing_ok=True)
-        # Not atomic: half of it is invalid JSON, and a kill would leave a temporary file behind.
+        # An atomic write is unnecessary, because a partial file is invalid JSON, and a kill would leave a
+        # temporary file behind.
         with self._validator_file.open("x", encoding="utf-8") as out:
             json.dump({"url": shown(url), "validator": validator}, out)
 

@@ -1,4 +1,4 @@
-"""Network errors that show the server and the cause."""
+"""Network errors that name the server and the cause."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class TransientError(FetchError):
     """A failure that a retry may fix.
 
     Attributes:
-        retry_after_s: The pause that the server requested; 0 = none.
-        no_server: No connection was made: the name does not resolve, or nothing listens or leads there.
+        retry_after_s: The pause that the server requested, or 0 if none.
+        no_server: No connection was made, because the name does not resolve or the host is unreachable or
+            refuses connections.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class TransientError(FetchError):
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     """Combine the failures of all URLs of the file `name`.
 
-    The code is `gone` only if every URL returned it: an unreachable mirror may have the file.
+    The code is `gone` only if every URL returned it, because an unreachable mirror may have the file.
     """
     if len(failures) == 1 and f"`{name}`" in failures[0].message:
         return failures[0]
@@ -55,7 +56,7 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
 
 
 def is_below(url: str, prefix: str) -> bool:
-    """Whether a URL starts with a prefix that ends before or with a separator."""
+    """Whether a URL starts with a prefix that ends with a separator or is followed by one."""
     if not url.startswith(prefix):
         return False
     return prefix.endswith(("/", ":")) or url[len(prefix) :][:1] in ("", "/", "?", "#")
@@ -66,7 +67,7 @@ def mirror_hint(url: str, known: Mapping[str, str]) -> str:
 
     Args:
         url: The original URL, or a symbolic one: `debian:pool/x.deb`.
-        known: Prefix with known mirrors -> the mirror to suggest; "" = all.
+        known: Prefix with known mirrors -> the mirror to suggest, or "" to list them all.
     """
     prefix = next((prefix for prefix in known if is_below(url, prefix)), "")
     if prefix and known[prefix]:
@@ -91,7 +92,7 @@ def status_error(url: str, response: requests.Response, hint: str) -> FetchError
     """Return the error for an unsuccessful HTTP status; `hint` says how to set a mirror."""
     status = response.status_code
     phrase = f" ({response.reason})" if response.reason else ""
-    message = f"`{shown(url)}` answers {status}{phrase}"
+    message = f"`{shown(url)}` returned {status}{phrase}"
     hints = (hint,)
     if status in (404, 410):
         return FetchError(message, code="gone")
@@ -116,7 +117,7 @@ def status_error(url: str, response: requests.Response, hint: str) -> FetchError
 def connection_error(
     url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float, hint: str
 ) -> FetchError:
-    """Convert an exception of requests or urllib3 to an error that names the server and the cause.
+    """Convert an exception from requests or urllib3 to an error that names the server and the cause.
 
     `hint` says how to set a mirror.
     """
@@ -139,7 +140,7 @@ def connection_error(
             code="certificate",
         )
     if isinstance(error, (exceptions.InvalidURL, exceptions.InvalidSchema, exceptions.TooManyRedirects)):
-        return FetchError(f"`{shown(url)}` is not a usable URL: {error}")
+        return FetchError(f"`{shown(url)}` is not a valid URL: {error}")
     no_server = any(
         isinstance(cause, (socket.gaierror, ConnectionRefusedError))
         or (isinstance(cause, OSError) and cause.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH))
@@ -152,12 +153,12 @@ def connection_error(
             code="unreachable",
             no_server=no_server,
         )
-    reason = f"the connection to `{host}` broke"
+    reason = f"the connection to `{host}` was lost"
     for kind, text in (
         (socket.gaierror, f"cannot resolve the name `{host}` (no such host, or no network)"),
         (ConnectionRefusedError, f"`{host}` refused the connection"),
-        (exceptions.ConnectTimeout, f"`{host}` did not answer within {connect_timeout_s:g} s"),
-        (TimeoutError, f"`{host}` sent nothing for {read_timeout_s:g} s"),
+        (exceptions.ConnectTimeout, f"`{host}` did not respond within {connect_timeout_s:g} s"),
+        (TimeoutError, f"`{host}` sent no data for {read_timeout_s:g} s"),
     ):
         if any(isinstance(cause, kind) for cause in causes):
             reason = text
@@ -173,7 +174,7 @@ def connection_error(
 
 
 def _retry_after_s(header: str) -> float:
-    """Parse either form of a `Retry-After` header; 0 if it is invalid."""
+    """Parse either form of a `Retry-After` header; return 0 if it is invalid."""
     import urllib3
 
     try:

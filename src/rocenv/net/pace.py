@@ -1,7 +1,7 @@
 """Close connections that deliver almost nothing.
 
 Every byte restarts a timeout, so a server that sends one byte every two seconds would never hit it. This
-module measures every read from the socket, of headers as well as bodies.
+module measures every read from the socket, for headers as well as bodies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TooSlow(Exception):
-    """A response arrives too slowly."""
+    """Raised if a response arrives too slowly."""
 
     def __init__(self, bytes_per_s: float) -> None:
         super().__init__(f"{bytes_per_s:.3g} bytes per second")
@@ -29,7 +29,7 @@ class TooSlow(Exception):
 
 
 class PacedAdapter(HTTPAdapter):
-    """Opens connections that raise TooSlow while a response is read.
+    """Opens connections that raise TooSlow if a response arrives too slowly.
 
     Args:
         least_bytes_per_s: The minimum speed.

@@ -1,4 +1,4 @@
-"""Measure how fast servers answer, with a short read from each."""
+"""Measure the latency and throughput of servers with a short read from each."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
     from rocenv.net import Network
 
-MOST_BYTES = 1 << 20
-MOST_S = 3.0  # for connecting, for the first byte and for reading, each
+MAX_BYTES = 1 << 20
+MAX_S = 3.0  # each for connecting, for the first byte and for reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """The result for one URL; `error` says why there is none."""
+    """The result for one URL; `error` explains why it could not be measured."""
 
     first_byte_s: float = 0.0
     bytes_per_s: float = 0.0
-    redirected_to: str = ""  # the host that sent the bytes, if it is another one
+    redirected_to: str = ""  # the host that sent the bytes, if it is a different one
     error: str = ""
 
 
 def measure(urls: Sequence[str], network: Network) -> list[Speed]:
-    """Read the beginning of each URL, all at once, without mirrors and retries.
+    """Read the beginning of each URL, in parallel, without mirrors or retries.
 
     Raises:
         FetchError: rocenv is offline.
     """
-    hurried = replace(network, connect_timeout_s=MOST_S, read_timeout_s=MOST_S)
+    hurried = replace(network, connect_timeout_s=MAX_S, read_timeout_s=MAX_S)
     with ThreadPoolExecutor(max(1, len(urls))) as pool:
         return list(pool.map(lambda url: _speed(url, hurried), urls))
 
@@ -48,7 +48,7 @@ def _speed(url: str, network: Network) -> Speed:
             first = monotonic()
             for chunk in body_chunks(answer):
                 received += len(chunk)
-                if received >= MOST_BYTES or monotonic() - first >= MOST_S:
+                if received >= MAX_BYTES or monotonic() - first >= MAX_S:
                     break
             took_s = max(monotonic() - first, 1e-3)  # a small body arrives with the headers
             host = urlsplit(answer.url).hostname or ""

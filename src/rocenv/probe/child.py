@@ -1,8 +1,8 @@
 """The child process of one rung.
 
 It reads a Task from stdin and writes one Answer to stdout, each as one line of JSON. Whatever vendor
-libraries print goes to stderr. Exit code 0 means that it answered, even if the rung failed; otherwise the
-parent reports how this process ended.
+libraries print goes to stderr. Exit code 0 means that it wrote an Answer, even if the rung failed; otherwise,
+the parent reports how this process ended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:
 
 
 def main(rung: str) -> NoReturn:
-    """Answer on the original stdout, and exit without running the vendor libraries' destructors."""
+    """Write the Answer to the original stdout, and exit without running destructors of vendor libraries."""
     out = own_process.keep_stdout()
     windows.watch_faults()
     line = json.dumps(asdict(answer(rung, Task.from_plain(json.load(sys.stdin)))))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rocenv.core.variables import VISIBLE
 from rocenv.probe import hip
 from rocenv.probe.device import BlasCalls, Failure, NoDevice, RuntimeCalls, count_devices
-from rocenv.probe.library import SUCCESS, named_by
+from rocenv.probe.library import SUCCESS, status_names_from
 from rocenv.probe.wire import NO_GPU
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _matrix = [c_void_p, c_int]  # address, leading dimension
 _typed_matrix = [c_void_p, c_int, c_int]  # address, type, leading dimension
 _shape = [c_void_p, c_int, c_int, c_int, c_int, c_int]  # handle, operations of A and B, m, n, k
 
-# name -> argument types; every function returns a status, 0 = success.
+# name -> argument types; every function returns a status, 0 for success.
 PROTOTYPES: dict[str, list[Any]] = {
     "cuInit": [c_uint],
     "cuDriverGetVersion": [POINTER(c_int)],
@@ -80,7 +80,7 @@ def _driver_status_name(library: Library, status: int) -> str:
     return (name.value or b"").decode("utf-8", "replace") if answered == SUCCESS else ""
 
 
-NAMERS = {"nvcuda": _driver_status_name, "cublas": named_by("cublasGetStatusName")}
+STATUS_NAMES = {"nvcuda": _driver_status_name, "cublas": status_names_from("cublasGetStatusName")}
 RUNTIME = RuntimeCalls(
     role="nvcuda",
     allocate="cuMemAlloc_v2",
@@ -186,7 +186,7 @@ step:
 
 
 def open_device(session: Session) -> str:
-    """Make the first device, which programs use, current and describe it.
+    """Make the first device current, because programs use that one, and describe it.
 
     Raises:
         NoDevice: There is no device.
@@ -207,7 +207,7 @@ def open_device(session: Session) -> str:
     shown = name.value.decode("utf-8", "replace").strip() or "an unnamed GPU"
     if zluda:
         if not shown.endswith(_ZLUDA):
-            raise Failure(f"nvcuda is not ZLUDA's: its device name `{shown}` lacks {_ZLUDA}")
+            raise Failure(f"nvcuda is not ZLUDA's: its device name `{shown}` does not contain {_ZLUDA}")
         _require_target(session, driver, device)
     target = session.task.target if zluda else "target not compared without HIP"
     context = ctypes.c_void_p()
@@ -224,8 +224,8 @@ def _require_blind_hip(session: Session, answer: str) -> None:
         return
     seen = ", ".join(f"{each.name} ({each.target})" for each in found)
     raise Failure(
-        f"HIP sees {seen}, but ZLUDA does not ({answer.removeprefix(NO_GPU + ': ')}): "
-        "is the build too old for the display driver?"
+        f"HIP sees {seen}, but ZLUDA does not ({answer.removeprefix(NO_GPU + ': ')}); "
+        "the build may be too old for the display driver"
     )
 
 
@@ -243,7 +243,7 @@ def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> 
     number = _number(right[0].ordinal)
     raise Failure(
         f"{text}, which is {right[0].name}: set {VISIBLE}={number} to use that one; "
-        "if the env sets the variable, create it again on this machine, from its lock"
+        "if the env sets the variable, recreate the env on this machine from its lock"
     )
 
 

@@ -1,4 +1,4 @@
-"""Memory, kernels and matrix products on a GPU, with the same calls in HIP and CUDA.
+"""Memory, kernels and matrix multiplication on a GPU, with the same calls in HIP and CUDA.
 
 `hip.py` and `cuda.py` define the function names as data.
 """
@@ -69,7 +69,7 @@ class BlasCalls:
 def count_devices(
     library: Library, start: str, count: str, none: tuple[int, ...], why_none: Callable[[str], str]
 ) -> int:
-    """Initialise an API with `start` and count its devices; raise NoDevice if there is none.
+    """Initialize an API with `start` and count its devices; raise NoDevice if there is none.
 
     Without a device, the functions return a status in `none`, and `why_none` explains it.
     """
@@ -117,7 +117,7 @@ class Runtime:
         return data.raw
 
     def fill(self, address: ctypes.c_void_p, value: int, size_bytes: int) -> None:
-        """Start filling device memory with a byte."""
+        """Start filling device memory with a byte value."""
         self._library.call(self._calls.fill, address, value, size_bytes)
 
     def memory_info(self) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""The matrix product that tests a GPU: kernel source, input, float64 reference, bound, comparison.
+"""The matrix multiplication that tests a GPU: kernel source, input, float64 reference, bound, comparison.
 
-Pure. Matrices are flat, row-major lists of n*n numbers. The bound is the standard one for an inner product
-summed in any order, with or without fused multiply-add: |C - AB| <= gamma_k |A||B|, where gamma_k = k u / (1
-- k u).
+Pure functions. Matrices are flat, row-major lists of n*n numbers. The bound is the standard one for an inner
+product summed in any order, with or without fused multiply-add: |C - AB| <= gamma_k |A||B|, where
+gamma_k = k u / (1 - k u).
 
 Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.5.
 """

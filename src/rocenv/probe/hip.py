@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rocenv.probe.device import BlasCalls, Failure, RuntimeCalls, count_devices
-from rocenv.probe.library import SUCCESS, named_by
+from rocenv.probe.library import SUCCESS, status_names_from
 from rocenv.probe.wire import NO_GPU
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _gemm_ex = [
     *(c_int, c_int, c_int, c_uint),  # compute type, algorithm, solution index, flags
 ]
 
-# name -> argument types; every function returns a status, 0 = success.
+# name -> argument types; every function returns a status, 0 for success.
 PROTOTYPES: dict[str, list[Any]] = {
     "hipInit": [c_uint],
     "hipRuntimeGetVersion": [POINTER(c_int)],
@@ -77,10 +77,10 @@ PROTOTYPES: dict[str, list[Any]] = {
     "rocblas_sgemm": _sgemm,
     "rocblas_gemm_ex": _gemm_ex,
 }
-NAMERS = {
-    "hip": named_by("hipGetErrorName"),
-    "hiprtc": named_by("hiprtcGetErrorString"),
-    "rocblas": named_by("rocblas_status_to_string"),
+STATUS_NAMES = {
+    "hip": status_names_from("hipGetErrorName"),
+    "hiprtc": status_names_from("hiprtcGetErrorString"),
+    "rocblas": status_names_from("rocblas_status_to_string"),
 }
 RUNTIME = RuntimeCalls(
     role="hip",
@@ -113,7 +113,7 @@ BLAS = BlasCalls(
 
 
 class DevicePropertiesR0000(ctypes.Structure):
-    """The start of `hipDeviceProp_t` as filled by `hipGetDeviceProperties` (5.7.1: 792 bytes, measured)."""
+    """Start of `hipDeviceProp_t` as filled by `hipGetDeviceProperties` (5.7.1: 792 bytes, measured)."""
 
     _fields_ = (
         ("name", ctypes.c_char * 256),
@@ -127,7 +127,7 @@ class DevicePropertiesR0000(ctypes.Structure):
 
 
 class DevicePropertiesR0600(ctypes.Structure):
-    """The start of `hipDeviceProp_t` as filled by `hipGetDevicePropertiesR0600` (since 6.0: 1472 bytes)."""
+    """Start of `hipDeviceProp_t` as filled by `hipGetDevicePropertiesR0600` (6.0 and later: 1472 bytes)."""
 
     _fields_ = (
         ("name", ctypes.c_char * 256),
@@ -153,7 +153,7 @@ class Device:
 
 
 def open_device(session: Session) -> str:
-    """Choose the first GPU with the right target and describe it; errors as in `choose_device`."""
+    """Choose the first GPU with the right target and describe it; raises the errors of `choose_device`."""
     device = choose_device(session)
     return (
         f"{device.name or 'an unnamed GPU'}, {session.describe_target()}, "
@@ -202,7 +202,7 @@ def _describe(runtime: Library, ordinal: int) -> Device:
 
 
 def place_on_bus(runtime: Library, ordinal: int) -> str:
-    """Return a GPU's PCI address, `0000:03:00.0`; "" if HIP does not provide it."""
+    """Return a GPU's PCI address (`0000:03:00.0`), or "" if HIP does not provide it."""
     text = ctypes.create_string_buffer(_PLACE_BYTES)
     if not runtime.has("hipDeviceGetPCIBusId"):
         return ""
@@ -218,5 +218,6 @@ def _why_none(answer: str) -> str:
         if not os.path.exists("/dev/kfd") and not os.path.exists("/dev/dxg"):
             return f"{NO_GPU}: /dev/kfd does not exist ({answer})"
         if os.path.exists("/dev/kfd") and not os.access("/dev/kfd", os.R_OK | os.W_OK):
-            return f"{NO_GPU} for this user: no permission for /dev/kfd; join the group `render` ({answer})"
+            why = "no permission to open /dev/kfd; join the group `render`"
+            return f"{NO_GPU} for this user: {why} ({answer})"
     return f"{NO_GPU}: {answer}"

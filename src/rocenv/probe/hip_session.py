@@ -33,7 +33,7 @@ End = Literal["crashed", "timeout", "failed", "no-device"]
 
 
 class NoAnswer(Exception):
-    """A request failed or got no answer, and the child has ended."""
+    """A request failed or got no response, and the child has ended."""
 
     def __init__(self, end: End, text: str) -> None:
         super().__init__(text)
@@ -55,7 +55,7 @@ class HipSession:
     def ask(
         self, kind: type[_T], what: str, report: Callable[[Any], None] = lambda _: None, **arguments: Any
     ) -> _T:
-        """Send a request and return its answer; raise NoAnswer if it fails or gets none.
+        """Send a request and return its result; raise NoAnswer if it fails or gets no response.
 
         `report` is called with each progress report, which also restarts the timeout.
         """
@@ -67,7 +67,7 @@ class HipSession:
             return msgspec.convert(self._request(self._child, what, report, arguments), kind)
         except msgspec.ValidationError as error:
             self.close()
-            raise NoAnswer("crashed", f"the child's answer is malformed: {error}") from error
+            raise NoAnswer("crashed", f"the child's response is malformed: {error}") from error
         except NoAnswer:
             self.close()
             raise
@@ -124,16 +124,16 @@ class HipSession:
     def _read_message(self, child: subprocess.Popen[bytes]) -> Message:
         line = self._read_line()
         if line is None:
-            raise NoAnswer("timeout", f"no answer within {self._probe.timeout_s:g} s{self._last_call()}")
+            raise NoAnswer("timeout", f"no response within {self._probe.timeout_s:g} s{self._last_call()}")
         if not line:
             raise NoAnswer("crashed", self._describe_end(child))
         try:
             return msgspec.json.decode(line, type=Message)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise NoAnswer("crashed", "the child's output is not an answer") from error
+            raise NoAnswer("crashed", "the child's output is not a valid response") from error
 
     def _read_line(self) -> bytes | None:
-        """Return the next line, b"" at the end of the output, None after a timeout."""
+        """Return the next line, b"" at the end of the output, or None after a timeout."""
         end = time.monotonic() + self._probe.timeout_s
         while (left := end - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
@@ -145,7 +145,7 @@ class HipSession:
             code = child.wait(self._probe.timeout_s)
         except subprocess.TimeoutExpired:
             return "the child closed its output but did not end"
-        how = "crashed" if is_crash(code) else "ended without an answer"
+        how = "crashed" if is_crash(code) else "ended without a response"
         return f"{how}: {describe_exit(code)}{self._last_call()}"
 
     def _last_call(self) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-# The rungs for each API, in order, with the rungs that must pass before. `torch` for HIP does not depend on
+# The rungs for each API, in order, with the rungs that must pass first. `torch` for HIP does not depend on
 # the set's own runtime, because its wheel bundles another one; a wheel built without ROCm is detected even
 # without a GPU. `torch` for CUDA needs the libraries that `load` loads. ZLUDA compiles kernels when it loads
 # them.
@@ -70,8 +70,8 @@ class Probe:
     python: tuple[str, ...]  # command line of rocenv's own Python, including the env's loader
     environ: Mapping[str, str]  # environment of every child
     timeout_s: float  # per rung
-    until: float = math.inf  # when all rungs must have ended, on the monotonic clock
-    torch_python: tuple[str, ...] = ()  # command line of the env's Python; () = the env has no torch
+    until: float = math.inf  # deadline for all rungs, on the monotonic clock
+    torch_python: tuple[str, ...] = ()  # command line of the env's Python; () if the env has no torch
 
     @property
     def rungs(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def run_ladder(
             with begin(rung):
                 result = run_rung(probe, rung)
         result = _contradict(result, results.get("device"))
-        result = judge(_naming_standin(result, results.get("load")))
+        result = judge(_with_standin_mark(result, results.get("load")))
         results[rung] = result
         report(result)
     return tuple(results.values())
@@ -158,33 +158,33 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
         rung=rung, status="crashed", elapsed_s=0.0, detail="", exit_code=done.code, stderr_tail=stderr
     )
     if done.timed_out:
-        detail = f"no answer within {timeout_s:g} s{last_call(stderr)}; use `--timeout S` to wait longer"
+        detail = f"no result within {timeout_s:g} s{last_call(stderr)}; use `--timeout S` to wait longer"
         return replace(result, status="timeout", detail=detail)
     if done.code is None and done.stdout:
-        return replace(result, detail=f"ended without an answer: {done.problem}")
+        return replace(result, detail=f"ended without a result: {done.problem}")
     if done.code is None:
         return replace(result, status="failed", detail=done.problem)
     if done.code != 0:
-        how = "crashed" if is_crash(done.code) else "ended without an answer"
+        how = "crashed" if is_crash(done.code) else "ended without a result"
         end = f"{how}: {describe_exit(done.code)}{last_call(stderr)}"
         return replace(result, detail=f"{end}{_fault_library(done.code, stderr)}")
     try:
         answer = msgspec.json.decode(done.stdout, type=Answer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         printed = f"`{_printable(done.text[:80])}`" if done.stdout else "nothing"
-        return replace(result, detail=f"ended without an answer; it printed {printed}")
+        return replace(result, detail=f"ended without a result; it printed {printed}")
     return replace(result, status=answer.status, detail=answer.detail, no_device=answer.no_device)
 
 
 def _fault_library(exit_code: int, stderr: str) -> str:
-    """Return the library in which a child crashed on Windows, "" if unknown."""
+    """Return the library in which a child crashed on Windows, or "" if unknown."""
     start = f"{FAULT}0x{exit_code & 0xFFFFFFFF:08X} in "
     places = [line.removeprefix(start).strip() for line in stderr.splitlines() if line.startswith(start)]
     return f", in the code of {_printable(places[-1])}" if places else ""
 
 
 def last_call(stderr: str) -> str:
-    """Describe the last call and the last output of a child that never answered."""
+    """Describe the last call and the last output of a child that never returned a result."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(FAULT)]
     calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
     text = f" in {calls[-1]}" if calls else ""
@@ -209,7 +209,7 @@ def tail(log: Path) -> str:
 
 
 def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -> RungResult | None:
-    """Return the result of a rung whose prerequisites failed, None if it can run."""
+    """Return the result of a rung whose prerequisites failed, or None if it can run."""
     missing = [need for need in needs if need in results and results[need].status != "passed"]
     if not missing:
         return None
@@ -224,10 +224,11 @@ def _contradict(result: RungResult, device: RungResult | None) -> RungResult:
     """Turn a missing GPU into a failure if `device` found one."""
     if not result.no_device or device is None or device.status != "passed":
         return result
-    return replace(result, status="failed", no_device=False, detail=f"{result.detail}, but `device` saw one")
+    detail = f"{result.detail}, but `device` found one"
+    return replace(result, status="failed", no_device=False, detail=detail)
 
 
-def _naming_standin(result: RungResult, load: RungResult | None) -> RungResult:
+def _with_standin_mark(result: RungResult, load: RungResult | None) -> RungResult:
     """Mention the fakes even if the child died before it could."""
     in_use = load is not None and STANDIN in load.detail
     met = result.status != "skipped" and result.rung not in ("files", "torch")

@@ -16,18 +16,19 @@ from rocenv.probe.wire import CALLING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Namer = Callable[["Library", int], str]
+    StatusName = Callable[["Library", int], str]
 
 SUCCESS = 0
-# LOAD_WITH_ALTERED_SEARCH_PATH, as the env's start-up code loads them before torch: dependencies are searched
-# among loaded libraries, in the library's own folder, in System32, and in PATH, which begins with the env's
-# folders. ctypes' default excludes PATH, so nvcuda.dll failed to load if HIP was only in PATH; `winmode=0`,
-# the usual workaround, excludes the library's own folder. Libraries from the wrong place are detected
-# afterwards in the list of loaded modules. Source: vladmandic/sdnext#4259; patientx/ComfyUI-Zluda#401;
+# LOAD_WITH_ALTERED_SEARCH_PATH, which the env's startup code also uses to load them before torch: Windows
+# then looks for dependencies among loaded libraries, in the library's own folder, in System32, and on PATH,
+# which begins with the env's folders. ctypes' default excludes PATH, so nvcuda.dll failed to load if HIP was
+# only on PATH; `winmode=0`, the usual workaround, excludes the library's own folder. Libraries from the wrong
+# place are detected later in the list of loaded modules. Source: vladmandic/sdnext#4259;
+# patientx/ComfyUI-Zluda#401;
 # https://learn.microsoft.com/en-us/windows/win32/api/libloaderapi/nf-libloaderapi-loadlibraryexw
 _WINMODE = 0x00000008
 _ACCESS_VIOLATION = 0xC0000005
-_ERROR_NOACCESS = 998  # LoadLibrary's error if the library crashed while initialising
+_ERROR_NOACCESS = 998  # LoadLibrary's error if the library crashed while initializing
 # How ctypes on Windows reports a fault that it caught. OSError: exception: access violation reading
 # 0x0000000000000000
 _CAUGHT = re.compile(r"exception: (.*)")
@@ -46,8 +47,8 @@ class CallError(Exception):
 class Library:
     """A loaded vendor library.
 
-    `prototypes` maps functions to argument types; all return a status, 0 = success. `namer` returns the
-    library's name for a status, "" if there is none.
+    `prototypes` maps functions to argument types; all return a status, 0 for success. `name_of` returns
+    the library's name for a status, or "" if there is none.
 
     Attributes:
         standin: Whether it is one of the fakes in `shims/fakes`.
@@ -56,10 +57,10 @@ class Library:
         OSError: The library cannot be loaded.
     """
 
-    def __init__(self, path: str, prototypes: Mapping[str, list[Any]], namer: Namer | None) -> None:
+    def __init__(self, path: str, prototypes: Mapping[str, list[Any]], name_of: StatusName | None) -> None:
         self.path = path
         self._prototypes = prototypes
-        self._namer = namer
+        self._name_of = name_of
         trace(f"dlopen {path}")
         try:
             # RTLD_NOW | RTLD_LOCAL; `winmode` matters only on Windows, and requires a path with `\`.
@@ -103,12 +104,12 @@ class Library:
             raise CallError(name, status, self.status_name(status))
 
     def status_name(self, status: int) -> str:
-        """Return the library's name for a status, "" if there is none."""
-        return self._namer(self, status) if self._namer else ""
+        """Return the library's name for a status, or "" if there is none."""
+        return self._name_of(self, status) if self._name_of else ""
 
 
-def named_by(function: str) -> Namer:
-    """Return a namer that calls the library's `const char* FUNCTION(status)`."""
+def status_names_from(function: str) -> StatusName:
+    """Return a function that gets the name of a status from the library's `const char* FUNCTION(status)`."""
 
     def status_name(library: Library, status: int) -> str:
         if not library.has(function):

@@ -1,7 +1,7 @@
 """The child of `mem probe`: allocates GPU memory, writes to it, checks it, and frees it.
 
-A successful allocation does not prove that the memory exists. So the GPU fills all of it; then the child
-writes a unique mark to pages throughout, and reads the marks back after the last write. A page without its
+A successful allocation does not prove that the memory exists. Therefore, the GPU fills all of it; then the
+child writes unique marks to pages throughout, and reads them back after the last write. A page without its
 mark was mapped twice or not kept.
 
 The allocations must not outlive the parent. The child exits when its stdin is closed, even while a vendor
@@ -78,7 +78,7 @@ def open_gpu(session: Session) -> tuple[Opened, Runtime]:
     runtime = Runtime(library, RUNTIME)
     first = try_block(runtime, SMALLEST_BYTES)
     if first.outcome != "had":
-        raise Failure(f"not even {SMALLEST_BYTES >> 20} MiB can be used: {first.detail or first.answer}")
+        raise Failure(f"cannot use even {SMALLEST_BYTES >> 20} MiB: {first.detail or first.answer}")
     gpu = _describe(library, device, _addresses(library))
     return Opened(gpu=gpu, runtime_path=library.path, standin=session.standin), runtime
 
@@ -128,7 +128,7 @@ def fill(
     bound: int,
     piece: int,
     least: int,
-    most_pieces: int,
+    max_pieces: int,
     report: Callable[[int], None],
 ) -> FillResult:
     """Allocate as many pieces as the runtime grants, check all of them together, and free them.
@@ -137,9 +137,9 @@ def fill(
     down to `least`. `report` is called with the number of bytes allocated so far.
     """
     blocks: list[Block] = []
-    trouble = BlockResult(outcome="had")
+    result = BlockResult(outcome="had")
     try:
-        while len(blocks) < most_pieces:
+        while len(blocks) < max_pieces:
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
@@ -153,21 +153,21 @@ def fill(
             elif block.outcome == "refused":
                 piece = piece // 2 // SMALLEST_BYTES * SMALLEST_BYTES
             else:
-                trouble = block
+                result = block
                 break
         wrong = next(filter(None, (_find_wrong_page(runtime, block) for block in blocks)), "")
         if wrong:
-            trouble = BlockResult(outcome="wrong", detail=wrong)
+            result = BlockResult(outcome="wrong", detail=wrong)
     except CallError as error:
-        trouble = BlockResult(outcome="failed", detail=f"{error}, with {len(blocks)} pieces in use")
+        result = BlockResult(outcome="failed", detail=f"{error}, with {len(blocks)} pieces in use")
     for block in blocks:
         _discard(runtime, block)
     return FillResult(
-        outcome=trouble.outcome,
+        outcome=result.outcome,
         total_bytes=sum(block.size_bytes for block in blocks),
         pieces=len(blocks),
         smallest_bytes=min((block.size_bytes for block in blocks), default=0),
-        detail=trouble.detail or trouble.answer,
+        detail=result.detail or result.answer,
     )
 
 
@@ -211,7 +211,7 @@ def _describe(library: Library, device: Device, addresses: list[str]) -> HipGpu:
 
 
 def _free_bytes(runtime: Runtime) -> int:
-    """The free memory that hipMemGetInfo reports; 0 if the call fails."""
+    """The free memory that hipMemGetInfo reports, or 0 if the call fails."""
     try:
         return runtime.memory_info()[0]
     except CallError:
@@ -250,7 +250,7 @@ def _write(runtime: Runtime, block: Block) -> None:
 
 
 def _find_wrong_page(runtime: Runtime, block: Block) -> str:
-    """Describe a page with wrong content, "" if there is none; checks marked pages and some in between."""
+    """Describe a page with wrong content, or return ""; checks marked pages and some pages between them."""
     marked = list(block.offsets())
     between = {
         (one + other) // 2 // _PAGE_BYTES * _PAGE_BYTES for one, other in itertools.pairwise(marked)
@@ -271,7 +271,7 @@ def _discard(runtime: Runtime, block: Block) -> None:
 
 
 class Worker:
-    """Answers requests. The first is `open` or `list`; the others use the open GPU."""
+    """Executes requests. The first is `open` or `list`; the others use the open GPU."""
 
     _runtime: Runtime
 
@@ -331,7 +331,7 @@ def _read_requests() -> queue.SimpleQueue[str]:
 
 
 def main(parent: str) -> NoReturn:
-    """Answer requests on the original stdout; `parent` is the process ID of the requesting process."""
+    """Write results to the original stdout; `parent` is the process ID of the requesting process."""
     _die_with_parent(int(parent))
     out = own_process.keep_stdout()
     windows.watch_faults()

@@ -54,7 +54,7 @@ def interposers(names: Iterable[str]) -> list[str]:
 def mapped_libraries() -> frozenset[str] | None:
     """Return the paths of mapped code, or None if they cannot be determined."""
     if sys.platform == "win32":
-        # Resolve 8.3 names, and case as on disk.
+        # Resolve 8.3 names, and use the case on disk.
         return frozenset(map(os.path.realpath, windows.loaded_modules()))
     try:
         text = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
@@ -106,7 +106,7 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
 
 
 def interpreter_folder() -> str:
-    """Return the folder of a Python that bundles its C library, "" if it uses the system's."""
+    """Return the folder of a Python that bundles its C library, or "" if it uses the system's."""
     return sys.base_prefix if sys.platform == "win32" else ""
 
 

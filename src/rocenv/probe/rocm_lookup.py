@@ -1,4 +1,4 @@
-"""Ask an env's own `rocm_sdk` where ROCm's libraries are, as PyTorch does before loading them.
+"""Query an env's own `rocm_sdk` for the paths of ROCm's libraries, as PyTorch does before loading them.
 
 Arguments: the names that `rocm_sdk` uses for the libraries. It runs by path with the env's own Python, which
 has `rocm_sdk` but not rocenv, so it uses only `rocm_sdk` and the standard library. It writes one line of

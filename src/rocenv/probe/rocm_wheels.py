@@ -23,7 +23,7 @@ _PACKAGE_FOLDER = "_rocm_"  # `_rocm_sdk_core` is the folder of package `rocm-sd
 
 
 def package_of(path: str) -> str:
-    """Return the package that provides a library, "" for a library outside ROCm's packages."""
+    """Return the package that provides a library, or "" for a library outside ROCm's packages."""
     folders = (part for part in PurePath(path).parts if part.startswith(_PACKAGE_FOLDER))
     return next(folders, "")[1:].replace("_", "-")
 
@@ -54,7 +54,7 @@ def check_lookup(task: Task) -> None:
     for name, path in names.items():
         if name not in found:
             raise Failure(
-                f"`rocm_sdk` does not find `{path}` ({found.get('error')}){provided_by(path)}; "
+                f"`rocm_sdk` cannot find `{path}` ({found.get('error')}){provided_by(path)}; "
                 f"`{task.repair}` restores it"
             )
         if _place(found[name]) != _place(path):

@@ -1,7 +1,7 @@
 """The rungs, each a function of the child's session.
 
 A rung returns a description of what it found. It raises Failure or CallError on errors, and NoDevice without
-a GPU. Rungs that compute poison every output buffer beforehand and check it afterwards.
+a GPU. Rungs that run computations poison every output buffer beforehand and check it afterwards.
 """
 
 from __future__ import annotations
@@ -190,13 +190,13 @@ def _check_code(code: bytes, target: str) -> None:
 
 
 def kernel(session: Session) -> str:
-    """Run the compiled kernel on ones: every element of the product is exactly n."""
+    """Run the compiled kernel on matrices of ones, so that every element of the product is exactly n."""
     n = _KERNEL_SIZE
     ones = [1.0] * (n * n)
     data = _run_kernel(session, n, ones, ones)
     exact = [gemm.Expected(float(n), 0.0)] * (n * n)
     _require(gemm.difference(data, exact, n, "float32"), "the kernel ran, but")
-    return f"matrix product of {n}x{n} ones with {session.code_object.name}"
+    return f"multiplied {n}x{n} matrices of ones using {session.code_object.name}"
 
 
 def gemm_own(session: Session) -> str:
@@ -205,7 +205,7 @@ def gemm_own(session: Session) -> str:
     data = _run_kernel(session, _SIZE, a, b)
     expected = gemm.expected_product(a, b, _SIZE, "float32")
     _require(gemm.difference(data, expected, _SIZE, "float32"), f"with seed {session.task.seed}")
-    return f"matrix product in float32, {_SIZE}x{_SIZE}, within the bound, seed {session.task.seed}"
+    return f"{_SIZE}x{_SIZE} matrix multiplication in float32, within the bound, seed {session.task.seed}"
 
 
 def blas(session: Session) -> str:
@@ -264,7 +264,7 @@ def _run_kernel(session: Session, n: int, a: Sequence[float], b: Sequence[float]
 
 def _rate(runtime: Runtime, library: Blas, precision: Precision, seed: int) -> str:
     """Measure the rate at the largest matrix size that fits the time budget, and check samples."""
-    rate = "no rate"
+    rate = "rate not measured"
     for n in _RATE_SIZES:
         try:
             elapsed_s = _timed_product(runtime, library, n, precision, seed)

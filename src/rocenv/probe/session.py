@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rocenv.probe.wire import Task
 
 _PROTOTYPES = {**hip.PROTOTYPES, **cuda.PROTOTYPES}
-_NAMERS = {**hip.NAMERS, **cuda.NAMERS}
+_STATUS_NAMES = {**hip.STATUS_NAMES, **cuda.STATUS_NAMES}
 _SHOWN = 3
 
 
@@ -24,7 +24,7 @@ class Session:
     """The state of one child.
 
     Attributes:
-        before: Libraries mapped before any vendor library; None if unknown.
+        before: Libraries mapped before any vendor library, or None if unknown.
         interposers: Functions of vendor libraries that were already defined.
     """
 
@@ -42,7 +42,7 @@ class Session:
 
     @property
     def target(self) -> str:
-        """The target to compile for: that of the override, if there is one, else the set's."""
+        """The target to compile for: the override's if there is one, otherwise the set's."""
         return overridden_target(os.environ.get(OVERRIDE, "")) or self.task.target
 
     @property
@@ -76,7 +76,8 @@ class Session:
     def library(self, role: str) -> Library:
         """Load the library of a role, or raise Failure.
 
-        Preloaded libraries are loaded first, then HIP: the others load HIP by name and get the loaded one.
+        Preloaded libraries are loaded first, then HIP, because the others load HIP by name and get the copy
+        that is already loaded.
         """
         self.preload()
         if role != "hip" and "hip" in self.task.libraries:
@@ -89,7 +90,7 @@ class Session:
         return self._libraries[role]
 
     def preload(self) -> None:
-        """Load the task's preloads before all else; raise Failure if that fails."""
+        """Load the task's preloads before anything else; raise Failure if that fails."""
         if self._preloaded is not None:
             return
         self._preloaded = []
@@ -122,7 +123,7 @@ class Session:
 
     def _load(self, path: str, role: str = "") -> Library:
         try:
-            return Library(path, _PROTOTYPES, _NAMERS.get(role))
+            return Library(path, _PROTOTYPES, _STATUS_NAMES.get(role))
         except OSError as error:
             why = windows.explain(error, path, self.task)
             raise Failure(f"{os.path.basename(path)} cannot be loaded: {why}{provided_by(path)}") from error

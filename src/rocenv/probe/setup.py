@@ -66,7 +66,7 @@ def probe_of(
 
 
 def first_run_s(lock: Lock) -> int:
-    """Return the maximum duration of a set's first use in seconds; 0 = as usual."""
+    """Return the maximum duration of a set's first use in seconds, or 0 for the usual maximum."""
     build = zluda_of(lock)
     return build.shims.first_run_s if build is not None and build.shims is not None else 0
 
@@ -85,7 +85,7 @@ def _native(prefix: Prefix, path: str) -> str:
 
 
 def _lookup(prefix: Prefix, lock: Lock) -> dict[str, Any]:
-    """Return the child's parameters for querying the env's `rocm_sdk`; empty unless ROCm comes as wheels."""
+    """Return the child's parameters for querying the env's `rocm_sdk`, or {} unless ROCm comes as wheels."""
     rocm = lock.part("rocm")
     if rocm is None or not rocm.is_wheels:
         return {}
@@ -106,14 +106,14 @@ def _names(lock: Lock, files: Collection[str]) -> set[str]:
 
 
 def _own_folders(part: Component) -> tuple[str, ...]:
-    """Return the folders whose libraries must come from the env; in a venv, these are not all folders."""
+    """Return the folders whose libraries must come from the env; in a venv, these are only some folders."""
     if part.is_wheels:
         return part.layout.library_dirs if part.layout else ()
     return (part.into,)
 
 
 def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, str]:
-    """Map roles to absolute paths; for a missing library, the path where it should be."""
+    """Map roles to absolute paths; a missing library maps to its expected path."""
     found = {}
     folders = [folder.relative_to(prefix.path).as_posix() for folder in library_folders(prefix, lock)]
     for component in lock.components:
@@ -124,7 +124,7 @@ def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, 
 
 
 def _zluda_libraries(prefix: Prefix, record: Record, files: Collection[str]) -> dict[str, str]:
-    """Map ZLUDA's roles to paths; empty without ZLUDA."""
+    """Map ZLUDA's roles to paths; {} without ZLUDA."""
     build = zluda_of(record.lock)
     if build is None or build.layout is None or build.shims is None:
         return {}

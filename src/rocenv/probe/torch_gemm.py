@@ -1,8 +1,8 @@
-"""The rung `torch`: a matrix product and a convolution in the env's torch, compared with float64 on the CPU.
+"""The rung `torch`: a matrix multiplication and a convolution in the env's torch, checked on the CPU.
 
 Arguments: SEED, and `hip` or `zluda`: what torch must use. It runs by path with the env's own Python,
-which has torch but not rocenv, so it uses only torch and the standard library. It writes the same line of
-JSON as the children of other rungs, and then exits 0.
+which has torch but not rocenv, so it uses only torch and the standard library. It writes a line of JSON in
+the same format as the children of other rungs, and then exits with code 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRANSFORM_LOSS = 256
 
 
 def _within(got: Any, exact: Any, magnitude: Any, factor: float) -> str:
-    """Describe what is wrong with `got`; "" if each element is within factor * magnitude of `exact`."""
+    """Describe what is wrong with `got`, or "" if each element is within factor * magnitude of `exact`."""
     values = got.double().cpu()
     error = (values - exact).abs()
     wrong = int((~(error <= factor * magnitude)).sum())  # NaN is wrong
@@ -36,7 +36,7 @@ def _gamma(terms: int) -> float:
 
 
 def matmul(torch: Any, device: str) -> str:
-    """Describe what is wrong with a float32 matrix product on `device`."""
+    """Describe what is wrong with a float32 matrix multiplication on `device`."""
     a, b = (torch.rand(_SIZE, _SIZE) * 2 - 1 for _ in range(2))
     got = a.to(device) @ b.to(device)
     exact, magnitude = a.double() @ b.double(), a.double().abs() @ b.double().abs()
@@ -58,7 +58,7 @@ def conv2d(torch: Any, device: str) -> str:
 
 
 def runs_on(torch: Any, expected: str) -> str:
-    """Describe why this torch is not built for `expected`, hip or zluda; "" if it is."""
+    """Describe why this torch is not built for `expected`, hip or zluda, or "" if it is."""
     if expected == "hip":
         return "" if torch.version.hip else "is not a ROCm build"
     if torch.version.hip or not torch.version.cuda:
@@ -67,7 +67,7 @@ def runs_on(torch: Any, expected: str) -> str:
 
 
 def answer(seed: int, expected: str) -> dict[str, Any]:
-    """Run the rung and return its answer."""
+    """Run the rung and return its result."""
     try:
         torch: Any = importlib.import_module("torch")
     except Exception as error:  # its libraries may raise anything
@@ -85,7 +85,7 @@ def answer(seed: int, expected: str) -> dict[str, Any]:
 
 
 def products(torch: Any, seed: int, expected: str, name: str) -> dict[str, Any]:
-    """Compute the products on the first GPU, and return the answer."""
+    """Compute the products on the first GPU, and return the result."""
     runtime = f"HIP {torch.version.hip}"
     if expected == "zluda":
         # ZLUDA marks its device names; without the mark, torch uses other libraries and perhaps another GPU.

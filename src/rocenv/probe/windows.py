@@ -58,7 +58,7 @@ if sys.platform == "win32":
     _LONGEST = 1 << 15  # maximum length of a path, in characters
 
     def loaded_modules() -> list[str]:
-        """List the paths of this process's modules, the program first."""
+        """List the paths of this process's modules, starting with the program."""
         process = _kernel.GetCurrentProcess()
         needed, room = wintypes.DWORD(), 0
         while True:
@@ -71,7 +71,7 @@ if sys.platform == "win32":
             room = needed.value // ctypes.sizeof(wintypes.HMODULE)
 
     def module_name(module: int | None) -> str:
-        """Return the path of a loaded module, "" if it has no path."""
+        """Return the path of a loaded module, or "" if it has no path."""
         name = ctypes.create_unicode_buffer(_LONGEST)
         return name.value if _name_of(module, name, _LONGEST) else ""
 
@@ -96,13 +96,13 @@ if sys.platform == "win32":
                 raise Failure(f"cannot search the set's folder `{folder}`: {error}") from error
 
     def explain(error: OSError, path: str, task: Task) -> str:
-        """Explain why a library does not load, listing missing dependencies if possible."""
+        """Explain why a library cannot be loaded, listing missing dependencies if possible."""
         if not os.path.exists(path):
             return f"file `{path}` does not exist"
         # ctypes words error 126 differently, without the number.
         code = _MODULE_NOT_FOUND if isinstance(error, FileNotFoundError) else error.winerror
         if code == _INIT_FAILED:
-            return f"its initialisation failed (WinError {code}: {error.strerror})"
+            return f"its initialization failed (WinError {code}: {error.strerror})"
         if code not in _IMPORTS_AT_FAULT:
             return str(error)
         from rocenv.system.pe import explain_not_loading
@@ -118,7 +118,7 @@ if sys.platform == "win32":
         return name.value
 
     def watch_faults() -> None:
-        """When a fault happens, write the name of its library to stderr before any handler runs."""
+        """Report the library of each fault on stderr before any handler runs."""
         add = _kernel.AddVectoredExceptionHandler
         add.argtypes = [wintypes.ULONG, ctypes.c_void_p]
         add(1, ctypes.cast(_REPORT, ctypes.c_void_p))
@@ -126,11 +126,11 @@ if sys.platform == "win32":
 else:
 
     def search_in(folders: Iterable[str]) -> None:
-        """Do nothing: the loader knows where to search."""
+        """Do nothing, because the loader knows where to search."""
 
     def explain(error: OSError, path: str, task: Task) -> str:
         """Return the loader's message, which says what is missing."""
         return str(error)
 
     def watch_faults() -> None:
-        """Do nothing: on other systems, the signal is all that is known."""
+        """Do nothing, because other systems report only the signal."""

@@ -38,8 +38,8 @@ class Task:
     allowed_outside: tuple[str, ...] = ()  # patterns of libraries that come from the system: "libc.so.6"
     system_dirs: tuple[str, ...] = ()  # absolute folders with system libraries: r"C:\Windows"
     seed: int = 1  # seed of the random input
-    # If ROCm comes as wheels: the command line that queries the env's `rocm_sdk`, its required version ("" =
-    # any), and the command that restores the locked packages.
+    # If ROCm comes as wheels: the command line that queries the env's `rocm_sdk`, its required version (""
+    # for any), and the command that restores the locked packages.
     lookup: tuple[str, ...] = ()
     release: str = ""
     repair: str = ""
@@ -76,7 +76,7 @@ SMALLEST_BYTES = 1 << 20  # size of the smallest test block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One line from the child of `mem probe`; a request gets any number of `progress` and one other."""
+    """One line from the child of `mem probe`; a request produces any number of `progress` and one other."""
 
     kind: Kind
     what: Any
@@ -89,7 +89,7 @@ class HipGpu:
     ordinal: int
     name: str
     target: str
-    address: str  # "0000:03:00.0", "" = unknown
+    address: str  # "0000:03:00.0", "" if unknown
     free_bytes: int  # as hipMemGetInfo reports it, not checked
     total_bytes: int
     alike: int = 1  # number of GPUs that HIP lists at this address
@@ -116,12 +116,12 @@ class BlockResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillResult:
-    """The amount of memory that was allocated at once in pieces."""
+    """The amount of memory that could be allocated in pieces at the same time."""
 
     outcome: Outcome
     total_bytes: int
     pieces: int
-    smallest_bytes: int  # size of the smallest piece; 0 = no pieces
+    smallest_bytes: int  # size of the smallest piece; 0 if there are none
     detail: str = ""
 
 
@@ -131,7 +131,7 @@ class ExcessResult:
 
     granted: bool
     answer: str = ""  # the runtime's name for the error
-    info_answer: str = ""  # hipMemGetInfo's error afterwards; "" = it works
+    info_answer: str = ""  # hipMemGetInfo's error afterwards; "" if it works
     free_bytes: int = 0
     total_bytes: int = 0
     small: BlockResult | None = None  # result of testing a small block afterwards

@@ -98,7 +98,7 @@ def _unknown_target(case: Case) -> Rejection:
         found=f"not among the {len(targets)} targets known as of {newest}",
         source="profiles/targets.toml",
         text=(
-            f"{target} is not among the {len(targets)} targets that rocenv knows (as of {newest}), so it "
-            "knows no release, wheel or library pack for it"
+            f"{target} is not among the {len(targets)} targets in rocenv's data (as of {newest}), which "
+            "therefore lists no release, wheel or library pack for it"
         ),
     )

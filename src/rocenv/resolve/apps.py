@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
-    """Add an app's requirements to a request, except where the user decided; also return notes for the user.
+    """Add an app's requirements to a request unless the user specified others; also return notes for users.
 
     Pass the user's original request, because `NO_TORCH` differs from an unspecified torch.
 
@@ -39,12 +39,12 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
     rocm, name = _rocm_for(row, request, matrix)
     if rocm and not request.rocm:
         request = structs.replace(request, rocm=rocm)
-        notes.append(f"{name} needs ROCm {rocm}, so only that is considered; `--rocm` overrides this")
+        notes.append(f"{name} needs ROCm {rocm}, so rocenv considers only that; `--rocm` overrides this")
     if needs.torch and not request.torch:
         request = structs.replace(request, torch="*")
         notes.append(f"{row.title} needs torch, so the env includes it; `--no-torch` omits it")
     elif needs.torch and request.torch == NO_TORCH:
-        notes.append(f"{row.title} needs torch; with `--no-torch`, it must bring its own")
+        notes.append(f"{row.title} needs torch; with `--no-torch`, it must include its own")
     if needs.python and not request.python and request.torch not in ("", NO_TORCH):
         request = structs.replace(request, python=needs.python)
         notes.append(f"{row.title} works with Python {needs.python}; `--python` overrides this")
@@ -52,12 +52,12 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
 
 
 def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
-    """Find an app's packages in a channel; None if there are none."""
+    """Find an app's packages in a channel, or None if there are none."""
     rows = (row for row in matrix.app_packages if row.app == app and channel in row.channels)
     return next(rows, None)
 
 
-# ---------------------------------------------------------------- programs that a set lacks
+# ---------------------------------------------------------------- programs missing from a set
 
 
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
@@ -75,7 +75,7 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
             yield f"{row.title} is not included; if you do not have it yet: `git clone {row.repository}`"
         return
     where = f"channel {rocm.channel} has no packages for it" if channels else "no channel has packages for it"
-    yield f"{row.title} is not included: {where}, so bring your own{_elsewhere(channels, case, again)}"
+    yield f"{row.title} is not included: {where}, so install it yourself{_elsewhere(channels, case, again)}"
     yield from _release_notes(row.title, rocm.version, case)
 
 
@@ -115,16 +115,16 @@ class Span:
 
     rocm: str  # PEP 440
     low: str  # the first release
-    high: str = ""  # the next release with different requirements; "" = none
+    high: str = ""  # the next release with different requirements; "" if none
 
     @property
     def label(self) -> str:
-        """The range of releases, to be appended to the app's name."""
+        """The range of releases, for display after the app's name."""
         return f"{self.low} or newer" + (f", before {self.high}" if self.high else "")
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
-    """List an app's releases with known ROCm requirements, newest first; each lasts until the next."""
+    """List an app's releases with known ROCm requirements, newest first; each applies until the next."""
     rows = [
         (low, row.rocm)
         for row in matrix.app_release

@@ -26,7 +26,7 @@ class Choice:
     channel: str  # its channel, index, project or provider
     why: str
     asset: Asset | None = None  # a ZLUDA build's archive
-    python: str = ""  # the wheels' Python version, "3.11"; "" = the source chooses
+    python: str = ""  # Python version of the wheels, "3.11"; "" if the source decides
 
     def outline(self, name: str) -> Component:
         """Describe the component without its files."""
@@ -49,7 +49,7 @@ class Candidate:
     override: Override | None = None  # makes the GPU report that target
     warnings: tuple[str, ...] = ()  # what the GPU cannot do with this set
     notes: tuple[str, ...] = ()
-    local_notes: tuple[str, ...] = ()  # on this machine
+    local_notes: tuple[str, ...] = ()  # notes for this machine only
 
     @property
     def rocm(self) -> Choice:

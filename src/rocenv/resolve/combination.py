@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Constraints = frozenset[str]
 NONE: Constraints = frozenset()
 
-# The user's requirements, starting with the easiest to give up.
+# The user's requirements, easiest to give up first.
 REQUIREMENTS = ("channel", "python", "torch", "zluda", "rocm", "driver")
 
 # Support levels at which the libraries have kernels for a target.
@@ -42,11 +42,11 @@ class Case:
     request: Request
     matrix: Matrix
     machine: Machine = field(default_factory=Machine)
-    only_fitting: bool = False  # skip combinations that do not work: no explanation is needed
+    only_fitting: bool = False  # skip combinations that do not work, because no explanation is needed
 
     @property
     def driver(self) -> str:
-        """The requested driver, or else the machine's; "" = unknown, or WSL, which has none of its own."""
+        """The requested driver, otherwise the machine's; "" if unknown or on WSL, which has none."""
         if self.machine.wsl and self.request.platform == "linux":
             return ""
         return self.request.driver or self.machine.driver
@@ -97,11 +97,11 @@ class Kind(Protocol):
         ...
 
     def rejection(self, constraint: str, parts: Any, case: Case) -> Rejection:
-        """Describe how a combination violates a constraint, with the fact's source."""
+        """Explain which constraint a combination violates, citing the source of that fact."""
         ...
 
 
-# Platform, and whether ZLUDA is requested -> module of the kind, imported on demand.
+# (platform, whether ZLUDA is requested) -> module that resolves such a set, imported on demand.
 KINDS: Mapping[tuple[str, bool], str] = {
     ("linux", False): "rocenv.resolve.linux",
     ("windows", True): "rocenv.resolve.zluda",
@@ -127,7 +127,7 @@ def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
 
 
 def fitting(case: Case) -> list[Combination]:
-    """Find the working combinations, best first; empty if no kind of set handles the request."""
+    """Find the working combinations, best first; none if no kind of set handles the request."""
     request = case.request
     if (request.platform, bool(request.zluda)) not in KINDS:
         return []
@@ -139,8 +139,9 @@ def choices(
 ) -> Iterator[tuple[Option, Constraints]]:
     """Yield the relevant options with the constraints that they violate here.
 
-    An incompatible option is relevant only if it satisfies a requirement that no compatible option satisfies:
-    nobody wants an archive for a different release if one for this release satisfies the same requirements.
+    An incompatible option is relevant only if it satisfies a requirement that no compatible option satisfies.
+    For example, an archive for a different release is useless if one for this release meets the same
+    requirements.
 
     Args:
         options: All options for a component.
@@ -172,7 +173,7 @@ def requirements(broken: Constraints) -> Constraints:
 
 
 def requirement_behind(constraint: str) -> str:
-    """Return the requirement behind a constraint, including `driver: …`; "" for a fact."""
+    """Return the requirement behind a constraint, including `driver: …`, or "" for a fact."""
     name = constraint.partition(":")[0]
     return name if name in REQUIREMENTS else ""
 

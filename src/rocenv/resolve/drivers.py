@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def kernel_driver(text: str, matrix: Matrix) -> str:
-    """Find an amdgpu driver's ROCm series ("6.2", "30.10"); "" if unknown.
+    """Find an amdgpu driver's ROCm series ("6.2", "30.10"), or "" if unknown.
 
     It accepts a series, an amdgpu package's version (`22.20.50200`, `6.1.60101`, `30.10.1`), and a module
     version that ends with one (`5.16.9.22.20`). Other module versions (`6.10.5`) do not identify a series.
@@ -37,7 +37,7 @@ def kernel_driver(text: str, matrix: Matrix) -> str:
 
 
 def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
-    """Whether a release was tested with a kernel driver; None if neither is in any list."""
+    """Whether a release was tested with a kernel driver, or None if neither is in any list."""
     if not driver:
         return None
     heard = False
@@ -49,7 +49,7 @@ def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
 
 
 def oldest_kernel(release: str, matrix: Matrix) -> tuple[str, str]:
-    """Find the oldest stock kernel that a release was tested on, and the source; "" = unknown."""
+    """Find the oldest stock kernel that a release was tested on, and the source; both are "" if unknown."""
     found = [
         (version_of(kernel), kernel, row.source)
         for row in matrix.system_kernel
@@ -61,7 +61,7 @@ def oldest_kernel(release: str, matrix: Matrix) -> tuple[str, str]:
 
 
 def kernel_is_older(kernel: str, oldest: str) -> bool:
-    """Whether a kernel ("5.10.6-200.fc33") is from an older series than a tested one; False = unknown."""
+    """Whether a kernel ("5.10.6-200.fc33") is from an older series than a tested one, or False if unknown."""
     own = re.match(r"(\d+)\.(\d+)", kernel)
     other = re.match(r"(\d+)\.(\d+)", oldest)
     if own is None or other is None:
@@ -78,12 +78,12 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
 
 
 def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
-    """Find the requirements for using the GPU in WSL with a release; None if there is no row for it."""
+    """Find the requirements for using the GPU in WSL with a release, or None if there is no row for it."""
     return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
 
 
 def display_is_older(display: str, row: WslNeeds) -> bool | None:
-    """Whether a Windows display driver is older than a release needs; None = unknown.
+    """Whether a Windows display driver is older than a release needs, or None if unknown.
 
     `display` is AMD's number ("26.10.41.05") or the one that Windows shows ("32.0.31041.1004").
     """
@@ -108,5 +108,5 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
         elif display:
             has = f"Windows has {display}"
         else:
-            has = "the installed version is unknown: pass it with `--driver`"
+            has = "the installed version is unknown; specify it with `--driver`"
         yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {row.driver} or newer; {has}"

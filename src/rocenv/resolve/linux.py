@@ -128,7 +128,7 @@ def _is_requested(row: RocmSet | RocmWheels, case: Case) -> bool:
 
 
 def _native(row: RocmSet | RocmWheels, case: Case) -> str:
-    """Tell tested kernels from kernels in wheels that were only built."""
+    """Distinguish tested kernels from kernels in wheels that were only built."""
     unproved = isinstance(row, RocmWheels) and wheels.promise(row, case.request.targets) == wheels.BUILT
     return "built" if unproved else "native"
 
@@ -184,7 +184,7 @@ def _promise(way: Way, more: Sequence[str]) -> int:
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Rate how uncertain the data about the release and its target support is; 0 = certain."""
+    """Rate how uncertain the data about the release and its target support is; 0 means certain."""
     of_release = STATUS_RANK[way.row.status]
     if isinstance(way.row, RocmWheels):
         return of_release
@@ -264,7 +264,7 @@ def _why(way: Way, case: Case) -> str:
 
 
 def _without_kernels(way: Way, case: Case) -> list[str]:
-    """List the targets that the release's BLAS has no kernels for; a set for several needs only one."""
+    """List the targets without kernels in the release's BLAS; a set for several targets needs only one."""
     served = (way.runs_as, *case.request.more_targets)
     return [each for each in served if each not in way.row.blas] or [way.runs_as]
 
@@ -309,8 +309,8 @@ def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:
         with_others = f"was tested with drivers from {joined(drivers)} ({source})"
         yield (
             f"driver skew: the kernel driver is from ROCm {driver}, but ROCm {release} "
-            f"{with_others if drivers else 'is not on the list of releases tested with it'}; versions too "
-            "far apart cause memory faults"
+            f"{with_others if drivers else 'is not on the list of releases tested with it'}; too "
+            "large a gap between versions causes memory faults"
         )
     oldest, source = oldest_kernel(release, matrix)
     if kernel and not case.driver and kernel_is_older(kernel, oldest):
@@ -364,8 +364,9 @@ def _no_override(override: Override, name: str, constraint: str) -> Rejection:
     setting = f"HSA_OVERRIDE_GFX_VERSION={override.value}"
     is_limited = override.rocm and constraint.endswith(f" {override.rocm}")
     found = f"only with ROCm {override.rocm}" if is_limited else "known to fail"
+    limit = f"works only with ROCm {override.rocm}, not" if is_limited else "is known to fail"
     found += f": {override.note}"
-    text = f"{override.target} must not run as {override.runs_as} with {name} ({setting}): {found}"
+    text = f"{setting} ({override.target} as {override.runs_as}) {limit} with {name}: {override.note}"
     component = f"{override.target} as {override.runs_as}"
     return rejected(override, component, f"{setting} with {name}", found, text)
 
@@ -419,8 +420,8 @@ def _not_this_torch(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
         text = f"{name} does not work with {way.title}"
     elif missing:
         found = f"has kernels for {', '.join(torch.targets)}"
-        text = f"{name} has no kernels for {', '.join(missing)}: it {found}"
+        text = f"{name} {found}, but not for {', '.join(missing)}"
     else:
         found = f"has kernels for {case.request.target} itself"
-        text = f"{name} {found}, as does {way.title}, so nothing needs to run as {target}"
+        text = f"{name} {found}, as does {way.title}, so an override to {target} is unnecessary"
     return rejected(torch, name, f"torch for ROCm {release} with kernels for {target}", found, text)

@@ -32,7 +32,7 @@ def options(request: Request, here: str = "linux") -> str:
 
 
 def _torch_option(request: Request) -> str:
-    """Return the value for `--torch`; "" for the default (with ZLUDA: any release)."""
+    """Return the value for `--torch`, or "" for the default (with ZLUDA: any release)."""
     if not request.zluda:
         return request.torch
     return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)
@@ -56,7 +56,7 @@ def resolve_command(request: Request, here: str = "linux") -> str:
 def no_set(request: Request) -> str:
     """Return the message that no set satisfies a request: `No ROCm and PyTorch combination works on gfx1033`.
 
-    If the request includes versions, there could be sets that rocenv does not know: `rocenv has no set
+    If the request includes versions, there could be sets that rocenv does not know about: `rocenv has no set
     with ROCm 6.4.9 for …`.
     """
     if any(spec not in ("", "*") for spec in (request.rocm, request.zluda, request.torch)):

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from rocenv.resolve.candidate import Candidate
     from rocenv.resolve.combination import Constraints
 
-# ---------------------------------------------------------------- a request that no set meets
+# ---------------------------------------------------------------- alternatives to an impossible request
 
 
 def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, ...]:
     """Find commands that would work; those that drop the fewest requirements come first.
 
-    `found` are the minimal sets of violated constraints.
+    `found` contains the minimal sets of violated constraints.
     """
     behind = {frozenset(map(requirement_behind, broken)) for broken in found}
     droppable = [names for names in behind if "" not in names]
@@ -85,7 +85,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """Group drivers by the ranges that include them; list the newest in each group but the current one."""
+    """Group drivers by the ranges that include them; list the newest in each group except the current one."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}
@@ -110,13 +110,13 @@ def _best(request: Request, case: Case) -> Candidate | None:
     return kind_of(request).candidate(found[0].parts, other) if found else None
 
 
-# ---------------------------------------------------------------- an env that should be replaced
+# ---------------------------------------------------------------- replacements for an env
 
 
 def resolved_command(
     name: str, request: Request, matrix: Matrix, machine: Machine, unlike: tuple[tuple[str, str], ...] = ()
 ) -> str:
-    """Return the command that creates an env for a request; "" if no set satisfies it.
+    """Return the command that creates an env for a request, or "" if no set satisfies it.
 
     The app's requirements affect the set but are not in the command. A set with the kinds and versions in
     `unlike` is skipped.
@@ -128,7 +128,7 @@ def resolved_command(
 
 
 def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | None:
-    """Find the best set for a request and its app; None if there is none or the app is unknown."""
+    """Find the best set for a request and its app, or None if there is none or the app is unknown."""
     try:
         request = narrowed(request, matrix)[0]
         return _best(request, Case(request=request, matrix=matrix, machine=machine))
@@ -137,9 +137,9 @@ def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | 
 
 
 def env_with_tools(lock: Lock, matrix: Matrix, name: str) -> str:
-    """Return the command that creates a similar env with ROCm's compilers and tools; "" if there is none.
+    """Return the command that creates a similar env with ROCm's compilers and tools, or "" if there is none.
 
-    It contains the release and the channel, so that no other set, which lacks the tools, replaces it.
+    It specifies the release and the channel, so that it does not resolve to a set without the tools.
     """
     wish = structs.replace(lock.request, dev=True)
     here = lock.part("rocm")
@@ -164,10 +164,10 @@ def suggest_env(
     zluda: str = "",
     app: str = "",
 ) -> str:
-    """Return the command that creates the most similar set without a known failure; "" if there is none.
+    """Return the command that creates the most similar set without a known failure, or "" if there is none.
 
-    What verdicts recommend comes first, in their order: an SDK, a build, or both. Then come the same SDK with
-    a different build, and then any set.
+    Alternatives listed by verdicts come first, in their order: an SDK, a build, or both. They are followed by
+    the same SDK with a different build, and then by any set.
 
     `zluda` limits the builds, as the option does. `app` replaces the set's app.
     """
@@ -202,7 +202,7 @@ def _replacements(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterat
 
 
 def _alternatives(row: Verdict, plain: Request, release: str) -> Iterator[Request]:
-    """Yield what a verdict recommends, best first."""
+    """Yield the alternatives that a verdict lists, best first."""
     for each in row.instead:
         if each.rocm:
             yield structs.replace(plain, rocm=each.rocm, zluda=each.zluda or plain.zluda)

@@ -20,7 +20,7 @@ _CONDITIONS = ("targets", "rocm", "zluda", "project", "flavour", "torch", "drive
 
 
 class Facts(NamedTuple):
-    """The facts that verdicts depend on; None = undecided, "" = unknown or no such component."""
+    """The facts that verdicts depend on: None if undecided, "" if unknown or without such a component."""
 
     platform: str | None = None
     target: str | None = None
@@ -30,13 +30,13 @@ class Facts(NamedTuple):
     project: str | None = None
     flavour: str | None = None
     torch: str | None = None
-    pack: str | None = None  # "none" = uses the SDK's own rocBLAS; "some" = uses a pack
+    pack: str | None = None  # "none" for the SDK's own rocBLAS, "some" for a pack
 
 
 def applies(row: Verdict, facts: Facts) -> bool:
     """Whether a set meets all of a verdict's conditions, as far as the facts are known.
 
-    No other function decides this. Conditions on undecided facts count as met. Conditions that a row
+    No other function decides this. Conditions on undecided facts are treated as met. Conditions that a row
     cannot express (`only_if`) are not checked.
     """
     return (
@@ -149,7 +149,7 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
 
     `resolve` never returns such a set. But an env can be older than a verdict or come from an untrusted lock,
     and the display driver can change. Verdicts about drivers are ignored if the driver is unknown. If the
-    ZLUDA build does not work with the driver, that is returned as a verdict, too.
+    ZLUDA build does not work with the driver, this is also returned as a verdict.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)
@@ -176,7 +176,7 @@ def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
 
 
 def _flavour(part: Component, matrix: Matrix) -> str:
-    """Determine the flavour of a build from its archive's name."""
+    """Determine the flavor of a build from its archive's name."""
     names = [artifact.name for artifact in part.artifacts]
     builds = (build for build in matrix.zluda if build.project == part.channel)
     assets = (asset for build in builds for asset in build.assets)

@@ -73,7 +73,7 @@ def promised(row: RocmWheels, targets: Collection[str]) -> str:
 
 
 def torch_option(row: TorchSet, case: Case) -> Option:
-    """Describe a PyTorch release as an option; older builds have fewer companions and fixes."""
+    """Describe a PyTorch release as an option; older builds have fewer companion packages and fixes."""
     request, glibc = case.request, case.machine.glibc
     unfit = unmet(
         # A request can include the build: `==2.5.1+rocm6.2`.
@@ -151,7 +151,7 @@ def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Re
     if not any(goes_with(each, row) for each in case.matrix.torch):
         text = f"no PyTorch release is built for {name}, and {title(torch)} does not work with it"
     text += ": all wheels in an env must be for the same ROCm release"
-    if row.note and not row.floating:  # the note warns about this mix
+    if row.note and not row.floating:  # the note warns about mixing them
         text += f"; {row.note}"
     return rejected(
         torch, title(torch), f"torch for ROCm {row.version}", f"built for ROCm {torch.rocm}", text

@@ -46,7 +46,7 @@ class Parts:
 
 
 def combinations(case: Case) -> Iterator[Combination]:
-    """Yield every combination of a release and a PyTorch release."""
+    """Yield every combination of a ROCm release (wheels or HIP SDK) and a PyTorch release."""
     known = verdicts.certain(case)
     torches = [wheels.torch_option(row, case) for row in case.matrix.torch if row.channel]
     rows: list[Row] = [*wheels.rows(case), *case.matrix.hip_sdk]
@@ -104,7 +104,7 @@ def channel_of(row: Row) -> str:
 
 
 def _targets(sdk: HipSdk, case: Case, *, supported: bool) -> tuple[str, ...]:
-    """List the targets that an SDK has kernels for, or only those that AMD supports."""
+    """List the targets with kernels in an SDK, or only those that AMD supports."""
     levels = ("official", "deprecated") if supported else SERVING
     found = {
         target
@@ -141,7 +141,7 @@ def _why(row: Row, case: Case) -> str:
 
 def _notes(row: Row, case: Case) -> Iterator[str]:
     if isinstance(row, RocmWheels) and row.driver and not case.driver:
-        yield f"needs display driver {row.driver}; the installed version is unknown: pass it with `--driver`"
+        yield f"needs display driver {row.driver}, but the installed version is unknown (use `--driver`)"
     if row.note:
         yield row.note
 

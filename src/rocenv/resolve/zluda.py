@@ -3,7 +3,7 @@
 The first difference decides:
 
 1. The SDK: one that app developers recommend for the target, with an accepted build; one whose rocBLAS has
-kernels for the target, or else one with a downloadable library pack; AMD's support for the target; how
+kernels for the target, otherwise one with a downloadable library pack; AMD's support for the target; how
 reliable the data is; the newest.
 2. The archive: from the build that apps currently use; a stable one before a nightly, because nightlies need
 unofficial libraries; from the fork that apps use; how reliable the data is; the newest build.
@@ -50,7 +50,7 @@ MISFITS = frozenset(["build", "pack"])  # violated by incompatible components
 _LEVELS = {"official": 0, "deprecated": 1, "libraries": 2, "runtime": 3, "unsupported": 4}
 _PROMISES = {
     "official": "AMD supports {target}",
-    "deprecated": "AMD supports {target}, but has deprecated it",
+    "deprecated": "AMD supports {target}, but will drop support",
     "libraries": "works on {target}, but AMD does not officially support it",
     "runtime": "AMD's runtime works on {target}, but its libraries have no kernels for it",
     "unsupported": "AMD lists {target} as unsupported",
@@ -219,7 +219,7 @@ def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def packs_of(case: Case) -> list[Pack]:
-    """List the rocBLAS packs for the target, whatever their features: Windows uses only one variant."""
+    """List the rocBLAS packs for the target with any features, because Windows uses only one variant."""
     return [
         row
         for row in case.matrix.pack
@@ -321,7 +321,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     if parts.pack is not None:
         yield from _pack_notes(parts.pack, case.request.target)
     if not asset.sha256:
-        yield f"no hash is published for {asset.name}, so rocenv records the first download's hash"
+        yield f"no hash is published for {asset.name}, so rocenv records the hash of the first download"
     yield from dict.fromkeys(_known(parts, case))
     for good in _recommending(parts, case):
         if good.driver and not case.driver:
@@ -331,7 +331,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
 def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
     yield (
         f"the library pack replaces rocBLAS in the env's own copy of the SDK; it comes from {pack.provider}, "
-        f"not AMD, and works only with HIP SDK {joined(pack.rocm)}"
+        f"not from AMD, and works only with HIP SDK {joined(pack.rocm)}"
     )
     featured = [each for each in pack.targets if each.startswith(target + ":")]
     if target not in pack.targets and featured:
@@ -340,7 +340,7 @@ def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
         yield (
             "the pack's file name is unknown, so `create` cannot download it. Look for it at "
             f"https://github.com/{pack.provider}/releases/tag/{pack.tag}, and add a `pack` row of your own "
-            "with its name and address (docs/data.md, `Add your own rows`)"
+            "with its name and URL (docs/data.md, `Add your own rows`)"
         )
 
 
@@ -408,7 +408,7 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
 
 
 def _components_in(constraint: str, parts: Parts, case: Case) -> str:
-    """List the components that a verdict has conditions on."""
+    """List the components to which a verdict's conditions apply."""
     row = verdicts.verdict_behind(constraint, case)
     torch = f"torch {parts.torch.version}" if parts.torch else "no torch"
     names = {

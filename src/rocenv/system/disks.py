@@ -27,18 +27,18 @@ _FIXED_DRIVE = 3  # Source: GetDriveTypeW
 
 
 class Room(NamedTuple):
-    """A folder, which need not exist, on a disk with free space."""
+    """A folder on a disk with free space; it does not have to exist."""
 
     folder: Path
     free_bytes: int
 
 
 def room_elsewhere(place: Path, needed_bytes: int) -> Room | None:
-    """Find a folder for rocenv on another disk, with most space; None if no disk of this user has enough.
+    """Find a folder for rocenv on the other disk with the most space, or None if no disk has enough.
 
     Args:
-        place: A path on the disk that is too full; need not exist.
-        needed_bytes: The least free space.
+        place: A path on the disk that is too full; it does not have to exist.
+        needed_bytes: The minimum free space.
     """
     found: list[Room] = []
     with contextlib.suppress(OSError):
@@ -68,13 +68,13 @@ def _own_folders() -> Iterator[Path]:
 
 
 def data_disks(listed: Iterable[Mount]) -> list[Path]:
-    """Choose the mount points of local disks that are not the system's."""
+    """Select the mount points of local disks other than system disks."""
     points = [Path(mount.point) for mount in listed if mount.kind in _SUITABLE]
     return [point for point in points if point.parts[1:] and point.parts[1] not in _OF_SYSTEM]
 
 
 def _is_usable(folder: Path) -> bool:
-    """Whether a folder belongs to this user, who may start programs in it."""
+    """Whether a folder belongs to this user, is writable, and allows programs to be executed."""
     with contextlib.suppress(OSError):
         flags = os.statvfs(folder).f_flag & (os.ST_RDONLY | os.ST_NOEXEC)
         own = folder.is_dir() and folder.stat().st_uid == os.geteuid()

@@ -10,7 +10,7 @@ from rocenv.system import WINDOWS
 if TYPE_CHECKING:
     from rocenv.core.language import Language
 
-_ACCESS = ("it accessed memory that is not its own", "它访问了不属于自己的内存")
+_ACCESS = ("it accessed memory that does not belong to it", "它访问了不属于自己的内存")
 _ABORT = (
     "it called abort(), as rocBLAS does if it has no kernels for a GPU",
     "它调用了 abort()；rocBLAS 没有适用于 GPU 的内核时就会这样做",
@@ -26,7 +26,7 @@ _NTSTATUS = {
     0xC0000017: ("out of memory", _NONE),
     0xC000001D: ("illegal instruction", _INSTRUCTION),
     0xC0000025: ("noncontinuable exception", _NONE),
-    0xC000007B: ("a program or DLL of the wrong bitness", _NONE),
+    0xC000007B: ("a program or DLL with the wrong bitness", _NONE),
     0xC0000094: ("integer division by zero", _NONE),
     0xC00000FD: ("stack overflow", ("its stack overflowed", "它的栈溢出了")),
     0xC0000135: ("a DLL was not found", ("a DLL that it needs is missing", "缺少它需要的某个 DLL")),
@@ -39,7 +39,7 @@ _NTSTATUS = {
         ),
     ),
     0xC000013A: ("ended by Ctrl-C", _NONE),
-    0xC0000142: ("a DLL could not be initialised", ("a DLL failed to initialise", "某个 DLL 初始化失败")),
+    0xC0000142: ("a DLL could not be initialized", ("a DLL failed to initialize", "某个 DLL 初始化失败")),
     0xC0000374: ("heap corruption", ("its heap was corrupted", "它的堆损坏了")),
     0xC0000409: ("stack buffer overrun, or abort", _ABORT),
     0xC0000417: ("invalid argument to the C runtime", _NONE),
@@ -102,7 +102,7 @@ def is_known_exit(code: int) -> bool:
 
 
 def meaning_of_exit(code: int, language: Language = "en") -> str:
-    """Explain an exit code in a clause ("it …"); "" if its name already explains it."""
+    """Explain an exit code in a clause ("it …"), or return "" if its name already explains it."""
     code = unsigned(code)
     _, meanings = _NTSTATUS.get(code, ("", _SIGNALS.get(describe_exit(code), _NONE)))
     return meanings[language == "zh"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 _NAME_SURROGATE = 0x20000000  # set for links and junctions, but not for cloud files. Source: ntifs.h
-_PATIENCE_S = 5.0  # virus scanners briefly open newly written files
+_RETRY_FOR_S = 5.0  # virus scanners briefly open newly written files
 _PAUSE_S = 0.05
 _ASIDE = re.compile(r"\.(.+)\.[0-9a-f]+\.removing", re.S)
 # Source: learn.microsoft.com, "Naming Files, Paths, and Namespaces"
@@ -93,7 +93,7 @@ def move(source: Path, destination: Path) -> None:
     """
     # For folders: `rename` can change just the case of a name, and on Windows it never replaces anything.
     rename = os.rename if os.path.isdir(source) else os.replace
-    end = time.monotonic() + (_PATIENCE_S if WINDOWS else 0.0)
+    end = time.monotonic() + (_RETRY_FOR_S if WINDOWS else 0.0)
     while True:
         try:
             rename(source, destination)
@@ -129,7 +129,7 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
 def require_unused(folder: Path) -> None:
     """On Windows, raise PrefixError if a program has a file open in a folder that will be removed.
 
-    The check renames the folder and then renames it back; `set_aside` recognises the temporary name after an
+    The check renames the folder and then renames it back; `set_aside` recognizes the temporary name after an
     interruption.
     """
     if not WINDOWS:
@@ -140,7 +140,7 @@ def require_unused(folder: Path) -> None:
 
 
 def set_aside(name: str) -> str:
-    """Return the original name of a folder that an interrupted removal left, "" for any other name."""
+    """Return the original name of a folder that an interrupted removal left behind, or "" for other names."""
     found = _ASIDE.fullmatch(name)
     return found[1] if found else ""
 
@@ -167,12 +167,12 @@ def break_link(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that rocenv created, if it exists, including locked subfolders.
+    """Remove a folder that rocenv created, if it exists, including its write-protected subfolders.
 
     If a link took its place, remove only the link. This never changes file modes, because the store and other
     envs can share the files.
     """
-    if leads_elsewhere(path):
+    if is_link_at(path):
         _remove_link(path)
         return
     if not path.exists():
@@ -217,7 +217,7 @@ def is_link(info: os.stat_result) -> bool:
     return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
-def leads_elsewhere(path: Path) -> bool:
+def is_link_at(path: Path) -> bool:
     """Whether the path is a link or junction."""
     try:
         return is_link(path.lstat())
@@ -227,7 +227,7 @@ def leads_elsewhere(path: Path) -> bool:
 
 def remove_path(path: Path) -> None:
     """Remove a file, a link (not its target) or a folder that rocenv created, if it exists."""
-    if leads_elsewhere(path):
+    if is_link_at(path):
         _remove_link(path)
     elif path.is_dir():
         remove_tree(path)
@@ -250,7 +250,7 @@ def _unlink(path: Path) -> None:
         except PermissionError:
             if not WINDOWS:
                 raise
-            # Windows refuses to unlink read-only files such as the store's.
+            # Windows refuses to unlink read-only files such as those in the store.
             unlink_read_only(path)
 
 
@@ -260,7 +260,7 @@ def beside(path: Path, purpose: str) -> Path:
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write `data` to `path` atomically: readers see either the old contents or all of the new.
+    """Write `data` to `path` atomically: readers see either the old or the complete new contents.
 
     The file's mode is `mode` minus the umask, even if an existing file has a different one.
     """
@@ -276,7 +276,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
         raise
 
 
-# Source: include/uapi/linux/fs.h, RWF_DONTCACHE, since Linux 6.14
+# Source: include/uapi/linux/fs.h, RWF_DONTCACHE, in Linux 6.14 and later
 _DONTCACHE = 0x80
 _uncached_writes = [hasattr(os, "pwritev")]
 
@@ -284,8 +284,8 @@ _uncached_writes = [hasattr(os, "pwritev")]
 def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
-    Use this for gigabytes that will not be read soon: caching them would evict everything else and take
-    longer than writing. Kernels and filesystems without support write normally.
+    Use this for gigabytes that will not be read soon, because caching them would evict everything else and
+    take longer than writing. Kernels and filesystems without support write normally.
     """
     while data and _uncached_writes[0]:
         try:
@@ -314,7 +314,7 @@ def _users(error: OSError) -> str:
 
 @contextlib.contextmanager
 def storage_errors(place: Path) -> Iterator[None]:
-    """Convert disk errors to a PrefixError with hints; let other errors pass."""
+    """Convert disk errors to a PrefixError with hints; other errors propagate."""
     try:
         yield
     except OSError as error:
@@ -329,7 +329,7 @@ def storage_errors(place: Path) -> Iterator[None]:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
             raise PrefixError(
                 f"cannot write `{error.filename or place}`: {error.strerror}",
-                hints=("check who owns the folder, or set ROCENV_HOME to your own folder",),
+                hints=("check who owns the folder, or set ROCENV_HOME to a folder that you own",),
                 code="home-unwritable",
             ) from error
         raise
@@ -341,7 +341,7 @@ def is_device(name: str) -> bool:
 
 
 def is_same_folder(path: str | Path, other: str | Path) -> bool:
-    """Compare what the paths lead to: links and bind mounts show a folder at several paths."""
+    """Whether two paths refer to the same folder; links and bind mounts give a folder several paths."""
     try:
         return os.path.samefile(path, other)
     except OSError:

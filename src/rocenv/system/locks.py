@@ -1,6 +1,7 @@
 """Locks between processes.
 
-Anyone who can open a lock file can take the lock, so only users with write access to its folder can open it.
+Anyone who can open a lock file can take the lock, so rocenv lets only users with write access to its folder
+open it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
     After waiting for one second, report the holders on stderr.
 
     Args:
-        path: The lock file. It is created if missing and never removed, because removing it would be a race.
+        path: The lock file. It is created if missing and never removed, because that would cause a race.
         shared: Allow other shared holders (on Windows every lock is exclusive).
         waiting: A message for stderr, printed once if the lock is taken.
 
@@ -90,7 +91,7 @@ def _wait(path: Path, descriptor: int, shared: bool, waiting: str) -> None:
 
 
 def _record_holder(descriptor: int) -> None:
-    """Record the holder after the first byte: on Windows, others cannot read the locked byte."""
+    """Record the holder after the first byte, because on Windows others cannot read the locked byte."""
     found = _VERB.fullmatch(sys.argv[1]) if len(sys.argv) > 1 else None
     text = f" {os.getpid()} {time.time():.0f} {found[0] if found else '-'}\n"
     with contextlib.suppress(OSError):
@@ -100,7 +101,7 @@ def _record_holder(descriptor: int) -> None:
 
 
 def _holder(path: Path, descriptor: int) -> str:
-    """Return the exclusive holder recorded in the lock file, or the processes that share the lock."""
+    """Describe the exclusive holder that the lock file records, or the processes that share the lock."""
     try:
         os.lseek(descriptor, 1, os.SEEK_SET)
         found = _HOLDER.fullmatch(os.read(descriptor, 64))
@@ -121,7 +122,7 @@ def _holder(path: Path, descriptor: int) -> str:
 
 
 def _sharing(descriptor: int) -> list[int]:
-    """List the processes that hold a lock on a file on Linux; empty on other systems."""
+    """List the processes that hold a lock on a file; return an empty list on systems other than Linux."""
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:

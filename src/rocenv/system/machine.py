@@ -27,20 +27,20 @@ NETWORK_FILESYSTEMS = frozenset(
 
 # Opening a file for inspection must not block or leak to children; Windows has neither flag.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_MOST_BYTES = 16 << 20  # size limit of `read_text`
+_MAX_BYTES = 16 << 20  # size limit of `read_text`
 
 Plain = str | int | bool | None  # results that `tried` can record
 _T = TypeVar("_T", bound=Plain)
 
 
 def plain_path(path: str) -> str:
-    """Normalise an absolute path for recording."""
+    """Normalize an absolute path for recording."""
     return path if "\\" in path else posixpath.normpath("/" + path.lstrip("/"))
 
 
 @dataclass(slots=True)
 class Answers:
-    """One machine's recorded answers, by query; numbers are errnos, 0 = none."""
+    """One machine's recorded answers, by query; numbers are errnos, or 0 for success."""
 
     windows: bool = False  # it is a Windows machine
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
 
 @contextlib.contextmanager
 def answering(answers: Answers) -> Iterator[None]:
-    """Use recorded answers instead of the machine; whatever was not recorded does not exist."""
+    """Use recorded answers instead of the machine; whatever was not recorded is treated as missing."""
     global _given
     assert _given is None and _kept is None
     _given = answers
@@ -153,7 +153,7 @@ def examined_windows() -> bool:
 
 
 def missing_sysroot() -> str:
-    """The value of `ROCENV_SYSROOT` if it is not a folder, "" otherwise."""
+    """The value of `ROCENV_SYSROOT` if it is not a folder, otherwise ""."""
     named = os.environ.get("ROCENV_SYSROOT", "")
     return named if named and _given is None and not os.path.isdir(named) else ""
 
@@ -168,7 +168,7 @@ def environment() -> Mapping[str, str]:
 
 
 def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
-    """Read the beginning of a file; return its text and an errno, 0 = none.
+    """Read the beginning of a file; return its text and the errno, or 0 for success.
 
     Never blocks, and never reads an endless file.
     """
@@ -202,12 +202,12 @@ def _bytes(file: int, limit: int) -> bytes:
 
 def read_text(path: str) -> str | None:
     """Read a whole text file, or return None if that fails."""
-    text, error = read_attribute(path, _MOST_BYTES)
+    text, error = read_attribute(path, _MAX_BYTES)
     return None if error else text.replace("\r\n", "\n")
 
 
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """Return a program's output on this machine, as `ask` returns it; None = none.
+    """Return a program's output on this machine, which `ask` gets, or None if there is none.
 
     For an examined machine, return the text in the file `copy`, such as `/windows/hipinfo.txt`.
     """
@@ -245,7 +245,7 @@ def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T, *, of_h
 
 
 def open_errno(path: str) -> int:
-    """Open a device for reading and writing, and return the errno, 0 on success."""
+    """Open a device for reading and writing, and return the errno, or 0 for success."""
     if _given is not None:
         return _given.opened.get(path, errno.ENOENT)
     error = 0
@@ -261,7 +261,7 @@ def open_errno(path: str) -> int:
 def access_errno(path: str) -> int:
     """Return the errno that opening a device would cause, judging by its mode alone.
 
-    Use it for devices that must not be opened: opening a render node wakes a sleeping GPU.
+    Use it for devices that must not be opened, such as render nodes: opening one wakes a sleeping GPU.
     """
     if _given is not None:
         return _given.reached.get(path, errno.ENOENT)
@@ -279,7 +279,7 @@ def is_there(path: str) -> bool:
 
 
 def list_folder(path: str) -> list[str]:
-    """Return the sorted names in a folder; empty if it cannot be read."""
+    """Return the sorted names in a folder, or an empty list if it cannot be read."""
     return list(_listed(path)[0])
 
 
@@ -307,14 +307,14 @@ def _listed(path: str) -> tuple[tuple[str, ...], int]:
 
 
 def parent_name() -> str:
-    """Return the parent process's name, truncated to 15 bytes by the kernel; "" if unknown."""
+    """Return the parent process's name, truncated to 15 bytes by the kernel, or "" if unknown."""
     if WINDOWS:  # Windows has no /proc
         return ""
     return (read_text(f"/proc/{os.getppid()}/comm") or "").rstrip("\n")
 
 
 def glibc_version() -> tuple[int, int] | None:
-    """Return the version of this Python's C library; None if it is not glibc."""
+    """Return the version of this Python's C library, or None if it is not glibc."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (AttributeError, ValueError, OSError):
@@ -347,7 +347,7 @@ def mounts(text: str) -> Iterator[Mount]:
 
 
 def _unescaped(text: str) -> str:
-    """Decode a path from the kernel: it writes space, tab, newline and backslash in octal."""
+    """Decode a path from the kernel, which writes spaces, tabs, newlines and backslashes in octal."""
     path = re.sub(
         rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 0xFF]), text.encode(errors="replace")
     )
@@ -365,8 +365,8 @@ def holder(listed: Iterable[Mount], path: PurePath) -> Mount | None:
 
 
 def mount_of(path: PurePath) -> Mount | None:
-    """Return the mount that contains `path` (it does not have to exist); None if mounts cannot be listed."""
-    text, error = read_attribute("/proc/self/mountinfo", _MOST_BYTES)
+    """Return the mount that contains `path`, which need not exist, or None if mounts cannot be listed."""
+    text, error = read_attribute("/proc/self/mountinfo", _MAX_BYTES)
     return None if error else holder(mounts(text), _real(path))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Source: learn.microsoft.com, "PE Format", Machine Types
 _MACHINES = {0x8664: "64-bit", 0x14C: "32-bit", 0xAA64: "ARM64", 0x1C0: "ARM", 0x1C4: "ARM"}
-_IMPORTS, _EXPORTS, _RESOURCES = 1, 0, 2  # the data directories' numbers
+_IMPORTS, _EXPORTS, _RESOURCES = 1, 0, 2  # numbers of the data directories
 # The loader resolves these through an internal table; the files do not have to exist. Source:
 # learn.microsoft.com, "Windows API sets"
 _API_SETS = ("api-ms-", "ext-ms-")
@@ -34,7 +34,7 @@ class Pe:
     """A library's or program's headers."""
 
     machine: str  # "64-bit", "32-bit", "ARM64"
-    file_version: str  # "5.7.32000.0"; "" = not specified
+    file_version: str  # "5.7.32000.0"; "" if not specified
     imports: tuple[str, ...]  # as written in the file, without delay-loaded libraries
 
 
@@ -42,7 +42,7 @@ def read(path: str | Path) -> Pe:
     """Read a library's or program's headers.
 
     Raises:
-        NotPe: It is truncated, or not a Windows library or program.
+        NotPe: It is truncated, or is not a Windows library or program.
         OSError: It cannot be read.
     """
     with _parsed(path, _IMPORTS, _RESOURCES) as pe:
@@ -149,7 +149,8 @@ def _not_exported(path: str, folders: Iterable[str]) -> list[str]:
     for library, names in imports.items():
         if file := searched.find(library):
             lacking = sorted(names - export_names(file))
-            found += [f"{os.path.basename(path)} needs `{name}`, which `{file}` lacks" for name in lacking]
+            user = os.path.basename(path)
+            found += [f"{user} needs `{name}`, which `{file}` does not export" for name in lacking]
     return found
 
 
@@ -172,7 +173,7 @@ class _Folders:
 def _listed(folder: str) -> dict[str, str]:
     try:
         return {name.lower(): name for name in os.listdir(folder)}
-    except OSError:  # Windows skips missing folders, too
+    except OSError:  # Windows also skips missing folders
         return {}
 
 

@@ -26,7 +26,7 @@ def add_to_umask(mask: int) -> int:
 
 
 def umask_of_user() -> int:
-    """Return the umask that this process started with; -1 if it is unchanged."""
+    """Return the umask that this process started with, or -1 if it is unchanged."""
     return _of_user[0] if _of_user else -1
 
 
@@ -38,7 +38,7 @@ def make_private(folder: Path) -> None:
         make_private(folder.parent)
     try:
         folder.mkdir(0o700, exist_ok=True)
-    except FileExistsError as error:  # a file
+    except FileExistsError as error:  # it is a file
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
 
 
@@ -66,7 +66,7 @@ def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
-    """Whether a folder has a different owner or a write permission in `mask`; False if it is missing."""
+    """Whether a folder has a different owner or a write permission in `mask`, or False if it is missing."""
     try:
         info = folder.stat()
     except OSError:
@@ -94,7 +94,7 @@ def close_below(folder: Path, mask: int) -> str:
     """Remove the permissions in `mask` from everything below a folder, without following links.
 
     Returns:
-        The path of a file that belongs to neither this user nor root; "" if there is none.
+        The path of a file that belongs to neither this user nor root, or "" if there is none.
     """
     owners = (0, os.geteuid())
     foreign = ""

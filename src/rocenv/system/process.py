@@ -32,7 +32,7 @@ PACKAGE_PARENT = Path(__file__).parents[2]
 _LIMIT_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
 _LOOK_EVERY_S = 0.1  # on Windows, Ctrl-C arrives only between two waits
-_DRAIN_S = 5.0  # for reading what remains in the pipes after the child has ended
+_DRAIN_S = 5.0  # time for reading what remains in the pipes after the child has ended
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _OVERSTRUCK = re.compile(r"[^\n]\x08")  # bold and underlined text in manual pages
 
@@ -43,7 +43,7 @@ class Completed:
 
     stdout: bytes = b""
     stderr: bytes = b""
-    code: int | None = None  # None: it was not started, or it was killed
+    code: int | None = None  # None if it was not started or was killed
     problem: str = ""  # why it was not started or was killed, as a clause: "it did not end within 5 s"
     timed_out: bool = False
 
@@ -96,7 +96,7 @@ def run(
 
     Args:
         argv: The program's path and arguments; on Windows also a complete command line.
-        environ: The child's environment; None = this process's environment.
+        environ: The child's environment, or None for this process's environment.
         cwd: The child's working directory.
         stdin: The child's standard input.
         stdout: `KEEP`, `DROP`, or a file to write to.
@@ -205,7 +205,7 @@ def _slice(started: float, timeout_s: float | None) -> float:
 
 def own_child(module: str, *words: str) -> list[str]:
     """Return Python arguments that run a rocenv module's `main(*words)`."""
-    # Not `-m`: isolated mode ignores a rocenv installed in the user's site-packages or on PYTHONPATH.
+    # Do not use `-m`: isolated mode ignores a rocenv installed in the user's site-packages or on PYTHONPATH.
     start = "import sys; sys.path.append(sys.argv.pop(1))"
     code = f"{start}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
     return ["-I", "-c", code, str(PACKAGE_PARENT), *words]
@@ -243,9 +243,10 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
 
 
 def stop_group(child: subprocess.Popen[bytes], wait_s: float) -> bool:
-    """Ask a child of `start_group` to end, then kill its group; return whether it ended.
+    """Ask a child of `start_group` to exit, then kill its group; return whether it ended.
 
-    Waits at most twice `wait_s`: the kernel does not kill a process that waits for a disk or a driver.
+    Waits at most twice `wait_s`, because the kernel cannot kill a process that is waiting for a disk or a
+    driver.
     """
     for number in (signal.SIGTERM, 0 if WINDOWS else signal.SIGKILL):
         if child.poll() is None:
@@ -309,7 +310,7 @@ def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None
 def _terminations() -> Iterator[list[int]]:
     """Collect SIGTERM and SIGHUP, because a child in its own group would outlive this process.
 
-    A handler that raises could interrupt the child's start, and then nothing would end that child.
+    A handler that raises could interrupt the child's start, and then nothing would stop that child.
     """
     received: list[int] = []
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
@@ -331,8 +332,9 @@ def exit_by_signal(number: int, _frame: object) -> NoReturn:
 def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a child in the foreground, wait for it, and return its exit code.
 
-    Keyboard interrupts go to the child, and this process keeps waiting. The code has `subprocess`'s form: all
-    32 bits, unsigned, on Windows; minus the signal elsewhere. Use `own_exit_code` to exit with it.
+    Keyboard interrupts go to the child, and this process keeps waiting. The code has the form that
+    `subprocess` uses: unsigned, with all 32 bits, on Windows; a negative signal number elsewhere. Use
+    `own_exit_code` to exit with it.
     """
     # Use no-op handlers, because the child would inherit an ignored signal. Set them before it starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):

@@ -15,12 +15,12 @@ SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/
 
 
 def system_program(name: str) -> str | None:
-    """Find a program that trust depends on; searches only system folders, not PATH."""
+    """Find a program that must be trusted; searches only system folders, not PATH."""
     return _first_in(SYSTEM_FOLDERS, name)
 
 
 def program_on_path(name: str) -> str | None:
-    """Find any other helper in PATH's absolute folders.
+    """Find any other helper program in the absolute folders on PATH.
 
     Empty and relative entries could run a program planted in the current folder.
     """
@@ -32,5 +32,5 @@ def _first_in(folders: tuple[str, ...] | list[str], name: str) -> str | None:
     paths = (
         os.path.join(folder, name + end) for folder in folders if os.path.isabs(folder) for end in suffixes
     )
-    # Pass the folder, too: for a bare name, `which` on Windows searches the current folder first.
+    # Pass the folder too, because `which` on Windows first searches the current folder for a bare name.
     return next(filter(None, map(shutil.which, paths)), None)

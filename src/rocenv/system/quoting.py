@@ -22,7 +22,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def find_windows_program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Find a command as cmd does with the variables in `environ`; None if it does not exist.
+    """Find a command as cmd does with the variables in `environ`, or None if it does not exist.
 
     For a name without an extension, this tries those in `PATHEXT` in order, in each folder on `PATH`. It does
     not search the current folder, because a file there must not run in place of a program.
@@ -51,10 +51,10 @@ def _searched(name: str, path: str) -> Iterator[str]:
 def command_line(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return a command line that preserves every word in `argv`; the first word is a path.
 
-    Batch files run in cmd, and it parses the line first.
+    Batch files run in cmd, which parses the line first.
 
     Raises:
-        RocenvError: A word for a batch file contains a line break; cmd cannot quote those.
+        RocenvError: A word for a batch file contains a line break, which cmd cannot quote.
     """
     if not argv[0].lower().endswith(_BATCH):
         return subprocess.list2cmdline(argv)

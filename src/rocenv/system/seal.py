@@ -1,4 +1,4 @@
-"""Sealed files are valid only in the home that wrote them; other caches are rebuilt.
+"""Sealed files, which are valid only in the home that wrote them; other caches are rebuilt.
 
 The first line is a keyed hash of the rest. Only users who can write to the home can read the key.
 """
@@ -12,7 +12,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError
-from rocenv.core.foreign import MOST_BYTES, read_file
+from rocenv.core.foreign import MAX_BYTES, read_file
 from rocenv.system import WINDOWS
 from rocenv.system.files import remove_path, write_atomic
 from rocenv.system.locks import locked
@@ -32,7 +32,7 @@ def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
     write_atomic(path, _seal(path, content, key) + b"\n" + content)
 
 
-def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> bytes:
+def read_sealed(path: Path, key_file: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Read a file that `write_sealed` wrote to this path with this key.
 
     A user who can read the home but not its key trusts files that only the home's owner could have written.
@@ -41,7 +41,7 @@ def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> byt
         DataError: The seal is invalid.
         OSError: The file cannot be read.
     """
-    seal, _, content = read_file(path, most_bytes).partition(b"\n")
+    seal, _, content = read_file(path, max_bytes).partition(b"\n")
     try:
         is_own = hmac.compare_digest(seal, _seal(path, content, _key(key_file)))
     except PermissionError:
@@ -61,9 +61,8 @@ def _key(path: Path) -> bytes:
     if WINDOWS:
         is_own = True
     else:
-        is_shared = bool(
-            path.parent.stat().st_mode & stat.S_IWGRP
-        )  # on purpose: rocenv refuses other exposed homes
+        # A group-writable home is shared deliberately; rocenv refuses other exposed homes.
+        is_shared = bool(path.parent.stat().st_mode & stat.S_IWGRP)
         owners = {0, os.geteuid(), path.parent.stat().st_uid}
         is_own = (is_shared or info.st_uid in owners) and not info.st_mode & (0o007 if is_shared else 0o077)
     if len(key) != _KEY_BYTES or not is_own:

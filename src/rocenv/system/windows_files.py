@@ -55,7 +55,7 @@ if sys.platform == "win32":
         """Remove one of a file's names, even if the file is read-only; its other names are unaffected.
 
         Raises:
-            OSError: As from `unlink`.
+            OSError: As raised by `unlink`.
         """
         handle = _kernel.CreateFileW(str(path), _ACCESS, _SHARED, None, _OPEN_EXISTING, _FLAGS, None)
         if handle == _INVALID:
@@ -99,7 +99,7 @@ if sys.platform == "win32":
         code = ctypes.get_last_error()
         return OSError(0, ctypes.FormatError(code).strip(), str(path), code)
 
-    _MOST = 64
+    _MAX_USERS = 64
 
     class _Process(ctypes.Structure):
         """RM_PROCESS_INFO."""
@@ -116,7 +116,7 @@ if sys.platform == "win32":
         )
 
     def users_of(path: str) -> tuple[str, ...]:
-        """List the programs that use a file, as `name (process 123)`; empty if none are known.
+        """List the programs that use a file, as `name (process 123)`, or () if none are known.
 
         Source: learn.microsoft.com, Restart Manager (RmStartSession, RmRegisterResources, RmGetList);
         restartmanager.h for RM_PROCESS_INFO
@@ -137,8 +137,8 @@ if sys.platform == "win32":
         names = (wintypes.LPCWSTR * 1)(path)
         if manager.RmRegisterResources(session, 1, names, 0, None, 0, None):
             return ()
-        needed, count, reasons = wintypes.UINT(), wintypes.UINT(_MOST), wintypes.DWORD()
-        found = (_Process * _MOST)()
+        needed, count, reasons = wintypes.UINT(), wintypes.UINT(_MAX_USERS), wintypes.DWORD()
+        found = (_Process * _MAX_USERS)()
         error = manager.RmGetList(
             session, ctypes.byref(needed), ctypes.byref(count), found, ctypes.byref(reasons)
         )
