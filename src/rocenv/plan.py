@@ -35,6 +35,7 @@ _DOWN = ("unreachable", "no-mirror", "signature")
 _NO_NETWORK = (
     "several servers are unreachable: check your network, VPN and proxy",
     "`rocenv config mirrors --test` lists known mirrors and tests which ones you can reach",
+    "rocenv tries unreachable servers again after ten minutes; to try at once: `rocenv cache clear indices`",
 )
 
 
@@ -197,10 +198,10 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
+    hints = (f"hint: {text}" for text in error.hints)
     reasons = tuple(f"cannot list {which}: {why}" for which, why in _reasons(missed))
     note = "`create` would fail now, because the package lists could not be downloaded"
-    mirrors = _how_to_set_mirrors(missed)
-    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons, *mirrors))
+    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons, *hints))
 
 
 def _parts(

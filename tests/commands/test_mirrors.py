@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import socket
 import threading
@@ -180,6 +181,9 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     assert "cannot resolve" in found["speed"]["error"], "the origin is tested too"
     assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest servers come first"
     assert not lab.config.exists(), "a test sets nothing"
+    told = lab.run("config", "mirrors", "mine", "--test").stderr.decode()
+    assert "3 of 7 addresses work" in told
+    assert re.search("--use (good|moved)`", told), "the example is a mirror that works"
 
 
 def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
@@ -197,6 +201,8 @@ def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
         done = lab.run("config", "mirrors", "mine", "--test")
         thread.join(timeout=10)
     assert b"returned 503" in done.stdout
+    assert b"none of the 2 addresses works: check your network" in done.stderr
+    assert b"--use" not in done.stderr
     assert b"\x1b" not in done.stdout
 
 

@@ -274,7 +274,11 @@ class TestApps:
     @pytest.mark.parametrize("thing", ["SD.Next", "sdnext"])
     def test_an_app_has_commands(self, matrix: Matrix, thing: str) -> None:
         commands = [step.command for step in explain(thing, matrix).steps]
-        assert commands == ["rocenv create --app sdnext", "rocenv launch sdnext"]
+        assert commands == [
+            "rocenv create --app sdnext",
+            "git clone https://github.com/vladmandic/sdnext",
+            "rocenv launch sdnext",
+        ]
 
     @pytest.mark.parametrize(
         ("target", "offered"),

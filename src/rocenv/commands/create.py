@@ -126,6 +126,7 @@ def command(
     if lock_file is not None:
         _warn_if_known_broken(lock, name, context)
     require_installable(lock)
+    require_room(lock, context.home, context.bundled)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
     elif worse is not None or (not yes and can_ask() and (lock.warnings or not guided)):

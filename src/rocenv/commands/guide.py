@@ -87,4 +87,6 @@ def _best_set(request: Request, context: Context) -> str:
 
     best = next(resolve(request, context.matrix))
     parts = (f"{'ROCm' if kind == 'rocm' else kind} {version}" for kind, version in best.versions)
-    return ", ".join(parts) + (f" (with limits: {best.warnings[0]})" if best.warnings else "")
+    channel = context.matrix.channels.get(best.rocm.channel)  # AMD's HIP SDK has none
+    text = f"{', '.join(parts)} ({channel.title if channel else best.rocm.channel})"
+    return text + (f" (with limits: {best.warnings[0]})" if best.warnings else "")

@@ -15,6 +15,7 @@ from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, argv_i
 from rocenv.commands.options import env_argument
 from rocenv.commands.output import note
 from rocenv.context import Context
+from rocenv.core.versions import series
 from rocenv.prefix import prefix_of
 from rocenv.presence import lost_files
 from rocenv.system.process import replace_process
@@ -84,6 +85,13 @@ def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[Non
         if _TOOL.fullmatch(error.name):
             command = env_with_tools(record.lock, context.matrix, prefix.free_name())
             hint = f"create an env with ROCm's compilers and tools: `{command}`"
+            rocm = record.lock.part("rocm")
+            release = series(rocm.version) if rocm is not None else ""
+            if f"--rocm {release} " not in f"{command} ":
+                hint = (
+                    f"no set of ROCm {release} contains ROCm's compilers and tools, but this one of another "
+                    f"release does: `{command}`"
+                )
             if not command:
                 hint = f"rocenv knows no set for {record.lock.target} that contains `{error.name}`"
             error.hints = (hint, *error.hints)

@@ -138,6 +138,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     title: str
     platforms: tuple[str, ...] = ("linux", "windows")
     needs_torch: bool = False  # `app_release` rows say which ROCm it needs
+    repository: str = ""  # from which users clone it; "" = they get it in another way
 
     # Recognition. Without `signs` and `programs`, the app needs `--app`.
     programs: tuple[str, ...] = ()  # patterns for program names, "llama-*"

@@ -61,8 +61,6 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set that does not include its app, so that users know to provide the program.
 
-    Apps that run from their own folder and are not in any channel need no notes, because users already have
-    them.
     `again` is the command for a different set, without its options.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
@@ -71,6 +69,8 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
         return
     channels = {name for each in matrix.app_packages if each.app == row.key for name in each.channels}
     if not row.programs and not channels:
+        if row.repository:
+            yield f"{row.title} is not included; if you do not have it yet: `git clone {row.repository}`"
         return
     where = f"channel {rocm.channel} has no packages for it" if channels else "no channel has packages for it"
     yield f"{row.title} is not included: {where}, so install it yourself{_elsewhere(channels, case, again)}"
