@@ -198,9 +198,10 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
+    hints = (f"hint: {text}" for text in error.hints)
     reasons = tuple(f"cannot list {which}: {why}" for which, why in _reasons(missed))
     note = "`create` would fail now, because the package lists could not be downloaded"
-    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons, *error.hints))
+    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons, *hints))
 
 
 def _parts(
