@@ -9,6 +9,7 @@ import resource
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from rocenv.core.errors import RocenvError
 from rocenv.fleet.compare import findings
 from rocenv.fleet.results import folded, read_results
-from rocenv.fleet.run import FleetRecord, SlurmNode, slurm_nodes, update_nodes
+from rocenv.fleet.run import FleetRecord, SlurmNode, read_record, slurm_nodes, update_nodes
 from rocenv.home import Home
 from tests import forked
 
@@ -144,6 +145,7 @@ HOSTILE = {
     "a shell command": json.dumps(answer("$(reboot)")),
     "an escape sequence": json.dumps(answer("\x1b]0;x\x07")),
     "another type": json.dumps(answer("n2", gpus=0) | {"gpus": "many"}),
+    "an absurd rate": json.dumps(answer("n2")).replace("20000.0", "1e308"),
     "an infinite rate": json.dumps(answer("n2")).replace("20000.0", "1e999"),
     "another schema": json.dumps(answer("n2", schema=2)),
     "a rate of zero": json.dumps(answer("n2", gflops={"float32 4096x4096": 0})),
@@ -294,3 +296,26 @@ def test_a_record_that_cannot_be_written_drains_nobody(
     assert not (tmp_path / "calls").exists()
     assert update_nodes(Home(tmp_path), *words).drained == {"n1": "rocenv:no GPU"}
     assert (tmp_path / "calls").read_text() == "update NodeName=n1 State=DRAIN Reason=rocenv:no GPU\n"
+
+
+def test_two_runs_at_once_both_remember_what_they_drained(tmp_path: Path) -> None:
+    """Otherwise, rocenv would never resume the nodes of one of them."""
+    bad = {name: answer(name, healthy=False, reason="rocenv:gemm bad") for name in ("n1", "n2")}
+    put(tmp_path, *bad.values())
+    programs = {
+        "nodeset": 'echo "$4"',
+        "sinfo": 'echo "${4#--nodes=}|idle|gpu:4|none"',
+        "scontrol": "sleep 1",
+        "clush": f'node=$8; cp "{tmp_path}/$node-2026-11-24.json" "${{5#--outdir=}}/$node"',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    env["ROCENV_HOME"] = str(tmp_path / "home")
+    with ThreadPoolExecutor() as pool:
+        words = ["fleet", "verify", "demo", "--drain", "--json", "--nodes"]
+        runs = [pool.submit(forked.run_text, [*words, name], env=env, cwd=tmp_path) for name in bad]
+    for each in runs:
+        assert json.loads(each.result().stdout).get("done"), each.result().stdout
+    assert read_record(Home(tmp_path / "home")).drained == dict.fromkeys(bad, "rocenv:gemm bad")

@@ -115,6 +115,11 @@ class TestAsking:
         assert not person.asked
         assert len(person.messages) == 1
 
+    def test_a_healthy_machine_has_no_instructions_to_follow(self, context: CheckContext) -> None:
+        person = Person(answer=True)
+        apply([], context, WORK, person.dialog())
+        assert person.messages == []
+
     def test_a_snapshot_of_a_machine_is_not_fixed(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         with pytest.raises(RocenvError, match="snapshot of a machine"):

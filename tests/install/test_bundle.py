@@ -308,6 +308,19 @@ def test_a_damaged_manifest_is_named_with_the_remedy(mini: Mini, bundle: Path, t
     assert "sha256sum lab.tar" in said
 
 
+def test_a_package_cannot_be_the_lock_of_an_env(mini: Mini, bundle: Path) -> None:
+    """Unlike a lock, it can be missing, and of any size."""
+
+    def change(members: Members) -> None:
+        manifest = manifest_in(members)
+        at = packages_in(members)[0]
+        manifest["envs"] = {"lab": members.pop(at)[0].name}
+        put_manifest(members, manifest)
+
+    rewritten(bundle, change)
+    assert "is not a lock" in refusal(mini)
+
+
 def test_an_empty_copy_of_a_bundle_is_refused(mini: Mini, bundle: Path) -> None:
     bundle.write_bytes(b"")
     assert "neither a lock nor a bundle" in refusal(mini)

@@ -40,3 +40,11 @@ def test_unreadable_source_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(source / "pipe.h")
     with pytest.raises(RocenvError, match="pipe"):
         content_hash(source)
+
+
+def test_links_to_their_own_folders_are_an_error(tmp_path: Path) -> None:
+    source = tree(tmp_path / "s")
+    for name in ("up", "again"):
+        (source / "a" / name).symlink_to("..")
+    with pytest.raises(RocenvError, match="links to its own folders"):
+        content_hash(source)

@@ -19,7 +19,6 @@ from rocenv.system.machine import Answers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-
 _NODES = "/sys/class/kfd/kfd/topology/nodes"
 _PCI = "/sys/bus/pci/devices"
 # Kernel parameters that affect GPUs.

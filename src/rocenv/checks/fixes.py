@@ -69,10 +69,11 @@ def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, 
             hints=("rocenv doctor --fix   # on that machine",),
             code="fix-elsewhere",
         )
+    findings = list(findings)
     fixable = [finding for finding in findings if finding.fix in FIXES]
-    if not fixable:
+    if findings and not fixable:
         dialog.say("fix_nothing")
-    elif dialog.ask is None:
+    if fixable and dialog.ask is None:
         dialog.say("fix_no_terminal")
         return Outcome(left=len(fixable))
     outcome = Outcome()

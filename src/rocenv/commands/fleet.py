@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from rocenv.fleet.compare import Finding
     from rocenv.fleet.results import Result, Results
-    from rocenv.fleet.run import FleetRecord, SlurmNode
+    from rocenv.fleet.run import SlurmNode
     from rocenv.verify import Level
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
@@ -115,22 +116,23 @@ def verify(
     words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
     with context.progress.wait(f"Checking {folded(asked)}"):
         results = _results(asked, slurm if partition else None, words, timeout_s)
-    # The check takes minutes, in which others may have drained or resumed nodes.
-    record = run.read_record(context.home)
-    if drain:
-        slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
-    found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
-    bad = {each.node for each in found if each.reason}
-    # A quick check does not repeat the check that failed, so it resumes nobody.
-    healthy = results.newest.keys() - bad if level == "full" else ()
-    resumed = run.own_drains(record, slurm, healthy)
-    in_use = [
-        each for each in found if each.node in slurm and slurm[each.node].state not in ("drained", "down")
-    ]
-    drained = to_drain(in_use)
-    if drain:
-        record = run.update_nodes(context.home, record, slurm, drained, resumed)
-    _remember(context, record, results)
+    with run.keeping_record(context.home) if drain else nullcontext():
+        # The check takes minutes, in which others may have drained or resumed nodes.
+        record = run.read_record(context.home)
+        if drain:
+            slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
+        found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
+        bad = {each.node for each in found if each.reason}
+        # A quick check does not repeat the check that failed, so it resumes nobody.
+        healthy = results.newest.keys() - bad if level == "full" else ()
+        resumed = run.own_drains(record, slurm, healthy)
+        in_use = [
+            each for each in found if each.node in slurm and slurm[each.node].state not in ("drained", "down")
+        ]
+        drained = to_drain(in_use)
+        if drain:
+            run.update_nodes(context.home, record, slurm, drained, resumed)
+    _remember(context, results)
     _print(results, found, commands(drained, resumed), as_json=as_json, done=drain)
     return _exit_code(results, found)
 
@@ -177,17 +179,21 @@ def _results(
     return results
 
 
-def _remember(context: Context, record: FleetRecord, results: Results) -> None:
+def _remember(context: Context, results: Results) -> None:
     """Record how many GPUs each node has; without write access, the next run will not know."""
     from rocenv.fleet import run
 
     counts = {node: len(each.gpus) for node, each in results.newest.items() if each.gpus}
-    most = record.gpus | {node: max(count, record.gpus.get(node, 0)) for node, count in counts.items()}
-    if most != record.gpus:
-        try:
-            run.write_record(context.home, run.FleetRecord(drained=record.drained, gpus=most))
-        except RocenvError as error:
-            note(error.message)
+    before = run.read_record(context.home).gpus
+    if all(count <= before.get(node, 0) for node, count in counts.items()):
+        return
+    try:
+        with run.keeping_record(context.home):
+            record = run.read_record(context.home)
+            most = {node: max(count, record.gpus.get(node, 0)) for node, count in counts.items()}
+            run.write_record(context.home, run.FleetRecord(drained=record.drained, gpus=record.gpus | most))
+    except RocenvError as error:
+        note(error.message)
 
 
 def _exit_code(results: Results, found: Sequence[Finding]) -> int:

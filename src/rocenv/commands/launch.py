@@ -177,7 +177,6 @@ def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
 
 
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
-    from rocenv.commands.launch import MARK, shortcut_text
     from rocenv.system.files import storage_errors, write_atomic
     from rocenv.system.quoting import shell_join
 

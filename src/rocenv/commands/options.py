@@ -59,6 +59,3 @@ yes_option: _Decorator = click.option("-y", "--yes", is_flag=True, help="Do not 
 offline_option: _Decorator = click.option(
     "--offline", is_flag=True, help="Use only files that are already on this machine."
 )
-level_option: _Decorator = click.option(
-    "--level", type=click.Choice(["quick", "full"]), help="All checks, or only what takes seconds."
-)

@@ -66,7 +66,7 @@ class _File(Struct, gc=False):
     target: _Text | None = None
     driver: Driver | None = None
     gpus: Annotated[list[_Gpu], Meta(max_length=256)] | None = None
-    gflops: Annotated[dict[_Text, Annotated[float, Meta(gt=0)]], Meta(max_length=20)] = {}
+    gflops: Annotated[dict[_Text, Annotated[float, Meta(gt=0, lt=1e9)]], Meta(max_length=20)] = {}
 
 
 class Gpu(Struct, frozen=True, gc=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -21,11 +22,12 @@ from rocenv.core.model import Value
 from rocenv.fleet.node import PREFIX
 from rocenv.fleet.results import folded, is_node_name
 from rocenv.system import process
-from rocenv.system.files import write_atomic
+from rocenv.system.files import storage_errors, write_atomic
+from rocenv.system.locks import locked
 from rocenv.system.programs import program_on_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rocenv.home import Home
@@ -153,12 +155,7 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
         for attempt in range(_ATTEMPTS):
             step = [
                 *(srun, f"--nodelist={folded(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
-                *(
-                    "--exclusive",
-                    "--mem=0",
-                    *((f"--gres=gpu:{gpus}",) if gpus else ()),
-                    "--job-name=rocenv-verify",
-                ),
+                *("--exclusive", "--mem=0", *((f"--gres=gpu:{gpus}",) if gpus else ())),
                 *(f"--immediate={_IMMEDIATE_S}", f"--time={-(-(timeout_s + _START_S) // 60)}", "--wait=0"),
                 *("--no-kill", "--kill-on-bad-exit=0", "--mpi=none", "--cpu-bind=none"),
                 *("--job-name=rocenv-verify", "--input=none", "--chdir=/"),
@@ -241,6 +238,13 @@ def read_record(home: Home) -> FleetRecord:
         return FleetRecord()
     except OSError as error:
         raise RocenvError(f"cannot read `{home.fleet_record}`: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def keeping_record(home: Home) -> Iterator[None]:
+    """Keep other processes from changing the record; raise PrefixError without write access."""
+    with storage_errors(home.path), locked(home.lock("fleet", "nodes")):
+        yield
 
 
 def write_record(home: Home, record: FleetRecord) -> None:

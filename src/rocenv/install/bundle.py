@@ -316,6 +316,9 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
         raise bundle_error(path, error.message) from error
     if any(len(name) > _LONGEST_NAME or not name.isprintable() for name in manifest.envs):
         raise bundle_error(path, "it has an env with a name that no env can have")
+    # Only what a lock names is optional and can be large.
+    if not all(member.startswith("locks/") for member in manifest.envs.values()):
+        raise bundle_error(path, "its manifest names a file that is not a lock as the lock of an env")
     if any(len(name) > _LONGEST_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):
         raise bundle_error(path, "its manifest lists a file that does not belong in a bundle")
     return manifest

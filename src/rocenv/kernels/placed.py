@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PlaceName = Literal["overlay", "in-place"]
 _FORM = 1
+_MAX_FILES = 20_000  # in a source folder; Cycles has about 300
 
 
 class Placed(Value, frozen=True, kw_only=True):
@@ -177,18 +178,34 @@ def is_current(placed: Placed) -> bool:
 
 def content_hash(source: Path) -> str:
     """Hash the names and contents of the files in a source folder, but not the folder's path."""
-    files = [Path(folder, name) for folder, _, names in os.walk(source, followlinks=True) for name in names]
     digest = hashlib.sha256()
-    for path in sorted(files, key=lambda path: [*map(os.fsencode, path.parts)]):
+    for path in sorted(_files(source), key=lambda path: [*map(os.fsencode, path.parts)]):
         try:
             content = read_file(path)
         except OSError as error:
-            raise RocenvError(
-                f"`{path}` cannot be used as a source of kernels: {error.strerror or 'it cannot be read'}",
-                hints=("download the source again",),
-                code="kernels-bad-source",
-            ) from error
+            raise _unusable(path, error.strerror or "it cannot be read") from error
         name = path.relative_to(source).as_posix()
         digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
         digest.update(content)
     return digest.hexdigest()
+
+
+def _files(source: Path) -> list[Path]:
+    found: list[Path] = []
+    count = 0
+    for folder, _, names in os.walk(source, followlinks=True):
+        count += 1 + len(names)
+        if count > _MAX_FILES:
+            raise _unusable(
+                source, f"it contains more than {_MAX_FILES:,} files, or links to its own folders"
+            )
+        found += [Path(folder, name) for name in names]
+    return found
+
+
+def _unusable(path: Path, why: str) -> RocenvError:
+    return RocenvError(
+        f"`{path}` cannot be used as a source of kernels: {why}",
+        hints=("download the source again",),
+        code="kernels-bad-source",
+    )
