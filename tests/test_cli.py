@@ -108,6 +108,7 @@ class TestUsage:
             (("help",), ("--help",)),
             (("help", "create"), ("create", "--help")),
             (("help", "mem", "watch"), ("mem", "watch", "--help")),
+            (("help", "kernels", "build", "blender"), ("kernels", "build", "blender", "--help")),
             (("help", "help"), ("--help",)),
             (("help", "run", "demo", "--", "touch", "x"), ("run", "--help")),
             (("ls", "--json"), ("list", "--json")),
@@ -155,6 +156,9 @@ class TestUsage:
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert message in done.stderr
         assert not mini.home.exists() or "abc" in argv
+
+    def test_the_name_of_an_argument_stays_in_capitals(self, mini: Mini) -> None:
+        assert "error: FILE is empty" in mini.run("diagnose", "").stderr
 
     def test_help_is_shown_without_arguments(self, mini: Mini) -> None:
         done = mini.run()

@@ -254,13 +254,15 @@ def _command_words(words: list[str]) -> list[str]:
     if not words or words[0] in ("help", *HIDDEN):
         return []
     name = ALIASES.get(words[0], words[0])
-    group = load_command(name) if name in COMMANDS else None
-    found = (
-        isinstance(group, click.Group)
-        and words[1:2]
-        and words[1] in group.list_commands(click.Context(group))
-    )
-    return words[: 2 if found else 1]
+    command = load_command(name) if name in COMMANDS else None
+    count = 1
+    while isinstance(command, click.Group) and words[count:]:
+        context = click.Context(command)
+        if words[count] not in command.list_commands(context):
+            break
+        command = command.get_command(context, words[count])
+        count += 1
+    return words[:count]
 
 
 def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
@@ -279,7 +281,9 @@ def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
     context = getattr(error, "ctx", None)
     named = [each for each in argv[:1] if each in COMMANDS]
     path = context.command_path if context else " ".join(["rocenv", *named])
-    return WrongUsage(message[:1].lower() + message[1:], hints=(*hints, f"see `{path} --help`"))
+    if not message[1:2].isupper():  # unlike FILE
+        message = message[:1].lower() + message[1:]
+    return WrongUsage(message, hints=(*hints, f"see `{path} --help`"))
 
 
 def _write_bug_report(error: BaseException, argv: list[str]) -> str:

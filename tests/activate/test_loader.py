@@ -248,3 +248,14 @@ def test_rocenv_writes_wrappers_only_for_executable_files(wrapped: dict[str, str
     folder = Path(wrapped["PATH"].partition(":")[0])
     assert sorted(os.listdir(folder)) == sorted(WRAPPERS)
     assert all(os.access(folder / name, os.X_OK) for name in WRAPPERS)
+
+
+def test_a_missing_program_is_reported_even_if_the_current_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(CommandNotFound, match="does not exist"):
+        find_program("./tool", {})

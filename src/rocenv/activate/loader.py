@@ -160,11 +160,19 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
 
 def _not_found(name: str, show_path: str) -> CommandNotFound:
     if "/" in name or (WINDOWS and "\\" in name):
-        hint = () if os.path.isabs(name) else (f"the current folder is `{os.getcwd()}`",)
-        return CommandNotFound(f"`{name}` does not exist", name=name, hints=hint)
+        return CommandNotFound(
+            f"`{name}` does not exist", name=name, hints=() if os.path.isabs(name) else _here()
+        )
     return CommandNotFound(
         f"command `{name}` not found", name=name, hints=(f"check the search path: {show_path}",)
     )
+
+
+def _here() -> tuple[str, ...]:
+    try:
+        return (f"the current folder is `{os.getcwd()}`",)
+    except OSError:
+        return ("the current folder no longer exists",)
 
 
 def _library_path(library_dirs: Sequence[Path]) -> str:
