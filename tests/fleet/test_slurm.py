@@ -92,8 +92,8 @@ def test_broken_nodes_are_found_and_the_others_answer(cluster: Cluster, tmp_path
     assert rows["n3"].startswith("load died ")
     assert rows["n4"].startswith("memory hung ")
     assert rows["n5"].startswith("no space ")
-    assert rows["n6"].startswith("no answer ")
-    assert "scontrol update NodeName=n6 State=DRAIN 'Reason=rocenv:no answer'" in done.stdout
+    assert rows["n6"].startswith("no response ")
+    assert "scontrol update NodeName=n6 State=DRAIN 'Reason=rocenv:no response'" in done.stdout
     assert "n2: kernel 6.8.0-45-generic, amdgpu 6.3.6; most nodes have" in done.stdout
     assert took_s < 60, "Slurm gives up on the silent node after six times MessageTimeout"
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]
@@ -158,7 +158,7 @@ def test_clush_reaches_nodes_without_slurm(cluster: Cluster) -> None:
     assert done.returncode == 1
     assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == ["ok", "no"]
     assert "n[4,6]" in done.stdout
-    assert "n5: no answer" in done.stdout
+    assert "n5: no response" in done.stdout
 
 
 def test_busy_nodes_are_left_alone(cluster: Cluster) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Release:
-    """An app's release, and the env in which it is about to run."""
+    """An app release, and the env in which it is about to run."""
 
     launch: LaunchContext
     row: AppRelease
@@ -46,14 +46,14 @@ class _Release:
     def observe(
         self, row: str, severity: str = "", create: str = "", build: str = "", **values: str
     ) -> Observation:
-        """Create an observation; `severity` "" = an error if the launch is pointless without the GPU."""
+        """Create an observation; by default, it is an error if the launch is pointless without the GPU."""
         start, commands = self.launch.start, {"create": create, "build": build}
         severity = severity or ("error" if start.is_gpu_work else "warning")
         values["release"] = f"{start.launcher.title} {self.version}"
         return observe_app(row, self.launch, commands, severity=severity, **values)
 
     def another_env(self) -> dict[str, str]:
-        """Suggest an env for this release, or else a release for this env, as values for a row."""
+        """Values for a message that suggests an env for this release, or else a release for this env."""
         start, app = self.launch.start, self.launch.start.launcher.key
         request = Request(platform=self.lock.platform, target=self.lock.target, rocm=self.row.rocm, app=app)
         name = start.prefix.free_name()
@@ -69,7 +69,7 @@ class _Release:
 
 
 def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
-    """This version of the app needs a different runtime, driver or target."""
+    """This version of the app requires a different runtime, driver or target."""
     launch = context.the_launch
     start, matrix, lock = launch.start, launch.matrix, launch.start.record.lock
     program = next((row for row in matrix.app_program if row.app == start.launcher.key), None)
@@ -118,7 +118,7 @@ def _is_older(version: str, oldest: str) -> bool:
 
 
 def _hip_version(release: _Release, rocm: Component) -> str:
-    """The known parts of the env's HIP runtime version; "" if none are known."""
+    """The known part of the env's HIP runtime version, or "" if it is unknown."""
     known = rocm.layout.runtime.get("hip", "") if rocm.layout else ""
     for row in release.launch.matrix.release:
         exact = row.parts.get("hip", "") if row.version == rocm.version else ""
@@ -128,7 +128,7 @@ def _hip_version(release: _Release, rocm: Component) -> str:
 
 
 def _libraries(release: _Release) -> Iterator[Observation]:
-    """Check which file the app loads as the HIP runtime."""
+    """Check that the app can load its HIP runtime, and that it loads the env's."""
     names, launch = release.row.libraries, release.launch
     if not names or not _knows_libraries(release):
         return
@@ -173,7 +173,7 @@ def _target(release: _Release) -> Iterator[Observation]:
 
 
 def _build_command(release: _Release, target: str) -> str:
-    """The command that compiles an app's kernels; "" if there is no recipe."""
+    """The command that compiles the app's kernels, or "" without a recipe."""
     app, program = release.launch.start.launcher.key, program_path(release.launch.start)
     if not any(each.app == app for each in release.launch.matrix.kernel_recipe):
         return ""

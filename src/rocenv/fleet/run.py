@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from rocenv.home import Home
 
 _QUERY_S = 60.0
-_START_S = 90  # until all nodes have started, or Slurm gives up on some of them
+_START_S = 90  # until all nodes have started, or Slurm gives up on the rest
 _IMMEDIATE_S = 60
-_NODES_AT_ONCE = 100  # in one call of scontrol
+_NODES_AT_ONCE = 100  # per call of scontrol
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node ([A-Za-z0-9._-]+)")
 _GPUS = re.compile(r"\bgpu(?::[^,:()]+)?:(\d+)")
 _STATES = {"drained": "drained", "draining": "drained", "down": "down", "fail": "down", "error": "down"}
-# Variables that would turn a step into one of the job in which rocenv runs.
+# Variables that would add the step to the job in which rocenv runs.
 _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 
 
 class SlurmNode(NamedTuple):
-    """A node as Slurm sees it."""
+    """A node in Slurm."""
 
-    state: str  # `idle`, `busy`, `drained`, `down`, or `unresponsive`: Slurm gets no answer
+    state: str  # `idle`, `busy`, `drained`, `down`, or `unresponsive` to Slurm
     gpus: int
     reason: str  # why it is drained
 
 
 def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
-    """Ask Slurm for its nodes; `options` of sinfo select them.
+    """Return Slurm's nodes; `options` for sinfo select them.
 
     Raises:
-        RocenvError: Slurm does not answer.
+        RocenvError: Slurm is unavailable.
     """
     done = _ask("sinfo", "--noheader", "--Node", "--format=%N|%T|%G|%E", *options)
     found = {}
@@ -67,13 +67,13 @@ def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
 
 
 def partition_nodes(partition: str) -> dict[str, SlurmNode]:
-    """Ask Slurm for the nodes of a partition; raise RocenvError if it has none."""
+    """Return the nodes of a partition; raise RocenvError if it has none."""
     if not _PARTITION.fullmatch(partition):
-        raise WrongUsage(f"`{partition}` is not the name of a partition")
+        raise WrongUsage(f"`{partition}` is not a valid partition name")
     nodes = slurm_nodes(f"--partition={partition}")
     if not nodes:
         raise RocenvError(
-            f"Slurm has no partition `{partition}`, or it has no nodes",
+            f"partition `{partition}` does not exist in Slurm, or it has no nodes",
             hints=("list the partitions: `sinfo`",),
             code="no-nodes",
         )
@@ -81,18 +81,18 @@ def partition_nodes(partition: str) -> dict[str, SlurmNode]:
 
 
 def listed_nodes(text: str) -> list[str]:
-    """Expand a node list or group with ClusterShell: `n[1-4]`, `@gpu`."""
+    """Expand a node list or group, such as `n[1-4]` or `@gpu`, with ClusterShell."""
     names = _ask("nodeset", "--expand", "--separator=\n", "--", text).lines
     wrong = next((name for name in names if not is_node_name(name)), None)
     if wrong is not None or not names:
-        raise WrongUsage(f"`{wrong or text}` is not a node")
+        raise WrongUsage(f"`{wrong or text}` is not a valid node name")
     return names
 
 
 def _ask(program: str, *arguments: str) -> process.Completed:
     path = program_on_path(program)
     if path is None:
-        hint = "run this where the commands of Slurm are, such as a login node"
+        hint = "run this on a machine with Slurm's commands, such as a login node"
         if program in ("clush", "nodeset"):
             hint = "install ClusterShell, or use `--slurm PARTITION`"
         raise RocenvError(f"`{program}` is not on PATH", hints=(hint,), code="no-scheduler")
@@ -109,7 +109,7 @@ def _environ() -> dict[str, str]:
 
 
 def _own_command() -> list[str]:
-    """Return the command that starts this rocenv, on a node where it has the same path."""
+    """Return the command that starts this rocenv on nodes, where it must have the same path."""
     path = os.path.abspath(sys.argv[0])
     return [path] if os.path.basename(path) == "rocenv" else [sys.executable, "-m", "rocenv"]
 
@@ -117,16 +117,16 @@ def _own_command() -> list[str]:
 def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int) -> None:
     """Run `rocenv WORDS` on nodes with srun, one step for all nodes with the same number of GPUs.
 
-    If Slurm cannot start the step on a node, it ends it everywhere, so the other nodes get another step.
+    If Slurm cannot start the step on one node, it ends it on all, so the other nodes get another step.
 
     Args:
-        nodes: Node -> the number of its GPUs, all of which the step gets.
+        nodes: Node -> its number of GPUs, all of which are allocated to the step.
         words: Arguments for rocenv, which prints JSON.
-        folder: Gets the nodes' outputs.
-        timeout_s: When a check ends.
+        folder: The folder for the nodes' output.
+        timeout_s: The time limit of each check.
 
     Raises:
-        RocenvError: srun could not start a step at all, which says nothing about the nodes.
+        RocenvError: srun could not start any step, so nothing is known about the nodes.
     """
     srun = program_on_path("srun")
     if srun is None:
@@ -164,7 +164,7 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
 
 
 def first_error(folder: Path) -> str:
-    """Return the last line that a node wrote to stderr, of the first node that did; "" = none did."""
+    """Return the last line of stderr from the first node that wrote any, or ""."""
     for path in sorted(folder.glob("*.err")):
         for line in reversed(path.read_text(errors="replace").splitlines()):
             return line
@@ -172,7 +172,7 @@ def first_error(folder: Path) -> str:
 
 
 def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, timeout_s: int) -> None:
-    """Run `rocenv WORDS` on nodes with ClusterShell; `folder` gets their outputs, by node name."""
+    """Run `rocenv WORDS` on nodes with ClusterShell, which writes their output to `folder`, by node name."""
     clush = program_on_path("clush")
     if clush is None:
         raise RocenvError("`clush` is not on PATH", hints=("install ClusterShell",), code="no-scheduler")
@@ -190,10 +190,10 @@ def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, t
 
 
 class FleetRecord(Value, frozen=True, kw_only=True):
-    """What rocenv remembers about nodes: `fleet.json` in its home."""
+    """The record of nodes that rocenv keeps in its home, in `fleet.json`."""
 
-    drained: dict[str, str] = msgspec.field(default_factory=dict)  # node -> the reason that rocenv gave
-    gpus: dict[str, int] = msgspec.field(default_factory=dict)  # node -> the most GPUs that it had
+    drained: dict[str, str] = msgspec.field(default_factory=dict)  # node -> the drain reason that rocenv set
+    gpus: dict[str, int] = msgspec.field(default_factory=dict)  # node -> the most GPUs that it has had
 
 
 def read_record(home: Home) -> FleetRecord:
@@ -213,12 +213,12 @@ def write_record(home: Home, record: FleetRecord) -> None:
     except OSError as error:
         raise RocenvError(
             f"cannot write `{home.fleet_record}`: {error.strerror}",
-            hints=("rocenv needs it to resume only nodes that it drained itself",),
+            hints=("without this file, rocenv cannot tell which nodes it drained",),
         ) from error
 
 
 def own_drains(record: FleetRecord, nodes: Mapping[str, SlurmNode], healthy: Iterable[str]) -> list[str]:
-    """List healthy nodes that rocenv drained, and that nobody drained for another reason since."""
+    """List the healthy nodes that rocenv drained and that nobody has drained for another reason since."""
     return sorted(node for node in healthy if _is_own(record, nodes, node))
 
 
@@ -234,16 +234,16 @@ def update_nodes(
     drain: Mapping[str, Sequence[str]],
     resume: Sequence[str],
 ) -> FleetRecord:
-    """Drain nodes, by reason, and resume nodes; return the new record, which is already written.
+    """Drain nodes by reason, resume nodes, and return the new record, which is already written.
 
     Raises:
-        RocenvError: Slurm refused, or the record cannot be written.
+        RocenvError: Slurm rejected a change, or the record cannot be written.
     """
-    # Forget nodes that someone else resumed, or drained again.
+    # Forget nodes that someone else has resumed or drained again.
     kept = {
         node: why for node, why in record.drained.items() if node not in nodes or _is_own(record, nodes, node)
     }
-    write_record(home, replace(record, drained=kept))  # if that is impossible, drain nobody
+    write_record(home, replace(record, drained=kept))  # first, so that nothing is drained if this fails
     for reason, names in drain.items():
         _update(names, "State=DRAIN", f"Reason={reason}")
         kept |= dict.fromkeys(names, reason)
