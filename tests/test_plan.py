@@ -230,7 +230,7 @@ def test_an_unreachable_channel_is_not_retried_for_ten_minutes(planner: Planner)
     asked = planner.asked_maker()
     lock = planner.plan()
     assert planner.asked_maker() == asked
-    assert lock.local_notes[0].endswith("(tried 0 min ago)")
+    assert lock.local_notes[0].endswith("(tried just now)")
 
 
 def test_planning_uses_the_cache_when_offline(planner: Planner) -> None:

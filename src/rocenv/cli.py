@@ -265,11 +265,16 @@ def _command_words(words: list[str]) -> list[str]:
 
 def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
     """Turn an error of click into one that reads like rocenv's own."""
+    import difflib
+
     message = error.format_message()
     hints = []
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option '{error.option_name}'"
-        hints = [f"did you mean `{name}`?" for name in error.possibilities or ()]
+        # Dashes would make all names similar.
+        names = [name.lstrip("-") for name in error.possibilities or ()]
+        close = difflib.get_close_matches(error.option_name.lstrip("-"), names, n=1)
+        hints = [f"did you mean `--{name}`?" for name in close]
     message = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"`\1`", message.rstrip("."))
     context = getattr(error, "ctx", None)
     named = [each for each in argv[:1] if each in COMMANDS]

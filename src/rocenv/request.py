@@ -125,7 +125,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
     hints = [row.instead for row in rows]
     if here:
         hints.append("to find out how to fix it: `rocenv doctor`")
-        hints.append(f"to create the env anyway: `--target {here[0]}`")
+        hints.append(f"to create the env anyway, add `--target {here[0]}`")
     elif host.driver.wsl and host.remedies:  # Windows did not list the GPUs, so there may be one
         hints += host.remedies
     else:

@@ -41,7 +41,7 @@ from rocenv.install.installer import archive_start
 from rocenv.install.python_package import require_package, wheel_of
 from rocenv.install.tree import Tree
 from rocenv.install.xz import Bounded, xz_chunks
-from rocenv.kernels.check import check
+from rocenv.kernels.compile import check
 from rocenv.memory.gguf import read_model
 from rocenv.memory.model_layout import layout_of
 from rocenv.net import Network, Response

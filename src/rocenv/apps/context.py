@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rocenv.apps.arguments import Choice
     from rocenv.apps.blas import State
     from rocenv.apps.devices import Devices, Named
-    from rocenv.apps.gpu_layers import Room
     from rocenv.apps.options import Options
     from rocenv.apps.start import Start
     from rocenv.core.language import Language
@@ -28,6 +27,16 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.data.rules import Text
     from rocenv.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The memory available to a model."""
+
+    layers: int | None = None  # that fit; None = unknown
+    hidden_mib: int | None = None  # reported to the program as free, but used by others; None = unknown
+    why: str = ""  # how `layers` was determined, or why it is unknown, in the user's language
+    integrated: bool = False  # the GPU uses system memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +49,10 @@ class Tuning:
     own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
     around_blas: tuple[str, ...] = ()  # arguments that make some versions work without rocBLAS
+    # Argument -> the programs of which it runs the first that exists; `$NAME` is a variable.
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     room: Room | None = None  # for a model's layers
+    layers: str = ""  # the argument that sets their number, if it is among `flags`
     model: Path | None = None
 
 

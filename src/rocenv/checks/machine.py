@@ -82,7 +82,7 @@ def disk_nearly_full(context: CheckContext) -> Observation | None:
 
     other = tried("room elsewhere", str(folder), elsewhere, "", of_home=True)
     values = {"free": _gib(free), "folder": str(folder), "least": _gib(least), "other": other}
-    return Observation("disk_nearly_full", values, (f"{folder}: {free} bytes",))
+    return Observation("disk_nearly_full", values, (f"{folder}: {_gib(free)} free",))
 
 
 def _machine_bytes() -> int:

@@ -61,9 +61,11 @@ def set_(key: str, value: str) -> None:
 
     A mirror of a server: `rocenv config set mirrors.https://repo.radeon.com/ https://mirror.example/radeon/`
     """
-    from rocenv.config import DEFAULTS, assign, parse_key, parse_value
+    from rocenv.config import DEFAULTS, KNOWN, assign, parse_key, parse_value
 
     first, *rest = parts = parse_key(key)
+    if first not in KNOWN:
+        raise WrongUsage(f"`{key}` is not a setting", hints=("what you can set: `rocenv help config`",))
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
         raise WrongUsage(
             f"`{key}` is not a setting",
@@ -128,8 +130,13 @@ def mirrors(names: tuple[str, ...], test: bool, use: str | None, as_json: bool) 
     for number, origin in enumerate(origins):
         print_text("\n".join(([""] if number else []) + list(_lines(origin, context, speeds))))
     note("")
+    working = {address for address, speed in speeds.items() if not speed.error}
+    if speeds:
+        none = f"none of the {len(speeds)} addresses works: check your network, VPN and proxy"
+        note(f"{len(working)} of {len(speeds)} addresses work" if working else none)
     listed = [row for origin in origins for row in _fastest_first(mirrors_of(origin, context.matrix), speeds)]
-    example = f", for example: `rocenv config mirrors --use {listed[0].name}`" if listed else ""
+    usable = next((row.name for row in listed if not speeds or row.address in working), "")
+    example = f", for example: `rocenv config mirrors --use {usable}`" if usable else ""
     note(fill(_TRUST, {"example": example}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,13 @@ import click
 
 from rocenv.commands.build_env import build_env
 from rocenv.commands.options import json_option, offline_option, yes_option
-from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes
+from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes, silent
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import plan_for, request_options, requirements
 from rocenv.commands.verify import print_rung, verdict_text
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
-from rocenv.core.errors import OnlyFallback, RocenvError
+from rocenv.core.errors import OnlyFallback, ResolutionImpossible, RocenvError
 from rocenv.core.lock import read_lock
 from rocenv.core.model import VENV, Machine, Request, series
 from rocenv.install.fetch import bytes_to_come, require_room
@@ -29,7 +30,7 @@ from rocenv.system.machine import cloud_folder
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rocenv.core.model import Lock, Verification
     from rocenv.install.bundle import Bundle
@@ -103,8 +104,10 @@ def command(
             complete = CompleteRequest(request=request, machine=Machine())
             lock, review, bundle = _read_set(lock_file, name, request.target, context)
         else:
-            complete = complete_request(request, context, note)
-            lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
+            # The guide has already shown the notes.
+            complete = complete_request(request, context, silent if guided else note)
+            with _suggesting(f"rocenv create {shell_join(name)}", has_target=bool(request.target)):
+                lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
     notes = (
         *(review.lines if review else ()),
         *requirements(lock, complete, context, f"rocenv create {shell_join(name)}"),
@@ -123,6 +126,7 @@ def command(
     if lock_file is not None:
         _warn_if_known_broken(lock, name, context)
     require_installable(lock)
+    require_room(lock, context.home, context.bundled)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
     elif worse is not None or (not yes and can_ask() and (lock.warnings or not guided)):
@@ -160,6 +164,25 @@ def _require_compatible(
         raise click.UsageError("--from specifies the whole set; drop the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
+
+
+@contextlib.contextmanager
+def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
+    """Let an error suggest sets with the command `create` instead of `rocenv resolve`.
+
+    Sets for another system can only be planned here. Without `has_target`, this machine has the target.
+    """
+    try:
+        yield
+    except ResolutionImpossible as error:
+        for each in error.suggestions:
+            if "--platform" in each.command:
+                continue
+            command = each.command.replace("rocenv resolve", create)
+            if not has_target:
+                command = re.sub(r" --target \S+", "", command)
+            error.hints = tuple(hint.replace(each.command, command) for hint in error.hints)
+        raise
 
 
 def _plan(

@@ -138,7 +138,7 @@ def _run(
 
     def begin(check: Check) -> AbstractContextManager[object]:
         title = texts("running", name=check.name)
-        return context.progress.wait(title)
+        return context.progress.wait(title, closing=False)
 
     checks = checks_for(checked, names)
     return run(checked, checks, texts.language, begin), len(checks)

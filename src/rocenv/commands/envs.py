@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,8 @@ def list_(as_json: bool) -> None:
     rows: list[tuple[str, ...]] = [("NAME", "TARGET", "VERIFIED", "COMPONENTS")]
     for env in found:
         parts = ", ".join(f"{part['kind']} {part['version']}" for part in env.get("components", []))
-        state = "" if env["state"] == "complete" else f"({env['state']})"
+        foreign = f"(not an env: `rocenv show {shell_join(env['name'])}`)"
+        state = {"complete": "", "foreign": foreign}.get(env["state"], f"({env['state']})")
         targets = ", ".join(env.get("targets", [env.get("target", "")]))
         rows.append((env["name"], targets, env.get("verified", "") or "-", parts or state))
     click.echo(columns(rows))
@@ -65,19 +67,23 @@ def list_(as_json: bool) -> None:
 @env_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show what the env NAME consists of, why each part was chosen, and what was verified."""
+    """Show the parts of the env NAME and why each was chosen, its variables, and what was verified."""
+    from rocenv.activate import changes as rules
+    from rocenv.activate.env import changes_for_user
     from rocenv.preload import shims_of
 
     context = Context()
     prefix = prefix_of(context.home, name)
     record = prefix.record()
     lock, files = record.lock, prefix.files(record)
+    changes = changes_for_user(lock, str(prefix.path), os.environ)
     answer: dict[str, Any] = summary(prefix) | {
         "files": len(files),
         "size_bytes": sum(entry.size_bytes for entry in files.values()),
         "app": lock.request.app or None,
         "own_loader": record.loader,
         "rocenv_version": record.rocenv_version,
+        "environment": rules.apply(changes, {}, lock.platform),
         "notes": [*lock.warnings, *lock.local_notes, *lock.notes],
     }
     shims = shims_of(lock, in_torch=record.shims_in_torch)
@@ -113,6 +119,10 @@ def show(name: str, as_json: bool) -> None:
     rows += [
         ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", _backup(each.original)))))
         for each in shims
+    ]
+    rows += [
+        ("" if number else "variables", text)
+        for number, text in enumerate(rules.lines(changes, lock.platform))
     ]
     rows += [("warning", text) for text in lock.warnings]
     rows += [("note", text) for text in (*lock.local_notes, *lock.notes)]

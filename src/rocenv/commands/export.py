@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.env import Surroundings
+from rocenv.activate.env import OF_USERS, Surroundings
 from rocenv.activate.exporters import EXPORTERS
 from rocenv.activate.scripts import env_at
 from rocenv.commands.options import FILE, env_argument, json_option
@@ -90,6 +90,7 @@ def command(name: str, kind: str, at: str, output: Path | None, as_json: bool) -
 
 
 def _write_as(kind: str, output: Path, text: str, prefix: Prefix) -> None:
+    _require_folder(output.parent)
     if kind == "squashfs":
         _make_squashfs(prefix, output)
     elif kind == "apptainer" and output.suffix == ".sif":
@@ -150,10 +151,10 @@ def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
 
 def _make_squashfs(prefix: Prefix, image: Path) -> None:
     """Write an image without the env's caches and logs; all files belong to root."""
-    with tempfile.TemporaryDirectory(dir=_parent(image), prefix=".rocenv-") as folder:
+    with tempfile.TemporaryDirectory(dir=image.parent, prefix=".rocenv-") as folder:
         made = Path(folder) / "image"
         _run(
-            ["mksquashfs", str(prefix.path), str(made), *_SQUASHFS, "-wildcards", "-e", "cache", "logs"],
+            ["mksquashfs", str(prefix.path), str(made), *_SQUASHFS, "-e", *OF_USERS],
             "install squashfs-tools: `sudo apt-get install squashfs-tools`",
         )
         made.replace(image)
@@ -186,7 +187,9 @@ def _write(file: Path, text: str) -> None:
         raise RocenvError(f"cannot write `{file}`: {error.strerror}") from error
 
 
-def _parent(file: Path) -> Path:
-    if not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise RocenvError(f"cannot write to the folder `{file.parent}`")
-    return file.parent
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        create = f"create it: `{shell_join('mkdir', '-p', str(folder))}`"
+        raise RocenvError(f"there is no folder `{folder}`", hints=(create,))
+    if not os.access(folder, os.W_OK):
+        raise RocenvError(f"cannot write to the folder `{folder}`")

@@ -103,7 +103,12 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     from rocenv.launch.run import prepare, with_changes_noted, with_kernels
 
     context = Context()
-    start = prepare(context, name, app, argv)
+    try:
+        start = prepare(context, name, app, argv)
+    except PrefixError as error:
+        if error.code == "env-missing" and any(row.key == name for row in context.matrix.launcher):
+            error.hints = (f"create it: `rocenv create --app {name}`",)
+        raise
     if start.wrapper:
         os.chdir(start.folder)  # as the wrapper does
     if shortcut_folder is not None:

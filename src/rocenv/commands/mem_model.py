@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.data.apps import MemoryNote
     from rocenv.memory.estimate import Estimate, Fit, Way
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
@@ -45,7 +44,6 @@ class _Report:
     fit: Fit | None  # None = unknown
     ways: tuple[Way, ...]
     env_notes: tuple[str, ...]
-    app_notes: tuple[MemoryNote, ...]
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -68,10 +66,12 @@ class _Report:
             yield f"the model was trained for a context of {trained:,} tokens; answers get worse beyond it"
         yield from (*self.model.notes, *self.estimate.layout.notes)
         if not self.unknown:
-            proposed = {word for way in self.ways for word in way.arguments}
-            yield from (
-                note.text for note in self.app_notes if not note.argument or note.argument in proposed
+            yield (
+                "estimated without flash attention; since late 2025, llama.cpp uses it if possible, and"
+                " chooses layers and context itself (`--fit`) unless you do"
             )
+        if any("-fa" in way.arguments for way in self.ways):
+            yield "older versions of llama.cpp take `-fa` without `on`"
 
 
 @click.command()
@@ -110,7 +110,6 @@ def model(file: Path, name: str, tokens: int | None, as_json: bool) -> None:
         fit=None if free is None else fit_of(estimate, free),
         ways=() if free is None else ways_to_fit(estimate, free),
         env_notes=notes,
-        app_notes=tuple(each for row in context.matrix.launcher for each in row.memory_notes),
     )
     if as_json:
         print_json(_json(report))
@@ -188,11 +187,11 @@ def _answer(report: _Report) -> Iterator[str]:
     name = textwrap.shorten(gpu.name, _MAX_NAME, placeholder=" …") or gpu.target or "?"
     yield (
         f"{fit.layers} of {fit.of_layers} layers fit into the {amount(fit.free_bytes)} of free memory on GPU"
-        f" {gpu.index} ({name}), leaving {amount(fit.margin_bytes)} free: `-ngl {fit.layers}`"
+        f" {gpu.index} ({name}), leaving {amount(MARGIN_BYTES)} free: `-ngl {fit.layers}`"
     )
     if fit.everything:
         return
-    lacking = needed + fit.margin_bytes - fit.free_bytes
+    lacking = needed + MARGIN_BYTES - fit.free_bytes
     yield f"the whole model needs {amount(needed)}, {amount(lacking)} more than is available"
     if report.ways:
         yield "more layers fit with:"

@@ -16,7 +16,7 @@ from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import MIB, amount
 from rocenv.memory.env import env_for
-from rocenv.memory.probe import Limit, probe_memory
+from rocenv.memory.probe import parse_limit, probe_memory
 from rocenv.probe.wire import STANDIN
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def probe(name: str, limit: str, as_json: bool) -> int:
     it back and frees it. It leaves room for the desktop and other programs.
     """
     try:
-        allowed = Limit.parse(limit) if limit else None
+        allowed = parse_limit(limit) if limit else None
     except ValueError as error:
         raise click.UsageError(f"--limit: {error}") from error
     context = Context()

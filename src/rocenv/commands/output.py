@@ -29,6 +29,10 @@ def note(text: str, *, verbatim: bool = False) -> None:
     print_text(sanitized(text), err=True, verbatim=verbatim)
 
 
+def silent(_text: str) -> None:
+    """Print nothing, where `note` would repeat something."""
+
+
 def hint(text: str) -> None:
     """Print a hint, on stderr."""
     note(f"hint: {text}")

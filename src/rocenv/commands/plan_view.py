@@ -96,7 +96,7 @@ def _size_line(lock: Lock, download: int, unpacked: int) -> str:
         return "  everything is already on this machine"
     total = sum(artifact.size_bytes for artifact in lock.artifacts)
     cached = f" ({size_text(total - download)} are cached)" if 0 < download < total else ""
-    return f"  download {size_text(download)}{cached}, disk space {size_text(unpacked)}"
+    return f"  download {size_text(download)}{cached}, disk space {size_text(download + unpacked)}"
 
 
 def _part_lines(part: Component) -> list[str]:

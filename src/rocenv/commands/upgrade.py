@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rocenv.commands.build_env import build_env
 from rocenv.commands.create import require_installable, verify_env
 from rocenv.commands.options import env_argument, json_option, offline_option, yes_option
-from rocenv.commands.output import can_ask, note, print_json, require_yes
+from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes
 from rocenv.commands.plan_view import plan_json
 from rocenv.commands.resolve import plan_for
 from rocenv.context import Context
@@ -65,7 +65,7 @@ def command(
     changes = list(_changes(record.lock, lock))
     result = {"env": name, "changed": False, "changes": changes, "plan": plan_json(lock)}
     if changes:
-        click.echo(_text(name, changes, lock), err=not dry_run or as_json)
+        print_text(_text(name, changes, lock), err=not dry_run or as_json)
         if added := upgrade.added_packages(prefix, record):
             note(_about_added(name, added))
     else:

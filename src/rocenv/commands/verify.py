@@ -113,7 +113,7 @@ def _app_check(
 @click.command()
 @env_argument
 @click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last check to run.")
-@target_option("GFX", "Verify for this target instead of the env's.")
+@target_option("GFX|PRODUCT", "Verify for this target instead of the env's.")
 @text_option(
     "--app", "APP", candidates.apps, help="Also start this app in the env and ask which GPUs it finds."
 )

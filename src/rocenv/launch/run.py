@@ -17,6 +17,7 @@ from rocenv.apps.recognition import GENERIC, choose
 from rocenv.apps.start import plan_start
 from rocenv.core.errors import RocenvError
 from rocenv.host.event_log import fault_of
+from rocenv.kernels import APP
 from rocenv.launch.capture import NotStarted, is_piped, run_captured, terminal_columns
 from rocenv.launch.log import head, open_log
 from rocenv.launch.outcome import Outcome, explain
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from rocenv.apps.start import Start
     from rocenv.context import Context
     from rocenv.data.apps import Launcher
-    from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.host.event_log import Fault
     from rocenv.kernels.placed import Starting
@@ -200,8 +200,7 @@ def with_changes_noted(launch: LaunchContext) -> LaunchContext:
 def with_kernels(launch: LaunchContext, home: Home) -> LaunchContext:
     """Use the kernels that `rocenv kernels build` compiled for the app, if any."""
     start = launch.start
-    app = start.launcher.key
-    if not start.is_app or not any(row.app == app for row in launch.matrix.kernel_source):
+    if not start.is_app or start.launcher.key != APP:
         return launch
     from rocenv.kernels.placed import starting
 
@@ -211,9 +210,9 @@ def with_kernels(launch: LaunchContext, home: Home) -> LaunchContext:
     target = start.record.lock.code_target
     # The kernels may be for the program that one of the env's launch scripts starts.
     candidates = dict.fromkeys((program, program_behind(start) or program))
-    tried = [starting(home, app, each, targets=(target,)) for each in candidates]
+    tried = [starting(home, each, targets=(target,)) for each in candidates]
     found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
-    has_kernels = bool(found.kernels) or _has_shipped_kernels(launch.matrix, home, app, program, target)
+    has_kernels = bool(found.kernels) or _has_shipped_kernels(home, program, target)
     start = replace(start, has_kernels=has_kernels)
     if found.program is not None:
         rest = start.words[len(words) :]
@@ -221,13 +220,12 @@ def with_kernels(launch: LaunchContext, home: Home) -> LaunchContext:
     return replace(launch, start=start).noting(*_about_kernels(launch, found))
 
 
-def _has_shipped_kernels(matrix: Matrix, home: Home, app: str, program: Path, target: str) -> bool | None:
-    """Whether an app comes with kernels for a target, or None if their folder is unknown."""
+def _has_shipped_kernels(home: Home, program: Path, target: str) -> bool | None:
+    """Whether Blender comes with kernels for a target, or None if their folder is unknown."""
     from rocenv.kernels.installation import find
 
-    row = next(row for row in matrix.kernel_source if row.app == app)
     try:
-        folder = find(str(program), row, home).precompiled
+        folder = find(str(program), home).precompiled
         names = os.listdir(folder) if folder.is_dir() else []
     except (RocenvError, OSError):
         return None
