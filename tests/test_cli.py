@@ -169,7 +169,7 @@ class TestUsage:
             "error: there is no env `no such`\n\nhint: create it: `rocenv create 'no such' --torch`\n"
         )
 
-    def test_no_colour_and_no_progress_without_a_terminal(self, mini: Mini) -> None:
+    def test_output_without_a_terminal_has_no_color_or_progress(self, mini: Mini) -> None:
         mini.create()
         for argv in (("list",), ("show", "demo"), ("verify", "demo", "--upto", "files"), ("gc",), ("nope",)):
             done = mini.run(*argv, FORCE_COLOR="")
@@ -471,7 +471,7 @@ class TestLocks:
         answer = json.loads(done.stdout)
         assert (done.returncode, answer["error"]) == (1, "left-the-mirror")
         assert "mini5-blas" in answer["message"]
-        assert "the closest set available now is ROCm 5.7.1 from mini" in answer["hints"][0]
+        assert "the closest available set is ROCm 5.7.1 from mini" in answer["hints"][0]
         command = shlex.split(answer["hints"][0].split("`")[1])
         assert command[:3] == ["rocenv", "create", "new"]
         assert mini.run(*command[1:], "--no-verify").returncode == 0
@@ -586,7 +586,7 @@ class TestRun:
         assert "`rocenv create --app comfyui`" in no_env
         assert done.returncode == 127
         command = re.search(
-            r"no set of ROCm 5\.7 contains .*tools, but .*: `rocenv create demo2 (.*)`", done.stderr
+            r"no set with ROCm 5\.7 contains .*tools, but .*: `rocenv create demo2 (.*)`", done.stderr
         )
         assert command, done.stderr
         assert "--channel therock" in command[1] and "--rocm 1" in command[1] and "--dev" in command[1], (

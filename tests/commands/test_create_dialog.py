@@ -256,7 +256,7 @@ class TestFallback:
         else:
             done = mini.run("create", "demo", "--no-verify", "-y")
             found, shown = done.returncode, done.stderr
-            assert "hint: to take it: add `--accept-fallback`" in shown
+            assert "hint: to install it: add `--accept-fallback`" in shown
         assert found == code, shown
         assert "only ROCm 5.7.1" in shown
         assert mini.prefix("demo").exists() is exists
@@ -266,7 +266,7 @@ class TestFallback:
         assert mini.run("lock", "demo", "-o", str(tmp_path / "x.lock")).returncode == 0
         done = mini.run("create", "new", "--from", str(tmp_path / "x.lock"), "--accept-fallback")
         assert done.returncode == 2
-        assert "drop the options that change it" in done.stderr
+        assert "omit the options that change it" in done.stderr
         assert not mini.prefix("new").exists()
 
     def test_resolve_shows_it(self, far_64: Mini) -> None:
@@ -287,7 +287,7 @@ class TestGuide:
     def test_an_app_in_this_folder_comes_first(self, with_apps: Mini, tmp_path: Path) -> None:
         (tmp_path / "paint.py").touch()
         _, shown = ask(with_apps, "create", answers="\n", cwd=str(tmp_path))
-        assert "  1  what Paint in this folder needs: ROCm 6.4.3 (The mini archive)\n" in shown
+        assert "  1  the set for Paint in this folder: ROCm 6.4.3 (The mini archive)\n" in shown
         assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
 
     def test_one_confirmation_creates_and_verifies_an_env(self, with_apps: Mini) -> None:

@@ -237,9 +237,7 @@ class TestATerminal:
         log.write_bytes(b"start\n" + words + b" \x1b\x1b[ \xc2\x9b2J \x9b5n\n")
         return log
 
-    def test_titles_are_coloured_and_log_text_is_not(
-        self, log: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_titles_are_colored_but_log_text_is_not(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("NO_COLOR", raising=False)
         shown = self.shown(log)
         assert re.search(rb"1\. \x1b\[33m[^\x1b]+\x1b\[0m  \[kfd-permission-denied\]", shown)

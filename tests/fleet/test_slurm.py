@@ -178,7 +178,7 @@ def test_clush_reaches_nodes_without_slurm(cluster: Cluster) -> None:
     assert "n[4,6]" in done.stdout
     assert "n5: no response" in done.stdout
     done = cluster.rocenv("fleet", "verify", "demo", "--nodes", "n5", "--level", "quick")
-    assert (done.returncode, "none of the nodes answered: " in done.stderr) == (1, True)
+    assert (done.returncode, "none of the nodes responded: " in done.stderr) == (1, True)
     assert "No route to host" in done.stderr
 
 
@@ -220,5 +220,5 @@ def test_a_check_that_works_nowhere_drains_nobody(cluster: Cluster) -> None:
     finally:
         program.write_text(before)
     assert done.returncode == 1
-    assert "none of the nodes answered: rocenv: no such file" in done.stderr
+    assert "none of the nodes responded: rocenv: no such file" in done.stderr
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]

@@ -92,7 +92,7 @@ class TestReport:
     def test_an_apu_is_explained(self, machine: Machine, environ: dict[str, str]) -> None:
         apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
         assert (
-            "1.0 GiB of this is reserved for the GPU, and 60.0 GiB is main memory shared"
+            "1.0 GiB of this is reserved for the GPU, and 60.0 GiB is system memory shared"
             in run(environ).stdout
         )
 

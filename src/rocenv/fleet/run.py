@@ -141,7 +141,7 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
         The last line of stderr from the first node that wrote any, or "".
 
     Raises:
-        RocenvError: srun could not start a step, or the step was canceled, so nothing is known about the nodes.
+        RocenvError: srun could not start a step, or the step was canceled; the nodes' health is unknown.
     """
     srun = program_on_path("srun")
     if srun is None:
