@@ -57,8 +57,8 @@ GROUPS = {
         "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
     },
     "Clusters": {
-        "bundle": ("bundle.command", "Write envs into one file, for creating them without a network."),
-        "mirror": ("mirror.command", "Fill a folder from which to serve the envs' packages."),
+        "bundle": ("bundle.command", "Write envs to one file for machines without a network."),
+        "mirror": ("mirror.command", "Copy the envs' packages to a folder for a web server."),
         "export": ("export.command", "Export an env as a module, a container or an image."),
         "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
     },

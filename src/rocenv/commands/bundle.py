@@ -1,4 +1,4 @@
-"""`rocenv bundle`: write envs with all their files into one file, for machines without a network."""
+"""`rocenv bundle`: write envs with all their files to one file, for machines without a network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
-    """Write the envs NAME... with all their files into one file, for creating them without a network.
+    """Write the envs NAME... with all their files to one file, for machines without a network.
 
     The bundle is a plain tar file with the locks, every package and wheel, and a Python for the wheels. Files
     that are no longer in the cache are downloaded.

@@ -81,7 +81,7 @@ def clear(names: tuple[str, ...]) -> None:
 
 @click.command()
 @click.option("-y", "--yes", is_flag=True, help="Free them without asking.")
-@click.option("--dry-run", is_flag=True, help="Only show them.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be freed.")
 @json_option
 def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show and free unpacked packages that no env needs. For downloads, see `rocenv cache`."""

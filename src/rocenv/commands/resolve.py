@@ -67,7 +67,7 @@ _OPTIONS = (
     text_option(
         "--driver",
         "VER",
-        help="The driver on the set's machine: the kernel driver or, on Windows, the display driver.",
+        help="The driver to assume: the kernel driver or, on Windows, the display driver.",
     ),
     click.option(
         "--dev", is_flag=True, help="Also install compilers and headers if they are separate packages."
