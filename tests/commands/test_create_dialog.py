@@ -281,7 +281,7 @@ class TestGuide:
         assert code == 1
         assert "  -  No ROCm and PyTorch combination works on gfx1100" in shown
         assert "  1  ROCm without PyTorch: ROCm 6.4.3 (The mini archive)\n" in shown, "no PyTorch fits"
-        assert "To undo it: `rocenv remove default`." in shown
+        assert "To undo this: `rocenv remove default`." in shown
         assert not with_apps.prefix("default").exists()
 
     def test_an_app_in_this_folder_comes_first(self, with_apps: Mini, tmp_path: Path) -> None:

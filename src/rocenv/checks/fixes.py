@@ -1,6 +1,6 @@
 """The fixes of `doctor --fix`: safe changes in rocenv's home or the user's caches, each after confirmation.
 
-A fix determines what to change by itself; it never takes a path from a finding's text.
+A fix determines by itself what to change; it never takes a path from a finding's text.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _incomplete(checked: CheckContext) -> list[str]:
 
 
 def _remove_incomplete(name: str, checked: CheckContext, _context: Context) -> None:
-    """Remove an env if it is still incomplete when no `create` is running anymore."""
+    """Wait until no `create` is running, and remove the env if it is still incomplete."""
     with storage_errors(checked.home.path), locked(checked.home.lock("env", name)):
         if prefix_of(checked.home, name).state == "complete":
             raise PrefixError(f"env `{name}` is complete now", code="env-complete")

@@ -112,7 +112,7 @@ def data_old(context: CheckContext) -> Observation | None:
 
 
 def _clone() -> tuple[Path | None, bool]:
-    """The git clone that rocenv was installed from, and whether the installation is editable.
+    """The git clone from which rocenv was installed, and whether the installation is editable.
 
     Source: PEP 610, direct_url.json.
     """

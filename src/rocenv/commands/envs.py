@@ -212,7 +212,7 @@ def clone(old: str, new: str) -> None:
 @click.command()
 @env_argument
 @click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write the lock to FILE.")
-@click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON; the lock is always JSON.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print errors, too, as JSON.")
 def lock(name: str, output: Path | None) -> None:
     """Print the lock of the env NAME: every file with its URL, sha256 and size."""
     from rocenv.core.lock import lock_text
