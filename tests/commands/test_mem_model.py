@@ -143,7 +143,8 @@ def test_a_model_that_cannot_be_estimated_shows_the_reason(tmp_path: Path, bare:
     assert done.returncode == 0
     assert "clip; 4 MiB of weights" in done.stdout
     assert (
-        "cannot determine how many layers fit:\n  it is not a complete model: its type is mmproj" in done.stdout
+        "cannot determine how many layers fit:\n  it is not a complete model: its type is mmproj"
+        in done.stdout
     )
     shown = document(bare, "model", str(path))
     assert (shown["of_layers"], shown["cache_bytes"], shown["layers"]) == (None, None, [])

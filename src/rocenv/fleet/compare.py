@@ -28,7 +28,7 @@ _FEW = 0.25
 
 
 class Finding(NamedTuple):
-    """A problem of a node, or a difference to its peers."""
+    """A problem with a node, or a difference from its peers."""
 
     node: str
     code: str
@@ -37,11 +37,11 @@ class Finding(NamedTuple):
 
 
 def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[str, str]) -> list[Finding]:
-    """List the problems of nodes and their differences to peers, sorted by node.
+    """List problems with nodes and differences from their peers, sorted by node.
 
     Args:
         results: The nodes' results.
-        gpus_before: Node -> the number of GPUs that it has had.
+        gpus_before: Node -> the most GPUs that it has had.
         states: Node -> its state in Slurm if that is why it was not checked, or `silent` if it was checked
             just now. Empty if the results were collected earlier.
     """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
-PREFIX = "rocenv:"  # of every drain reason that rocenv sets
+PREFIX = "rocenv:"  # prefix of every drain reason that rocenv sets
 MAX_REASON = 19  # characters that `sinfo -R` shows
 TIMEOUT_S = 50  # Slurm kills a HealthCheckProgram after 60 s
 _STOP_S = 0.5  # after SIGTERM, and again after SIGKILL

@@ -181,7 +181,7 @@ def _parsed(content: bytes, node: str, kept: dict[Hashable, Hashable]) -> Result
 
 
 def folded(nodes: Iterable[str]) -> str:
-    """Write node names as Slurm and ClusterShell do: `n[1-4,7]`."""
+    """Fold node names as Slurm and ClusterShell do, such as `n[1-4,7]`."""
     parts = {node: re.fullmatch(r"(.*?)(\d{1,9})(\D*)", node) for node in nodes}
     padded = {(match[1], len(match[2]), match[3]) for match in parts.values() if match and match[2][0] == "0"}
     names: list[str] = []

@@ -18,7 +18,7 @@ _TRACE_BYTES = 1 << 20
 _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TAIL_BYTES = 16 << 10
 _OVERLAP_BYTES = 1 << 10  # to find strings that are split across chunks
-_SILENCE_S = 60.0  # of silence before it is explained
+_SILENCE_S = 60.0  # how long an app may be silent before rocenv explains why
 
 # Source: faulthandler in Python 3.8 to 3.14
 _STACK_HEADER = ("Fatal Python error:", "Windows fatal exception:")
@@ -104,7 +104,7 @@ class Trace:
     once torch is imported. All Python processes of the app write to the same file.
     """
 
-    last: str = ""  # the last library
+    last: str = ""  # the library that was loaded last
     inside: bool = False  # still loading
     failed: str = ""  # "PATH: reason" if loading failed
     torch: bool = False  # torch has been imported since
