@@ -58,7 +58,7 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
     others: dict[str, bytes | Path] = {"data.json": _data(home)}
     for lock in locks.values():
         others |= export(home, lock.request.app, lock.targets)
-    others |= _indices(locks.values(), context)
+    others |= _indexes(locks.values(), context)
     written = write_bundle(output.absolute(), locks, others, context)
     if as_json:
         print_json(
@@ -78,7 +78,7 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
     note(f"on the other machine: `{rebuild_command(next(iter(locks)), output.name)}`")
 
 
-def _indices(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]:
+def _indexes(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]:
     """Return the signed indexes of the locks' packages; print a note if they are missing."""
     from rocenv.sources.apt.signed import signed_indices
 

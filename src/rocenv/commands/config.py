@@ -45,7 +45,7 @@ def get(key: str, as_json: bool) -> None:
     value = lookup(Context().home.config_file, parse_key(key))
     if value is None:
         raise RocenvError(
-            f"`{key}` is not set", hints=("what you can set: `rocenv help config`",), code="config-unset"
+            f"`{key}` is not set", hints=("list the settings: `rocenv help config`",), code="config-unset"
         )
     if as_json:
         print_json({"key": key, "value": value})
@@ -65,7 +65,7 @@ def set_(key: str, value: str) -> None:
 
     first, *rest = parts = parse_key(key)
     if first not in KNOWN:
-        raise WrongUsage(f"`{key}` is not a setting", hints=("what you can set: `rocenv help config`",))
+        raise WrongUsage(f"`{key}` is not a setting", hints=("list the settings: `rocenv help config`",))
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
         raise WrongUsage(
             f"`{key}` is not a setting",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rocenv.data.remedies import Texts
     from rocenv.findings import Finding
 
-_COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
+_COLORS = {"error": "red", "warning": "yellow", "info": "blue"}
 
 
 @click.command()
@@ -223,7 +223,7 @@ def _print(findings: Sequence[Finding], count: int, texts: Texts, name: str | No
     if not findings:
         click.echo(texts("no_findings", count=str(count)))
         return
-    counts = {each: sum(finding.severity == each for finding in shown) for each in _COLOURS}
+    counts = {each: sum(finding.severity == each for finding in shown) for each in _COLORS}
     found = texts.mark(",").join(_count(each, number, texts) for each, number in counts.items() if number)
     print_text(texts("count", count=str(count), found=found))
 
@@ -244,7 +244,7 @@ def _env_lines(number: int, findings: Sequence[Finding], texts: Texts) -> Iterat
 
 
 def _heading(number: int, finding: Finding, text: str, texts: Texts) -> Iterator[str]:
-    severity = color(texts(finding.severity), _COLOURS[finding.severity])
+    severity = color(texts(finding.severity), _COLORS[finding.severity])
     yield from heading(f"{number}. {severity}{texts.mark(':')}{text}  [{finding.code}]")
 
 

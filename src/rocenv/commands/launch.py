@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.findings import Finding
 
 
-_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 # The options that may follow NAME, and whether each needs a value.
 _OPTIONS = {"--app": True, "--write-shortcut": False}
@@ -145,7 +145,7 @@ def _report(finding: Finding, texts: Texts) -> None:
     heading = texts(finding.severity) + texts.mark(":")
     hints = (texts("hint") + texts.mark(":") + hint for hint in _hints(finding, texts))
     text = sanitized("\n  ".join((_sentence(finding, texts), *finding.evidence, *hints)))
-    print_text(color(heading, _COLOURS[finding.severity], err=True) + text, err=True)
+    print_text(color(heading, _COLORS[finding.severity], err=True) + text, err=True)
 
 
 def _sentence(finding: Finding, texts: Texts) -> str:

@@ -1,7 +1,7 @@
 """`rocenv trust`: let a folder's `.rocenv` file choose the env for shells in that folder.
 
-The file contains one line, the name of an env. rocenv uses it only while it is byte for byte
-what the user trusted: not everyone who can write to a folder should decide what a shell does in it.
+The file contains one line, the name of an env. rocenv uses it only while its content is exactly what the user
+trusted, because others who can write to the folder must not control what a shell does there.
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 # The purpose of skipped checks whose result does not mention it.
 _SKIPPED = {"gemm": "matrix multiplication", "blas": "matrix multiplication with AMD's library"}
-_COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
+_COLORS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
 
 def print_rung(result: RungResult, *, err: bool = False) -> None:
     """Print the result of a rung."""
     status = "no GPU" if result.no_device else result.status
-    colored = color(f"{status:8}", _COLOURS[result.status], err=err)
+    colored = color(f"{status:8}", _COLORS[result.status], err=err)
     about = f"{_SKIPPED[result.rung]}: " if result.status == "skipped" and result.rung in _SKIPPED else ""
     start, detail = (
         f"  {result.rung:8} {colored} {result.elapsed_s:7.2f} s  ",
