@@ -219,7 +219,7 @@ def test_previous_values_are_reported(work: Work) -> None:
         prefix, environ={**work.environ, **dict.fromkeys([*replaced, *acting], "/opt/x")}
     )
     assert_applied(outcome, prefix)
-    for text, names in (("replaced until you leave the env", replaced), ("still in effect", acting)):
+    for text, names in (("replaced until you deactivate the env", replaced), ("still in effect", acting)):
         said = next((said for said in outcome.stderr.splitlines() if text in said), "")
         assert sorted(said.rpartition(":")[2].split()) == names
 
@@ -439,7 +439,7 @@ def test_activating_a_missing_or_moved_env_is_refused(work: Work) -> None:
             work.dump("after"),
         )
         assert "status" in outcome.stdout and "status 0" not in outcome.stdout, outcome
-        assert "no longer exists" in outcome.stderr or "was made for" in outcome.stderr
+        assert "no longer exists" in outcome.stderr or "was created at" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
@@ -454,7 +454,7 @@ def test_a_copied_env_is_refused_but_links_lead_to_the_env(work: Work) -> None:
     assert outcome.dumps["entered"] == apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
     if work.driver.name in ("bash", "zsh", "ksh", "fish", "xonsh"):
         outcome = work.run(work.dump("before"), work.driver.attempt(work.enter(copy)), work.dump("after"))
-        assert "was made for" in outcome.stderr
+        assert "was created at" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
