@@ -142,7 +142,7 @@ class TestBurying:
             ("see http://host/x, note: /home/user\n", "linux"),
         ],
     )
-    @pytest.mark.parametrize("way", ["block", "scattered", "coloured", "powershell"])
+    @pytest.mark.parametrize("way", ["block", "scattered", "colored", "powershell"])
     def test_the_noise_matches_the_logs_system(self, way: str, log: str, system: str) -> None:
         buried = getattr(burying.Noise(4000, seed=1), way)(log)
         assert found_in(buried).facts["platform"] == (system,)
@@ -151,8 +151,8 @@ class TestBurying:
         noise = burying.Noise(100, seed=1)
         assert gzip.decompress(noise.packed(DENIED)) == noise.block(DENIED)
         assert noise.powershell(DENIED).decode("utf-16").split("\r\n")[50] == DENIED.split("\n")[0]
-        assert b"\x1b[1;31m" in noise.coloured(DENIED)
-        assert b"\r" in noise.coloured(DENIED)
+        assert b"\x1b[1;31m" in noise.colored(DENIED)
+        assert b"\r" in noise.colored(DENIED)
         assert "正在加载模型" in noise.chinese(DENIED).decode("cp936")
         assert noise.repeated(DENIED).count(b"/dev/kfd") == burying.TIMES
 

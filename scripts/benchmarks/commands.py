@@ -1,4 +1,4 @@
-"""How long short commands take, compared with starting a minimal click program."""
+"""The time that short commands take, compared with starting a minimal click program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def figures(bench: Bench) -> list[Figure]:
         "python -c 'import click'": (sys.executable, "-c", "import click"),
         "rocenv --version": (bench.rocenv, "--version"),
         "rocenv run ENV -- true": (bench.rocenv, "run", "first", "--", "true"),
-        "rocenv resolve, a set for Linux, its index already downloaded": (
+        "rocenv resolve, a set for Linux, index already downloaded": (
             *(bench.rocenv, "resolve", *SET, "--offline"),
         ),
         "rocenv resolve, a set with ZLUDA": (bench.rocenv, "resolve", *windows),
@@ -32,7 +32,7 @@ def figures(bench: Bench) -> list[Figure]:
         max(21, 7 * bench.repetitions),
     )
     click, *ours = ((name, 1000 * one.seconds) for name, one in found.items())
-    # Exit code 1: this machine has no GPU.
+    # Exit code 1 means that this machine has no GPU.
     node = ("sh", "-c", '"$1" verify first --node --level quick || test $? = 1', "sh", bench.rocenv)
     took_s = middle([bench.run(*node) for _ in range(1 + bench.repetitions)][1:]).seconds
     quick = at_most("rocenv verify ENV --node --level quick", took_s, "s", 3)
