@@ -196,7 +196,7 @@ def test_a_package_that_the_signed_index_does_not_list_needs_approval(mini: Mini
     rewritten(bundle, replace)
     done = elsewhere(mini, "lab", "-y")
     assert done.returncode == 1
-    assert "rocenv cannot tell who made them" in " ".join(done.stderr.split())
+    assert "from an unknown author" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("where", ["envs", "files"])

@@ -38,7 +38,7 @@ def test_a_missing_python_is_an_error_with_a_hint(uv: Uv, said: list[str], spec:
     with pytest.raises(RocenvError) as caught:
         find_python(spec, replace(uv, environ={**uv.environ, "PATH": "/nowhere"}))
     assert caught.value.code == "python-missing"
-    assert f"no Python `{spec}`" in caught.value.message
+    assert f"cannot find Python `{spec}`" in caught.value.message
     assert "--python" in caught.value.hints[-1]
     assert said == []
 
@@ -102,7 +102,8 @@ def test_a_python_from_the_store_found_by_uv_is_skipped(
 
     monkeypatch.setattr(Uv, "run", run)
     with pytest.raises(
-        RocenvError, match=r"no Python `3\.98`: the only one on this machine is from the Microsoft Store"
+        RocenvError,
+        match=r"cannot find Python `3\.98`: the only one on this machine is from the Microsoft Store",
     ):
         find_python("3.98", uv)
     assert find_python("3.98", replace(uv, environ={})).path == other
