@@ -215,14 +215,14 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
 
 def _main() -> NoReturn:
     import rocenv
-    from rocenv.checks import memory
+    from rocenv.checks import machine
     from rocenv.cli import main
 
     for module in pkgutil.walk_packages(rocenv.__path__, "rocenv."):
         if module.name != "rocenv.__main__":
             importlib.import_module(module.name)
     shipped.keep()()
-    setattr(memory, "free_bytes", lambda _folder: 1 << 40)  # noqa: B010 - the tests' disk may be nearly full
+    setattr(machine, "free_bytes", lambda _folder: 1 << 40)  # noqa: B010 - the tests' disk may be nearly full
     _serve(socket.socket(fileno=int(sys.argv[1])))
     try:
         main()

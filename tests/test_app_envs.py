@@ -29,13 +29,18 @@ platforms = ["linux"]
 [[launcher]]
 key = "modern"
 title = "Modern"
-needs = {{ rocm = ">=6", python = ">=3.12" }}
 programs = ["modern"]
+{_KNOWN}
+[[app_release]]
+app = "modern"
+versions = ">=2"
+platform = "linux"
+rocm = ">=6"
 {_KNOWN}
 [[launcher]]
 key = "wise"
 title = "Wise"
-needs = {{ torch = true, python = ">=3.12" }}
+needs_torch = true
 {_KNOWN}
 [[launcher]]
 key = "render"
@@ -381,18 +386,18 @@ def test_a_note_lists_the_app_releases_that_a_set_supports(world: Mini) -> None:
 def test_an_apps_requirements_limit_what_the_user_left_open(world: Mini) -> None:
     found = plan(world, "--app", "modern")
     assert found["components"][0]["version"] == "6.4.3"
-    assert any("Modern needs ROCm >=6" in text for text in found["notes"])
+    assert any("Modern 2 needs ROCm >=6" in text for text in found["notes"])
     own = plan(world, "--app", "modern", "--rocm", "5.7")
     assert own["components"][0]["version"] == "5.7.1"
-    assert not any("Modern needs ROCm" in text for text in own["notes"])
+    assert not any("Modern 2 needs ROCm" in text for text in own["notes"])
 
 
 def test_an_apps_unmet_requirement_is_reported(world: Mini) -> None:
     profile = world.root / "profiles" / "zz.toml"
-    profile.write_text(PROFILE.replace('rocm = ">=6"', 'rocm = ">=9"'))
+    profile.write_text(PROFILE.replace('rocm = ">=6"\n', 'rocm = ">=9"\n'))
     done = world.run("resolve", "--app", "modern")
     assert done.returncode == 1
-    assert "Modern needs ROCm >=9" in told(done)
+    assert "Modern 2 needs ROCm >=9" in told(done)
     commands = [line for line in done.stderr.splitlines() if "rocenv resolve" in line]
     assert commands
     assert all("--app modern" in line for line in commands), "the suggested command must be for the same app"

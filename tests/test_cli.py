@@ -132,6 +132,7 @@ class TestUsage:
             (("show",), "error: missing argument `NAME`"),
             (("list", "--frob"), "error: there is no option `--frob`"),
             (("gc", "--yess"), "hint: did you mean `--yes`?"),
+            (("create", "--trch"), "hint: did you mean `--torch`?\nhint: see `rocenv create --help`"),
             (("create", "--target"), "hint: see `rocenv create --help`"),
             (("create", "x", "--torch", "2", "--no-torch"), "use either --torch or --no-torch"),
             (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for `--rocm`"),
@@ -217,6 +218,10 @@ class TestJson:
             *("name", "state", "prefix", "platform", "target", "created", "components", "verified")
         ]
         shown = document(mini, "show", "demo")
+        assert shown["environment"]["ROCM_PATH"] == f"{mini.prefix('demo')}/rocm/usr"
+        text = mini.run("show", "demo").stdout
+        assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr\n" in text
+        assert ":$PATH\n" in text
         assert {key: shown[key] for key in listed} == listed
         assert [each["name"] for each in shown["packages"]] == ["mini5-blas", "mini5-hip"]
         (files,) = mini.prefix("demo").glob(".rocenv/files-*.json")
@@ -576,10 +581,12 @@ class TestRun:
         )
         data = demo.env.pop("ROCENV_PROFILES")
         done = demo.run("run", "demo", "--", "hipcc", "--version")
+        no_env = demo.run("launch", "comfyui").stderr
         demo.env["ROCENV_PROFILES"] = data
+        assert "`rocenv create --app comfyui`" in no_env
         assert done.returncode == 127
         command = re.search(
-            r"hint: create an env with ROCm's .*tools: `rocenv create demo2 (.*)`", done.stderr
+            r"no set of ROCm 5\.7 contains .*tools, but .*: `rocenv create demo2 (.*)`", done.stderr
         )
         assert command, done.stderr
         assert "--channel therock" in command[1] and "--rocm 1" in command[1] and "--dev" in command[1], (
@@ -690,10 +697,16 @@ class TestHousekeeping:
         demo.create("odd")
         (demo.prefix("odd") / ".rocenv" / "record.json").write_text("{}")
         states = {env["name"]: env["state"] for env in document(demo, "list")["envs"]}
-        assert states == {"demo": "complete", "half": "incomplete", "odd": "damaged"}
+        assert states == {
+            "demo": "complete",
+            "half": "incomplete",
+            "odd": "damaged",
+            "theirs": "foreign",
+        }
         text = demo.run("list").stdout
         assert "(incomplete)" in text
         assert "(damaged)" in text
+        assert "`rocenv show theirs`" in text
 
     def test_verify_succeeds_even_if_its_result_cannot_be_saved(self, demo: Mini) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -16,7 +16,7 @@ import pytest
 from rocenv.core.errors import RocenvError
 from rocenv.fleet.compare import findings
 from rocenv.fleet.results import folded, read_results
-from rocenv.fleet.run import FleetRecord, SlurmNode, update_nodes
+from rocenv.fleet.run import FleetRecord, SlurmNode, slurm_nodes, update_nodes
 from rocenv.home import Home
 from tests import forked
 
@@ -252,6 +252,30 @@ def test_a_wrong_clock_does_not_hide_other_nodes(tmp_path: Path) -> None:
     old = read_results(tmp_path / "asked")
     assert findings(old, {}, asked) == [], "both answered just now"
     assert [(each.node, each.code) for each in findings(old, {}, {})] == [("n1", "no-answer")]
+
+
+def test_slurm_starts_steps_only_on_idle_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {
+        "idle": "idle",
+        "idle*": "unresponsive",
+        "idle~": "powered-down",
+        "idle#": "powered-down",
+        "idle^": "busy",
+        "maint": "busy",
+        "reserved": "busy",
+        "mixed": "busy",
+        "mixed*": "unresponsive",
+        "draining": "drained",
+        "drained*": "drained",
+        "down*": "down",
+        "down~": "down",
+    }
+    lines = "".join(f"n{number}|{state}|gpu:4|none\n" for number, state in enumerate(states))
+    program = tmp_path / "sinfo"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}END\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert [each.state for each in slurm_nodes().values()] == list(states.values())
 
 
 def test_a_record_that_cannot_be_written_drains_nobody(

@@ -463,6 +463,16 @@ def test_a_url_with_control_characters_is_refused(mini: Mini) -> None:
         read_lock(lock)
 
 
+@pytest.mark.parametrize("field", ["name", "version", "channel", "why"])
+def test_a_lock_cannot_add_lines_to_the_plan(mini: Mini, field: str) -> None:
+    lock = write(mini, host="https://example.org")
+    plain = json.loads(lock.read_text())
+    plain["components"][0][field] += "\n  - rocenv knows all its files"
+    lock.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match=r"\\n.*unprintable character"):
+        read_lock(lock)
+
+
 def test_a_folder_on_this_machine_is_shown() -> None:
     """rocenv copies only one folder on this machine: an installed HIP SDK."""
     folder = replace(file_at(""), kind="folder", path="/tmp/x")

@@ -90,7 +90,7 @@ def test_the_text_has_hints_for_blocked_gpus(root: Root) -> None:
     (root.path / "dev/kfd").unlink()
     done = gpus(root)
     assert done.returncode == 0
-    assert "GPU 0, 1: `/dev/kfd` does not exist" in done.stderr
+    assert "GPU 0-1: `/dev/kfd` does not exist" in done.stderr
     assert "hint: start the container with `--device /dev/kfd --device /dev/dri`" in done.stderr
 
 

@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core import progress
 from rocenv.core.progress import Progress, Stage, size_text
 from rocenv.system import WINDOWS
 from tests.mini import LIBRARIES
@@ -164,14 +166,14 @@ PROGRAM = """
 
 
 def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
-    """Run the program with stderr on a terminal with 100 columns; return stdout and the terminal output."""
+    """Run the program with stderr on a terminal with 80 columns; return stdout and the terminal output."""
     import fcntl
     import pty
     import struct
     import termios
 
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     # Inherited size variables would override the terminal's size.
     not_ours = ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
     base = {name: value for name, value in os.environ.items() if name not in not_ours}
@@ -270,6 +272,17 @@ def test_commands_that_may_take_long_say_what_they_do(mini: Mini, tmp_path: Path
     assert titles("gc", "-y") == ["Looking for unused packages", "Removing unused packages"]
     assert titles("cache") == ["Adding up file sizes"]
     assert titles("cache", "clear") == ["Emptying the cache"]
+
+
+def test_a_long_wait_says_what_it_does_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a network, `create` in a pipe was silent for a minute."""
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.05)
+    stream = io.StringIO()
+    deadline = time.monotonic() + 20
+    with Progress(stream=stream, environ={}).wait("Reading package lists"):
+        while not stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert stream.getvalue() == "Reading package lists: 0:00\n"
 
 
 def test_the_caller_can_report_the_end_of_a_wait() -> None:

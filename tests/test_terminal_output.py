@@ -125,7 +125,7 @@ TRANSCRIPTS: dict[str, tuple[Callable[[Place], Iterator[None] | None], tuple[str
     "diagnose": (igpu_and_card, ("rocenv diagnose app.log", "rocenv diagnose --lang zh app.log")),
     "doctor": (card, ("rocenv doctor",)),
     "doctor-blocked": (blocked, ("rocenv doctor", "rocenv doctor --lang zh")),
-    "explain": (card, ("rocenv explain gfx1031", "rocenv explain vram-oom")),
+    "explain": (card, ("rocenv explain gfx1031", "rocenv explain vram-oom", "rocenv matrix")),
     "errors": (
         card,
         (

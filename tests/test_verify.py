@@ -187,7 +187,7 @@ def test_an_optional_system_library_is_a_leak(world: Mini, tmp_path: Path, set_:
     done = world.run("verify", "demo", "--upto", "load", "--json", LD_LIBRARY_PATH=str(foreign))
     load = rungs(done)["load"]
     assert load["status"] == "failed"
-    assert f"from outside the prefix: {foreign / 'liboptional.so'}" in load["detail"]
+    assert f"from outside the env: {foreign / 'liboptional.so'}" in load["detail"]
 
 
 def test_repair_restores_a_modified_file(world: Mini) -> None:
@@ -260,5 +260,5 @@ def test_a_report_about_a_failure_contains_no_names_either(world: Mini, tmp_path
     for name in ("marie", "anna", "schmidt", "customers", str(tmp_path), str(world.root)):
         assert name.casefold() not in text.casefold(), name
     load = json.loads(text)["rungs"][1]
-    assert load["detail"].endswith("from outside the prefix: …/liboptional.so")
+    assert load["detail"].endswith("from outside the env: …/liboptional.so")
     assert "user on host: …/x.log, /usr/lib/libm.so.6" in load["stderr"]

@@ -15,7 +15,7 @@ from rocenv.compilers import newest_for, toolchain_of
 from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.kernels.compile import command
-from rocenv.kernels.installation import find, program_bytes, version_of, with_source_of
+from rocenv.kernels.installation import find, version_of, with_source_of
 from rocenv.kernels.recipe import job_for
 from rocenv.memory.probe import largest_working, resolution_of
 from rocenv.prefix import prefix_of
@@ -61,13 +61,10 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
 def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
     """Build the compiler command for the same kernel."""
     matrix, home = load(), Home(place)
-    row = next(row for row in matrix.kernel_source if row.app == APP)
-    app = find(str(prefix_of(home, ENV).bin / APP), row, home)
+    app = find(str(prefix_of(home, ENV).bin / APP), home)
     version = version_of(app)
-    app = with_source_of(app, version) or app
-    job = job_for(
-        app, program_bytes(app), version, KIND, TARGET, None, matrix.kernel_recipe, to_be_loaded=False
-    )
+    app = with_source_of(app, version)
+    job = job_for(app, version, KIND, TARGET, None, matrix.kernel_recipe, to_be_loaded=False)
     own, newest = prefix_of(home, ENV), newest_for(TARGET, matrix)
     envs = (own, prefix_of(home, newest.name)) if newest else (own,)
     toolchain = next(filter(None, (toolchain_of(each, TARGET) for each in envs)), None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import SET, Figure, at_most, by_turns, middle, ratio
+from benchmarks.measure import SET, by_turns, ratio
 
 if TYPE_CHECKING:
-    from benchmarks.measure import Bench, Run
+    from benchmarks.measure import Bench, Figure, Run
 
 
 def figures(bench: Bench) -> list[Figure]:
@@ -32,11 +32,7 @@ def figures(bench: Bench) -> list[Figure]:
         max(21, 7 * bench.repetitions),
     )
     click, *ours = ((name, 1000 * one.seconds) for name, one in found.items())
-    # Exit code 1 means that this machine has no GPU.
-    node = ("sh", "-c", '"$1" verify first --node --level quick || test $? = 1', "sh", bench.rocenv)
-    took_s = middle([bench.run(*node) for _ in range(1 + bench.repetitions)][1:]).seconds
-    quick = at_most("rocenv verify ENV --node --level quick", took_s, "s", 3)
-    return [quick] + [
+    return [
         ratio(name, took_ms, "ms", *click, times)
         for (name, took_ms), times in zip(ours, (1.5, 3, 6, 6), strict=True)
     ]

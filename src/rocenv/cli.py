@@ -19,7 +19,6 @@ from rocenv import __version__
 from rocenv.context import limit_umask
 from rocenv.core.errors import Declined, NoSpace, ResolutionImpossible, RocenvError, WrongUsage
 from rocenv.core.logins import mask_logins
-from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
 
 if TYPE_CHECKING:
@@ -256,17 +255,26 @@ def _command_words(words: list[str]) -> list[str]:
         return []
     name = ALIASES.get(words[0], words[0])
     group = load_command(name) if name in COMMANDS else None
-    found = isinstance(group, click.Group) and words[1:] and words[1] in group.commands
+    found = (
+        isinstance(group, click.Group)
+        and words[1:2]
+        and words[1] in group.list_commands(click.Context(group))
+    )
     return words[: 2 if found else 1]
 
 
 def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
     """Turn an error of click into one that reads like rocenv's own."""
+    import difflib
+
     message = error.format_message()
     hints = []
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option '{error.option_name}'"
-        hints = [f"did you mean `{name}`?" for name in error.possibilities or ()]
+        # Dashes would make all names similar.
+        names = [name.lstrip("-") for name in error.possibilities or ()]
+        close = difflib.get_close_matches(error.option_name.lstrip("-"), names, n=1)
+        hints = [f"did you mean `--{name}`?" for name in close]
     message = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"`\1`", message.rstrip("."))
     context = getattr(error, "ctx", None)
     named = [each for each in argv[:1] if each in COMMANDS]
@@ -334,34 +342,24 @@ def _show(error: RocenvError, *, wants_json: bool) -> None:
 
 def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
     """List the reasons why no set meets a request, each with its source."""
-    width = reading_width()
-    lines = [
-        "",
-        "These requirements conflict; no set meets all of them:" if rejections[1:] else "why:",
-    ]
+    lines = ["", "These requirements conflict; no set meets all of them:" if rejections[1:] else "why:"]
     for each in rejections:
-        lines += wrapped(each.text, width, "  - ", "    ")
-        lines += wrapped(f"[{each.source.partition(';')[0].strip()}]", width, "    ", "     ")
+        lines += [f"  - {each.text}", f"    [{each.source.partition(';')[0].strip()}]"]
     return lines
 
 
 def error_json(error: RocenvError) -> dict[str, Any]:
     """Return an error as `--json` prints it."""
+    from rocenv.commands.output import fields
+
     answer: dict[str, Any] = {
         "error": error.code,
         "message": error.message,
         "hints": list(error.hints),
     }
     if isinstance(error, ResolutionImpossible):
-        answer["conflict"] = [
-            {
-                "component": each.component,
-                "requirement": each.requirement,
-                "found": each.found,
-                "source": each.source,
-            }
-            for each in error.rejections
-        ]
+        names = ("component", "requirement", "found", "source")
+        answer["conflict"] = [fields(each, *names) for each in error.rejections]
         answer["suggestions"] = [
             {
                 "command": each.command,

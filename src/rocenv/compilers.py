@@ -128,7 +128,6 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
         layout=row.layout,
         compiles=row.targets,
         blas=(),
-        apt_dir=row.apt_dir,
         status=row.status,
         source=row.source,
         checked=row.checked,

@@ -277,6 +277,25 @@ _MAX_NAMED = 3  # envs in a report
 _FOLDERS = ("envs", "store", "cache", "locks", "pythons", "profiles")
 
 
+def require_readable(folder: Path, home: Path) -> None:
+    """Raise PrefixError if a folder in a home exists, but this user may not read it."""
+    from rocenv.system.quoting import shell_join
+
+    try:
+        os.listdir(folder)
+    except PermissionError as error:
+        raise PrefixError(
+            f"cannot read `{folder}`: {error.strerror}",
+            hints=(
+                f"its owner can let others use it: `{shell_join('chmod', 'go+rx', str(home))}`",
+                "or set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`",
+            ),
+            code="home-not-yours",
+        ) from error
+    except OSError:
+        pass
+
+
 def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
     hint = "set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`"
     owner = _name_of(path.stat().st_uid)

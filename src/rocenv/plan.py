@@ -35,6 +35,7 @@ _DOWN = ("unreachable", "no-mirror", "signature")
 _NO_NETWORK = (
     "several servers are unreachable: check your network, VPN and proxy",
     "`rocenv config mirrors --test` lists known mirrors and tests which ones you can reach",
+    "rocenv tries unreachable servers again after ten minutes; to try at once: `rocenv cache clear indices`",
 )
 
 
@@ -129,6 +130,7 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
         yield f"{which} would fit better, but {why}"
     for which, why in _reasons([miss for miss in missed if miss.is_permanent]):
         yield f"there is no complete {which}: {why}"
+    yield from _how_to_set_mirrors(missed)
 
 
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
@@ -196,9 +198,10 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
+    hints = (f"hint: {text}" for text in error.hints)
     reasons = tuple(f"cannot list {which}: {why}" for which, why in _reasons(missed))
     note = "`create` would fail now, because the package lists could not be downloaded"
-    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons))
+    return Chosen(best, _outlines(best, request, context), notes=(note, *reasons, *hints))
 
 
 def _parts(
@@ -247,6 +250,12 @@ def _reasons(missed: Sequence[Miss], matrix: Matrix | None = None) -> list[tuple
     return [(f"ROCm {joined(found, 1)} {part}", message) for (part, message), found in sets.items()]
 
 
+def _how_to_set_mirrors(missed: Sequence[Miss]) -> tuple[str, ...]:
+    """Return the commands that set the mirrors which this machine lacks."""
+    lacking = (miss.error for miss in missed if miss.error.code == "no-mirror")
+    return tuple(dict.fromkeys(hint for error in lacking for hint in error.hints))
+
+
 def _short(error: RocenvError) -> str:
     """Shorten a message to one line by omitting the file, which does not matter in a plan."""
     return re.sub(" while downloading `[^`]*`|: Request failed after [^:]*", "", error.message)
@@ -255,7 +264,7 @@ def _short(error: RocenvError) -> str:
 def _none_available(missed: Sequence[Miss], matrix: Matrix) -> RocenvError:
     hints = tuple(dict.fromkeys(hint for miss in missed for hint in miss.error.hints))
     if len({_source_name(miss.choice) for miss in missed if miss.error.code == "unreachable"}) > 1:
-        hints = _NO_NETWORK
+        hints = (*_NO_NETWORK, *_how_to_set_mirrors(missed))
     reasons = "".join(f"\n  - {which}: {why}" for which, why in _reasons(missed, matrix))
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:

@@ -22,6 +22,7 @@ from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
+from rocenv.home import require_readable
 from rocenv.system import WINDOWS
 from rocenv.system.files import (
     is_device,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock, Verification
     from rocenv.home import Home
 
-_COPY = "copy" if WINDOWS else "cp"
+_COPY, _MOVE = ("copy", "move") if WINDOWS else ("cp", "mv")
 RECORD_SCHEMA = 2
 # Path and list separators on Linux and Windows, and characters that Windows forbids in file names.
 _FORBIDDEN = '/\\:;"<>|*?'
@@ -81,9 +82,10 @@ class Prefix:
 
     @property
     def state(self) -> str:
-        """One of `absent`, `foreign` (not created by rocenv), `incomplete`, `complete`.
+        """One of `absent`, `foreign`, `incomplete`, `complete`.
 
-        A link is foreign unless it points to a complete and therefore usable env.
+        A foreign folder has no `.rocenv`, so nothing shows that rocenv created it. A link is foreign unless
+        it points to a complete and therefore usable env.
         """
         try:
             content = os.listdir(self.path)
@@ -263,6 +265,29 @@ class Prefix:
         create = f"create it: `rocenv create {shell_join(self.name)} --torch`"
         return ("list the envs: `rocenv list`", create) if names else (create,)
 
+    def foreign_error(self) -> PrefixError:
+        """Return the error for a foreign folder, with commands that move it away and rebuild a lost env."""
+        from rocenv.resolve.request import rebuild_command  # imported late, as above
+
+        if self.is_link:
+            return PrefixError(
+                f"`{self.path}` exists, but it is a link that does not lead to an env",
+                hints=("remove the link or choose another name",),
+                code="env-foreign",
+            )
+        old = Prefix(self.path.parent.parent / f"{self.name}.old")
+        away = old.path.with_name(old.free_name()) if os.path.lexists(old.path) else old.path
+        hints = [f"move it away: `{_MOVE} {shell_join(str(self.path), str(away))}`"]
+        if self.lock_file.exists():
+            rebuild = rebuild_command(self.name, str(away / self.lock_file.name))
+            hints.append(f"create the env again: `{rebuild}`; then delete `{away}`")
+        return PrefixError(
+            f"`{self.path}` exists, but has no readable folder `.rocenv`, so rocenv cannot tell whether it "
+            "created the files there, and does not touch them",
+            hints=tuple(hints),
+            code="env-foreign",
+        )
+
     def require_complete(self) -> None:
         """Raise PrefixError with hints unless the env is complete."""
         match self.state:
@@ -273,7 +298,8 @@ class Prefix:
                     code="env-missing",
                 )
             case "foreign":
-                raise PrefixError(f"`{self.path}` is not a rocenv env", code="env-foreign")
+                require_readable(self.path, self.path.parents[1])
+                raise self.foreign_error()
             case "incomplete":
                 raise PrefixError(
                     f"env `{self.name}` is incomplete: its creation was interrupted",
@@ -343,24 +369,23 @@ def _against_name(name: str) -> str:
 
 
 def all_prefixes(home: Home) -> list[Prefix]:
-    """List the prefixes in a home by name, including incomplete and partly removed ones.
+    """List the prefixes in a home by name, including incomplete, partly removed and foreign ones.
 
     Raises:
         PrefixError: The home cannot be read.
     """
-    try:
-        if not home.envs.is_dir():
-            return []
-        os.listdir(home.envs)
-    except PermissionError as error:
-        raise PrefixError(
-            f"cannot read `{home.envs}`: {error.strerror}",
-            hints=("set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`",),
-            code="home-not-yours",
-        ) from error
+    require_readable(home.envs, home.path)
+    if not home.envs.is_dir():
+        return []
     paths = (path for path in home.envs.iterdir() if not path.name.startswith(".") or set_aside(path.name))
     found = sorted(map(Prefix, paths), key=lambda prefix: prefix.name)
-    return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]
+    return [prefix for prefix in found if prefix.state in _listed(prefix)]
+
+
+def _listed(prefix: Prefix) -> tuple[str, ...]:
+    """Return the states in which an env is listed; its partly removed folders may be foreign."""
+    usual = ("complete", "incomplete")
+    return usual if set_aside(prefix.path.name) else (*usual, "foreign")
 
 
 # Variables that point to a folder in the env; every env sets one of them, even if its `bin` is not on PATH.

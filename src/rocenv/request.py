@@ -54,8 +54,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
     elif request.zluda and not request.torch:
         request = replace(request, torch="*")
     if request.target:
-        names = [*filter(None, map(str.strip, request.target.split(",")))] or [""]
-        first, *more = dict.fromkeys(target_meant(name, context.matrix) for name in names)
+        first, *more = targets_meant(request.target, context.matrix)
         request = replace(request, target=first, more_targets=tuple(more))
     elif request.platform == host.platform:
         request = replace(request, target=_target_of(host, context.matrix, report))
@@ -67,6 +66,16 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
         )
     machine, changes = _machine_for(request, host, report)
     return CompleteRequest(request=request, machine=machine, changes=changes, notes=notes)
+
+
+def targets_meant(text: str, matrix: Matrix) -> tuple[str, ...]:
+    """Return the targets in a list of targets and products, separated by commas, each once.
+
+    Raises:
+        RocenvError: A name is unknown or ambiguous.
+    """
+    names = [*filter(None, map(str.strip, text.split(",")))] or [""]
+    return tuple(dict.fromkeys(target_meant(name, matrix) for name in names))
 
 
 def _require_channel(name: str, matrix: Matrix) -> None:
@@ -116,7 +125,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
     hints = [row.instead for row in rows]
     if here:
         hints.append("to find out how to fix it: `rocenv doctor`")
-        hints.append(f"to create the env anyway: `--target {here[0]}`")
+        hints.append(f"to create the env anyway, add `--target {here[0]}`")
     elif host.driver.wsl and host.remedies:  # Windows did not list the GPUs, so there may be one
         hints += host.remedies
     else:

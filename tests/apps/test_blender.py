@@ -112,7 +112,7 @@ class TestUse:
             told = done.stderr.decode()
             assert (done.returncode, b"objects:" in done.stdout) == (0, True), told
             assert "nothing in its output shows" not in told and "why:" not in told
-            assert ("lists no HIP GPU" in told) != has_gpu, told
+            assert ("does not list a HIP GPU" in told) != has_gpu, told
 
     def test_reports_a_missing_scene(self, bench: Bench) -> None:
         bench.put_hipcc()
@@ -129,7 +129,7 @@ class TestUse:
         done = bench.run("launch", "art", "--app", "blender", "--", *words)
         told = done.stderr.decode()
         assert done.returncode == 0, told
-        assert "asks for the CPU" in told
+        assert "selects the CPU" in told
         assert "added `--python-expr" not in told and "nothing in its output shows" not in told
 
 
@@ -161,7 +161,7 @@ class TestRuntime:
         done = Bench(tmp_path).prepare(studio, runtime={}).render()
         assert done.code == 1
         assert "It looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6" in done.told
-        assert "but the env has none of these files" in done.told
+        assert "but the env contains none of these files" in done.told
         assert "rocenv create art2 --rocm '>=6.3' --target gfx1201 --app blender" in done.told
 
     def test_a_broken_runtime_is_recognised_in_the_output(self, tmp_path: Path, studio: Studio) -> None:
@@ -169,7 +169,7 @@ class TestRuntime:
         (bench.prefix("art").path / LIBRARIES / "libamdhip64.so.6").write_text("no library")
         done = bench.render()
         assert done.code == 1
-        assert "Error opening HIP dynamic library" in done.told and "lists no GPU on this" in done.told
+        assert "Error opening HIP dynamic library" in done.told and "does not list a GPU on this" in done.told
 
     def test_an_outdated_runtime_is_an_error(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.6": hip6}, rocm="6.1.3", hip="6.1")
@@ -183,7 +183,7 @@ class TestRuntime:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
-        assert "lists no GPU on this machine" in done.told and "Driver version is too old" in done.told
+        assert "does not list a GPU on this machine" in done.told and "Driver version is too old" in done.told
         assert "rocenv create art2 --app blender --target gfx1201" in done.told
 
 
@@ -236,7 +236,7 @@ class TestMemory:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_FREE": "20MiB"})
         assert (done.code, USED in done.all) == (0, True)
-        assert "so Cycles uses main memory, which is slow" in done.told
+        assert "so Cycles uses system memory, which is slow" in done.told
         assert "rocenv mem settings cycles" in done.told
 
 
@@ -262,7 +262,7 @@ class TestFault:
         assert done.code == -6 or done.code == 134, done.told
         assert "[gfx12-hiprt-fault]" in done.told, done.told
         todo = done.told[done.told.index("do:  ") :]
-        places = [todo.index(each) for each in ("Denoising Data off", BUILD, "--hiprt", "newer Blender")]
+        places = [todo.index(each) for each in ("turn off Denoising Data", BUILD, "--hiprt", "newer Blender")]
         assert places == sorted(places)
 
 
@@ -273,6 +273,6 @@ class TestEnv:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")
         assert done.returncode == 1
         assert (
-            "Blender starts but lists no GPU on this machine, so it would run on the CPU. It lists only: CPU"
-            in done.stderr
+            "Blender starts but does not list a GPU on this machine, so it would run on the CPU. "
+            "It lists only: CPU" in done.stderr
         )

@@ -71,8 +71,8 @@ def test_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llama_e
 def test_a_list_without_devices_is_reported(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
-    assert "llama.cpp ended with exit code 0, but it found no usable GPU\n" in done.stderr
-    assert "it lists no GPU, so it would use the CPU" in done.stderr
+    assert "llama.cpp ended with exit code 0, but it did not find a usable GPU\n" in done.stderr
+    assert "it does not list a GPU, so it would use the CPU" in done.stderr
     assert "rocenv gpus" in done.stderr
 
 
@@ -83,8 +83,8 @@ def test_is_not_started_if_it_would_use_the_cpu(
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        "llama.cpp starts but lists no GPU on this machine, so it would run on the CPU. It lists only: CPU"
-        in done.stderr
+        "llama.cpp starts but does not list a GPU on this machine, so it would run on the CPU. "
+        "It lists only: CPU" in done.stderr
     )
 
 
@@ -92,8 +92,8 @@ def test_gpu_options_are_added_after_wrapper_programs(rocenv: Rocenv, llama_env:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        "llama.cpp starts but lists no GPU on this machine, so it would run on the CPU. It lists only: CPU"
-        in done.stderr
+        "llama.cpp starts but does not list a GPU on this machine, so it would run on the CPU. "
+        "It lists only: CPU" in done.stderr
     )
 
 
@@ -102,7 +102,7 @@ def test_runs_on_the_cpu_on_request(rocenv: Rocenv, llama_env: str, model: Path)
     done = rocenv("launch", llama_env, "--", *words)
     assert done.returncode == 0, done.stderr
     assert "eval time" in done.stdout + done.stderr
-    assert "asks for the CPU" in done.stderr
+    assert "selects the CPU" in done.stderr
 
 
 def test_verify_reports_only_the_missing_gpu(rocenv: Rocenv, llama_env: str) -> None:

@@ -70,7 +70,7 @@ def test_the_real_libraries_load_report_their_version_and_compile(wheels: Rocenv
     assert (done.returncode, found["level"]) == (4, "compile"), done.stdout
     rungs = {each["rung"]: each for each in found["rungs"]}
     assert {rungs[name]["status"] for name in ("files", "load", "version", "compile")} == {"passed"}
-    assert rungs["load"]["detail"].endswith("from the prefix only, where `rocm_sdk` finds them")
+    assert rungs["load"]["detail"].endswith("from the env only, where `rocm_sdk` finds them")
     assert rungs["version"]["detail"].startswith("hip 7.2.")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.checks import memory
+from rocenv.checks import machine
 from tests.checks.scenery import Scenery
 from tests.host.roots import Root
 
@@ -20,7 +20,7 @@ def scenery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenery:
     path = tmp_path / "machine"
     path.mkdir()
     monkeypatch.setenv("ROCENV_SYSROOT", str(path))
-    monkeypatch.setattr(memory, "free_bytes", lambda _folder: 1 << 40)  # the tests' disk may be nearly full
+    monkeypatch.setattr(machine, "free_bytes", lambda _folder: 1 << 40)  # the tests' disk may be nearly full
     for name in ("ROCENV_TARGET", "HSA_OVERRIDE_GFX_VERSION"):
         monkeypatch.delenv(name, raising=False)
     return Scenery(Root(path), tmp_path)

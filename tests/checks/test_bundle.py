@@ -442,8 +442,8 @@ class TestPrivacy:
             "Nov 20 10:00:00 desk kernel: [2] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n"
         )
         for path in ("/var/log/dmesg", "/var/log/kern.log", "/dev/kmsg"):
-            kept = bundle_fields.allowed_files(Answers(files={path: (log, 0)}))[path]
-            assert kept == "Linux version 6.8.0\namdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n"
+            kept = bundle_fields.allowed(Answers(files={path: (log, 0)})).files[path]
+            assert kept[0] == "Linux version 6.8.0\namdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n"
 
     def test_only_file_fields_that_checks_need_are_kept(self) -> None:
         files = {
@@ -458,7 +458,8 @@ class TestPrivacy:
             "/home/alice/diary": "dear diary",
             "/proc/self/mountinfo": "1 0 8:1 / /home/alice rw - ext4 /dev/sda1 rw",
         }
-        kept = bundle_fields.allowed_files(Answers(files={path: (text, 0) for path, text in files.items()}))
+        answers = Answers(files={path: (text, 0) for path, text in files.items()})
+        kept = {path: text for path, (text, _) in bundle_fields.allowed(answers).files.items()}
         controllers = json.loads(kept.pop("/windows/video_controllers.json"))
         assert controllers == [{"Name": "RX", "PNPDeviceID": r"PCI\VEN_1002&DEV_73BF"}]
         assert kept == {
@@ -475,8 +476,8 @@ class TestPrivacy:
             "/home": (("alice",), 0),
             "/srv/merger/lib": (("libamdhip64.so.6",), 0),
         }
-        kept = bundle_fields.allowed_folders(Answers(folders=folders))
-        assert kept == {"/opt": ("rocm-6.4.0",), "/opt/rocm/lib": ("libamdhip64.so.6",)}
+        kept = bundle_fields.allowed(Answers(folders=folders)).folders
+        assert kept == {"/opt": (("rocm-6.4.0",), 0), "/opt/rocm/lib": (("libamdhip64.so.6",), 0)}
 
 
 class TestRedact:

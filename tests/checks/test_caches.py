@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.checks import caches
-from rocenv.checks.databases import miopen_database_damaged
+from rocenv.checks.caches import miopen_database_damaged
 
 if TYPE_CHECKING:
     from pathlib import Path

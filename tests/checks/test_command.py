@@ -12,6 +12,8 @@ import pytest
 from rocenv.commands import doctor
 from rocenv.context import Context
 from rocenv.core.progress import Progress
+from rocenv.data.load import load
+from rocenv.data.remedies import Texts
 from tests.checks.scenery import RX_6800, Scenery
 from tests.commands.lab import Lab, words
 
@@ -146,9 +148,9 @@ class Titles(Progress):
 
 def test_checks_are_announced(scenery: Scenery) -> None:
     """Hashing an env takes minutes and would look like a hang."""
-    world, titles = Context(), Titles()
+    world, titles, texts = Context(), Titles(), Texts(load(), "findings", "en")
     world.__dict__["progress"] = titles
-    doctor._run(world, scenery.healthy().context(), ("no_gpu", "gpu_resets"), "en")
+    doctor._run(world, scenery.healthy().context(), ("no_gpu", "gpu_resets"), texts)
     assert titles.shown == ["Running the check no_gpu", "Running the check gpu_resets"]
 
 

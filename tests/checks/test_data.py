@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.checks.data import data_old
+from rocenv.checks.machine import data_old
 from rocenv.checks.run import run
 from rocenv.checks.table import CHECKS
 from rocenv.data.load import newest_day

@@ -149,10 +149,11 @@ def test_each_broken_env_is_reported(case: Case) -> None:
     envs = case.machine.home.envs
     (envs / "half" / ".rocenv").mkdir(parents=True)
     (case.prefix.own / "record.json").write_text("{")
+    (envs / "lost" / "rocm").mkdir(parents=True)
     case.machine.context()
     context = examine_machine(case.machine.home, case.machine.matrix)
     found = {each.row: each for each in env_checks.env_unusable(context)}
-    assert set(found) == {"env_incomplete", "env_record_damaged"}
+    assert set(found) == {"env_foreign", "env_incomplete", "env_record_damaged"}
     assert found["env_incomplete"].values["env"] == "half"
     assert found["env_incomplete"].evidence == (str(envs / "half"),)
     assert found["env_record_damaged"].values["env"] == "sd"

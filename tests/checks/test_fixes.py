@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.checks import databases, fixes
+from rocenv.checks import caches, fixes
 from rocenv.checks.context import examine_machine
-from rocenv.checks.fixes import Dialog, apply, message
+from rocenv.checks.fixes import Dialog, apply
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.data.load import load
+from rocenv.data.remedies import Texts
 from rocenv.data.rows import Matrix
 from rocenv.findings import Finding
 from rocenv.home import Home
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from tests.mini import Mini
 
+TEXTS = Texts(load(), "findings", "en")
 WORK: Any = None  # used by fixes that do not download anything
 
 
@@ -40,7 +42,7 @@ class Person:
 
     def dialog(self) -> Dialog:
         ask = None if self.answer is None else self._ask
-        return Dialog(ask=ask, report=self.messages.append, language="en")
+        return Dialog(ask=ask, report=self.messages.append, texts=TEXTS)
 
     def _ask(self, text: str) -> bool:
         self.asked.append(text)
@@ -161,8 +163,8 @@ class TestAsking:
 
     def test_each_fix_has_messages(self) -> None:
         for name in fixes.FIXES:
-            assert "{item}" in message(name, "en", item="{item}")
-            assert re.search("[一-龥]", message(name, "zh", item="x"))
+            assert "`demo`" in TEXTS(name, item="demo")
+            assert re.search("[一-龥]", Texts(load(), "findings", "zh")(name, item="demo"))
 
     def test_rows_refer_to_existing_fixes(self) -> None:
         named = {row.fix for row in load().advice if row.fix}
@@ -201,7 +203,7 @@ class TestIncomplete:
             return True
 
         told: list[str] = []
-        dialog = Dialog(ask=completes, report=told.append, language="en")
+        dialog = Dialog(ask=completes, report=told.append, texts=TEXTS)
         outcome = apply([finding("remove-incomplete")], context, WORK, dialog)
         assert (outcome.done, outcome.failed) == (0, 1)
         assert (path / "rocm/libamdhip64.so").exists()
@@ -214,7 +216,7 @@ class TestIncomplete:
 
 
 class TestDatabase:
-    def test_only_malformed_databases_are_renamed(self, context: CheckContext, tmp_path: Path) -> None:
+    def test_only_malformed_caches_are_renamed(self, context: CheckContext, tmp_path: Path) -> None:
         broken = database(tmp_path / "user/.cache/miopen/3.3.0/gfx1030_30.ukdb", whole=False)
         whole = database(tmp_path / "user/.config/miopen/gfx1100_48.ukdb", whole=True)
         empty = tmp_path / "user/.config/miopen/new.ukdb"
@@ -233,16 +235,16 @@ class TestDatabase:
     def test_a_file_that_is_not_a_database_is_renamed(self, tmp_path: Path) -> None:
         path = tmp_path / "gfx906.ukdb"
         path.write_bytes(b"\0" * 4096)
-        assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)
-        assert databases.set_aside(path).name == "gfx906.ukdb.broken"
+        assert caches.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)
+        assert caches.set_aside(path).name == "gfx906.ukdb.broken"
         path.write_bytes(b"\0" * 4096)
-        assert databases.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier file is kept"
+        assert caches.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier file is kept"
 
     def test_a_journal_is_renamed_with_its_database(self, tmp_path: Path) -> None:
         """SQLite would replay the journal into the new database."""
         path = database(tmp_path / "gfx906.ukdb", whole=False)
         path.with_name("gfx906.ukdb-journal").write_text("half")
-        databases.set_aside(path)
+        caches.set_aside(path)
         assert sorted(each.name for each in tmp_path.iterdir()) == [
             "gfx906.ukdb.broken",
             "gfx906.ukdb.broken-journal",
@@ -253,7 +255,7 @@ class TestDatabase:
         writer = sqlite3.connect(path, isolation_level=None)
         writer.execute("BEGIN EXCLUSIVE")
         try:
-            assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == ()
+            assert caches.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == ()
         finally:
             writer.close()
 
@@ -262,11 +264,11 @@ class TestDatabase:
         (tmp_path / "db").mkdir()
         (tmp_path / "db/a.ukdb").symlink_to(broken)
         (tmp_path / "db/folder").symlink_to(tmp_path / "elsewhere")
-        assert databases.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path / "db")}) == ()
+        assert caches.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path / "db")}) == ()
 
     def test_missing_and_relative_folders_are_skipped(self, tmp_path: Path) -> None:
-        assert databases.damaged_databases({"HOME": str(tmp_path / "none")}) == ()
-        assert databases.damaged_databases({"HOME": "relative", "MIOPEN_USER_DB_PATH": "."}) == ()
+        assert caches.damaged_databases({"HOME": str(tmp_path / "none")}) == ()
+        assert caches.damaged_databases({"HOME": "relative", "MIOPEN_USER_DB_PATH": "."}) == ()
 
 
 class TestRepair:

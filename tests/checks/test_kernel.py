@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.checks import kernel, kernel_log
+from rocenv.checks import kernel
 from rocenv.system import process
 from tests.checks.scenery import RX_7900, Scenery
 from tests.host.roots import GIB
@@ -278,10 +278,10 @@ def programs(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
 
         monkeypatch.setattr(process, "run", run)
         monkeypatch.setattr(
-            kernel_log, "program_output", lambda path, ask, _most: None if "kern" in path else ask()
+            kernel, "program_output", lambda path, ask, _most: None if "kern" in path else ask()
         )
-        monkeypatch.setattr(kernel_log, "examined_elsewhere", lambda: False)
-        monkeypatch.setattr(kernel_log, "machine_path", lambda _path: scenery.folder / "none")
+        monkeypatch.setattr(kernel, "examined_elsewhere", lambda: False)
+        monkeypatch.setattr(kernel, "machine_path", lambda _path: scenery.folder / "none")
         scenery.elsewhere = False
         return started
 

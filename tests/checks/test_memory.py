@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocenv.checks import memory
+from rocenv.checks import machine
 from rocenv.system.disks import Room
 from tests.checks.scenery import PHOENIX, Scenery
 from tests.host.roots import GIB
@@ -89,12 +89,12 @@ def test_a_nearly_full_disk_is_reported(scenery: Scenery, monkeypatch: pytest.Mo
     """Even if the rest of the machine is a copy, because envs are created here."""
     free = 3 * GIB
     room: Room | None = None
-    monkeypatch.setattr(memory, "room_elsewhere", lambda *_: room)
+    monkeypatch.setattr(machine, "room_elsewhere", lambda *_: room)
 
     def said(_folder: Path) -> int:
         return free
 
-    monkeypatch.setattr(memory, "free_bytes", said)
+    monkeypatch.setattr(machine, "free_bytes", said)
     finding = scenery.sees("disk_nearly_full")
     assert (
         finding is not None

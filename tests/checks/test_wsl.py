@@ -116,7 +116,7 @@ WHEEL = "venv/lib/python3.12/site-packages/_rocm_sdk_core/lib"
         ("10.0.0", (f"{WHEEL}/libamdhip64.so.7", f"{WHEEL}/librocdxg.so.1"), False, None),
         ("7.2.4", ("rocm/lib/libamdhip64.so.7",), True, None),
         ("7.2.4", ("rocm/lib/libamdhip64.so.7",), False, "`librocdxg` is missing"),
-        ("6.2.4", ("rocm/lib/libamdhip64.so.6",), True, "cannot use this WSL's GPU"),
+        ("6.2.4", ("rocm/lib/libamdhip64.so.6",), True, "cannot use the GPU on WSL"),
     ],
 )
 def test_an_env_without_the_gpu_library_is_reported(

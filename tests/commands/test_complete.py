@@ -340,14 +340,19 @@ def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.P
     """Yield the parameters for a command and its subcommands."""
     for parameter in command.params:
         yield f"{path} {parameter.name}", parameter
-    for name, child in getattr(command, "commands", {}).items():
-        yield from parameters(child, f"{path} {name}")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from parameters(child, f"{path} {name}")
 
 
 # New names, and values that only the user knows.
 WITHOUT_CANDIDATES = {
     *("create name", "rename new", "clone new", "run argv", "launch argv", "config set value"),
     *("create driver", "resolve driver", "verify timeout_s"),
+    "kernels build blender app_version",
     *("fleet verify partition", "fleet verify listed", "fleet verify timeout_s"),
 }
 

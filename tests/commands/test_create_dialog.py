@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.debs import file
 from tests.mini import add_row
 
 if TYPE_CHECKING:
@@ -124,6 +126,17 @@ class TestAnswers:
         assert shown.endswith("Nothing was changed.\n")
         assert not mini.prefix("demo").exists()
 
+    def test_too_little_disk_space_is_an_error_before_the_question(self, mini: Mini) -> None:
+        files = [file("./usr/lib/x86_64-linux-gnu/librocblas.so.6", "x")]
+        mini.repo.remove("mini6-blas")
+        mini.repo.add(
+            "mini6-blas", "6.4.3-1", files, fields={"Installed-Size": str(10**12)}, depends="mini6-hip"
+        )
+        mini.repo.publish()
+        code, shown = ask(mini, "create", "demo", "--rocm", "6.4", answers="y\n")
+        assert (code, "Continue?" in shown) == (1, False), shown
+        assert re.findall(r"\d+\.\d GB", shown)[:2] == ["1024000.0 GB"] * 2, "the plan and the error agree"
+
     def test_json_reports_the_answer_no(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", "--json", answers="n\n")
         assert code == 1
@@ -148,7 +161,7 @@ class TestAnswers:
         argv = ("create", "demo", "--rocm", "5.7", "--target", "gfx1030", "--no-verify")
         code, shown = ask(mini, *argv, answers="\n")
         assert code == 1
-        assert "warning: its rocBLAS has no kernels for gfx1030" in shown
+        assert "warning: the rocBLAS of ROCm 5.7.1 from mini has no kernels for gfx1030" in shown
         assert shown.index("warning:") < shown.index("Plan for gfx1030")
         assert "Continue? [y/N]: " in shown
         assert ask(mini, *argv, answers="y\n")[0] == 0
@@ -225,7 +238,7 @@ class TestFallback:
         done = without_64.run("create", "demo", "--rocm", "6.4", "-y", "--no-verify")
         assert done.returncode == 1
         assert "ROCm 6.4.3 from mini fits best" in done.stderr
-        assert "only ROCm 6.4.0 from other can be installed; its rocBLAS has no kernels for" in done.stderr
+        assert "only ROCm 6.4.0 from other can be installed; the rocBLAS of" in done.stderr
 
     @pytest.mark.parametrize(
         ("answers", "code", "exists"), [("", 1, False), ("y\nn\n", 1, False), ("y\ny\n", 0, True)]
@@ -266,19 +279,21 @@ class TestGuide:
     def test_create_offers_sets_that_work_on_this_machine(self, with_apps: Mini) -> None:
         code, shown = ask(with_apps, "create", answers="q\n")
         assert code == 1
-        assert "  1  ROCm without PyTorch: ROCm 6.4.3\n" in shown, "no PyTorch fits"
+        assert "  -  No ROCm and PyTorch combination works on gfx1100" in shown
+        assert "  1  ROCm without PyTorch: ROCm 6.4.3 (The mini archive)\n" in shown, "no PyTorch fits"
         assert "To undo it: `rocenv remove default`." in shown
         assert not with_apps.prefix("default").exists()
 
     def test_an_app_in_this_folder_comes_first(self, with_apps: Mini, tmp_path: Path) -> None:
         (tmp_path / "paint.py").touch()
         _, shown = ask(with_apps, "create", answers="\n", cwd=str(tmp_path))
-        assert "  1  what Paint in this folder needs: ROCm 6.4.3\n" in shown
+        assert "  1  what Paint in this folder needs: ROCm 6.4.3 (The mini archive)\n" in shown
         assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
 
     def test_one_confirmation_creates_and_verifies_an_env(self, with_apps: Mini) -> None:
         _, shown = ask(with_apps, "create", answers="1\n")
         assert shown.count("]: ") == 1, "no second question"
+        assert shown.count("target gfx1100: ") == 1
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
         assert "rocenv run default -- python3" in shown
 

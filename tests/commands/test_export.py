@@ -147,6 +147,15 @@ def test_modules_of_two_envs_replace_each_other_and_a_removed_env_is_refused(tmp
     assert found["loaded"] == found["before"]
 
 
+def test_a_module_of_an_unreadable_env_says_so(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.write((set_("A", "1"),))
+    lab.prefix.chmod(0)
+    _, output = lab.run("module load demo", user=unprivileged())
+    lab.prefix.chmod(0o755)
+    assert "or you may not read it" in " ".join(output.split())
+
+
 def test_a_definition_has_the_effect_of_activation(tmp_path: Path) -> None:
     """Its environment section is a script for sh; in an image, nobody can write to the env."""
     changes = (*CHANGES, *CACHES, set_("A", HOSTILE))
@@ -192,6 +201,8 @@ def test_the_command_prints_or_writes_a_module(mini: Mini) -> None:
     at = str(mini.prefix("demo"))
     printed = mini.run("export", "demo", "--to", "lmod", "--at", at)
     assert printed.returncode == 0 and "prepend_path" in printed.stdout
+    refused = mini.run("export", "demo", "--to", "lmod", "--at", at, "-o", "new/demo.lua")
+    assert (refused.returncode, "`mkdir -p new`" in refused.stderr) == (1, True)
     written = mini.run("export", "demo", "--to", "lmod", "--at", at, "-o", "demo.lua", "--json")
     assert (mini.root / "demo.lua").read_text() == printed.stdout
     assert json.loads(written.stdout) == {

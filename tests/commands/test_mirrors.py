@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import socket
 import threading
@@ -135,6 +136,7 @@ def test_wrong_names_change_nothing(lab: Lab, argv: list[str], code: int) -> Non
         ("mirrors.debian:", "d.example/debian", "does not begin with `https://`"),
         ("mirrors.debian:", "https://user:p@ss@d.example/", "percent-encode special characters"),
         ("defaults.rokm", "5.7", "choose from `defaults.rocm`"),
+        ("mirror.debian", "https://d.example/", "`mirror.debian` is not a setting"),
     ],
 )
 def test_a_setting_without_effect_is_refused(lab: Lab, key: str, value: str, said: str) -> None:
@@ -179,6 +181,9 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     assert "cannot resolve" in found["speed"]["error"], "the origin is tested too"
     assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest servers come first"
     assert not lab.config.exists(), "a test sets nothing"
+    told = lab.run("config", "mirrors", "mine", "--test").stderr.decode()
+    assert "3 of 7 addresses work" in told
+    assert re.search("--use (good|moved)`", told), "the example is a mirror that works"
 
 
 def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
@@ -196,6 +201,8 @@ def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
         done = lab.run("config", "mirrors", "mine", "--test")
         thread.join(timeout=10)
     assert b"returned 503" in done.stdout
+    assert b"none of the 2 addresses works: check your network" in done.stderr
+    assert b"--use" not in done.stderr
     assert b"\x1b" not in done.stdout
 
 
@@ -210,6 +217,8 @@ def test_without_a_debian_mirror_the_hint_is_a_complete_command(lab: Lab) -> Non
     done = lab.run(*words, "--json", ROCENV_SYSROOT=str(lab.root / "machine"))
     assert done.returncode == 1
     (hint,) = json.loads(done.stdout)["hints"]
+    plan = lab.run("resolve", *words[2:-1], "--json", ROCENV_SYSROOT=str(lab.root / "machine"))
+    assert hint in json.loads(plan.stdout)["notes"]
     suggested = shlex.split(hint.split("`")[1])[1:]
     assert lab.run(*suggested).returncode == 0
     ((prefix, addresses),) = config.load(lab.config).mirrors

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.data.load import profiles_folder
-from tests.users import read_only, second_user
+from tests.users import read_only, second_user, unprivileged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,3 +91,23 @@ def test_a_result_is_not_used_for_another_set(
     assert mini.run("remove", "demo", "-y").returncode == 0
     mini.create("demo", "--rocm", "5.7")
     assert json.loads(run("show", "demo", "--json").stdout)["verified"] == ""
+
+
+@pytest.mark.parametrize("command", [("run", "demo", "--", "true"), ("list",)])
+def test_an_unreadable_home_names_the_command_that_shares_it(mini: Mini, command: tuple[str, ...]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    mini.create("demo", "--rocm", "6.4")
+    mini.home.chmod(0o700)
+    os.chown(mini.home, 65534, 65534)
+    done = subprocess.run(
+        [*unprivileged(), *mini.command(*command)],
+        env=mini.env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "Permission denied" in done.stderr
+    assert f"`chmod go+rx {mini.home}`" in done.stderr

@@ -134,12 +134,12 @@ def test_an_integrated_gpu_next_to_a_card() -> None:
     assert finding.confidence < 0.9
     assert [each.line for each in finding.evidence] == [2, 1]
     told = report(finding, MATRIX, "en")
-    assert "The log also mentions a graphics card" in told.cause
+    assert "The log also mentions a discrete GPU" in told.cause
     assert "do not support" not in " ".join((told.cause, *(step.text for step in told.steps)))
     assert told.commands[-1] == "rocenv create demo --torch --target gfx1035"
     alone = b"rocBLAS error: Cannot read /x/TensileLibrary.dat: Illegal seek for GPU arch : gfx1036\n"
     (finding,) = diagnose_bytes(alone, MATRIX).findings
-    assert "If the machine also has a graphics card" in report(finding, MATRIX, "en").cause
+    assert "If the machine also has a discrete GPU" in report(finding, MATRIX, "en").cause
 
 
 def test_advice_for_an_app_folder_says_where_commands_run() -> None:

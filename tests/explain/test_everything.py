@@ -105,7 +105,7 @@ def test_a_short_page_without_omissions_refers_to_its_sources() -> None:
 
 def test_every_source_is_numbered_and_listed() -> None:
     text = "\n".join(rendered(explain("gfx1031", MATRIX), width=100))
-    page, _, sources = text.partition("Sources by status")
+    page, _, sources = text.partition("\nSources\n")
     used = set(re.findall(r"\[(\d+)\]", page))
     assert used == set(re.findall(r"\[(\d+)\]", sources))
     assert used == {str(number) for number in range(1, len(used) + 1)}

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,13 @@ class Cluster:
         found: dict[str, Any] = json.loads(done.stdout)
         return done.returncode, found
 
+    def after_start(self, job: str, command: str) -> threading.Thread:
+        """Run a command some seconds after a job of this name has started."""
+        wait = f"until squeue -h -n {job} -t R | grep -q .; do sleep .2; done; sleep 3"
+        thread = threading.Thread(target=self.run, args=("bash", "-c", f"{wait}; {command}"))
+        thread.start()
+        return thread
+
     def set_node(self, name: str, **changes: str) -> None:
         """Change what differs on a node: its machine, its GPU, its disk."""
         values = {name: value for name, value in self.world.env.items() if name not in ("PATH", "HOME")}
@@ -90,6 +98,7 @@ class Cluster:
         """Make all nodes healthy and idle."""
         for name in NODES:
             self.set_node(name)
+            (self.lab / "nodes" / f"{name}.unreachable").unlink(missing_ok=True)
             self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
         (self.world.home / "fleet.json").unlink(missing_ok=True)
         self.wait_idle(*NODES)

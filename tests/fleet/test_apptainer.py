@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 ROOT = REPOSITORY / "build" / "fleet-lane" / "apptainer"
-PROGRAMS = ("sh", "env", "cat")
+# Builds an image as an ordinary user, and with a local base.
+_AS_USER = """#!/bin/bash
+sed -e 's/^Bootstrap: .*/Bootstrap: localimage/' -e 's|^From: .*|From: {base}|' \\
+    "${{@: -1}}" >{folder}/local.def
+exec {inside} apptainer "${{@:1:$#-1}}" {folder}/local.def
+"""
+PROGRAMS = ("sh", "env", "cat", "rm")
 
 
 @pytest.fixture
@@ -59,28 +66,35 @@ def _base(folder: Path) -> None:
 def test_an_ordinary_user_builds_an_image_and_runs_programs_in_its_env(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     prefix = world.prefix("demo")
-    done = world.run("export", "demo", "--to", "apptainer", "--at", str(prefix))
-    assert done.returncode == 0, done.stderr
+    (prefix / "cache").mkdir(exist_ok=True)
+    (prefix / "cache" / "secret").touch()
     base = world.root / "base"
     _base(base)
-    text = done.stdout.replace("Bootstrap: docker", "Bootstrap: localimage")
-    (world.root / "demo.def").write_text(re.sub(r"(?m)^From: .*$", f"From: {base}", text))
+    inside = [str(Path(__file__).with_name("in-apptainer-root")), str(ROOT), str(world.root)]
+    inside = ["unshare", "--mount", "--propagation", "private", *inside]
+    program = world.root / "bin" / "apptainer"
+    program.parent.mkdir()
+    program.write_text(_AS_USER.format(base=base, folder=world.root, inside=shlex.join(inside)))
+    program.chmod(0o755)
     for path in (world.root, *world.root.rglob("*")):
         os.chown(path, 1000, 1000, follow_symlinks=False)
 
     def user(*argv: str) -> str:
-        inside = [str(Path(__file__).with_name("in-apptainer-root")), str(ROOT), str(world.root)]
-        command = ["unshare", "--mount", "--propagation", "private", *inside, *argv]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run([*inside, *argv], capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     image = str(world.root / "demo.sif")
-    user("apptainer", "-q", "build", image, str(world.root / "demo.def"))
+    export = ("export", "demo", "--to", "apptainer", "--at", str(prefix), "-o", image)
+    done = world.run(*export, timeout_s=300, PATH=f"{program.parent}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
     # `cat` starts through the env's own loader, and reads one of its files.
     assert "hipconfig of the env" in user(
         "apptainer", "-q", "run", image, "cat", f"{prefix}/rocm/usr/bin/hipconfig"
     )
+    assert user("apptainer", "-q", "exec", image, "sh", "-c", f"echo {prefix}/c* {prefix}/l*") == (
+        f"{prefix}/c* {prefix}/l*\n"
+    ), "caches and logs are the builder's"
     printed = user("apptainer", "-q", "exec", "--cleanenv", image, "env")
     loaded = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
     record = Prefix(prefix).record()

@@ -41,7 +41,7 @@ from rocenv.install.installer import archive_start
 from rocenv.install.python_package import require_package, wheel_of
 from rocenv.install.tree import Tree
 from rocenv.install.xz import Bounded, xz_chunks
-from rocenv.kernels.check import check
+from rocenv.kernels.compile import check
 from rocenv.memory.gguf import read_model
 from rocenv.memory.model_layout import layout_of
 from rocenv.net import Network, Response
@@ -299,7 +299,7 @@ def read_env_bundle(data: bytes, folder: Path) -> None:
 def env_bundle_seeds() -> list[bytes]:
     lock = lock_seeds()[0]
     member = f"locks/{hashlib.sha256(lock).hexdigest()}.lock"
-    contents = {f"artifacts/{each.sha256}": b"package" for each in sets.zluda_lock().artifacts}
+    contents = {f"artifacts/{each.sha256}": bytes(each.size_bytes) for each in sets.zluda_lock().artifacts}
     contents |= {"data.json": b"{}", member: lock, "pythons/cpython-3.12.16-linux-x86_64-gnu.tar.gz": b""}
     return [bundle_of(contents, {"lab": member})]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -323,6 +324,21 @@ class TestRemove:
         assert done.returncode == 1
         assert str(place) in done.stderr
         assert content(place) == {"data": (False, b"mine")}
+
+    def test_an_env_without_its_own_folder_can_be_moved_away_and_created_again(self, mini: Mini) -> None:
+        mini.create()
+        before = content(mini.prefix("demo"))
+        shutil.rmtree(mini.prefix("demo") / ".rocenv")
+        assert "`rocenv show demo`" in mini.run("list").stdout
+        for argv in (("show", "demo"), ("repair", "demo"), ("remove", "-y", "demo"), ("create", "demo")):
+            done = mini.run(*argv)
+            assert done.returncode == 1
+        commands = re.findall("`(mv [^`]*|rocenv create [^`]*)`", done.stderr)
+        assert len(commands) == 2
+        assert subprocess.run(commands[0], shell=True, timeout=30).returncode == 0
+        done = mini.run(*shlex.split(commands[1])[1:], "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert content(mini.prefix("demo")).keys() >= before.keys() - {".rocenv/verified.json"}
 
     def test_removing_a_missing_env_creates_nothing(self, mini: Mini) -> None:
         for argv in (("remove", "nosuch"), ("rename", "nosuch", "new"), ("repair", "nosuch")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.webserver import serving
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 
-def update(mini: Mini, *options: str) -> dict[str, object]:
+def update(mini: Mini, *options: str) -> dict[str, Any]:
     done = mini.run("mirror", "mirror", "--json", *options)
     assert done.returncode == 0, done.stderr
-    answer: dict[str, object] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
@@ -56,6 +56,23 @@ def test_a_second_run_adds_what_is_new_and_removes_nothing(mini: Mini) -> None:
         "mini6-hip",
         "mini6-blas",
     }
+
+
+def test_an_index_that_is_newer_than_an_env_is_reported(mini: Mini) -> None:
+    """Clients would plan packages that the mirror does not have."""
+    mini.create("lab")
+    for name in ("mini5-hip", "mini5-blas"):
+        mini.repo.remove(name)
+    mini.add_set("mini5", "5.7.2", "2.17", {})
+    mini.repo.publish()
+    assert update(mini)["problems"] == [], "the index of the env is used while this home has it"
+    mini.run("cache", "clear", "indices")
+    (problem,) = update(mini)["problems"]
+    command = ("upgrade", "lab")
+    assert f"`rocenv {' '.join(command)}`" in problem
+    done = mini.run(*command, "-y", "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert update(mini)["problems"] == []
 
 
 def test_the_printed_commands_set_the_mirror(mini: Mini) -> None:

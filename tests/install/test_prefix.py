@@ -225,11 +225,11 @@ class TestState:
         else:
             place.mkdir()
             (place / (".rocenv" if kind == "marker that is a file" else "data")).write_text("x")
-        assert prefix_of(home, "theirs").state == "foreign"
-        assert all_prefixes(home) == []
-        with pytest.raises(PrefixError, match="not a rocenv env") as caught:
+        assert [(each.name, each.state) for each in all_prefixes(home)] == [("theirs", "foreign")]
+        with pytest.raises(PrefixError, match=r"`\.rocenv`|does not lead to an env") as caught:
             prefix_of(home, "theirs").record()
         assert caught.value.code == "env-foreign"
+        assert caught.value.hints
 
     def test_the_list_omits_hidden_folders(self, home: Home, prefix: Prefix) -> None:
         prefix.path.rename(home.envs / ".trash")

@@ -11,17 +11,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from msgspec import structs
 from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError
-from rocenv.data.load import load
 from rocenv.kernels.installation import Installation, version_of
 from rocenv.prefix import Prefix
 from tests.kernels.lab import BITCODE, PLAIN, UNCOMPRESSED, WITH_RT, Lab, make_app
 
 WAIT_S = 30
-ROW = next(row for row in load().kernel_source if row.app == "blender")
 
 
 def test_kernel_is_compiled_from_the_apps_source_for_the_target(lab: Lab) -> None:
@@ -241,31 +238,6 @@ def test_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
     assert built["placed"]["file"].endswith("lib/kernel_gfx1201.fatbin")
 
 
-def test_apps_and_their_options_come_from_the_data(lab: Lab) -> None:
-    """An app that the user's own rows describe gets its own command."""
-    rows = lab.home.path / "profiles"
-    rows.mkdir(parents=True, exist_ok=True)
-    known = 'status = "tested"\nsource = "here"\nchecked = "2026-11-22"\n'
-    (rows / "own.toml").write_text(
-        "schema = 1\n[[kernel_source]]\n"
-        'app = "raytoy"\ntitle = "Toy"\nfolders = ["toy"]\ncode = "src"\nprecompiled = "lib"\n'
-        'programs = ["raytoy"]\nversion_arguments = ["-v"]\nversion_pattern = "^toy (?P<version>[0-9.]+)"\n'
-        f"{known}[[kernel_recipe]]\n"
-        'app = "raytoy"\nkind = "hip"\ntitle = "HIP"\nversions = ">=1"\nfile = "toy.cpp"\nflags = ["-DTOY"]\n'
-        f'precompiled = "toy_{{target}}.co"\nprecompiled_text = "toy_%s.co"\n{known}'
-    )
-    app = lab.root / "toy app"
-    (app / "toy" / "src").mkdir(parents=True)
-    (app / "toy" / "src" / "toy.cpp").touch()
-    (app / "raytoy").write_text("#!/bin/sh\necho toy 1.5\n")
-    (app / "raytoy").chmod(0o755)
-    command = [*lab.command()[:-1], "raytoy", "--raytoy", str(app), "--env", "cc", "--place", "in-place"]
-    done = subprocess.run(command, env=lab.environ(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (app / "toy" / "lib" / "toy_gfx1201.co.zst").exists()
-    assert "-DTOY" in lab.calls()[0]
-
-
 def test_unwritable_output_fails_before_compiling(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     for output in (lab.root / "missing" / "kernel", app / "blender" / "kernel"):
@@ -279,9 +251,8 @@ def test_endless_or_failed_version_output_is_rejected(lab: Lab) -> None:
     for text, says in (("exec yes", "printed too much"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
         (app / "blender").write_text(f"#!/bin/sh\n{text}\n")
         found = Installation(
-            row=structs.replace(ROW, version_folder=""),
             root=app,
-            folder=app / "5.2/scripts/addons_core/cycles",
+            folder=app / "share/blender/scripts/addons_core/cycles",
             program=app / "blender",
             prefix=None,
         )

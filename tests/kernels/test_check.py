@@ -8,7 +8,7 @@ import pytest
 
 from rocenv.core.errors import RocenvError
 from rocenv.data.recipes import CodeObjects
-from rocenv.kernels.check import check
+from rocenv.kernels.compile import check
 from tests.kernels.code import NUMBERS, bundle, code_object, kernels
 
 ROWS = (

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.core.errors import RocenvError
-from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.kernels.installation import ProgramBytes, find
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from rocenv.data.recipes import KernelSource
 
 LAYOUTS = {
     "5.2/scripts/addons_core/cycles": "blender",
@@ -25,11 +22,6 @@ LAYOUTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def row() -> KernelSource:
-    return next(row for row in load().kernel_source if row.app == "blender")
-
-
 def made(root: Path, folder: str, program: str) -> tuple[Path, Path]:
     (root / folder / "source").mkdir(parents=True)
     (root / program).parent.mkdir(parents=True, exist_ok=True)
@@ -38,35 +30,33 @@ def made(root: Path, folder: str, program: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("folder", LAYOUTS)
-def test_each_layout_is_found_by_program_and_by_folder(
-    tmp_path: Path, row: KernelSource, folder: str
-) -> None:
+def test_each_layout_is_found_by_program_and_by_folder(tmp_path: Path, folder: str) -> None:
     root = tmp_path / "an app"
     cycles, program = made(root, folder, LAYOUTS[folder])
     home = Home(tmp_path / "home")
     for named in (root, program):
-        found = find(str(named), row, home)
+        found = find(str(named), home)
         assert (found.folder, found.program) == (cycles, program), named
 
 
-def test_link_to_a_program_is_followed(tmp_path: Path, row: KernelSource) -> None:
+def test_link_to_a_program_is_followed(tmp_path: Path) -> None:
     cycles, program = made(tmp_path / "opt", "5.2/scripts/addons_core/cycles", "blender")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "blender").symlink_to(program)
-    assert find(str(tmp_path / "bin" / "blender"), row, Home(tmp_path / "home")).folder == cycles
+    assert find(str(tmp_path / "bin" / "blender"), Home(tmp_path / "home")).folder == cycles
 
 
-def test_folder_next_to_an_app_is_not_the_app(tmp_path: Path, row: KernelSource) -> None:
+def test_folder_next_to_an_app_is_not_the_app(tmp_path: Path) -> None:
     made(tmp_path, "usr/share/blender/scripts/addons_core/cycles", "usr/bin/blender")
     (tmp_path / "downloads").mkdir()
     with pytest.raises(RocenvError, match="no Cycles kernel sources"):
-        find(str(tmp_path / "downloads"), row, Home(tmp_path / "home"))
+        find(str(tmp_path / "downloads"), Home(tmp_path / "home"))
 
 
-def test_newest_version_is_found(tmp_path: Path, row: KernelSource) -> None:
+def test_newest_version_is_found(tmp_path: Path) -> None:
     made(tmp_path, "4.5/scripts/addons_core/cycles", "blender")
     newer, _ = made(tmp_path, "5.2/scripts/addons_core/cycles", "blender")
-    assert find(str(tmp_path), row, Home(tmp_path / "home")).folder == newer
+    assert find(str(tmp_path), Home(tmp_path / "home")).folder == newer
 
 
 def test_contents_of_an_unreadable_program_are_unknown(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def snapshot(root: Path) -> dict[str, tuple[bytes | str, int, int]]:
 
 
 def start_with(lab: Lab, app: Path) -> Starting:
-    return starting(Home(lab.home.path), "blender", app / "blender")
+    return starting(Home(lab.home.path), app / "blender")
 
 
 def undo(lab: Lab, *args: str | Path) -> list[dict[str, Any]]:
@@ -132,8 +132,8 @@ def test_link_to_a_program_uses_the_same_overlay(lab: Lab) -> None:
     link.symlink_to(app / "blender")
     placed = lab.build("--blender", link, "--env", "cc")["placed"]
     home = Home(lab.home.path)
-    assert starting(home, "blender", link).program == Path(placed["start"])
-    assert starting(home, "blender", app / "blender").program == Path(placed["start"])
+    assert starting(home, link).program == Path(placed["start"])
+    assert starting(home, app / "blender").program == Path(placed["start"])
 
 
 def test_copy_is_replaced_without_writing_through_its_links(lab: Lab) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocenv.core.errors import RocenvError
-from rocenv.kernels.recipe import content_hash
+from rocenv.kernels.placed import content_hash
 
 
 def tree(root: Path) -> Path:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.home import Home
-from rocenv.kernels.placed import Placed, write
-from rocenv.kernels.recipe import content_hash
+from rocenv.kernels.placed import Placed, content_hash, write
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component, english_lines
 

@@ -386,7 +386,7 @@ class TestWarnings:
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
         )
         done = lab.run("launch", "sd", "--", "true")
-        assert "The first GPU for programs in env `sd` is not the gfx1031" in done.stderr.decode()
+        assert "The first GPU that programs in env `sd` see is not the gfx1031" in done.stderr.decode()
         assert "`set HIP_VISIBLE_DEVICES=1`" in done.stderr.decode()
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert "another GPU" not in done.stderr.decode()
@@ -412,7 +412,7 @@ class TestWarnings:
         lab.make(target="gfx1100")
         done = lab.run("launch", "sd", "--", "true")
         assert (
-            "Env `sd` is for gfx1100, but this machine has no such GPU. It has: gfx1031"
+            "Env `sd` is for gfx1100, but this machine has no such GPU. The machine has: gfx1031"
             in done.stderr.decode()
         )
 
@@ -434,14 +434,14 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true")
         assert done.returncode == 0
         assert "warning: Env `sd` does not work with display driver 25.9.1" in done.stderr.decode()
-        expected = "ZLUDA before 3.9.5 does not work with display driver 25.5.1 and newer"
+        expected = "ZLUDA before 3.9.5 does not work with display driver 25.5.1 and later"
         assert expected in done.stderr.decode()
         assert "rocenv create sd2 --rocm 6.2 --zluda 3.9.5 --target gfx1031" in done.stderr.decode()
 
     def test_shims_in_torchs_folder_are_reported_if_the_app_loads_them_itself(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make_zluda(in_torch=True, files=BUILD_FILES)
-        assert "this env also has it in PyTorch's folder" in lab.run("launch", "sd").stderr.decode()
+        assert "PyTorch's folder in this env also contains it" in lab.run("launch", "sd").stderr.decode()
 
     def test_a_settings_file_without_the_zluda_argument_is_reported(self, lab: Lab) -> None:
         put(lab.app, "launch.py", "modules/launch_utils.py", "modules/zluda.py")

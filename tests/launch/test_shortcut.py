@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.commands.launch import shortcut_text
 from rocenv.core.errors import RocenvError
-from rocenv.launch.shortcut import shortcut_text
 
 if TYPE_CHECKING:
     from tests.launch.lab import Lab

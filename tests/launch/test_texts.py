@@ -1,4 +1,4 @@
-"""Messages of `launch`, in English and Chinese."""
+"""Messages of `launch`, `doctor` and `diagnose`, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import rocenv.apps
-import rocenv.commands.launch
-import rocenv.launch
+import rocenv
 from rocenv.core.template import places
 from rocenv.data.load import load
 from rocenv.data.rules import Text
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 QUOTED = re.compile("`[^`]*`")  # commands and file names
 HALF_WIDTH = re.compile(r"[一-龥}`）][,:;!?]|[,:;!?][一-龥{`（]|\.$")
 TOUCHING = re.compile(r"[一-龥][A-Za-z0-9{`]|[A-Za-z0-9}`][一-龥]")
-JOINED = re.compile(r"但\{shortfall\}")  # the value starts with Chinese text
-MESSAGES = next(row.texts for row in load().messages if row.topic == "launch")
+JOINED = re.compile(r"但\{shortfall\}|要\{what\}吗")  # the values are Chinese text
 CODES = [-each for each in signal.Signals if each < 32] + [
     *(0xC0000005, 0xC000001D, 0xC00000FD, 0xC0000135, 0xC0000139, 0xC0000142, 0xC0000374, 0xC0000409)
 ]
@@ -34,7 +31,8 @@ CODES = [-each for each in signal.Signals if each < 32] + [
 
 def texts() -> Iterator[tuple[str, Text]]:
     """Yield every message with its location."""
-    yield from MESSAGES.items()
+    for messages in load().messages:
+        yield from messages.texts.items()
     for row in load().launcher:
         named = [(each.text, each.means) for each in row.failures]
         named += [(each.code, each.text) for each in row.fallbacks]
@@ -62,14 +60,21 @@ def test_chinese_messages_have_full_width_punctuation_and_spaces_around_latin() 
         assert not TOUCHING.search(JOINED.sub("", bare)), (name, text.zh)
 
 
-def test_launch_uses_every_message_and_every_message_exists() -> None:
-    folders = (Path(rocenv.apps.__file__).parent, Path(rocenv.launch.__file__).parent)
-    files = [path for folder in folders for path in folder.rglob("*.py")]
-    code = "\n".join(path.read_text() for path in (*files, Path(rocenv.commands.launch.__file__)))
-    assert {name for name in MESSAGES if f'"{name}"' not in code and f"'{name}'" not in code} == set()
-    used = re.findall(r"""message\(\s*["'](\w+)["']""", code)
-    assert len(used) > 10
-    assert set(used) <= set(MESSAGES)
+def test_every_message_is_used_and_exists() -> None:
+    root = Path(rocenv.__file__).parent
+    for row in load().messages:
+        places_ = {
+            "launch": ("apps/**/*", "launch/*", "commands/launch"),
+            "diagnose": ("diagnose/*",),
+            "findings": ("findings", "checks/fixes", "diagnose/reading", "commands/*"),
+        }[row.topic]
+        code = "\n".join(path.read_text() for each in places_ for path in root.glob(f"{each}.py"))
+        unused = {name for name in row.texts if f'"{name}"' not in code and f"'{name}'" not in code}
+        assert unused == set(), row.topic
+        call = {"launch": "message", "findings": "texts"}.get(row.topic)
+        used = re.findall(rf"""{call}\(\s*["'](\w+)["']""", code) if call else []
+        assert set(used) <= set(row.texts), row.topic
+        assert len(used) > 10 or not call
 
 
 @pytest.mark.parametrize(

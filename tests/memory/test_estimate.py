@@ -108,7 +108,7 @@ def test_buffer_and_cache_match_measurements(
     ("use", "cache_mib"),
     [
         (Use(context=8192, cache_k="q8_0", cache_v="q8_0"), 34),
-        (Use(context=1667, parallel=3), 42),  # 1792 tokens each
+        (Use(context=1667), 14),  # 1792 tokens
         (Use(context=8192, cache_k="f32", cache_v="f32"), 128),
         (Use(context=8192, cache_k="f16", cache_v="q4_0"), 32 + 9),
     ],
@@ -140,14 +140,10 @@ def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
     return file.close()
 
 
-@pytest.mark.parametrize(("parallel", "measured_mib"), [(1, 0.45), (4, 1.78)])
-def test_recurrent_layers_have_states(tmp_path: Path, parallel: int, measured_mib: float) -> None:
-    estimated = estimate(mamba(tmp_path / "m.gguf"), context=4096, parallel=parallel)
-    assert estimated.cache_bytes / MIB == pytest.approx(measured_mib, abs=0.005)
-    assert (
-        estimated.cache_bytes
-        == estimate(mamba(tmp_path / "n.gguf"), context=99, parallel=parallel).cache_bytes
-    )
+def test_recurrent_layers_have_states(tmp_path: Path) -> None:
+    estimated = estimate(mamba(tmp_path / "m.gguf"), context=4096)
+    assert estimated.cache_bytes / MIB == pytest.approx(0.45, abs=0.005)
+    assert estimated.cache_bytes == estimate(mamba(tmp_path / "n.gguf"), context=99).cache_bytes
 
 
 def test_hybrids_cache_keys_only_in_attention_layers(tmp_path: Path) -> None:
@@ -286,7 +282,6 @@ layouts = st.builds(
 uses = st.builds(
     Use,
     context=st.integers(1, 200_000),
-    parallel=st.integers(1, 4),
     batch=st.sampled_from([1, 64, 512, 2048]),
     cache_k=st.sampled_from(["f16", "q8_0", "q4_0"]),
     cache_v=st.sampled_from(["f16", "q8_0"]),
@@ -300,9 +295,9 @@ def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
     row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])
-    tokens = use.parallel * ((use.context + 255) // 256 * 256)
+    tokens = (use.context + 255) // 256 * 256
     on_gpu = [of.layers[index] for index in range(count) if index >= count - layers]
-    cache = sum(int(tokens * layer.kv_heads * row) + use.parallel * layer.state_bytes for layer in on_gpu)
+    cache = sum(int(tokens * layer.kv_heads * row) + layer.state_bytes for layer in on_gpu)
     weights = sum(layer.weights_bytes for layer in on_gpu)
     flash = use.flash_attention or use.cache_v != "f16"
     seen = tokens if any(layer.kv_heads for layer in of.layers) else 0

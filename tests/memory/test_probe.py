@@ -20,7 +20,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.home import Home
 from rocenv.host import detect
 from rocenv.memory.env import env_for, hip_memory
-from rocenv.memory.probe import Limit, probe_memory, resolution_of
+from rocenv.memory.probe import parse_limit, probe_memory, resolution_of
 from rocenv.prefix import prefix_of
 from tests import forked
 from tests.host.roots import Root
@@ -70,7 +70,7 @@ class Bench:
             monkeypatch.setenv(name, value)
         context = Context()
         prefix = prefix_of(context.home, "demo")
-        wanted = Limit.parse(limit) if limit else None
+        wanted = parse_limit(limit) if limit else None
         return probe_memory(prefix, prefix.record(), context.matrix, limit=wanted, timeout_s=timeout_s)
 
     def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:

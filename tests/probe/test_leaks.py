@@ -25,14 +25,14 @@ def test_a_preloaded_runtime_is_a_leak(rig: Rig, opt_rocm: Path, rung: str) -> N
     foreign = opt_rocm / "libamdhip64.so.5"
     result = rig.rung(rung, LD_PRELOAD=str(foreign))
     assert result.status == "failed"
-    assert f"from outside the prefix: {foreign}" in result.detail
+    assert f"from outside the env: {foreign}" in result.detail
 
 
 def test_a_library_path_to_a_different_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5: Set) -> None:
     # rocenv loads the runtime itself by path, but the loader finds its dependencies by name.
     result = rig.rung("load", LD_LIBRARY_PATH=f"{opt_rocm}:{hip5.lib}")
     assert result.status == "failed"
-    assert f"from outside the prefix: {opt_rocm / 'libamd_comgr.so.2'}" in result.detail
+    assert f"from outside the env: {opt_rocm / 'libamd_comgr.so.2'}" in result.detail
     assert "libamdhip64" not in result.detail
 
 

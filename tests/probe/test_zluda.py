@@ -28,7 +28,7 @@ def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
         assert (result.status, result.exit_code) == ("passed", 0), result
         assert result.detail.startswith("STAND-IN, not a GPU runtime: ")
     loaded = "libamdhip64.so.5, libnvcuda.so, librocblas.so.3, librocsolver.so.0, libcublas.so.11"
-    assert f"{loaded} from the prefix only" in results["load"].detail
+    assert f"{loaded} from the env only" in results["load"].detail
     assert "hip 5.7." in results["version"].detail
     assert "nvcuda 12.2" in results["version"].detail
     assert "[ZLUDA], gfx1100, 8.0 GiB, the first of 1" in results["device"].detail
@@ -139,7 +139,7 @@ def test_a_runtime_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
     preload = (str(foreign), *probe.task.preload[1:])
     result = ladder.run_rung(replace(probe, task=replace(probe.task, preload=preload)), "load")
     assert result.status == "failed"
-    assert f"from outside the prefix: {foreign}" in result.detail
+    assert f"from outside the env: {foreign}" in result.detail
 
 
 def test_a_zluda_set_has_no_compile_rung_and_torch_needs_load(cuda_rig: Rig) -> None:

@@ -439,7 +439,7 @@ def test_activating_a_missing_or_moved_env_is_refused(work: Work) -> None:
             work.dump("after"),
         )
         assert "status" in outcome.stdout and "status 0" not in outcome.stdout, outcome
-        assert "no longer exists" in outcome.stderr or "was created at" in outcome.stderr
+        assert "no longer exists" in outcome.stderr or "was made for" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
@@ -454,7 +454,7 @@ def test_a_copied_env_is_refused_but_links_lead_to_the_env(work: Work) -> None:
     assert outcome.dumps["entered"] == apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
     if work.driver.name in ("bash", "zsh", "ksh", "fish", "xonsh"):
         outcome = work.run(work.dump("before"), work.driver.attempt(work.enter(copy)), work.dump("after"))
-        assert "was created at" in outcome.stderr
+        assert "was made for" in outcome.stderr
         assert outcome.dumps["after"] == outcome.dumps["before"]
 
 

@@ -89,7 +89,7 @@ def test_load_fails_with_a_runtime_from_outside_the_env(made: World, tmp_path: P
     shutil.copy(folder / other.name, other)
     load_ = rungs(made, "--upto", "load", LD_PRELOAD=str(other), LD_LIBRARY_PATH=str(folder))["load"]
     assert load_["status"] == "failed"
-    assert f"from outside the prefix: {other}" in load_["detail"]
+    assert f"from outside the env: {other}" in load_["detail"]
 
 
 def test_only_rocms_libraries_must_come_from_the_env(made: World, tmp_path: Path) -> None:

@@ -234,6 +234,26 @@ def test_a_mixed_cluster_installs_from_a_bundle_or_a_mirror(amd: World, tmp_path
         assert [each["url"] for each in part["artifacts"]] == [each["url"] for each in own["artifacts"]]
 
 
+def test_a_node_can_install_only_its_part_of_a_lock(amd: World, tmp_path: Path) -> None:
+    lock = str(tmp_path / "hpc.lock")
+    amd.run("create", "hpc", "--rocm", "10.0", "--torch", "--target", "gfx1100,gfx1201", "--no-verify")
+    amd.run("lock", "hpc", "-o", lock)
+    gpu: dict[str, Any] = {"ROCENV_TARGET": "gfx1201", "ROCENV_STANDIN_TARGET": "gfx1201"}
+    made = amd.json("create", "node", "--from", lock, "--target", "RX 9070 XT", **gpu)
+    assert (made["verify"]["target"], made["verify"]["level"]) == ("gfx1201", "torch")
+    whole = {
+        each
+        for kind in ("rocm", "torch")
+        for each in names(amd.json("create", "x", "--from", lock, "--dry-run"), kind)
+    }
+    mine = {each for kind in ("rocm", "torch") for each in names(made["plan"], kind)}
+    left_out = {each.split()[0] for each in whole - mine}
+    assert left_out == {f"{each}-device-gfx1100" for each in ("rocm-sdk", "amd-torch", "amd-torchvision")}
+    assert amd.json("upgrade", "node", "--dry-run")["plan"]["target"] == "gfx1201"
+    done = amd.run("create", "other", "--from", lock, "--target", "gfx942", ok=False)
+    assert (done.returncode, b"not for gfx942" in done.stderr) == (1, True), done.stderr
+
+
 def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:
     """PyTorch sets no upper bound, and the newest triton that it accepts is for a newer ROCm."""
     data = amd.index.wheel(TORCH).data

@@ -325,6 +325,11 @@ def test_an_unreachable_index_is_a_one_line_error(resolve: Resolve) -> None:
     assert re.search("Connection refused|not connect", caught.value.message)
     assert "\n" not in caught.value.message
     assert caught.value.code == "unreachable"
+    with pytest.raises(FetchError) as caught:
+        resolve("torch==2.5.*", index_url="https://name.invalid/whl")
+    assert caught.value.message == (
+        "cannot reach https://name.invalid/whl (no such host, or no network) while downloading `torch==2.5.*`"
+    )
 
 
 def test_the_next_url_is_tried_with_a_note(index: Index, resolve: Resolve, said: list[str]) -> None:

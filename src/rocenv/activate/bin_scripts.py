@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import MARKER, fill
+from rocenv.activate.env import MARKER, copied, fill
 from rocenv.activate.loader import MARK
 from rocenv.activate.shells.posix import quote
 from rocenv.core import template
@@ -112,10 +112,10 @@ def _start_script(
 def _in_place(folder: Path) -> str:
     """Return code that stops a script in a copy of the env, which would use the files of the original."""
     made_for = folder.parent
-    message = quote(f"rocenv: this env was created at {made_for}, and its programs use files there")
-    copy = f'"${{0%/*}}/../{"/".join(MARKER)}"'
+    message = quote(f"rocenv: {copied(made_for.name, str(made_for))}")
+    marker = f'"${{0%/*}}/../{"/".join(MARKER)}"'
     return (
-        f"if [ -f {copy} ] && ! [ {copy} -ef {quote(str(made_for.joinpath(*MARKER)))} ]; then\n"
+        f"if [ -f {marker} ] && ! [ {marker} -ef {quote(str(made_for.joinpath(*MARKER)))} ]; then\n"
         f"  printf '%s\\n' {message} >&2\n  exit 126\nfi"
     )
 

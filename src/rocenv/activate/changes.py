@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rocenv.core.model import EnvChange
 
@@ -174,3 +174,16 @@ def against_cmd(text: str) -> str:
         if ord(char) < 32 or ord(char) == 127 or "\ud800" <= char <= "\udfff":
             return "an unprintable character"
     return ""
+
+
+def lines(changes: Sequence[EnvChange], platform: str = "linux") -> Iterator[str]:
+    """Yield each variable's change as people would write it: `PATH=/env/bin:$PATH`, `unset X`."""
+    after = apply(changes, {}, platform)
+    for name in names(changes, platform):
+        if name not in after:
+            yield f"unset {name}"
+        elif entries(changes, name, platform):
+            before = f"%{name}%" if platform == "windows" else f"${name}"
+            yield f"{name}={after[name]}{SEPARATORS[platform]}{before}"
+        else:
+            yield f"{name}={after[name]}"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # `create` writes this file last, so it marks an env as complete.
 MARKER = (".rocenv", "record.json")
+# Folders in an env whose content belongs to its users; an image contains none of it.
+OF_USERS = ("cache", "logs")
 EXECUTED_STATUS = 33
 RESOURCES = Path(__file__).parent / "shells" / "resources"
 _NOTE = re.compile(r"^\s*(?:@rem )?##.*\n", re.MULTILINE)
@@ -94,10 +96,7 @@ class Env:
     @property
     def copied(self) -> str:
         """The message that a script shows in a moved or copied env."""
-        return (
-            f"this env was created at {self.prefix}, and its scripts use files there; "
-            f"`rocenv show {self.label}` shows how to use it here"
-        )
+        return copied(self.name, self.prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +144,14 @@ def ident(prefix: str) -> str:
     import hashlib
 
     return hashlib.sha256(os.fsencode(prefix)).hexdigest()[:12]
+
+
+def copied(name: str, made_for: str) -> str:
+    """Return the message that a script or program shows in a moved or copied env."""
+    return (
+        f"this env was made for {made_for}, and its scripts use files there; "
+        f"`rocenv show {label(name)}` shows how to use it here"
+    )
 
 
 def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tuple[EnvChange, ...]:

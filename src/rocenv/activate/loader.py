@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
+from rocenv.prefix import library_folders
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import find_windows_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from rocenv.core.model import Record
+    from rocenv.prefix import Prefix
 
 # Part of the second line of every wrapper and start script, by which they recognize each other. It is defined
 # here so that `rocenv run` does not import every shell.
@@ -62,6 +66,22 @@ class CommandNotExecutable(RocenvError):
 class _Elf:
     kind: bytes  # word size, byte order, and machine
     loader: str  # name of the loader that it requests, or "" if it is static
+
+
+def argv_in(
+    prefix: Prefix, record: Record, argv: Sequence[str], environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Build the command line that runs `argv` in an env, with the env's own loader if it has one.
+
+    Raises:
+        CommandNotFound: The command or its interpreter does not exist.
+        CommandNotExecutable: The command is a folder, is not executable, or is nested in too many scripts.
+        RocenvError: A library folder cannot be passed to the loader.
+    """
+    if not record.loader:
+        return (find_program(argv[0], environ), *argv[1:])
+    folders = library_folders(prefix, record.lock)
+    return tuple(loader_argv(argv, environ, loader=prefix.path / record.loader, library_dirs=folders))
 
 
 def loader_argv(
@@ -139,6 +159,9 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
 
 
 def _not_found(name: str, show_path: str) -> CommandNotFound:
+    if "/" in name or (WINDOWS and "\\" in name):
+        hint = () if os.path.isabs(name) else (f"the current folder is `{os.getcwd()}`",)
+        return CommandNotFound(f"`{name}` does not exist", name=name, hints=hint)
     return CommandNotFound(
         f"command `{name}` not found", name=name, hints=(f"check the search path: {show_path}",)
     )

@@ -14,7 +14,8 @@ from rocenv.apps.adapters import ADAPTERS
 from rocenv.apps.context import Adaptation, Tuning
 from rocenv.apps.devices import list_devices
 from rocenv.apps.options import Given, Options
-from rocenv.apps.query import ask_help, is_helper, is_program, program_words
+from rocenv.apps.query import ask_help, is_program, program_words
+from rocenv.apps.recognition import plain_name
 from rocenv.core.template import fill, places
 from rocenv.system.quoting import shell_join
 
@@ -59,7 +60,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
         CommandNotExecutable: The file cannot be executed.
     """
     start, launcher = context.start, context.start.launcher
-    if not (launcher.help or launcher.devices) or is_helper(start.program, launcher):
+    if not (launcher.help or launcher.devices) or plain_name(start.program) in launcher.helpers:
         return context
     program = program_words(start)
     if not program:

@@ -9,7 +9,7 @@ from rocenv.apps.query import program_path
 from rocenv.apps.recognition import GENERIC
 from rocenv.core.model import Machine
 from rocenv.core.template import fill_all
-from rocenv.data.remedies import filled
+from rocenv.data.remedies import Texts, filled
 from rocenv.resolve.suggest import suggest_env
 from rocenv.system.quoting import shell_join
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rocenv.apps.arguments import Choice
     from rocenv.apps.blas import State
     from rocenv.apps.devices import Devices, Named
-    from rocenv.apps.gpu_layers import Room
     from rocenv.apps.options import Options
     from rocenv.apps.start import Start
     from rocenv.core.language import Language
@@ -28,6 +27,16 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.data.rules import Text
     from rocenv.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The memory available to a model."""
+
+    layers: int | None = None  # that fit; None = unknown
+    hidden_mib: int | None = None  # reported to the program as free, but used by others; None = unknown
+    why: str = ""  # how `layers` was determined, or why it is unknown, in the user's language
+    integrated: bool = False  # the GPU uses system memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +49,10 @@ class Tuning:
     own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
     around_blas: tuple[str, ...] = ()  # arguments that make some versions work without rocBLAS
+    # Argument -> the programs of which it runs the first that exists; `$NAME` is a variable.
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     room: Room | None = None  # for a model's layers
+    layers: str = ""  # the argument that sets their number, if it is among `flags`
     model: Path | None = None
 
 
@@ -113,8 +125,7 @@ class LaunchContext:
 
     def message(self, name: str, /, **values: str) -> str:
         """Fill in one of `launch`'s messages in the user's language."""
-        row = next(row for row in self.matrix.messages if row.topic == "launch")
-        return self.text(row.texts[name], **values)
+        return Texts(self.matrix, "launch", self.language)(name, **values)
 
     def noting(self, *notes: str) -> LaunchContext:
         """Add notes for the user about the start."""

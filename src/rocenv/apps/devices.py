@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.apps.query import DEVICES_S, ask_devices
+from rocenv.apps.query import DEVICES_S, ask
 from rocenv.core.variables import VISIBLE
+from rocenv.memory.amounts import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rocenv.system.process import Completed
 
 BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP does
-_MIB = 1 << 20
 _NUMBER = re.compile(r"[0-9]+$")
 _LONGEST = 4000  # characters of a line
 _MOST_DIGITS = 12
@@ -93,7 +93,7 @@ def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DE
     """
     row = start.launcher.devices
     assert row is not None
-    answer = ask_devices(start, timeout_s)
+    answer = ask(start, row.arguments, timeout_s)
     found = tuple(_found(answer.lines, row))
     if not any(each.target for each in found):
         cards = cards_of(host, matrix, start.environ)
@@ -126,7 +126,7 @@ def _targets(lines: Sequence[str], pattern: str) -> dict[str, str]:
 
 def _free_bytes(found: re.Match[str]) -> int | None:
     text = found.groupdict().get("free_mib") or ""
-    return int(text) * _MIB if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return int(text) * MIB if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def _others(lines: Sequence[str], row: DeviceList) -> Iterator[str]:

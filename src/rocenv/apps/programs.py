@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.apps.query import is_program
+from rocenv.apps.recognition import plain_name
 from rocenv.core.model import Request
 from rocenv.resolve.apps import packages_of
 from rocenv.resolve.request import create_command
@@ -84,13 +85,9 @@ def _elsewhere(launcher: Launcher, environ: Mapping[str, str]) -> Iterator[str]:
             names = [name for name in os.listdir(folder) if is_program(name, launcher)]
         except OSError:
             continue
-        for name in sorted(names, key=lambda name: (usual.get(_plain(name), len(usual)), name)):
+        for name in sorted(names, key=lambda name: (usual.get(plain_name(name), len(usual)), name)):
             path = os.path.abspath(os.path.join(folder, name))
             # On Windows, os.access(X_OK) is true for every file.
             runs = name.lower().endswith(".exe") if WINDOWS else os.access(path, os.X_OK)
             if runs and os.path.isfile(path):
                 yield path
-
-
-def _plain(name: str) -> str:
-    return name.lower().removesuffix(".exe")

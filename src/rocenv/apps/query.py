@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import find_program
 from rocenv.apps.options import Options, read_help
 from rocenv.apps.recognition import is_program as has_app_name
-from rocenv.apps.recognition import name_of, program_at
+from rocenv.apps.recognition import name_of, plain_name, program_at
 from rocenv.core.errors import RocenvError
 from rocenv.system import process
 
@@ -20,21 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocenv.apps.start import Start
-    from rocenv.data.apps import AppProgram, Launcher
+    from rocenv.data.apps import Launcher
     from rocenv.system.process import Completed
 
 HELP_S = 60.0  # a program of several GB sometimes unpacks itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
 _LONGEST = 4000  # characters of a line
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppVersion:
-    """The version that a program reports."""
-
-    version: str = ""  # "" = unknown
-    problem: str = ""  # why it is unknown
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
@@ -64,33 +56,22 @@ def ask_help(start: Start, timeout_s: float = HELP_S) -> Options:
     return read_help(answer.text) if answer.ok else Options(problem=answer.end)
 
 
-def ask_devices(start: Start, timeout_s: float = DEVICES_S) -> Completed:
-    """Make the program list its GPUs and exit, as its profile describes.
+def ask_version(start: Start) -> str:
+    """Ask the program for its version. Scripts are never asked, because they might start working instead.
 
     Raises:
-        CommandNotFound: The program does not exist.
-        CommandNotExecutable: The file cannot be executed.
+        RocenvError: The version is unknown.
     """
-    assert start.launcher.devices is not None
-    return ask(start, start.launcher.devices.arguments, timeout_s)
-
-
-def ask_version(start: Start, row: AppProgram) -> AppVersion:
-    """Ask the program for its version. Scripts are never asked, because they might start working instead."""
     if program_path(start) is None:
-        return AppVersion(problem="the program does not exist")
+        raise RocenvError("the program does not exist")
     if not program_words(start):
-        return AppVersion(problem="rocenv does not run scripts for this")
-    try:
-        answer = ask(start, row.arguments, _VERSION_S)
-    except RocenvError as error:
-        return AppVersion(problem=error.message)
-    pattern = re.compile(row.pattern)
+        raise RocenvError("rocenv does not run scripts for this")
+    answer = ask(start, ("--version",), _VERSION_S)
+    pattern = re.compile(start.launcher.version)
     for line in answer.lines:
         if found := pattern.search(line[:_LONGEST]):
-            return AppVersion(version=found["version"])
-    why = "it printed no version" if answer.ok else answer.end
-    return AppVersion(problem=f"run with `{' '.join(row.arguments)}`, {why}")
+            return found["version"]
+    raise RocenvError(f"run with `--version`, {'it printed no version' if answer.ok else answer.end}")
 
 
 def program_words(start: Start) -> tuple[str, ...]:
@@ -110,7 +91,7 @@ def program_words(start: Start) -> tuple[str, ...]:
     has_script = len(words) > 1 and not words[1].startswith("-")
     count = 2 if has_script and by_python and not is_first_own else 1
     word, found = words[count - 1], start.words[: at + count]
-    if _plain_name(word) in _plain_names((*launcher.entries, *launcher.programs)):
+    if plain_name(word) in _plain_names((*launcher.entries, *launcher.programs)):
         return found
     is_likely = start.is_named or has_app_name(launcher, word)
     return found if is_likely and not _is_script(found, start) else ()
@@ -125,13 +106,8 @@ def is_script(start: Start) -> bool:
 def is_program(word: str, launcher: Launcher) -> bool:
     """Whether a word is the name of a program that accepts the app's arguments."""
     if launcher.entries:
-        return _plain_name(word) in _plain_names(launcher.entries)
+        return plain_name(word) in _plain_names(launcher.entries)
     return has_app_name(launcher, word)
-
-
-def is_helper(word: str, launcher: Launcher) -> bool:
-    """Whether a word is the name of an app program that does not use the GPU."""
-    return _plain_name(word) in launcher.helpers
 
 
 def program_file(words: Sequence[str], environ_path: str) -> Path | None:
@@ -165,21 +141,14 @@ def program_behind(start: Start) -> Path | None:
 
 def _is_script(words: Sequence[str], start: Start) -> bool:
     file = program_file(words, start.environ.get("PATH", ""))
-    return file is not None and not _is_executable(file)
-
-
-def _is_executable(path: Path) -> bool:
-    """Whether a file is a Linux or Windows executable, as opposed to a script."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4).startswith((b"\x7fELF", b"MZ"))
-    except OSError:
+    if file is None:
         return False
-
-
-def _plain_name(word: str) -> str:
-    return name_of(word).lower().removesuffix(".exe")
+    try:
+        with file.open("rb") as stream:
+            return not stream.read(4).startswith((b"\x7fELF", b"MZ"))
+    except OSError:
+        return True
 
 
 def _plain_names(words: Sequence[str]) -> set[str]:
-    return {word.lower().removesuffix(".exe") for word in words}
+    return set(map(plain_name, words))

@@ -94,8 +94,7 @@ def _started(words: Sequence[str], starters: Sequence[Starter]) -> Iterator[tupl
     """Yield each starter at the beginning of a command, and where its words start and end."""
     at = 0
     while at < len(words):
-        name = name_of(words[at]).lower().removesuffix(".exe")
-        starter = next((each for each in starters if name in each.names), None)
+        starter = next((each for each in starters if plain_name(words[at]) in each.names), None)
         if starter is None:
             return
         begin, at = at, _end_of(starter, words, at + 1)
@@ -148,8 +147,7 @@ def _by_program(
 
 def _likeness(launcher: Launcher, word: str) -> int:
     """Count the literal characters in the best matching pattern: `*.llamafile` beats `l*`."""
-    name = name_of(word).lower()
-    names = {name, name.removesuffix(".exe")}
+    names = {name_of(word).lower(), plain_name(word)}
     matching = (each for each in launcher.programs if any(fnmatchcase(name, each.lower()) for name in names))
     return max((sum(char not in _WILDCARDS for char in pattern) for pattern in matching), default=0)
 
@@ -181,3 +179,8 @@ def _folders(words: Sequence[str], here: Path) -> list[Path]:
 def name_of(word: str) -> str:
     """The last component of a path, in this operating system's syntax."""
     return word.replace("\\", "/").rpartition("/")[2] if WINDOWS else os.path.basename(word)
+
+
+def plain_name(word: str) -> str:
+    """A program's name in lower case, without its folder and `.exe`."""
+    return name_of(word).lower().removesuffix(".exe")

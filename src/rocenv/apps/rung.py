@@ -112,7 +112,7 @@ def app_rung(
 
 def _is_torch_only(launcher: Launcher) -> bool:
     """Whether the app computes with torch: then there is no program to ask."""
-    return launcher.needs.torch and launcher.devices is None
+    return launcher.needs_torch and launcher.devices is None
 
 
 def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:

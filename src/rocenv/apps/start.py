@@ -11,7 +11,7 @@ from msgspec import structs
 
 from rocenv.activate.changes import apply
 from rocenv.activate.env import changes_for_user
-from rocenv.activate.loader import find_program, loader_argv
+from rocenv.activate.loader import argv_in
 from rocenv.apps.options import Given, Options
 from rocenv.apps.recognition import (
     GENERIC,
@@ -26,7 +26,6 @@ from rocenv.apps.secrets import without_secrets
 from rocenv.core.errors import WrongUsage
 from rocenv.core.model import EnvChange
 from rocenv.core.template import fill
-from rocenv.prefix import library_folders
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import shell_join
 
@@ -96,14 +95,11 @@ class Start:
             CommandNotFound: The program does not exist.
             CommandNotExecutable: The file cannot be executed.
         """
-        environ, record = self.environ, self.record
-        if record.loader:
-            folders = library_folders(self.prefix, record.lock)
-            loader = self.prefix.path / record.loader
-            return tuple(loader_argv(self.words, environ, loader=loader, library_dirs=folders))
+        environ = self.environ
         # Search the current folder, as cmd does, because people start apps with the app's own batch files.
-        found = shutil.which(self.words[0], path=environ.get("PATH", "")) if WINDOWS else None
-        return (found or find_program(self.words[0], environ), *self.words[1:])
+        if WINDOWS and (found := shutil.which(self.words[0], path=environ.get("PATH", ""))):
+            return (found, *self.words[1:])
+        return argv_in(self.prefix, self.record, self.words, environ)
 
     @property
     def is_script(self) -> bool:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rocenv.findings import Observation
 
 _BETWEEN_WORDS = re.compile(r"[\s;&|()'\"]+")  # of a shell script
-_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=")
 _SETTINGS_BYTES = 1 << 16
 
 
@@ -38,7 +37,7 @@ def app_torch_missing(context: CheckContext) -> Observation | None:
     """The app needs PyTorch but the env has none; under rocenv, the app cannot install its own."""
     start = context.the_launch.start
     lock, launcher = start.record.lock, start.launcher
-    if not launcher.needs.torch or not start.is_app or start.zluda or lock.part("torch"):
+    if not launcher.needs_torch or not start.is_app or start.zluda or lock.part("torch"):
         return None
     create = env_for(launcher.key, lock, start.prefix.free_name())
     return observe_app("app_torch_missing", context.the_launch, {"create": create})
@@ -61,12 +60,13 @@ def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
     if start.zluda is None or not _is_zluda_of_env(start) or not start.is_app:
         return
     given = start.given()
-    for name in (name for name in launcher.deletes_zluda if name.startswith("-") and name in given):
-        yield observe_app("app_deletes_zluda", context.the_launch, option=name)
-    for name in (name for name in launcher.deletes_zluda_if_set if start.environ.get(name)):
-        yield observe_app("app_deletes_zluda", context.the_launch, option=name, variable=name)
     for name in launcher.deletes_zluda:
-        if not name.startswith("-") and (start.zluda / name).exists():
+        variable = name.removeprefix("$")
+        if name in given and name.startswith("-"):
+            yield observe_app("app_deletes_zluda", context.the_launch, option=name)
+        elif name.startswith("$") and start.environ.get(variable):
+            yield observe_app("app_deletes_zluda", context.the_launch, option=variable, variable=variable)
+        elif (start.zluda / name).exists():
             rows = (row for row in launch.matrix.zluda if row.preferred and name not in row.files)
             create = launch.another(next((row.version for row in rows), ""))
             yield observe_app("app_deletes_old_zluda", context.the_launch, {"create": create}, file=name)
@@ -116,7 +116,7 @@ def app_settings_not_read(context: CheckContext) -> Observation | None:
     """Only the app's script, which rocenv bypasses, reads the user's settings file."""
     start, wrapper = context.the_launch.start, context.the_launch.start.launcher.wrapper
     path = start.folder / wrapper.settings
-    if not start.wrapper or not wrapper.settings or not _has_settings(path, wrapper.ignored):
+    if not start.wrapper or not wrapper.settings or not _has_settings(path):
         return None
     values = {"file": str(path), "script": start.wrapper, "variable": start.launcher.arguments_variable}
     return observe_app("app_settings_not_read", context.the_launch, **values)
@@ -148,8 +148,8 @@ def _command_words(start: Start) -> list[str]:
     return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # or paths with spaces
 
 
-def _has_settings(path: Path, ignored: tuple[str, ...]) -> bool:
-    """Whether a shell script does more than set ignored variables."""
+def _has_settings(path: Path) -> bool:
+    """Whether a shell script has any line that is not a comment, unlike the one that ships with an app."""
     try:
         if not path.is_file():  # opening a pipe would block
             return False
@@ -157,10 +157,7 @@ def _has_settings(path: Path, ignored: tuple[str, ...]) -> bool:
             text = file.read(_SETTINGS_BYTES).decode("utf-8-sig", "replace")
     except OSError:
         return False
-    lines = (line.strip() for line in text.splitlines())
-    statements = [line for line in lines if line and not line.startswith("#")]
-    names = [_ASSIGNMENT.match(statement) for statement in statements]
-    return any(name is None or name[1] not in ignored for name in names)
+    return any(not line.lstrip().startswith("#") for line in text.splitlines() if line.strip())
 
 
 def _plain_launch(launch: LaunchContext) -> str:

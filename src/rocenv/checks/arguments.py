@@ -9,7 +9,6 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
-from rocenv.apps.adapters.llama import HIPCC, LAYERS, RECOMPILE
 from rocenv.apps.arguments import telltale_arguments
 from rocenv.apps.blas import CODE, another_env
 from rocenv.apps.devices import described
@@ -168,10 +167,11 @@ def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
     if not added and not any(word in launch.start.words for word in tuning.around_blas):
         values = common | {"ways": "; ".join(launch.fallbacks({CODE}))}
         yield observe_app("app_blas_fails", launch, commands, **values)
-    if RECOMPILE in added:
-        places = [_VARIABLE.sub(lambda name: environ.get(name[1], ""), path) for path in HIPCC]
+    for option in (each for each in added if each in tuning.tools):
+        tools = tuning.tools[option]
+        places = [_VARIABLE.sub(lambda name: environ.get(name[1], ""), path) for path in tools]
         if not any(shutil.which(path, path=environ.get("PATH", "")) for path in places):
-            values = common | {"option": RECOMPILE, "tool": HIPCC[0], "places": ", ".join(HIPCC)}
+            values = common | {"option": option, "tool": tools[0], "places": ", ".join(tools)}
             yield observe_app("app_tool_missing", launch, commands, **values)
 
 
@@ -182,7 +182,7 @@ def app_model_too_large(context: CheckContext) -> Observation | None:
     room = tuning.room
     if room is None or choice is None or room.layers != 0:
         return None
-    if not any(each.words[0] in LAYERS for each in choice.added):
+    if not any(each.flag.words[0] == tuning.layers for each in choice.added):
         return None
     show = shell_join("rocenv", "mem", *(("model", str(tuning.model)) if tuning.model else ()))
     return observe_app("app_model_too_large", launch, {"show": show}, why=room.why)

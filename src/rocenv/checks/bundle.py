@@ -110,22 +110,24 @@ def collect(
     findings = worst_first(render_in(context, check, each, language) for check, each in observed)
     envs = {prefix.name: "ENV" for prefix in all_prefixes(home)}
     redact = Redactor(envs).text
+    kept = bundle_fields.allowed(answers)
+    errors = {path: error for path, (_, error) in (*kept.files.items(), *kept.folders.items()) if error}
     bundle = Bundle(
         schema=SCHEMA,
         rocenv=__version__,
         platform="windows" if context.platform == "windows" else "linux",
-        variables=bundle_fields.allowed_variables(answers.variables, windows=answers.windows),
+        variables=kept.variables,
         files={
             path: redact(text) if path in bundle_fields.FREE_TEXTS else text
-            for path, text in bundle_fields.allowed_files(answers).items()
+            for path, (text, error) in kept.files.items()
+            if not error
         },
-        errors=_names(bundle_fields.allowed_errors(answers)),
-        folders=bundle_fields.allowed_folders(answers),
-        opened=_names(bundle_fields.allowed_devices(answers.opened)),
-        reached=_names(bundle_fields.allowed_devices(answers.reached)),
+        errors=_names(errors),
+        folders={path: names for path, (names, error) in kept.folders.items() if not error},
+        opened=_names(kept.opened),
+        reached=_names(kept.reached),
         tried=tuple(
-            Attempt(what=what, about=about, answer=answer)  # type: ignore[arg-type]
-            for (what, about), answer in bundle_fields.allowed_attempts(answers).items()
+            Attempt(what=what, about=about, answer=answer) for (what, about), answer in kept.tried.items()
         ),
         observed=tuple(
             BundledObservation(

@@ -10,15 +10,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rocenv.checks import kernel
-from rocenv.checks.kernel_log import without_prefix
+from rocenv.checks.kernel import without_prefix
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json
 from rocenv.host.system32 import IDENTIFYING
+from rocenv.system.machine import Answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from rocenv.system.machine import Answers
 
 _NODES = "/sys/class/kfd/kfd/topology/nodes"
 _PCI = "/sys/bus/pci/devices"
@@ -133,66 +133,48 @@ _VARIABLES: tuple[tuple[str, str], ...] = (
 _LISTS = ("PATH", "LD_LIBRARY_PATH")
 
 
-def allowed_files(answers: Answers) -> dict[str, str]:
-    """The allowed parts of allowed files, by path."""
-    found: dict[str, str] = {}
-    for path, (text, error) in answers.files.items():
-        for pattern, keep in FILES:
-            if not error and re.fullmatch(pattern, path):
-                found[path] = keep(text)
-    return found | _windows_tables(answers.rows)
-
-
-def allowed_errors(answers: Answers) -> dict[str, int]:
-    """The errors from reading allowed files and folders, by path."""
-    errors = {path: error for path, (_, error) in answers.files.items() if _is_listed_file(path)}
-    errors |= {path: error for path, (_, error) in answers.folders.items() if _names_in(path)}
-    return {path: error for path, error in errors.items() if error}
-
-
-def allowed_folders(answers: Answers) -> dict[str, tuple[str, ...]]:
-    """The allowed names in allowed folders."""
-    return {
-        path: tuple(filter(pattern.fullmatch, names))
-        for path, (names, error) in answers.folders.items()
-        if not error and (pattern := _names_in(path))
+def allowed(answers: Answers) -> Answers:
+    """The allowed answers about a machine, reduced to their allowed parts."""
+    files = {
+        path: ("" if error else keep(text), error)
+        for path, (text, error) in answers.files.items()
+        for pattern, keep in FILES
+        if re.fullmatch(pattern, path)
     }
+    return Answers(
+        windows=answers.windows,
+        files=files | {path: (text, 0) for path, text in _windows_tables(answers.rows).items()},
+        folders={
+            path: (tuple(filter(pattern.fullmatch, names)), error)
+            for path, (names, error) in answers.folders.items()
+            if (pattern := _names_in(path))
+        },
+        opened=_devices(answers.opened),
+        reached=_devices(answers.reached),
+        tried={
+            (what, about): answer
+            for (what, about), answer in answers.tried.items()
+            if what in _TRIED and (what != "owner" or _DEVICES.fullmatch(about))
+        },
+        variables=_variables(answers.variables, ";" if answers.windows else ":"),
+    )
 
 
-def allowed_devices(errors: Mapping[str, int]) -> dict[str, int]:
-    """The errors from opening or reaching allowed devices."""
+def _devices(errors: Mapping[str, int]) -> dict[str, int]:
     return {path: error for path, error in errors.items() if _DEVICES.fullmatch(path)}
 
 
-def allowed_attempts(answers: Answers) -> dict[tuple[str, str], object]:
-    """The results of allowed attempts."""
-    return {
-        (what, about): answer
-        for (what, about), answer in answers.tried.items()
-        if what in _TRIED and (what != "owner" or _DEVICES.fullmatch(about))
-    }
-
-
-def allowed_variables(variables: Mapping[str, str], *, windows: bool) -> dict[str, str]:
-    """Return the allowed environment variables; path lists are reduced to the vendors' folders."""
+def _variables(variables: Mapping[str, str], separator: str) -> dict[str, str]:
+    """The allowed environment variables; path lists are reduced to the vendors' folders."""
     found: dict[str, str] = {}
     for name, value in sorted(variables.items()):
-        if name.upper() in _LISTS:
-            separator = ";" if windows else ":"
-            if kept := separator.join(_vendor_folders(value.split(separator))):
-                found[name] = kept
+        kept = separator.join(filter(_VENDOR_FOLDER.fullmatch, value.split(separator)))
+        if name.upper() in _LISTS and kept:
+            found[name] = kept
         for pattern, form in _VARIABLES:
             if re.fullmatch(pattern, name, re.IGNORECASE) and re.fullmatch(form, value, re.IGNORECASE):
                 found[name] = value
     return found
-
-
-def _vendor_folders(folders: Iterable[str]) -> list[str]:
-    return [folder for folder in folders if _VENDOR_FOLDER.fullmatch(folder)]
-
-
-def _is_listed_file(path: str) -> bool:
-    return any(re.fullmatch(pattern, path) for pattern, _ in FILES)
 
 
 def _names_in(folder: str) -> re.Pattern[str] | None:

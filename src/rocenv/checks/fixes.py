@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.checks.databases import damaged_databases, set_aside
+from rocenv.checks.caches import damaged_databases, set_aside
 from rocenv.checks.run import observe
 from rocenv.checks.table import CHECKS
 from rocenv.core.errors import PrefixError, RocenvError
@@ -22,42 +22,14 @@ if TYPE_CHECKING:
 
     from rocenv.checks.context import CheckContext
     from rocenv.context import Context
-    from rocenv.core.language import Language
+    from rocenv.data.remedies import Texts
     from rocenv.findings import Finding
     from rocenv.prefix import Prefix
-
-_MESSAGES: Mapping[str, Mapping[Language, str]] = {
-    "repair": {
-        "en": "restore env `{item}` from its record",
-        "zh": "按记录恢复环境 `{item}` 的文件",
-    },
-    "remove-incomplete": {
-        "en": "remove the incomplete env `{item}`",
-        "zh": "删除不完整的环境 `{item}`",
-    },
-    "miopen-database": {
-        "en": "rename the damaged database `{item}`, so that MIOpen creates a new one",
-        "zh": "将已损坏的数据库 `{item}` 改名，让 MIOpen 重新生成",
-    },
-    "ask": {"en": "{title}: {what}?", "zh": "{title}：要{what}吗？"},
-    "done": {"en": "Done: {what}", "zh": "已完成：{what}"},
-    "left": {"en": "Skipped: {what}", "zh": "未执行：{what}"},
-    "failed": {"en": "Failed to {what}: {why}", "zh": "失败：{what}：{why}"},
-    "gone": {"en": "Already fixed: {title}", "zh": "此项已无需处理：{title}"},
-    "nothing": {
-        "en": "None of these findings can be fixed automatically; follow the instructions above",
-        "zh": "发现的问题都不适合自动修复；请按上面的说明处理",
-    },
-    "no-terminal": {
-        "en": "Nothing was changed: rocenv cannot ask without a terminal; `--yes` accepts all fixes",
-        "zh": "没有终端可以向您提问，因此没有做任何改动；`--yes` 表示全部同意",
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A fix; `_MESSAGES` describes it under its name."""
+    """A fix; the message with its name describes it."""
 
     items: Callable[[CheckContext], Iterable[str]]  # what to apply it to
     apply: Callable[[str, CheckContext, Context], None]  # applies it to one item
@@ -78,11 +50,11 @@ class Dialog:
 
     ask: Callable[[str], bool] | None  # None = there is no terminal
     report: Callable[[str], None]
-    language: Language
+    texts: Texts
 
     def say(self, name: str, **values: str) -> None:
         """Report a message."""
-        self.report(message(name, self.language, **values))
+        self.report(self.texts(name, **values))
 
 
 def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, dialog: Dialog) -> Outcome:
@@ -99,16 +71,16 @@ def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, 
         )
     fixable = [finding for finding in findings if finding.fix in FIXES]
     if not fixable:
-        dialog.say("nothing")
+        dialog.say("fix_nothing")
     elif dialog.ask is None:
-        dialog.say("no-terminal")
+        dialog.say("fix_no_terminal")
         return Outcome(left=len(fixable))
     outcome = Outcome()
     offered: set[tuple[str, str]] = set()
     for finding in fixable:
         items = list(FIXES[finding.fix].items(checked))
         if not items and not any(fix == finding.fix for fix, _ in offered):
-            dialog.say("gone", title=finding.title)
+            dialog.say("fix_gone", title=finding.title)
         for item in items:
             if (finding.fix, item) not in offered:
                 offered.add((finding.fix, item))
@@ -119,25 +91,25 @@ def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, 
 def _offer(
     finding: Finding, item: str, contexts: tuple[CheckContext, Context], dialog: Dialog, outcome: Outcome
 ) -> None:
-    what = message(finding.fix, dialog.language, item=item)
+    what = dialog.texts(finding.fix, item=item)
     assert dialog.ask is not None
-    if not dialog.ask(message("ask", dialog.language, title=finding.title, what=what)):
-        dialog.say("left", what=what)
+    if not dialog.ask(dialog.texts("fix_ask", title=finding.title, what=what)):
+        dialog.say("fix_left", what=what)
         outcome.left += 1
         return
     try:
         FIXES[finding.fix].apply(item, *contexts)
     except RocenvError as error:
         outcome.failed += 1
-        dialog.say("failed", what=what, why=error.message)
+        dialog.say("fix_failed", what=what, why=error.message)
         for hint in error.hints:
             dialog.report(hint)
     except OSError as error:
         outcome.failed += 1
-        dialog.say("failed", what=what, why=error.strerror or str(error))
+        dialog.say("fix_failed", what=what, why=error.strerror or str(error))
     else:
         outcome.done += 1
-        dialog.say("done", what=what)
+        dialog.say("fix_done", what=what)
 
 
 def _envs_to_repair(checked: CheckContext) -> list[str]:
@@ -200,11 +172,6 @@ def _databases(checked: CheckContext) -> list[str]:
 def _set_aside(path: str, checked: CheckContext, _context: Context) -> None:
     if path in _databases(checked):  # still damaged
         set_aside(Path(path))
-
-
-def message(name: str, language: Language, /, **values: str) -> str:
-    """Fill the values into a message about fixes."""
-    return _MESSAGES[name][language].format(**values)
 
 
 FIXES: Mapping[str, Fix] = {

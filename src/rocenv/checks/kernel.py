@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
 from rocenv.checks.context import distro, short_name
-from rocenv.checks.kernel_log import kernel_log, matching
+from rocenv.core.foreign import open_regular
 from rocenv.core.versions import series
 from rocenv.findings import Observation
 from rocenv.host import kfd, pci
 from rocenv.host.products import unsupported
 from rocenv.host.ranking import called
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
-from rocenv.system.machine import list_folder, read_attribute
+from rocenv.system.machine import (
+    examined_elsewhere,
+    list_folder,
+    machine_path,
+    program_output,
+    read_attribute,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from re import Pattern
 
     from rocenv.checks.context import CheckContext, Env
     from rocenv.findings import CheckResult
+
 
 # Sources: torvalds/linux:drivers/gpu/drm/amd/{amdkfd/kfd_device.c,amdkfd/kfd_device_queue_manager.c,
 # amdgpu/amdgpu_device.c,amdgpu/amdgpu_job.c,amdgpu/mes_v11_0.c}, drivers/iommu/{amd/iommu.c,intel/dmar.c}
@@ -33,7 +42,7 @@ _FIRMWARE = re.compile(
     r"Direct firmware load for amdgpu/\S{1,80} failed|Failed to (?:load|get) .{0,80}firmware|"
     r"failed to init \w{1,20} firmware"
 )
-_FILE = re.compile(r"amdgpu/[\w.+-]{1,80}\.bin")
+_FIRMWARE_FILE = re.compile(r"amdgpu/[\w.+-]{1,80}\.bin")
 _RESET = re.compile(
     r"GPU reset begin|\bring \S{1,40} timeout|MES failed to respon(?:d|se)|MES might be in unrecoverable|"
     r"GPU reset\(\d{1,9}\) (?:failed|succeeded)|Hang detected|GPU Recovery Failed|"
@@ -52,6 +61,20 @@ _IO_FAULT = re.compile(
 # The patterns of lines that the checks look for; a support bundle keeps only such lines.
 FAULTS = (_REJECTED, _UNSUPPORTED, _INIT_FAILED, _FIRMWARE, _RESET, _FAULT, _IO_FAULT)
 _DRIVER = ("amdgpu", "kfd")  # in the log lines from AMD's driver
+_TIMEOUT_S = 5
+_MOST_BYTES = 8 << 20
+_LONGEST_LINE = 1000  # characters; the kernel's own lines are shorter
+_COPY = "/var/log/dmesg"
+_FILE = "/var/log/kern.log"
+_DEVICE = "/dev/kmsg"  # read only in a snapshot of a machine, because the device itself never ends
+# journalctl works for users whom `kernel.dmesg_restrict` locks out of dmesg.
+_PROGRAMS = (("dmesg",), ("journalctl", "-k", "-b", "-q", "--no-pager", "--lines=50000"))
+# Line prefixes of syslog, dmesg and /dev/kmsg.
+_PREFIX = re.compile(r"^(?:\S.*? kernel: )?(?:<\d+>)?(?:\[ *[0-9.]+\] ?|\d+,\d+,\d+,[^;]*;)?")
+_START = re.compile(r"\bLinux version \d")
+
+# The log for the last context, cached so that a run starts the programs only once.
+_read: tuple[CheckContext, tuple[str, ...] | None] | None = None
 
 
 def driver_apart(context: CheckContext) -> CheckResult:
@@ -152,7 +175,7 @@ def gpu_init_failed(context: CheckContext) -> Observation | None:
     firmware = tuple(
         line for line in matching(log, _FIRMWARE, "amdgpu", most=100) if _is_about(line, addresses)
     )[-4:]
-    file = next((found[0] for line in firmware if (found := _FILE.search(line))), "")
+    file = next((found[0] for line in firmware if (found := _FIRMWARE_FILE.search(line))), "")
     row = "firmware_missing" if firmware else "gpu_init_failed"
     return Observation(row, {"file": file, "distro": distro()}, (*firmware, *failed))
 
@@ -216,3 +239,62 @@ def _iommu_of(address: str) -> str:
     """
     group = f"{pci.DEVICES}/{address}/iommu_group"
     return read_attribute(f"{group}/type")[0].strip() if list_folder(group) else ""
+
+
+def kernel_log(context: CheckContext) -> tuple[str, ...] | None:
+    """The lines since the last start, oldest first; None if no log is readable."""
+    global _read
+    if _read is None or _read[0] is not context:
+        _read = context, _log()
+    return _read[1]
+
+
+def matching(log: Iterable[str], pattern: Pattern[str], *words: str, most: int = 4) -> tuple[str, ...]:
+    """The last `most` lines that match a pattern and contain one of `words`, without times and duplicates."""
+    candidates = (line for line in log if not words or any(word in line for word in words))
+    found = dict.fromkeys(without_prefix(line) for line in candidates if pattern.search(line))
+    return tuple(found)[-most:]
+
+
+def _log() -> tuple[str, ...] | None:
+    text = program_output(_COPY, _ask_programs, _MOST_BYTES) or _of_file()
+    if not text and examined_elsewhere():
+        text = read_attribute(_DEVICE, _MOST_BYTES)[0]
+    if not text:
+        return None
+    lines = tuple(line[:_LONGEST_LINE] for line in text.splitlines())
+    starts = [number for number, line in enumerate(lines) if "Linux version" in line and _START.search(line)]
+    return lines[starts[-1] :] if starts else lines
+
+
+def _of_file() -> str:
+    """The end of syslog's file of kernel messages."""
+    kept = program_output(_FILE, _end_of_file, _MOST_BYTES) or ""
+    # If the file is long, its beginning is from an earlier start.
+    return kept if len(kept.encode()) < _MOST_BYTES else _end_of_file() or kept
+
+
+def _end_of_file() -> str | None:
+    try:
+        with open_regular(machine_path(_FILE)) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES))
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def without_prefix(line: str) -> str:
+    """Remove the time and the host name from a line."""
+    return _PREFIX.sub("", line).strip()
+
+
+def _ask_programs() -> str | None:
+    outputs = (_output(command) for command in _PROGRAMS)
+    return next(filter(None, outputs), None)
+
+
+def _output(command: tuple[str, ...]) -> str | None:
+    from rocenv.system.process import run
+
+    done = run(command, timeout_s=_TIMEOUT_S, limit_bytes=8 * _MOST_BYTES)
+    return done.stdout.decode("utf-8", "replace") if done.ok else None

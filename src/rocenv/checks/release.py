@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from rocenv.apps.query import ask_version, program_path
-from rocenv.apps.runtime_files import found, is_own
 from rocenv.checks.context import observe_app
+from rocenv.core.errors import RocenvError
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
+from rocenv.kernels import APP
 from rocenv.prefix import library_folders
 from rocenv.resolve.apps import known_releases, spans
 from rocenv.resolve.suggest import resolved_command
+from rocenv.system import machine
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from rocenv.core.model import Component, Lock
     from rocenv.data.apps import AppRelease
     from rocenv.findings import Observation
+
+# Where the loader looks last. /etc/ld.so.conf adds folders that depend on the distribution.
+_USUAL = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,19 +78,20 @@ def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
     """This version of the app needs a different runtime, driver or target."""
     launch = context.the_launch
     start, matrix, lock = launch.start, launch.matrix, launch.start.record.lock
-    program = next((row for row in matrix.app_program if row.app == start.launcher.key), None)
-    if program is None or not start.is_app:
+    if not start.launcher.version or not start.is_app:
         return
-    app = ask_version(start, program)
-    if not app.version:
-        yield observe_app("app_version_unknown", launch, problem=app.problem)
+    try:
+        version = ask_version(start)
+    except RocenvError as error:
+        yield observe_app("app_version_unknown", launch, problem=error.message)
         return
-    rows = (row for row in matrix.app_release if (row.app, row.platform) == (program.app, lock.platform))
-    row = next((row for row in rows if allows(row.versions, app.version)), None)
+    known = (start.launcher.key, lock.platform)
+    rows = (row for row in matrix.app_release if (row.app, row.platform) == known)
+    row = next((row for row in rows if allows(row.versions, version)), None)
     if row is None:
-        yield observe_app("app_release_unknown", launch, release=f"{start.launcher.title} {app.version}")
+        yield observe_app("app_release_unknown", launch, release=f"{start.launcher.title} {version}")
         return
-    release = _Release(launch=launch, row=row, version=app.version)
+    release = _Release(launch=launch, row=row, version=version)
     if row.without:
         yield release.observe("app_too_old", why=row.without)
         return
@@ -132,18 +139,38 @@ def _libraries(release: _Release) -> Iterator[Observation]:
     names, launch = release.row.libraries, release.launch
     if not names or not _knows_libraries(release):
         return
-    first = next(((name, path) for name in names if (path := found(launch, name))), None)
+    first = next(((name, path) for name in names if (path := _found(launch, name))), None)
     if first is None:
         yield release.observe("app_runtime_missing", names=", ".join(names), **release.another_env())
         return
     name, path = first
-    if is_own(launch, path):
+    if _is_own(launch, path):
         return
-    own = next((each for each in names if is_own(launch, found(launch, each))), "")
+    own = next((each for each in names if _is_own(launch, _found(launch, each))), "")
     is_fixed = all(each.startswith("/") for each in names)
     instead = {} if is_fixed else release.another_env()
     values = {"path": path, "name": name, "own": own, "fixed": "yes" if is_fixed else ""}
     yield release.observe("app_runtime_elsewhere", "warning", **values, **instead)
+
+
+def _found(launch: LaunchContext, name: str) -> str:
+    """A library's path, in the env's folders first; "" if it is missing."""
+    if name.startswith("/"):
+        return name if machine.is_there(name) else ""
+    own = [*map(str, library_folders(launch.start.prefix, launch.start.record.lock))]
+    own += filter(None, launch.start.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    inside = next((path for folder in own if os.path.isfile(path := os.path.join(folder, name))), "")
+    return inside or next((path for each in _USUAL if machine.is_there(path := f"{each}/{name}")), "")
+
+
+def _is_own(launch: LaunchContext, path: str) -> bool:
+    """Whether a path, with links resolved, is inside the env."""
+    own = launch.start.prefix.path
+    return bool(path) and any(
+        each.startswith(str(folder) + os.sep)
+        for each in (path, os.path.realpath(path))
+        for folder in (own, os.path.realpath(own))
+    )
 
 
 def _knows_libraries(release: _Release) -> bool:
@@ -173,12 +200,12 @@ def _target(release: _Release) -> Iterator[Observation]:
 
 
 def _build_command(release: _Release, target: str) -> str:
-    """The command that compiles an app's kernels; "" if there is no recipe."""
-    app, program = release.launch.start.launcher.key, program_path(release.launch.start)
-    if not any(each.app == app for each in release.launch.matrix.kernel_recipe):
+    """The command that compiles the app's kernels; "" if rocenv cannot."""
+    program = program_path(release.launch.start)
+    if release.launch.start.launcher.key != APP:
         return ""
-    named = () if program is None else (f"--{app}", str(program))
-    return shell_join("rocenv", "kernels", "build", app, *named, "--target", target)
+    named = () if program is None else ("--blender", str(program))
+    return shell_join("rocenv", "kernels", "build", "blender", *named, "--target", target)
 
 
 def _denoiser(release: _Release) -> Iterator[Observation]:
@@ -190,7 +217,7 @@ def _denoiser(release: _Release) -> Iterator[Observation]:
 def _ray_tracing(release: _Release) -> Iterator[Observation]:
     """Check that the env has the library that enables hardware ray tracing."""
     names = release.row.ray_tracing
-    if names and _knows_libraries(release) and not any(found(release.launch, name) for name in names):
+    if names and _knows_libraries(release) and not any(_found(release.launch, name) for name in names):
         yield release.observe("app_ray_tracing_off", "info", name=names[0])
 
 

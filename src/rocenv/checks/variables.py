@@ -10,6 +10,7 @@ from rocenv.checks.context import distro, short_name
 from rocenv.core.variables import OVERRIDE
 from rocenv.findings import Observation
 from rocenv.host.ranking import override_notes, supported_today
+from rocenv.prefix import active_names, env_around
 from rocenv.system.machine import is_folder, list_folder, read_attribute
 
 if TYPE_CHECKING:
@@ -53,14 +54,9 @@ def override_wrong(context: CheckContext) -> Observation | None:
             return Observation("override_idle" if same else "override_needless", own, evidence)
         if not known and not gpu.target.startswith(f"gfx{parts[1]}"):
             return Observation("override_foreign", own, evidence)
-    if _has_active_env(context):
+    if any(active_names(context.home, context.environ)):
         return None  # the env set it for its own programs
     return Observation("override_global", values, (f"{OVERRIDE}={value}",))
-
-
-def _has_active_env(context: CheckContext) -> bool:
-    """Whether an env is active; it sets the variables for its own programs."""
-    return any(_within(each, str(context.home.envs)) for each in context.environ.get("PATH", "").split(":"))
 
 
 def rocm_path_stale(context: CheckContext) -> Observation | None:
@@ -83,7 +79,7 @@ def rocm_paths_differ(context: CheckContext) -> Observation | None:
     found: dict[str, str] = {}  # version -> where it was first found
     programs = [("PATH", os.path.dirname(folder)) for folder in _listed("PATH", context)]
     for name, folder in [*_named_folders(context), *programs]:
-        if not _within(folder, str(context.home.envs)):
+        if not env_around(context.home, folder):
             for version in _versions(folder):
                 found.setdefault(version, f"{name}: {folder} ({version})")
     return _mixed("rocm_paths_differ", found)
@@ -92,10 +88,9 @@ def rocm_paths_differ(context: CheckContext) -> Observation | None:
 def two_rocms(context: CheckContext) -> Observation | None:
     """The loader finds HIP runtimes from two ROCm releases in LD_LIBRARY_PATH and its own folders."""
     found: dict[str, str] = {}
-    own = str(context.home.envs)
     listed = context.environ.get("LD_LIBRARY_PATH", "").split(":")
     for folder in [*filter(os.path.isabs, listed), *_configured(), *_LOADER_FOLDERS]:
-        if not _within(folder, own):
+        if not env_around(context.home, folder):
             for version in _hip_versions(folder):
                 found.setdefault(version, f"{folder}: libamdhip64.so.{version}")
     return _mixed("two_rocms", found)
@@ -151,7 +146,3 @@ def _configured() -> list[str]:
     lines = [line.partition("#")[0].strip() for text in texts for line in text.splitlines()]
     lines += [line.strip() for line in read_attribute("/etc/ld.so.conf")[0].splitlines()]
     return [line for line in lines if line.startswith("/")]
-
-
-def _within(path: str, folder: str) -> bool:
-    return os.path.join(path, "").startswith(os.path.join(folder, ""))

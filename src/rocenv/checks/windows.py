@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ntpath
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.checks.devices import gpus_hidden, hip_selection
 from rocenv.core.model import Machine
 from rocenv.core.versions import allows, series
 from rocenv.findings import Observation
-from rocenv.host.hip_sdk import installed_sdks
+from rocenv.host.hip_sdk import InstalledSdk, installed_sdks
 from rocenv.host.registry import values
 from rocenv.host.system32 import names_in, system_libraries
 from rocenv.host.windows import controllers_text, parse_controllers
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from rocenv.checks.context import CheckContext, Env
     from rocenv.data.knowledge import Verdict
+    from rocenv.data.releases import HipSdk
     from rocenv.host import Gpu
 
 _ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
@@ -32,16 +34,6 @@ _HIP_ERROR = re.compile(r"\bhipError\w+")
 _HIP_RUNTIME = re.compile(r"amdhip64(_[0-9]+)?\.dll")
 
 
-@dataclass(frozen=True, slots=True)
-class Sdk:
-    """An installed HIP SDK."""
-
-    folder: str
-    version: str = ""  # "" = unknown
-    missing: tuple[str, ...] = ()  # expected files that do not exist
-    mixed: tuple[str, ...] = ()  # files from other releases
-
-
 def path_folders(context: CheckContext) -> list[str]:
     """The folders on PATH, except those of rocenv's envs."""
     own = ntpath.normcase(str(context.home.path))
@@ -49,15 +41,13 @@ def path_folders(context: CheckContext) -> list[str]:
     return [each for each in found if each and not ntpath.normcase(each).startswith(own)]
 
 
-def _sdks(context: CheckContext) -> list[Sdk]:
+def _sdks(context: CheckContext) -> tuple[InstalledSdk, ...]:
     if not context.elsewhere:
-        found = installed_sdks(context.matrix)
-        return [
-            Sdk(str(each.folder), each.row.version if each.row else "", each.missing, each.mixed)
-            for each in found
-        ]
-    folders = dict.fromkeys(folder for _name, folder in _hip_paths(context))
-    return [Sdk(each, _release(each, context)) for each in folders if _holds_hip(each)]
+        return installed_sdks(context.matrix)
+    folders = dict.fromkeys(folder for _name, folder in _hip_paths(context) if _holds_hip(folder))
+    return tuple(
+        InstalledSdk(folder=Path(each), found_by="HIP_PATH", row=_row_of(each, context)) for each in folders
+    )
 
 
 def _hip_paths(context: CheckContext) -> Iterator[tuple[str, str]]:
@@ -75,10 +65,11 @@ def _holds_hip(folder: str) -> bool | None:
     return None if names is None else any(each.startswith(("amdhip64", "hiprtc")) for each in names)
 
 
-def _release(folder: str, context: CheckContext) -> str:
+def _row_of(folder: str, context: CheckContext) -> HipSdk | None:
+    """An SDK's release; None if it is unknown."""
     names = names_in(ntpath.join(folder, "bin")) or ()
     rows = [row for row in context.matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
-    return rows[0].version if len(rows) == 1 else ""
+    return rows[0] if len(rows) == 1 else None
 
 
 def display_driver_missing(context: CheckContext) -> Observation | None:
@@ -194,7 +185,7 @@ def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
     # A venv with ZLUDA preloads the env's own runtime.
     envs = (env for env in context.relevant_envs if not (env.prefix.path / env.record.lock.python).exists())
     wanted = [(env.rocm, str(env.prefix.path)) for env in envs]
-    wanted += [(sdk.version, sdk.folder) for sdk in _sdks(context)]
+    wanted += [(sdk.row.version, str(sdk.folder)) for sdk in _sdks(context) if sdk.row]
     for version, where in wanted:
         for name in rows[version].runtime if version in rows else ():
             yield name, version, where, False
@@ -208,13 +199,13 @@ def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
 def hip_sdk_damaged(context: CheckContext) -> Observation | None:
     """A HIP SDK is missing files, or has files from a different release."""
     for sdk in _sdks(context):
-        if sdk.missing:
-            found = {"folder": sdk.folder, "rocm": series(sdk.version)}
+        if sdk.row and sdk.missing:
+            found = {"folder": str(sdk.folder), "rocm": series(sdk.row.version)}
             return Observation(
                 "hip_sdk_damaged", found, tuple(f"{name}: ENOENT" for name in sdk.missing[:_SHOWN])
             )
         if sdk.mixed:
-            values = {"folder": sdk.folder, "name": context.home.unused_name("demo")}
+            values = {"folder": str(sdk.folder), "name": context.home.unused_name("demo")}
             return Observation("hip_sdk_mixed", values, sdk.mixed)
     return None
 
@@ -234,10 +225,10 @@ def hip_path_unset(context: CheckContext) -> Observation | None:
     set_by = next((value for name, value in _machine_variables() if name.upper() == "HIP_PATH"), "")
     if set_by and _holds_hip(set_by.rstrip("\\")) is not False:
         return Observation("hip_path_unseen", {"folder": set_by}, (f"HIP_PATH={set_by}",))
-    whole = [sdk for sdk in _sdks(context) if sdk.version and not sdk.missing]
+    whole = [sdk for sdk in _sdks(context) if sdk.row and not sdk.missing]
     if not whole:
         return None
-    folder = whole[0].folder.rstrip("\\")
+    folder = str(whole[0].folder).rstrip("\\")
     # With a trailing backslash, as the installer sets it: batch files append `bin` to it.
     return Observation("hip_path_unset", {"folder": folder, "value": folder + "\\"}, (folder,))
 
@@ -249,14 +240,14 @@ def _machine_variables() -> list[tuple[str, str]]:
 def hip_path_differs(context: CheckContext) -> Observation | None:
     """PATH and HIP_PATH point to different HIP releases."""
     own = dict(_hip_paths(context)).get("HIP_PATH", "")
-    wanted = _release(own, context) if own else ""
+    wanted = _row_of(own, context) if own else None
     for folder in path_folders(context) if wanted else ():
         if ntpath.basename(folder.rstrip("\\")).lower() != "bin":
             continue
-        found = _release(ntpath.dirname(folder.rstrip("\\")), context)
+        found = _row_of(ntpath.dirname(folder.rstrip("\\")), context)
         if found == wanted:
             return None
-        if found:
-            both = {"rocm": series(wanted), "other": series(found), "folder": folder}
+        if found and wanted:
+            both = {"rocm": series(wanted.version), "other": series(found.version), "folder": folder}
             return Observation("hip_path_differs", both, (f"HIP_PATH={own}", f"PATH: {folder}"))
     return None

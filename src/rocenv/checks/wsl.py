@@ -64,7 +64,7 @@ def wsl_without_runtime(context: CheckContext) -> Observation | None:
         return None
     command = "rocenv create --torch"
     if context.host.gpu is None:
-        command += f" {CARD_EXAMPLE}   # for example; use your card"
+        command += f" {CARD_EXAMPLE}   # use your card"
     values = {"rocm": lowest(row.rocm), "driver": row.driver}
     return Observation("wsl_without_runtime", values, (_kernel_line(),), commands={"create": command})
 

@@ -16,6 +16,7 @@ from rocenv.activate.env import users_cache
 from rocenv.activate.shells import SHELLS
 from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, hook_advice
+from rocenv.commands.options import env_argument
 from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option(
     "--shell",
     type=click.Choice(list(SHELLS)),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rocenv import __version__
 from rocenv.commands import candidates
-from rocenv.commands.output import json_option, note, print_json
+from rocenv.commands.options import FILE, json_option
+from rocenv.commands.output import note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import FetchError
 from rocenv.core.progress import size_text
@@ -19,6 +19,7 @@ from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from rocenv.core.model import Lock
     from rocenv.home import Home
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     "output",
     metavar="FILE",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write the bundle to FILE.",
 )
 @json_option

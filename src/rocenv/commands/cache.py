@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.output import can_ask, columns, json_option, note, print_json, require_yes
+from rocenv.commands.options import json_option
+from rocenv.commands.output import can_ask, columns, note, print_json, require_yes
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import size_text

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.core.template import fill
+from rocenv.system import WINDOWS
 from rocenv.system.machine import parent_name
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _UNSET = {
 }
 
 
-def calling_shell(platform: str) -> str:
+def calling_shell(platform: str = "windows" if WINDOWS else "linux") -> str:
     """Return the calling shell's name in `SHELLS`; if it is unknown, the platform's usual one."""
     names = [name for name, shell in SHELLS.items() if platform in shell.platforms]
     return _detect(names) or ("cmd" if platform == "windows" else "sh")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.build_env import build_env
-from rocenv.commands.output import can_ask, json_option, note, print_json, require_yes
+from rocenv.commands.options import json_option, offline_option, yes_option
+from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes, silent
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import plan_for, request_options, requirements
 from rocenv.commands.verify import print_rung, verdict_text
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
-from rocenv.core.errors import OnlyFallback, RocenvError
+from rocenv.core.errors import OnlyFallback, ResolutionImpossible, RocenvError
 from rocenv.core.lock import read_lock
 from rocenv.core.model import VENV, Machine, Request, series
 from rocenv.install.fetch import bytes_to_come, require_room
@@ -28,7 +30,7 @@ from rocenv.system.machine import cloud_folder
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rocenv.core.model import Lock, Verification
     from rocenv.install.bundle import Bundle
@@ -55,7 +57,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     is_flag=True,
     help="Install a lock even if it uses unknown servers or settings.",
 )
-@click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
+@offline_option
 @click.option("--no-verify", is_flag=True, help="Do not verify the new env.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option(
@@ -63,7 +65,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     is_flag=True,
     help="Also install a worse set if the best one cannot be downloaded.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 def command(
     name: str | None,
@@ -100,10 +102,12 @@ def command(
     with storage_errors(context.home.path):
         if lock_file:
             complete = CompleteRequest(request=request, machine=Machine())
-            lock, review, bundle = _read_set(lock_file, name, context)
+            lock, review, bundle = _read_set(lock_file, name, request.target, context)
         else:
-            complete = complete_request(request, context, note)
-            lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
+            # The guide has already shown the notes.
+            complete = complete_request(request, context, silent if guided else note)
+            with _suggesting(f"rocenv create {shell_join(name)}", has_target=bool(request.target)):
+                lock, worse = _plan(complete, context, fallback=accept_fallback, may_ask=may_ask)
     notes = (
         *(review.lines if review else ()),
         *requirements(lock, complete, context, f"rocenv create {shell_join(name)}"),
@@ -112,7 +116,7 @@ def command(
     text = plan_text(lock, notes, of_lock=lock_file is not None, to_come=to_come)
     if dry_run:
         if not as_json:
-            click.echo(text)
+            print_text(text)
         require_installable(lock)
         require_room(lock, context.home, context.bundled)
         if as_json:
@@ -122,6 +126,7 @@ def command(
     if lock_file is not None:
         _warn_if_known_broken(lock, name, context)
     require_installable(lock)
+    require_room(lock, context.home, context.bundled)
     if lock_file is not None and review is not None and review.is_foreign and not trust_lock:
         _confirm_trust(name, lock_file, review, yes=yes)
     elif worse is not None or (not yes and can_ask() and (lock.warnings or not guided)):
@@ -155,10 +160,29 @@ def _choose(context: Context) -> tuple[str, Request]:
 def _require_compatible(
     request: Request, lock_file: Path | None, *, trust_lock: bool, accept_fallback: bool
 ) -> None:
-    if lock_file and (accept_fallback or request != Request(platform="")):
+    if lock_file and (accept_fallback or request != Request(platform="", target=request.target)):
         raise click.UsageError("--from specifies the whole set; drop the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
+
+
+@contextlib.contextmanager
+def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
+    """Let an error suggest sets with the command `create` instead of `rocenv resolve`.
+
+    Sets for another system can only be planned here. Without `has_target`, this machine has the target.
+    """
+    try:
+        yield
+    except ResolutionImpossible as error:
+        for each in error.suggestions:
+            if "--platform" in each.command:
+                continue
+            command = each.command.replace("rocenv resolve", create)
+            if not has_target:
+                command = re.sub(r" --target \S+", "", command)
+            error.hints = tuple(hint.replace(each.command, command) for hint in error.hints)
+        raise
 
 
 def _plan(
@@ -221,18 +245,28 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
     require_yes("Install this set instead?")
 
 
-def _read_set(path: Path, name: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
-    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`."""
+def _read_set(path: Path, name: str, target: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
+    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`.
+
+    `target` selects some of the set's targets, as `--target` does; "" selects all.
+    """
     from rocenv.install.bundle import proven_files
 
     bundle = _bundle_in(path)
     if bundle is None:
-        return *_adapted(read_lock(path), context), None
-    given = bundle.lock(name)
+        return *_adapted(_part_for(target, read_lock(path), context), context), None
+    given = _part_for(target, bundle.lock(name), context)
     context.bundled = bundle.artifacts(given)
     context.proven = proven_files(bundle, given, context)
     lock, review = _adapted(given, context)
     return lock, replace(review, files=(*review.files, *bundle.extras)), bundle
+
+
+def _part_for(target: str, lock: Lock, context: Context) -> Lock:
+    from rocenv.request import targets_meant
+    from rocenv.sources.rocm_wheels import for_targets
+
+    return for_targets(lock, targets_meant(target, context.matrix), context.matrix) if target else lock
 
 
 def _bundle_in(path: Path) -> Bundle | None:
@@ -286,8 +320,9 @@ def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
 
 
 def require_installable(lock: Lock) -> None:
-    """Raise RocenvError for a set for another system, or with a file that rocenv does not know."""
+    """Raise RocenvError for a set for another system or a newer glibc, or with an unknown file."""
     from rocenv.resolve.request import resolve_command
+    from rocenv.sources import c_library
 
     here = "windows" if WINDOWS else "linux"
     plan = f"see the plan: `{resolve_command(lock.request, here)}`"
@@ -299,6 +334,8 @@ def require_installable(lock: Lock) -> None:
             code="not-installable",
         )
     for part in lock.components:
+        if part.glibc and not part.loader and c_library.is_needed(part.glibc):
+            raise c_library.too_old(part.name, part.glibc)
         # PyTorch may include ROCm's libraries.
         if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(

@@ -11,21 +11,21 @@ import click
 from rocenv.commands.findings_text import (
     LANGUAGE_OPTION,
     heading,
-    label,
-    output_language,
     paragraphs,
     quoted,
     sentences,
     step_lines,
+    texts_for,
 )
-from rocenv.commands.output import colour, json_option, note, print_json
+from rocenv.commands.options import json_option
+from rocenv.commands.output import colour, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rocenv.core.language import Language
+    from rocenv.data.remedies import Texts
     from rocenv.diagnose import Diagnosis, Evidence, Finding
     from rocenv.diagnose.facts import Facts
     from rocenv.diagnose.reading import LeftOut
@@ -54,25 +54,26 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
     if not log:
         raise click.UsageError("FILE is empty: specify a log, a folder of logs, or `-`")
     context = Context()
-    language = output_language(lang)
-    diagnosis = _diagnose(log, context, language)
+    texts = texts_for(context, lang)
+    diagnosis = _diagnose(log, context, texts)
     machine = _machine(diagnosis, context)
-    findings = [(each, report(each, context.matrix, language, machine)) for each in diagnosis.findings]
+    findings = [(each, report(each, context.matrix, texts.language, machine)) for each in diagnosis.findings]
     combinations = known_combinations(diagnosis.facts, context.matrix)
     if as_json:
-        print_json({"findings": [_json(*each, language) for each in findings]})
+        print_json({"findings": [_json(*each, texts) for each in findings]})
         return 0 if findings else 1
-    for number, (finding, texts) in enumerate(findings, 1):
+    for number, (finding, shown) in enumerate(findings, 1):
         if number > 1:
             click.echo()
         codes = (finding.code, *(() if number > 1 else combinations))
-        click.echo("\n".join(_lines(number, finding, texts, machine, codes, language)))
+        click.echo("\n".join(_lines(number, finding, shown, machine, codes, texts)))
     if not findings:
-        note(_no_finding(log, diagnosis, language))
+        name = "empty" if diagnosis.is_empty else "nothing"
+        note(texts(name, log=f"`{log}`", lines=f"{diagnosis.lines:,}"))
     return 0 if findings else 1
 
 
-def _diagnose(log: str, context: Context, language: Language) -> Diagnosis:
+def _diagnose(log: str, context: Context, texts: Texts) -> Diagnosis:
     from rocenv.diagnose import diagnose
     from rocenv.diagnose.reading import read_stream
 
@@ -81,13 +82,14 @@ def _diagnose(log: str, context: Context, language: Language) -> Diagnosis:
         if sys.stdin is None:
             raise click.UsageError("there is no standard input")
         if sys.stdin.isatty():
-            note(label("typed", language))
+            note(texts("typed"))
         blocks = read_stream(sys.stdin.buffer, left_out=left_out.append)
         diagnosis = diagnose(blocks, context.matrix)
     else:
         diagnosis = _diagnose_path(Path(log), context, left_out)
-    for line in _notes(left_out, language):
-        note(line)
+    for why in dict.fromkeys(each.why for each in left_out):
+        paths = [each.path for each in left_out if each.why == why]
+        note(texts(why, count=str(len(paths)), path=f"`{paths[0]}`"))
     return diagnosis
 
 
@@ -100,12 +102,6 @@ def _diagnose_path(path: Path, context: Context, left_out: list[LeftOut]) -> Dia
         return diagnose(read_path(path, left_out=left_out.append), context.matrix)
     with context.progress.stage("Reading the log", size_bytes) as stage:
         return diagnose(read_path(path, stage.advance, left_out.append), context.matrix)
-
-
-def _notes(left_out: list[LeftOut], language: Language) -> Iterator[str]:
-    for why in dict.fromkeys(each.why for each in left_out):
-        paths = [each.path for each in left_out if each.why == why]
-        yield label(why, language).format(count=len(paths), path=f"`{paths[0]}`")
 
 
 def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
@@ -128,25 +124,18 @@ def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
         return free
 
 
-def _no_finding(log: str, diagnosis: Diagnosis, language: Language) -> str:
-    where = f"`{log}`"
-    if diagnosis.is_empty:
-        return label("empty", language).format(log=where)
-    return label("nothing", language).format(log=where, lines=f"{diagnosis.lines:,}")
-
-
-def _json(finding: Finding, texts: Report, language: Language) -> dict[str, Any]:
+def _json(finding: Finding, shown: Report, texts: Texts) -> dict[str, Any]:
     return {
         "code": finding.code,
-        "title": texts.title,
+        "title": shown.title,
         "confidence": finding.confidence,
         "evidence": [_evidence_json(each) for each in finding.evidence],
         "facts": {
             name: values[0] if len(values) == 1 else list(values) for name, values in finding.facts.items()
         },
-        "cause": texts.cause,
-        "remedy": {"text": sentences(texts.steps, language), "commands": list(texts.commands)},
-        "links": list(texts.links),
+        "cause": shown.cause,
+        "remedy": {"text": sentences(shown.steps, texts.language), "commands": list(shown.commands)},
+        "links": list(shown.links),
     }
 
 
@@ -155,27 +144,26 @@ def _evidence_json(evidence: Evidence) -> dict[str, Any]:
     return {**shown, "file": evidence.file} if evidence.file else shown
 
 
-def _facts_text(facts: Facts, language: Language) -> str:
-    between, after = ("、", "；") if language == "zh" else (", ", "; ")
+def _facts_text(facts: Facts, texts: Texts) -> str:
     known = (name for name in _SHOWN_FACTS if facts.get(name))
-    return after.join(f"{name} {between.join(facts[name][:_SHOWN_VALUES])}" for name in known)
+    listed = (f"{name} {texts.mark(',').join(facts[name][:_SHOWN_VALUES])}" for name in known)
+    return texts.mark(";").join(listed)
 
 
 def _lines(
-    number: int, finding: Finding, texts: Report, machine: Facts, codes: Iterable[str], language: Language
+    number: int, finding: Finding, shown: Report, machine: Facts, codes: Iterable[str], texts: Texts
 ) -> Iterator[str]:
-    sure = label("sure" if finding.confidence >= _UNSURE else "unsure", language)
-    yield from heading(f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]")
-    yield f"   {sure.format(percent=round(finding.confidence * 100))}"
+    sure = "sure" if finding.confidence >= _UNSURE else "unsure"
+    yield from heading(f"{number}. {colour(shown.title, 'yellow')}  [{finding.code}]")
+    yield f"   {texts(sure, percent=str(round(finding.confidence * 100)))}"
     for each in finding.evidence:
         where = f"{sanitized(each.file)}:{each.line}" if each.file else str(each.line)
-        times = f"  ({label('times', language).format(count=each.count)})" if each.count > 1 else ""
-        colon = "：" if language == "zh" else ": "
-        yield from quoted(f"{label('line', language).format(where=where)}{colon}", f"{each.text}{times}")
-    yield from paragraphs(label("why", language), (texts.cause,))
-    yield from step_lines(texts.steps, language)
+        times = f"  ({texts('times', count=str(each.count))})" if each.count > 1 else ""
+        yield from quoted(texts("line", where=where) + texts.mark(":"), f"{each.text}{times}")
+    yield from paragraphs(texts("why"), (shown.cause,))
+    yield from step_lines(shown.steps, texts)
     for name, facts in (("facts", finding.facts), ("machine", machine)):
         if set(facts) & set(_SHOWN_FACTS) - {"platform"}:
-            yield from paragraphs(label(name, language), (_facts_text(facts, language),))
+            yield from paragraphs(texts(name), (_facts_text(facts, texts),))
     pages = (f"rocenv explain {code}" for code in codes)
-    yield from paragraphs(label("more", language), (*pages, *texts.links))
+    yield from paragraphs(texts("more"), (*pages, *shown.links))

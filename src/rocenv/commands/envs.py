@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import can_ask, columns, json_option, note, print_json, require_yes
+from rocenv.commands.options import env_argument, json_option, yes_option
+from rocenv.commands.output import can_ask, columns, fields, note, print_json, require_yes
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized, size_text
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 _SHOWN = 10
-_name = click.argument("name", shell_complete=candidates.env_names)
 
 
 def summary(prefix: Prefix) -> dict[str, Any]:
@@ -35,10 +36,7 @@ def summary(prefix: Prefix) -> dict[str, Any]:
     answer |= {"platform": record.lock.platform, "target": record.lock.target, "created": record.created}
     if record.lock.request.more_targets:
         answer["targets"] = list(record.lock.targets)
-    answer["components"] = [
-        {"kind": part.kind, "version": part.version, "channel": part.channel}
-        for part in record.lock.components
-    ]
+    answer["components"] = [fields(part, "kind", "version", "channel") for part in record.lock.components]
     last = prefix.verification()
     answer["verified"] = last.level if last else ""
     return answer
@@ -58,29 +56,34 @@ def list_(as_json: bool) -> None:
     rows: list[tuple[str, ...]] = [("NAME", "TARGET", "VERIFIED", "COMPONENTS")]
     for env in found:
         parts = ", ".join(f"{part['kind']} {part['version']}" for part in env.get("components", []))
-        state = "" if env["state"] == "complete" else f"({env['state']})"
+        foreign = f"(not an env: `rocenv show {shell_join(env['name'])}`)"
+        state = {"complete": "", "foreign": foreign}.get(env["state"], f"({env['state']})")
         targets = ", ".join(env.get("targets", [env.get("target", "")]))
         rows.append((env["name"], targets, env.get("verified", "") or "-", parts or state))
     click.echo(columns(rows))
 
 
 @click.command()
-@_name
+@env_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show what the env NAME consists of, why each part was chosen, and what was verified."""
+    """Show the parts of the env NAME and why each was chosen, its variables, and what was verified."""
+    from rocenv.activate import changes as rules
+    from rocenv.activate.env import changes_for_user
     from rocenv.preload import shims_of
 
     context = Context()
     prefix = prefix_of(context.home, name)
     record = prefix.record()
     lock, files = record.lock, prefix.files(record)
+    changes = changes_for_user(lock, str(prefix.path), os.environ)
     answer: dict[str, Any] = summary(prefix) | {
         "files": len(files),
         "size_bytes": sum(entry.size_bytes for entry in files.values()),
         "app": lock.request.app or None,
         "own_loader": record.loader,
         "rocenv_version": record.rocenv_version,
+        "environment": rules.apply(changes, {}, lock.platform),
         "notes": [*lock.warnings, *lock.local_notes, *lock.notes],
     }
     shims = shims_of(lock, in_torch=record.shims_in_torch)
@@ -117,6 +120,10 @@ def show(name: str, as_json: bool) -> None:
         ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", _backup(each.original)))))
         for each in shims
     ]
+    rows += [
+        ("" if number else "variables", text)
+        for number, text in enumerate(rules.lines(changes, lock.platform))
+    ]
     rows += [("warning", text) for text in lock.warnings]
     rows += [("note", text) for text in (*lock.local_notes, *lock.notes)]
     click.echo(sanitized(columns(rows)))
@@ -144,7 +151,7 @@ def _app_title(key: str, context: Context) -> str:
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.env_names)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def remove(names: tuple[str, ...], yes: bool) -> None:
     """Remove envs and everything in their folders. Files shared with other envs are kept."""
     from rocenv.install import change
@@ -203,7 +210,7 @@ def clone(old: str, new: str) -> None:
 
 
 @click.command()
-@_name
+@env_argument
 @click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write it to FILE.")
 @click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON; the lock always is.")
 def lock(name: str, output: Path | None) -> None:
@@ -227,7 +234,7 @@ def lock(name: str, output: Path | None) -> None:
 
 
 @click.command()
-@_name
+@env_argument
 @json_option
 def repair(name: str, as_json: bool) -> None:
     """Restore every file of the env NAME that is missing or changed. Added files are kept."""
@@ -246,7 +253,7 @@ def repair(name: str, as_json: bool) -> None:
 
 
 @click.command()
-@_name
+@env_argument
 @click.option(
     "--in-torch",
     is_flag=True,

@@ -10,7 +10,8 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import LANGUAGE_OPTION, output_language
-from rocenv.commands.output import colour, json_option, print_json, terminal_width
+from rocenv.commands.options import json_option
+from rocenv.commands.output import colour, fields, print_json, terminal_width
 from rocenv.context import Context
 from rocenv.host import detect
 from rocenv.system.quoting import shell_join
@@ -152,10 +153,6 @@ def _of_lines(explanation: Explanation) -> list[Step]:
 def _line_json(line: Line) -> dict[str, Any]:
     return {
         "label": line.label or None,
-        "text": line.text,
-        "status": line.status,
-        "commands": list(line.commands),
-        "sources": [
-            {"source": basis.source, "status": basis.status, "checked": basis.checked} for basis in line.basis
-        ],
+        **fields(line, "text", "status", "commands"),
+        "sources": [fields(basis, "source", "status", "checked") for basis in line.basis],
     }

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.env import Surroundings
+from rocenv.activate.env import OF_USERS, Surroundings
 from rocenv.activate.exporters import EXPORTERS
 from rocenv.activate.scripts import env_at
-from rocenv.commands import candidates
-from rocenv.commands.output import json_option, note, print_json
+from rocenv.commands.options import FILE, env_argument, json_option
+from rocenv.commands.output import note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.prefix import prefix_of
@@ -37,7 +37,7 @@ _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rock
 
 
 @click.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option("--to", "kind", type=click.Choice(list(EXPORTERS)), required=True, help="What to make.")
 @click.option(
     "--at",
@@ -50,7 +50,7 @@ _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rock
     "-o",
     "output",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write it to FILE. With `.sif`, build the Apptainer image.",
 )
 @json_option
@@ -90,6 +90,7 @@ def command(name: str, kind: str, at: str, output: Path | None, as_json: bool) -
 
 
 def _write_as(kind: str, output: Path, text: str, prefix: Prefix) -> None:
+    _require_folder(output.parent)
     if kind == "squashfs":
         _make_squashfs(prefix, output)
     elif kind == "apptainer" and output.suffix == ".sif":
@@ -150,10 +151,10 @@ def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
 
 def _make_squashfs(prefix: Prefix, image: Path) -> None:
     """Write an image without the env's caches and logs; all files belong to root."""
-    with tempfile.TemporaryDirectory(dir=_parent(image), prefix=".rocenv-") as folder:
+    with tempfile.TemporaryDirectory(dir=image.parent, prefix=".rocenv-") as folder:
         made = Path(folder) / "image"
         _run(
-            ["mksquashfs", str(prefix.path), str(made), *_SQUASHFS, "-wildcards", "-e", "cache", "logs"],
+            ["mksquashfs", str(prefix.path), str(made), *_SQUASHFS, "-e", *OF_USERS],
             "install squashfs-tools: `sudo apt-get install squashfs-tools`",
         )
         made.replace(image)
@@ -186,7 +187,9 @@ def _write(file: Path, text: str) -> None:
         raise RocenvError(f"cannot write `{file}`: {error.strerror}") from error
 
 
-def _parent(file: Path) -> Path:
-    if not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise RocenvError(f"cannot write to the folder `{file.parent}`")
-    return file.parent
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        create = f"create it: `{shell_join('mkdir', '-p', str(folder))}`"
+        raise RocenvError(f"there is no folder `{folder}`", hints=(create,))
+    if not os.access(folder, os.W_OK):
+        raise RocenvError(f"cannot write to the folder `{folder}`")

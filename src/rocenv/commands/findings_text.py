@@ -1,4 +1,4 @@
-"""Labels and layout of findings in English and Chinese, for `diagnose`, `doctor` and `launch`."""
+"""Layout of findings in English and Chinese, for `diagnose`, `doctor` and `launch`."""
 
 from __future__ import annotations
 
@@ -10,47 +10,17 @@ import click
 from rocenv.commands.output import terminal_width
 from rocenv.core.language import LANGUAGES, chosen
 from rocenv.core.wrap import columns_of, wrapped
+from rocenv.data.remedies import Texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
+    from rocenv.context import Context
     from rocenv.core.language import Language
     from rocenv.data.remedies import Step
 
 _WIDTH = 100
 _INDENT = 3
-
-LABELS: Mapping[str, tuple[str, str]] = {
-    "why": ("why", "原因"),
-    "do": ("do", "解决"),
-    "facts": ("known", "已知"),
-    "machine": ("here", "本机"),
-    "more": ("more", "详情"),
-    "line": ("line {where}", "第 {where} 行"),
-    "times": ("{count} times", "共 {count} 次"),
-    "sure": ("confidence {percent} %", "把握 {percent} %"),
-    "unsure": ("a guess, confidence {percent} %", "推测，把握 {percent} %"),
-    "empty": ("{log} is empty", "{log} 里没有内容"),
-    "nothing": (
-        "found no known GPU problem in the {lines} lines of {log}; `rocenv doctor` checks this machine",
-        "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
-    ),
-    "typed": (
-        "reading the log from the keyboard; end it with Ctrl-D (on Windows Ctrl-Z, then Enter)",
-        "正在从键盘读取日志；按 Ctrl-D 结束（Windows 上按 Ctrl-Z 再回车）",
-    ),
-    "unreadable": ("skipped {count} unreadable: {path}", "有 {count} 项未读取：{path} 无法打开"),
-    "binary": ("skipped {count} without text: {path}", "有 {count} 个文件未读取：{path} 不是文本"),
-    "too many": (
-        "the folder is too large to read completely; skipped everything from {path} on",
-        "文件夹内容太多，没有全部读取：从 {path} 开始的部分未读",
-    ),
-    "too long": ("read only the first 4 GiB", "只读取了前 4 GiB"),
-    "error": ("error", "错误"),
-    "warning": ("warning", "警告"),
-    "info": ("note", "提示"),
-    "hint": ("hint", "建议"),
-}
 
 LANGUAGE_OPTION: Callable[..., Any] = click.option(
     "--lang",
@@ -69,15 +39,15 @@ def output_language(option: str | None) -> Language:
     language = chosen(option)
     for stream in (sys.stdout, sys.stderr):
         try:
-            label("why", language).encode(getattr(stream, "encoding", None) or "ascii")
+            ("" if language == "en" else "文").encode(getattr(stream, "encoding", None) or "ascii")
         except UnicodeEncodeError:
             stream.reconfigure(encoding="utf-8", errors=stream.errors)  # type: ignore[union-attr]
     return language
 
 
-def label(name: str, language: Language) -> str:
-    """Look up a label."""
-    return LABELS[name][LANGUAGES.index(language)]
+def texts_for(context: Context, lang: str | None = None) -> Texts:
+    """The labels and messages in the language of `--lang`, else of the user's locale."""
+    return Texts(context.matrix, "findings", output_language(lang))
 
 
 def sentences(steps: Iterable[Step], language: Language) -> str:
@@ -85,10 +55,10 @@ def sentences(steps: Iterable[Step], language: Language) -> str:
     return ("" if language == "zh" else " ").join(step.text for step in steps)
 
 
-def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
+def step_lines(steps: Iterable[Step], texts: Texts) -> Iterator[str]:
     """Yield the lines of steps; commands are never wrapped, so that they can be pasted."""
     for place, step in enumerate(steps):
-        yield from paragraphs(label("do", language) if not place else "", (step.text,))
+        yield from paragraphs(texts("do") if not place else "", (step.text,))
         yield from (f"            {command}" for command in step.commands)
 
 

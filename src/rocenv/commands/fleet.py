@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands import candidates
-from rocenv.commands.output import columns, json_option, note, print_json, print_text
+from rocenv.commands.options import env_argument, json_option
+from rocenv.commands.output import columns, fields, fields_or_none, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
 _TIMEOUT_S = 300  # the first use of a GPU may compile for a long time
-_NOT_ASKED = ("busy", "drained", "down", "unresponsive")  # states in Slurm
+_NOT_ASKED = ("busy", "drained", "down", "powered-down", "unresponsive")  # states in Slurm
 _SHOWN = 20
 _COLUMN = 16
 
@@ -63,7 +63,7 @@ def report(folder: Path, as_json: bool) -> int:
 
 
 @command.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option(
     "--slurm", "partition", metavar="PARTITION", default="", help="Run on the idle nodes of PARTITION."
 )
@@ -83,7 +83,9 @@ def report(folder: Path, as_json: bool) -> int:
     help=f"Seconds for each node; default: {_TIMEOUT_S}.",
 )
 @click.option(
-    "--drain", is_flag=True, help="Drain broken nodes in Slurm, and resume those that rocenv drained."
+    "--drain",
+    is_flag=True,
+    help="Drain broken nodes in Slurm. With --level full, also resume those that rocenv drained.",
 )
 @json_option
 def verify(
@@ -111,7 +113,7 @@ def verify(
         slurm = _known_to_slurm(asked, needed=drain)
         states = {}
     words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
-    with context.progress.wait(f"Checking {len(asked)} nodes"):
+    with context.progress.wait(f"Checking {folded(asked)}"):
         results = _results(asked, slurm if partition else None, words, timeout_s)
     # The check takes minutes, in which others may have drained or resumed nodes.
     record = run.read_record(context.home)
@@ -119,7 +121,9 @@ def verify(
         slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
     found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
     bad = {each.node for each in found if each.reason}
-    resumed = run.own_drains(record, slurm, results.newest.keys() - bad)
+    # A quick check does not repeat the check that failed, so it resumes nobody.
+    healthy = results.newest.keys() - bad if level == "full" else ()
+    resumed = run.own_drains(record, slurm, healthy)
     in_use = [
         each for each in found if each.node in slurm and slurm[each.node].state not in ("drained", "down")
     ]
@@ -153,16 +157,16 @@ def _results(
     with tempfile.TemporaryDirectory(prefix="rocenv-fleet-") as name:
         folder = Path(name)
         if slurm is None:
-            run.check_with_clush(asked, words, folder, timeout_s)
+            said = run.check_with_clush(asked, words, folder, timeout_s)
         else:
-            run.check_with_slurm({node: slurm[node].gpus for node in asked}, words, folder, timeout_s)
+            gpus = {node: slurm[node].gpus for node in asked}
+            said = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
         # A wrong path or name, say, is no reason to drain the whole cluster.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
-            said = run.first_error(folder)
             what = "has the env" if results.newest else "answered"
             raise RocenvError(
-                f"none of {len(asked)} nodes {what}{': ' if said else ''}{said}",
+                f"none of the nodes {what}{': ' if said else ''}{said}",
                 hints=(f"run on a node: `{shell_join('rocenv', *words)}`",),
                 code="no-results",
             )
@@ -262,19 +266,10 @@ def _json(
 ) -> dict[str, Any]:
     nodes = [
         {
-            "node": each.node,
-            "when": each.when,
-            "healthy": each.healthy,
-            "reason": each.reason,
-            "elapsed_s": each.elapsed_s,
-            "target": each.target or None,
+            **fields(each, "node", "when", "healthy", "reason", "elapsed_s"),
+            **fields_or_none(each, "target", "lock_sha256"),
             "gpus": None if each.gpus is None else len(each.gpus),
-            "driver": {
-                "kernel": each.driver.kernel,
-                "amdgpu": each.driver.amdgpu,
-                "display": each.driver.display,
-            },
-            "lock_sha256": each.lock_sha256 or None,
+            "driver": fields(each.driver, "kernel", "amdgpu", "display"),
             "gflops": dict(each.gflops),
         }
         for _, each in sorted(results.newest.items())
@@ -282,8 +277,7 @@ def _json(
     return {
         "nodes": nodes,
         "findings": [
-            {"node": each.node, "code": each.code, "detail": each.detail, "reason": each.reason or None}
-            for each in found
+            {**fields(each, "node", "code", "detail"), "reason": each.reason or None} for each in found
         ],
         "unreadable": [{"file": name, "why": why} for name, why in results.unreadable.items()],
         "commands": list(commands),

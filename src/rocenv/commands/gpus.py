@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands.options import json_option
 from rocenv.commands.output import (
     columns,
+    fields,
+    fields_or_none,
     hint,
-    json_option,
     note,
     print_json,
     print_text,
     terminal_width,
 )
 from rocenv.context import Context
+from rocenv.memory.amounts import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rocenv.host import Driver, Gpu, Host
 
@@ -55,12 +58,7 @@ def host_json(host: Host) -> dict[str, Any]:
         "selected": host.selected,
         "why": host.why,
         "platform": host.platform,
-        "driver": {
-            "kernel": host.driver.kernel or None,
-            "amdgpu": host.driver.amdgpu or None,
-            "display": host.driver.display or None,
-            "release": host.driver.release or None,
-        },
+        "driver": fields_or_none(host.driver, "kernel", "amdgpu", "display", "release"),
         "wsl": host.driver.wsl,
         "others": list(host.others),
         "hip_visible_devices": host.visible_devices() or None,
@@ -72,24 +70,10 @@ def host_json(host: Host) -> dict[str, Any]:
 def gpu_json(gpu: Gpu) -> dict[str, Any]:
     """Return a GPU as `gpus --json` prints it."""
     return {
-        "index": gpu.index,
-        "target": gpu.target or None,
-        "features": gpu.features,
-        "name": gpu.name,
-        "pci_id": gpu.pci_id or None,
-        "address": gpu.address or None,
-        "integrated": gpu.integrated,
-        "vram_bytes": gpu.vram_bytes,
-        "gtt_bytes": gpu.gtt_bytes,
-        "memory_bytes": gpu.memory_bytes,
-        "compute_units": gpu.compute_units,
-        "usable": gpu.usable,
-        "state": gpu.state,
-        "why_not": gpu.why_not or None,
-        "source": gpu.source,
-        "hip_index": gpu.hip_index,
-        "node": gpu.node,
-        "render_minor": gpu.render_minor,
+        **fields(gpu, "index", "name", "features", "source", "integrated", "usable", "state"),
+        **fields(gpu, "vram_bytes", "gtt_bytes", "memory_bytes", "compute_units"),
+        **fields(gpu, "hip_index", "node", "render_minor"),
+        **fields_or_none(gpu, "target", "pci_id", "address", "why_not"),
     }
 
 
@@ -98,7 +82,7 @@ def _table(host: Host) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [_HEADER]
     for row, group in groupby(host.gpus, _row):
         indices = [gpu.index for gpu in group]
-        rows.append(("*" if host.selected in indices else "", _ranges(indices), *row))
+        rows.append(("*" if host.selected in indices else "", ranges(indices), *row))
     width = terminal_width()
     if width and width + 1 < _WIDE:
         return [row[: _WIDE_ONLY.start] + row[_WIDE_ONLY.stop :] for row in rows]
@@ -117,17 +101,6 @@ def _row(gpu: Gpu) -> tuple[str, ...]:
     )
 
 
-def _ranges(indices: Iterable[int]) -> str:
-    """Shorten a list of ascending numbers: `0-3, 5, 6`."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    return ", ".join(f"{run[0]}-{run[-1]}" if run[2:] else ", ".join(map(str, run)) for run in runs)
-
-
 def _notes(host: Host) -> Iterator[str]:
     reasons: dict[str, list[int]] = {}
     for gpu in host.gpus:
@@ -135,7 +108,7 @@ def _notes(host: Host) -> Iterator[str]:
             reasons.setdefault(gpu.why_not, []).append(gpu.index)
     for why, indices in reasons.items():
         if indices[1:] or why not in host.why:  # which identifies one GPU
-            yield f"GPU {_ranges(indices)}: {why}"
+            yield f"GPU {ranges(indices)}: {why}"
     if host.gpu and (indices_shown := host.visible_devices()):
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
         effect = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.output import note
+from rocenv.commands.output import note, silent
 from rocenv.core.errors import Declined, ResolutionImpossible, RocenvError
 from rocenv.core.model import Request
-from rocenv.core.wrap import reading_width, wrapped
+from rocenv.core.template import fill
 
 if TYPE_CHECKING:
     from rocenv.context import Context
@@ -33,25 +33,28 @@ def choose_request(context: Context) -> Request:
     from rocenv.request import complete_request
 
     offers: list[tuple[str, Request]] = []
-    refused: RocenvError | None = None
+    refused: list[RocenvError] = []
     for title, request in _candidates(context):
         try:
-            complete = complete_request(request, context, _silent if offers or refused else note)
+            complete = complete_request(request, context, silent if offers or refused else note)
             set_ = _best_set(complete.request, context)
         except ResolutionImpossible as error:
-            refused = refused or error
+            refused.append(error)
             continue
         offers.append((f"{title}: {set_}", request))
     if not offers:
-        raise refused or RocenvError("there is nothing to create here", hints=("rocenv create --help",))
-    width = reading_width()
+        raise refused[0]
     names = dict.fromkeys(context.home.unused_name(request.app or "default") for _, request in offers)
     undo = " or ".join(f"`rocenv remove {name}`" for name in names)
     for text in _EXPLANATION:
-        note("\n".join(wrapped(text.format(envs=context.home.envs, undo=undo), width)))
+        note(fill(text, {"envs": context.home.envs, "undo": undo}))
     note("")
     for number, (title, _) in enumerate(offers, 1):
-        note("\n".join(wrapped(title, width, f"  {number}  ", "     ")))
+        note(f"  {number}  {title}")
+    for refusal in refused:
+        # Its other suggestions are offers.
+        elsewhere = (text for text in refusal.hints if "--platform" in text)
+        note(f"  -  {'; '.join((refusal.message, *elsewhere))}")
     numbers = [str(number) for number in range(1, len(offers) + 1)]
     answer = click.prompt("Create which", type=click.Choice([*numbers, "q"]), default="1", err=True)
     if answer == "q":
@@ -84,8 +87,6 @@ def _best_set(request: Request, context: Context) -> str:
 
     best = next(resolve(request, context.matrix))
     parts = (f"{'ROCm' if kind == 'rocm' else kind} {version}" for kind, version in best.versions)
-    return ", ".join(parts) + (f" (with limits: {best.warnings[0]})" if best.warnings else "")
-
-
-def _silent(text: str) -> None:
-    """Report nothing, because the first offer has already reported it."""
+    channel = context.matrix.channels.get(best.rocm.channel)  # AMD's HIP SDK has none
+    text = f"{', '.join(parts)} ({channel.title if channel else best.rocm.channel})"
+    return text + (f" (with limits: {best.warnings[0]})" if best.warnings else "")

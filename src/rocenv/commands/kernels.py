@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import named_target, note, print_json, short_enough
+from rocenv.commands.options import FILE, FOLDER, json_option, offline_option, target_option, text_option
+from rocenv.commands.output import fields, fields_or_none, note, print_json
 from rocenv.context import Context
 
 if TYPE_CHECKING:
-    from rocenv.data.recipes import KernelRecipe, KernelSource
-    from rocenv.kernels.build import BuildRequest, BuildResult
+    from pathlib import Path
+
+    from rocenv.kernels.build import BuildResult
+    from rocenv.kernels.placed import PlaceName
 
 
 @click.group()
@@ -22,133 +24,79 @@ def command() -> None:
     """Compile an app's GPU kernels for a target, from the app's own source."""
 
 
-class _Apps(click.Group):
-    """One command for each app with recipes in the data."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        matrix = Context().matrix
-        with_recipe = {row.app for row in matrix.kernel_recipe}
-        return sorted(row.app for row in matrix.kernel_source if row.app in with_recipe)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        context = Context()
-        row = next((row for row in context.matrix.kernel_source if row.app == cmd_name), None)
-        return _command_for(row, context) if row is not None and cmd_name in self.list_commands(ctx) else None
-
-
-@command.command(cls=_Apps, name="build", short_help="Compile an app's kernels.")
+@command.group(name="build", short_help="Compile an app's kernels.")
 def build_group() -> None:
     """Compile an app's GPU kernels and put them where the app finds them."""
 
 
-def _command_for(row: KernelSource, context: Context) -> click.Command:
-    from rocenv.kernels.recipe import kinds
-
-    recipes = list(kinds(row.app, context.matrix).values())
-
-    def run(**options: Any) -> int:
-        flags = [each.kind for each in recipes if options.pop(each.kind.replace("-", "_"))]
-        includes = {each.kind: options.pop(f"{each.kind}_include", None) for each in recipes}
-        named = dict.fromkeys((*flags, *(kind for kind, folder in includes.items() if folder is not None)))
-        if len(named) > 1:
-            raise click.UsageError(f"use only one of {' and '.join(f'--{kind}' for kind in named)}")
-        kind = next(iter(named), "")
-        return _run(context, row, kind, recipes[0].kind, includes.get(kind), **options)
-
-    return click.Command(
-        row.app,
-        params=_options(row, recipes),
-        callback=run,
-        help=f"Compile the {row.title} kernels of {row.app} from the source that ships with it, on Linux.\n\n"
-        f"The kernel goes into a linked copy of {row.app}'s resources, and a script starts {row.app} with "
-        "that copy. `rocenv launch` uses it automatically. The installation stays unchanged unless you ask "
-        "for `--place in-place`.",
-        short_help=f"The kernels of {row.title}.",
-    )
-
-
-def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Parameter]:
-    from rocenv.kernels.placement import PLACES
-
-    of_kinds = []
-    for number, recipe in enumerate(recipes):
-        text = f"Compile the {recipe.title} kernel{'' if number else ' (default)'}."
-        of_kinds.append(click.Option([f"--{recipe.kind}"], is_flag=True, help=text))
-        if recipe.headers:
-            text = f"The folder with `{recipe.headers}`; implies `--{recipe.kind}`."
-            folder = click.Path(file_okay=False, path_type=Path)
-            of_kinds.append(click.Option([f"--{recipe.kind}-include"], metavar="DIR", type=folder, help=text))
-    return [
-        click.Option(
-            [f"--{row.app}", "path"],
-            metavar="PATH",
-            type=click.Path(),
-            default="",
-            help=f"Its program or installation folder. Default: the `{row.app}` of the env, else on PATH.",
-        ),
-        click.Option(
-            ["--target"],
-            metavar="GFX",
-            default="",
-            callback=named_target,
-            shell_complete=candidates.targets,
-            help="The GPU target. Default: the env's target with its override, or the target of the GPU in "
-            "use.",
-        ),
-        *of_kinds,
-        click.Option(
-            ["--env"],
-            metavar="NAME",
-            default="",
-            shell_complete=candidates.env_names,
-            help="The env whose compiler to use. Default: the active env, else the app's.",
-        ),
-        click.Option(
-            ["--place"], type=click.Choice(PLACES), help="Where to put the kernel. Default: overlay."
-        ),
-        click.Option(
-            ["--output"],
-            metavar="FILE",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="Write the kernel to this file only.",
-        ),
-        click.Option(["--undo"], is_flag=True, help="Remove kernels and restore the originals."),
-        click.Option(
-            ["--app-version"],
-            metavar="VERSION",
-            default="",
-            callback=short_enough,
-            help="The app's version, if rocenv cannot detect it.",
-        ),
-        click.Option(["--offline"], is_flag=True, help="Use only files that are already on this machine."),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document on stdout."),
-    ]
-
-
-def _run(
-    context: Context,
-    row: KernelSource,
-    kind: str,
-    default_kind: str,
-    include: Path | None,
-    *,
+@build_group.command(short_help="The kernels of Cycles.")
+@click.option(
+    "--blender",
+    "path",
+    metavar="PATH",
+    type=click.Path(),
+    default="",
+    help="Its program or installation folder. Default: the `blender` of the env, else on PATH.",
+)
+@target_option(
+    "GFX|PRODUCT",
+    "The GPU target. Default: the env's target with its override, or the target of the GPU in use.",
+)
+@click.option("--hip", is_flag=True, help="Compile the HIP kernel (default).")
+@click.option("--hiprt", is_flag=True, help="Compile the HIP-RT kernel.")
+@click.option(
+    "--hiprt-include",
+    metavar="DIR",
+    type=FOLDER,
+    help="The folder with `hiprt/impl/hiprt_device_impl.h`; implies `--hiprt`.",
+)
+@text_option(
+    "--env",
+    "NAME",
+    candidates.env_names,
+    help="The env whose compiler to use. Default: the active env, else the app's.",
+)
+@click.option(
+    "--place",
+    type=click.Choice(["overlay", "in-place"]),
+    help="Where to put the kernel. Default: overlay.",
+)
+@click.option("--output", metavar="FILE", type=FILE, help="Write the kernel to this file only.")
+@click.option("--undo", is_flag=True, help="Remove kernels and restore the originals.")
+@text_option("--app-version", "VERSION", help="The app's version, if rocenv cannot detect it.")
+@offline_option
+@json_option
+def blender(
     path: str,
     target: str,
+    hip: bool,
+    hiprt: bool,
+    hiprt_include: Path | None,
     env: str,
-    place: Any,
+    place: PlaceName | None,
     output: Path | None,
     undo: bool,
     app_version: str,
     offline: bool,
     as_json: bool,
 ) -> int:
+    """Compile the Cycles kernels of blender from the source that ships with it, on Linux.
+
+    The kernel goes into a linked copy of blender's resources, and a script starts blender with that copy.
+    `rocenv launch` uses it automatically. The installation stays unchanged unless you ask for `--place
+    in-place`.
+    """
+    is_hiprt = hiprt or hiprt_include is not None
+    if hip and is_hiprt:
+        raise click.UsageError("use only one of --hip and --hiprt")
     if output is not None and (undo or place is not None):
         raise click.UsageError(f"use either `--output` or `{'--undo' if undo else '--place'}`")
     if undo:
         from rocenv.kernels import placement
 
+        kind = "hiprt" if is_hiprt else "hip" if hip else ""
         done = placement.undo(
-            row, context.home, note, path=path, kind=kind, target=target, place=place or "", env=env
+            Context().home, note, path=path, kind=kind, target=target, place=place or "", env=env
         )
         if as_json:
             undone = [{"file": each.file, "place": each.place, "what": what} for each, what in done]
@@ -156,29 +104,27 @@ def _run(
         return 0
     from rocenv.kernels.build import BuildRequest, build
 
-    if offline:
-        context = Context(offline=True)
+    context = Context(offline=offline)
     context.require_home()
     request = BuildRequest(
-        row=row,
-        kind=kind or default_kind,
+        kind="hiprt" if is_hiprt else "hip",
         path=path,
         target=target,
         env=env,
-        include=include,
+        include=hiprt_include,
         version=app_version,
         place=place or "overlay",
         output=output,
     )
     result = build(request, context, os.environ, note)
     if as_json:
-        print_json(_as_json(result, request))
+        print_json(_as_json(result, output))
     else:
-        _print(result, request)
+        _print(result, output)
     return 0
 
 
-def _print(result: BuildResult, request: BuildRequest) -> None:
+def _print(result: BuildResult, output: Path | None) -> None:
     from rocenv.core.progress import size_text
     from rocenv.system.quoting import shell_join
 
@@ -190,13 +136,11 @@ def _print(result: BuildResult, request: BuildRequest) -> None:
     )
     click.echo(f"{result.job.title}: {count}, {size_text(len(result.kernel.content))}, {how}")
     if placed is None:
-        click.echo(f"wrote {request.output}")
+        click.echo(f"wrote {output}")
         return
     click.echo(f"placed in {placed.file}")
     if placed.start:
-        click.echo(
-            f"start {placed.app} with {shell_join(placed.start)}; `rocenv launch` does so automatically"
-        )
+        click.echo(f"start blender with {shell_join(placed.start)}; `rocenv launch` does so automatically")
     else:
         click.echo(
             f"the original is in {placed.original}" if placed.original else "the app had no such file before"
@@ -204,31 +148,26 @@ def _print(result: BuildResult, request: BuildRequest) -> None:
     click.echo(f"to undo this: {shell_join(*placed.undo_words())}")
 
 
-def _as_json(result: BuildResult, request: BuildRequest) -> dict[str, Any]:
+def _as_json(result: BuildResult, output: Path | None) -> dict[str, Any]:
+    from rocenv.kernels.installation import RESOURCES
+
     entry, placed = result.kernel.entry, result.placed
     where = placed and {
-        "place": placed.place,
-        "file": placed.file,
-        "start": placed.start or None,
-        "environment": {request.row.resources_variable: placed.resources} if placed.resources else {},
-        "original": placed.original or None,
+        **fields(placed, "place", "file"),
+        **fields_or_none(placed, "start", "original"),
+        "environment": {RESOURCES: placed.resources} if placed.resources else {},
     }
     return {
-        "app": entry.app,
+        **fields(entry, "app", "kind", "target", "compiler", "kernels", "sha256"),
         "version": result.job.version,
-        "kind": entry.kind,
-        "target": entry.target,
         "source": str(result.job.installation.source),
-        "compiler": entry.compiler,
         "compiler_env": result.toolchain.env,
-        "kernels": entry.kernels,
         "kernels_expected": result.job.recipe.kernels or None,
         "elf_flags": entry.flags,
         "size_bytes": len(result.kernel.content),
-        "sha256": entry.sha256,
         "compiled_now": result.kernel.fresh,
         "elapsed_s": entry.seconds,
         "kept_in": str(result.kernel.path),
-        "output": str(request.output) if request.output is not None else None,
+        "output": str(output) if output is not None else None,
         "placed": where,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.findings_text import label, output_language
+from rocenv.commands.findings_text import texts_for
+from rocenv.commands.options import FOLDER, env_argument, text_option
 from rocenv.commands.output import colour, note, print_text
 from rocenv.commands.run import tool_hints
 from rocenv.context import Context
@@ -24,14 +26,16 @@ if TYPE_CHECKING:
 
     from rocenv.apps.context import LaunchContext
     from rocenv.apps.start import Start
-    from rocenv.core.language import Language
+    from rocenv.data.remedies import Texts
     from rocenv.findings import Finding
 
-_COLONS: Mapping[Language, str] = {"en": ": ", "zh": "："}
+
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 # The options that may follow NAME, and whether each needs a value.
 _OPTIONS = {"--app": True, "--write-shortcut": False}
+MARK = "rem made by rocenv launch --write-shortcut"
+_PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
 
 
 class _Launch(click.Command):
@@ -74,13 +78,9 @@ def _count_own(words: Sequence[str]) -> int:
 
 
 @click.command(cls=_Launch)
-@click.argument("name", shell_complete=candidates.env_names)
-@click.option(
-    "--app",
-    metavar="APP",
-    default="",
-    shell_complete=candidates.apps,
-    help="The app. Default: recognised by its program, its files or the env.",
+@env_argument
+@text_option(
+    "--app", "APP", candidates.apps, help="The app. Default: recognised by its program, its files or the env."
 )
 @click.option(
     "--write-shortcut",
@@ -88,7 +88,7 @@ def _count_own(words: Sequence[str]) -> int:
     metavar="[DIR]",
     is_flag=False,
     flag_value=".",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Windows: write NAME.cmd, which starts the app when double-clicked, and exit.",
 )
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD…]")
@@ -100,60 +100,63 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     from rocenv.apps.arguments import adapt_arguments
     from rocenv.apps.context import LaunchContext
     from rocenv.host import detect
-    from rocenv.launch.start import prepare, with_changes_noted, with_kernels
+    from rocenv.launch.run import prepare, with_changes_noted, with_kernels
 
     context = Context()
-    start = prepare(context, name, app, argv)
+    try:
+        start = prepare(context, name, app, argv)
+    except PrefixError as error:
+        if error.code == "env-missing" and any(row.key == name for row in context.matrix.launcher):
+            error.hints = (f"create it: `rocenv create --app {name}`",)
+        raise
     if start.wrapper:
         os.chdir(start.folder)  # as the wrapper does
     if shortcut_folder is not None:
         _write_shortcut(start, shortcut_folder, argv)
         return 0
     with tool_hints(start.prefix, start.record, context):
-        language = output_language(None)
+        texts = texts_for(context)
         launch = LaunchContext(
-            start=start, host=detect(context.matrix), matrix=context.matrix, language=language
+            start=start, host=detect(context.matrix), matrix=context.matrix, language=texts.language
         )
         launch = with_kernels(with_changes_noted(launch), context.home)
         with context.progress.wait(launch.message("checking", app=start.title)):
             launch = adapt_arguments(launch)
-        return _run(launch, _check(launch, context))
+        return _run(launch, _check(launch, context, texts))
 
 
-def _check(launch: LaunchContext, context: Context) -> list[Finding]:
+def _check(launch: LaunchContext, context: Context, texts: Texts) -> list[Finding]:
     """Report pre-launch problems; raise PrefixError if starting the app would be useless or harmful."""
     from rocenv.checks.run import run_before_start
 
-    language = launch.language
-    findings = run_before_start(launch, context.home, language)
+    findings = run_before_start(launch, context.home, texts.language)
     worst = findings[0] if findings and findings[0].severity == "error" else None
     for finding in findings:
         if finding is not worst:
-            _report(finding, language)
+            _report(finding, texts)
     if worst is not None:
-        raise PrefixError(_sentence(worst, language), hints=tuple(_hints(worst, language)), code=worst.code)
+        raise PrefixError(_sentence(worst, texts), hints=tuple(_hints(worst, texts)), code=worst.code)
     for line in launch.start.notes:
         note(line)
     return findings
 
 
-def _report(finding: Finding, language: Language) -> None:
-    heading = label(finding.severity, language) + _COLONS[language]
-    hints = (f"{label('hint', language)}{_COLONS[language]}{hint}" for hint in _hints(finding, language))
-    text = sanitized("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
+def _report(finding: Finding, texts: Texts) -> None:
+    heading = texts(finding.severity) + texts.mark(":")
+    hints = (texts("hint") + texts.mark(":") + hint for hint in _hints(finding, texts))
+    text = sanitized("\n  ".join((_sentence(finding, texts), *finding.evidence, *hints)))
     print_text(colour(heading, _COLOURS[finding.severity], err=True) + text, err=True)
 
 
-def _sentence(finding: Finding, language: Language) -> str:
-    full_stop = "。" if language == "zh" else ". "
-    return f"{finding.title}{full_stop}{finding.detail}"
+def _sentence(finding: Finding, texts: Texts) -> str:
+    return f"{finding.title}{texts.mark('.')}{finding.detail}"
 
 
-def _hints(finding: Finding, language: Language) -> Iterator[str]:
+def _hints(finding: Finding, texts: Texts) -> Iterator[str]:
     """Yield each step with its commands."""
     for step in finding.steps:
-        commands = ("、" if language == "zh" else ", ").join(f"`{command}`" for command in step.commands)
-        yield step.text.rstrip(".。") + _COLONS[language] + commands if commands else step.text
+        commands = texts.mark(",").join(f"`{command}`" for command in step.commands)
+        yield step.text.rstrip(".。") + texts.mark(":") + commands if commands else step.text
 
 
 def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
@@ -174,7 +177,7 @@ def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
 
 
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
-    from rocenv.launch.shortcut import MARK, shortcut_text
+    from rocenv.commands.launch import MARK, shortcut_text
     from rocenv.system.files import storage_errors, write_atomic
     from rocenv.system.quoting import shell_join
 
@@ -200,3 +203,53 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
             )
         write_atomic(path, text)
     click.echo(str(path))
+
+
+def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, str]) -> bytes:
+    """Return a batch file that runs a command in a folder, and waits for a key if it fails.
+
+    If a word is not ASCII, the file switches the console to UTF-8 while the command runs.
+
+    Args:
+        command: What to run.
+        folder: Where to run it.
+        variables: Set for this file only.
+
+    Raises:
+        RocenvError: A word contains a quotation mark or line break, which a batch file cannot pass to a
+            program.
+    """
+    words = [*command, folder, *variables.values()]
+    lines = ["@echo off", MARK, "setlocal disabledelayedexpansion"]
+    foreign = any(not word.isascii() for word in words)
+    if foreign:
+        # "Active code page: 850"; the text before the colon is localised
+        lines += ['for /f "tokens=2 delims=:." %%p in (\'chcp\') do set "_CODE_PAGE=%%p"', "chcp 65001 >nul"]
+    lines += [f'set "{name}={_inner(value)}"' for name, value in variables.items()]
+    lines.append(f'cd /d "{_inner(folder)}"')
+    lines.append(" ".join(map(_word, command)))
+    lines.append('set "_ENDED=%errorlevel%"')
+    if foreign:
+        lines.append("chcp %_CODE_PAGE% >nul")
+    lines += ['if not "%_ENDED%"=="0" pause', "exit /b %_ENDED%"]
+    return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def _word(word: str) -> str:
+    if _PLAIN.fullmatch(word):
+        return word
+    # A backslash before the closing quotation mark would escape it.
+    # Source: the rules of CommandLineToArgvW
+    ending = "\\" * (len(word) - len(word.rstrip("\\")))
+    return f'"{_inner(word)}{ending}"'
+
+
+def _inner(word: str) -> str:
+    bad = next((char for char in word if char == '"' or not char.isprintable()), "")
+    if bad:
+        raise RocenvError(
+            f"a batch file cannot pass on the {bad!r} in `{word.encode('unicode_escape').decode()}`",
+            hints=("use the app's own settings for such arguments",),
+            code="shortcut",
+        )
+    return word.replace("%", "%%")

@@ -8,9 +8,11 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.explain import FULL_OPTION, text_width
-from rocenv.commands.output import columns, hint, json_option, named_target, print_json, short_enough
+from rocenv.commands.options import PLATFORM, json_option, named_target, target_option, text_option
+from rocenv.commands.output import columns, print_json
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
+from rocenv.core.wrap import wrapped
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -27,39 +29,11 @@ if TYPE_CHECKING:
     callback=lambda context, parameter, words: named_target(context, parameter, " ".join(words)),
     shell_complete=candidates.targets,
 )
-@click.option(
-    "--rocm",
-    metavar="SPEC",
-    default="",
-    callback=short_enough,
-    shell_complete=candidates.rocm_versions,
-    help="Only rows about this ROCm release or HIP SDK.",
-)
-@click.option(
-    "--target",
-    metavar="GFX|PRODUCT",
-    default="",
-    callback=named_target,
-    shell_complete=candidates.targets,
-    help="Only rows about this GPU target.",
-)
-@click.option(
-    "--zluda",
-    metavar="SPEC",
-    default="",
-    callback=short_enough,
-    shell_complete=candidates.zluda_versions,
-    help="Only rows about this ZLUDA build.",
-)
-@click.option(
-    "--torch",
-    metavar="SPEC",
-    default="",
-    callback=short_enough,
-    shell_complete=candidates.torch_versions,
-    help="Only rows about this PyTorch release.",
-)
-@click.option("--platform", type=click.Choice(["linux", "windows"]), help="Only rows about this system.")
+@text_option("--rocm", "SPEC", candidates.rocm_versions, help="Only rows about this ROCm release or HIP SDK.")
+@target_option("GFX|PRODUCT", "Only rows about this GPU target.")
+@text_option("--zluda", "SPEC", candidates.zluda_versions, help="Only rows about this ZLUDA build.")
+@text_option("--torch", "SPEC", candidates.torch_versions, help="Only rows about this PyTorch release.")
+@click.option("--platform", type=PLATFORM, help="Only rows about this system.")
 @FULL_OPTION
 @json_option
 def command(
@@ -67,8 +41,8 @@ def command(
 ) -> None:
     """Show which versions work together: matching rows of the compatibility matrix.
 
-    Without a GPU (a target or a product, as in `--target`) and options, show a one-page overview of each
-    release's support. SPEC is a version (6.1) or a range ('>=6.1,<6.3').
+    Without a GPU (a target or a product, as in `--target`) and options, show an overview: which GPUs each
+    release supports on this system. SPEC is a version (6.1) or a range ('>=6.1,<6.3').
     """
     from rocenv.core.codec import to_plain
     from rocenv.explain.selection import Filters, select
@@ -84,28 +58,35 @@ def command(
         tables = {table: [to_plain(row) for row in rows] for table, rows in found.items()}
         print_json({"filters": to_plain(filters), "tables": tables})
     elif filters.narrow:
-        from rocenv.explain.page import SCREEN, Explanation, rendered_sections, shortened
+        from rocenv.explain.page import SCREEN, Explanation, rendered, shortened
         from rocenv.explain.rows import table_sections
 
         page = Explanation(thing="", kind="rows", title="", sections=table_sections(found))
         width = text_width(80, 140)
-        lines = rendered_sections(page, width=width)
+        lines = rendered(page, width=width)
         if not full and len(lines) > SCREEN:
             again = shell_join("rocenv", "matrix", *_as_options(filters), "--full")
             lines = shortened(page, width=width, command=again)
         click.echo("\n".join(lines))
     else:
-        _show_overview(matrix, filters.platform)
+        _show_overview(matrix, filters.platform, full=full)
 
 
-def _show_overview(matrix: Matrix, platform: str) -> None:
-    from rocenv.explain.selection import LEGEND, overview
+def _show_overview(matrix: Matrix, platform: str, *, full: bool) -> None:
+    from rocenv.explain.selection import RUNS_AS, full_overview, legend, overview
+    from rocenv.host import detect
 
     both: tuple[Platform, ...] = ("linux", "windows")
-    platforms = tuple(each for each in both if platform in ("", each))
-    click.echo(columns(overview(matrix, platforms)))
-    click.echo("\n".join(("", *LEGEND)))
-    hint("`rocenv explain gfx1031` explains a target, `rocenv matrix gfx1031` lists its rows")
+    shown = platform or ("" if full else detect(matrix).platform)
+    platforms = [each for each in both if shown in ("", each)]
+    tables = [(full_overview if full else overview)(matrix, each) for each in platforms]
+    click.echo("\n\n".join(map(columns, tables)))
+    lines = wrapped(legend(tables), text_width(80, 140))
+    if full:
+        lines = ["", *lines, *([RUNS_AS] if "linux" in platforms else [])]
+    click.echo("\n".join(lines).replace("\u00a0", " "))
+    if not full:
+        click.echo("Each target, and other systems: `rocenv matrix --full`")
 
 
 def _as_options(filters: Filters) -> list[str]:

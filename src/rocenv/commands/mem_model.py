@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.output import colour, columns, note, print_json
+from rocenv.commands import candidates
+from rocenv.commands.options import FILE, active_env_argument, json_option
+from rocenv.commands.output import colour, columns, fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host import detect
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.data.apps import MemoryNote
     from rocenv.memory.estimate import Estimate, Fit, Way
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
@@ -43,7 +44,6 @@ class _Report:
     fit: Fit | None  # None = unknown
     ways: tuple[Way, ...]
     env_notes: tuple[str, ...]
-    app_notes: tuple[MemoryNote, ...]
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -66,31 +66,42 @@ class _Report:
             yield f"the model was trained for a context of {trained:,} tokens; answers get worse beyond it"
         yield from (*self.model.notes, *self.estimate.layout.notes)
         if not self.unknown:
-            proposed = {word for way in self.ways for word in way.arguments}
-            yield from (
-                note.text for note in self.app_notes if not note.argument or note.argument in proposed
+            yield (
+                "estimated without flash attention; since late 2025, llama.cpp uses it if possible, and"
+                " chooses layers and context itself (`--fit`) unless you do"
             )
+        if any("-fa" in way.arguments for way in self.ways):
+            yield "older versions of llama.cpp take `-fa` without `on`"
 
 
-def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> int:
-    """Show a model's memory needs and how many layers fit.
+@click.command()
+@click.argument("file", metavar="FILE.gguf", type=FILE)
+@active_env_argument
+@click.option(
+    "--context",
+    "tokens",
+    metavar="N",
+    type=click.IntRange(1, 1 << 24),
+    shell_complete=candidates.contexts,
+    help="Context length in tokens. Default: the length that the model was trained for.",
+)
+@json_option
+def model(file: Path, name: str, tokens: int | None, as_json: bool) -> None:
+    """Show a model's memory needs by layer, and how many layers fit.
 
-    Args:
-        path: The model.
-        name: The env whose HIP runtime to query; "" = the active one, if any.
-        context: In tokens; None = the model's own.
-        as_json: Print JSON.
+    FILE is a GGUF model, one of its parts, or a llamafile. With env NAME or an active env, this also queries
+    the env's HIP runtime for free memory.
     """
-    work = Context()
-    model = read_model(path)
-    host = detect(work.matrix)
-    env = view_of_env(work, host, name)
+    context = Context()
+    model = read_model(file)
+    host = detect(context.matrix)
+    env = view_of_env(context, host, name)
     used, notes = env.gpu(host), env.notes
     if used is None:
         notes += (f"no usable GPU: {host.why}",)
     memories = read_usage(host, env.figures, with_holders=False).gpus
     gpu = next((each for each in memories if used and each.gpu.index == used.index), None)
-    estimate = estimate_of(layout_of(model), Use(context=context or 0))
+    estimate = estimate_of(layout_of(model), Use(context=tokens or 0))
     free = gpu.free_bytes if gpu and not estimate.layout.unknown else None
     report = _Report(
         model=model,
@@ -99,11 +110,10 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         fit=None if free is None else fit_of(estimate, free),
         ways=() if free is None else ways_to_fit(estimate, free),
         env_notes=notes,
-        app_notes=tuple(each for row in work.matrix.launcher for each in row.memory_notes),
     )
     if as_json:
         print_json(_json(report))
-        return 0
+        return
     click.echo(sanitized("\n".join(_head(report))))
     if estimate.caches:
         click.echo(columns(list(_table(report))))
@@ -111,7 +121,6 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         click.echo(sanitized(line))
     for line in report.notes():
         note(line)
-    return 0
 
 
 # ---------------------------------------------------------------- for people
@@ -178,11 +187,11 @@ def _answer(report: _Report) -> Iterator[str]:
     name = textwrap.shorten(gpu.name, _MAX_NAME, placeholder=" …") or gpu.target or "?"
     yield (
         f"{fit.layers} of {fit.of_layers} layers fit into the {amount(fit.free_bytes)} of free memory on GPU"
-        f" {gpu.index} ({name}), leaving {amount(fit.margin_bytes)} free: `-ngl {fit.layers}`"
+        f" {gpu.index} ({name}), leaving {amount(MARGIN_BYTES)} free: `-ngl {fit.layers}`"
     )
     if fit.everything:
         return
-    lacking = needed + fit.margin_bytes - fit.free_bytes
+    lacking = needed + MARGIN_BYTES - fit.free_bytes
     yield f"the whole model needs {amount(needed)}, {amount(lacking)} more than is available"
     if report.ways:
         yield "more layers fit with:"
@@ -207,17 +216,11 @@ def _json(report: _Report) -> dict[str, Any]:
     count = len(layout.layers)
     return {
         "path": str(model.path),
-        "member": model.member or None,
         "parts": [str(part) for part in model.parts],
-        "name": model.name or None,
-        "architecture": model.architecture or None,
-        "weights_bytes": model.weights_bytes,
-        "missing_bytes": model.missing_bytes,
-        "context": estimate.use.context,
+        **fields(model, "weights_bytes", "missing_bytes"),
+        **fields_or_none(model, "member", "name", "architecture"),
+        **fields(estimate.use, "context", "cache_k", "cache_v", "batch"),
         "model_context": layout.context or None,
-        "cache_k": estimate.use.cache_k,
-        "cache_v": estimate.use.cache_v,
-        "batch": estimate.use.batch,
         "layers": [
             {
                 "layer": index,
@@ -238,11 +241,9 @@ def _json(report: _Report) -> dict[str, Any]:
         "margin_bytes": MARGIN_BYTES,
         "gpu": gpu
         and {
-            "index": gpu.gpu.index,
-            "name": gpu.gpu.name,
-            "target": gpu.gpu.target or None,
-            "total_bytes": gpu.total_bytes,
-            "free_bytes": gpu.free_bytes,
+            **fields(gpu.gpu, "index", "name"),
+            **fields_or_none(gpu.gpu, "target"),
+            **fields(gpu, "total_bytes", "free_bytes"),
         },
         "fitting_layers": report.fit.layers if report.fit else None,
         "ways": [asdict(way) for way in report.ways],

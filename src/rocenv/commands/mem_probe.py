@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.output import colour, columns, note, print_json
+from rocenv.commands import candidates
+from rocenv.commands.options import active_env_argument, json_option, text_option
+from rocenv.commands.output import colour, columns, fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import MIB, amount
 from rocenv.memory.env import env_for
-from rocenv.memory.probe import Limit, probe_memory
+from rocenv.memory.probe import parse_limit, probe_memory
 from rocenv.probe.wire import STANDIN
 
 if TYPE_CHECKING:
@@ -26,10 +28,20 @@ if TYPE_CHECKING:
 _ALIKE = 0.03  # a relative difference that needs no explanation
 
 
-def show_probe(name: str, limit: str, *, as_json: bool) -> int:
-    """Test how much memory env `name`'s HIP runtime can allocate, and show the result."""
+@click.command()
+@active_env_argument
+@text_option(
+    "--limit", "SIZE", candidates.limits, help="Use at most this much: `6GiB`, or `80%` of the free memory."
+)
+@json_option
+def probe(name: str, limit: str, as_json: bool) -> int:
+    """Test how much memory a program can allocate.
+
+    The test allocates memory through the HIP runtime of env NAME (default: the active env), fills it, reads
+    it back and frees it. It leaves room for the desktop and other programs.
+    """
     try:
-        allowed = Limit.parse(limit) if limit else None
+        allowed = parse_limit(limit) if limit else None
     except ValueError as error:
         raise click.UsageError(f"--limit: {error}") from error
     context = Context()
@@ -139,17 +151,14 @@ def _json(result: ProbeResult) -> dict[str, Any]:
         "env": result.env,
         "gpu": {
             "index": memory.gpu.index if memory.gpu.source != "HIP" else None,
-            "name": gpu.name,
-            "target": gpu.target,
-            "address": gpu.address or None,
+            **fields(gpu, "name", "target"),
+            **fields_or_none(gpu, "address"),
             "display": result.display,
         },
         "runtime": result.opened.runtime_path,
         "standin": result.opened.standin,
         "told": {
-            "free_bytes": memory.free_bytes,
-            "total_bytes": memory.total_bytes,
-            "source": memory.source,
+            **fields(memory, "free_bytes", "total_bytes", "source"),
             "hip_free_bytes": gpu.free_bytes,
             "hip_total_bytes": gpu.total_bytes,
         },
@@ -171,17 +180,11 @@ def _json(result: ProbeResult) -> dict[str, Any]:
             "smallest_bytes": pieces.smallest_bytes,
         },
         "too_much": excess
-        and {
-            "asked_bytes": excess.asked_bytes,
-            "became": excess.became,
-            "answer": excess.answer or None,
-            "info": excess.info or None,
-        },
+        and {**fields(excess, "asked_bytes", "became"), **fields_or_none(excess, "answer", "info")},
         "steps": [
             {
                 **asdict(step),
-                "answer": step.answer or None,
-                "detail": step.detail or None,
+                **fields_or_none(step, "answer", "detail"),
                 "elapsed_s": round(step.elapsed_s, 3),
             }
             for step in result.steps

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, set_variable, unset_variable
-from rocenv.commands.output import note, print_json
+from rocenv.commands.options import active_env_argument, json_option, short_enough
+from rocenv.commands.output import fields, fields_or_none, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import sanitized
-from rocenv.core.wrap import reading_width, wrapped
 from rocenv.host import detect
-from rocenv.memory.amounts import amount
+from rocenv.memory.amounts import amount, parse_amount
 from rocenv.memory.env import view_of_env
 from rocenv.memory.gpus import read_usage
 from rocenv.memory.settings import Advice, Advised, Card, advise
-from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,14 +29,29 @@ if TYPE_CHECKING:
 _LEADS = {"taken": "", "instead": "alternative: ", "kept-out": "omitted: "}
 
 
-def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json: bool) -> int:
-    """Show a program's settings.
+def _parse_size(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    size = None if value is None else parse_amount(value)
+    if value is not None and size is None:
+        raise click.BadParameter(f"`{value[:40]}` is not a size such as `8GiB`")
+    return size
 
-    Args:
-        program: The program's name in the rows, in any case.
-        name: The env that it will run in; "" = the active one, if any.
-        memory_bytes: The GPU's assumed memory; None = this machine's GPU.
-        as_json: Print JSON.
+
+@click.command()
+@click.argument("program", callback=short_enough, shell_complete=candidates.memory_programs)
+@active_env_argument
+@click.option(
+    "--memory",
+    "memory_bytes",
+    metavar="SIZE",
+    callback=_parse_size,
+    shell_complete=candidates.sizes,
+    help="Assume a GPU with this much memory instead of this machine's: `8GiB`.",
+)
+@json_option
+def settings(program: str, name: str, memory_bytes: int | None, as_json: bool) -> None:
+    """Show a program's settings that save memory on this GPU.
+
+    With env NAME or an active env, the settings match that env's GPU and PyTorch.
     """
     context = Context()
     matrix = context.matrix
@@ -53,12 +68,12 @@ def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json:
     advice = advise(program, card, matrix.setting, matrix.never_together, environ)
     if as_json:
         print_json(_json(program, gpu, card, advice, notes))
-        return 0
-    for line in _lines(program, gpu, card, advice, env.name):
-        click.echo(sanitized(line))
+        return
+    print_text(sanitized("\n".join(_lines(program, gpu, card, advice))))
+    if words := list(_words(program, advice, env.name)):
+        print_text(sanitized("\n".join(words)), verbatim=True)
     for text in (*advice.conflicts, *notes):
         note(text)
-    return 0
 
 
 def _find_program(program: str, programs: Sequence[str]) -> str:
@@ -86,16 +101,20 @@ def _card(host: Host, gpu: Gpu | None, record: Record | None, memory_bytes: int 
     )
 
 
-def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice, env: str) -> Iterator[str]:
-    shell, width = calling_shell("windows" if WINDOWS else "linux"), reading_width()
+def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice) -> Iterator[str]:
     size = amount(card.total_bytes) if card.total_bytes is not None else "unknown memory"
     name = f"GPU {gpu.index}, {gpu.name or 'unknown name'}" if gpu else "a GPU"
     yield f"{program} on {name} ({card.target or 'unknown target'}), with {size}"
     for each in advice.settings:
-        yield from ("", *wrapped(_headline(each), width, "", "  "))
+        yield from ("", _headline(each))
         if each.row.place:
-            yield from wrapped(f"in {each.row.place}", width, "  ", "  ")
-        yield from wrapped(each.row.text, width, "  ", "  ")
+            yield f"  in {each.row.place}"
+        yield f"  {each.row.text}"
+
+
+def _words(program: str, advice: Advice, env: str) -> Iterator[str]:
+    """Yield what to type; such lines are never wrapped."""
+    shell = calling_shell()
     if advice.unset:
         yield from ("", f"Unset these variables in the shell that starts {program}:")
         yield from (f"  {unset_variable(shell, variable)}" for variable in advice.unset)
@@ -120,17 +139,11 @@ def _json(program: str, gpu: Gpu | None, card: Card, advice: Advice, notes: Sequ
     """Return the document of `mem settings --json`."""
     return {
         "program": program,
-        "platform": card.platform,
         "gpu": gpu.index if gpu else None,
-        "target": card.target or None,
-        "integrated": card.integrated,
-        "total_bytes": card.total_bytes,
-        "torch": card.torch or None,
+        **fields(card, "platform", "integrated", "total_bytes"),
+        **fields_or_none(card, "target", "torch"),
         "settings": [_setting_json(each) for each in advice.settings],
-        "variables": dict(advice.variables),
-        "arguments": list(advice.arguments),
-        "conflicts": list(advice.conflicts),
-        "unset": list(advice.unset),
+        **fields(advice, "variables", "arguments", "conflicts", "unset"),
         "notes": list(notes),
     }
 
@@ -138,11 +151,9 @@ def _json(program: str, gpu: Gpu | None, card: Card, advice: Advice, notes: Sequ
 def _setting_json(each: Advised) -> dict[str, Any]:
     row = each.row
     return {
-        **{name: getattr(row, name) for name in ("key", "title", "where", "text", "status", "source")},
+        **fields(row, "key", "title", "where", "text", "status", "source", "arguments"),
+        **fields_or_none(row, "place", "set"),
         "state": each.state,
         "condition": each.condition or None,
-        "place": row.place or None,
-        "set": row.set or None,
         "variables": dict.fromkeys(row.variables, row.value),
-        "arguments": list(row.arguments),
     }

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands.calling_shell import calling_shell
-from rocenv.commands.output import note, print_json
+from rocenv.commands.options import active_env_argument, json_option
+from rocenv.commands.output import fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host import detect
@@ -22,7 +23,6 @@ from rocenv.memory.amounts import amount, ranges
 from rocenv.memory.env import EnvView, view_of_env
 from rocenv.memory.gpus import read_usage
 from rocenv.memory.reclaim import Reclaimable, find_reclaimable
-from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,7 +67,7 @@ class _Report:
                     "pids": list(each.pids),
                     "size_bytes": each.size_bytes,
                     "text": each.row.text,
-                    "command": each.command(_shell()),
+                    "command": each.command(calling_shell()),
                 }
                 for each in self.programs
             ],
@@ -85,7 +85,7 @@ class _Report:
         for program in self.programs:
             pids = ", ".join(map(str, program.pids))
             lines.append(f"  {program.row.title} ({pids}), {amount(program.size_bytes)}: {program.row.text}")
-            lines.append(f"    {program.command(_shell())}")
+            lines.append(f"    {program.command(calling_shell())}")
         return lines
 
     def notes(self) -> list[str]:
@@ -102,22 +102,32 @@ class _Report:
         return [*lines, *self.usage.notes, *self.hip.notes]
 
 
-def show_memory(name: str, *, as_json: bool) -> int:
-    """Show each GPU's memory, including HIP's figures from env `name` or the active env."""
+@click.command()
+@active_env_argument
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show each GPU's memory and which programs use it.
+
+    With env NAME or an active env, this also queries the env's HIP runtime and shows the smaller figure.
+    """
     context = Context()
     host = detect(context.matrix)
     report = _Report.look(context, host, view_of_env(context, host, name))
     if as_json:
         print_json(report.document())
-        return 0
+        return
     _print(report.lines())
     for text in report.notes():
         note(text)
-    return 0
 
 
-def watch_memory(*, as_json: bool) -> int:
-    """Show the memory every second until Ctrl-C, or once on a machine without a GPU."""
+@click.command()
+@json_option
+def watch(as_json: bool) -> None:
+    """Update the display every second, with a graph, until Ctrl-C.
+
+    This does not query HIP: loading its runtime every second would itself use memory.
+    """
     context = Context()
     host = detect(context.matrix)
     reports = _every_second(context, host)
@@ -133,7 +143,6 @@ def watch_memory(*, as_json: bool) -> int:
         for report in reports:
             now = datetime.now().strftime("%H:%M:%S")
             _print(f"{now}  GPU {each.gpu.index}: {_figures(each)}" for each in report.usage.gpus)
-    return 0
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -187,10 +196,6 @@ def graph(shares: Iterable[float | None], levels: str) -> str:
     )
 
 
-def _shell() -> str:
-    return calling_shell("windows" if WINDOWS else "linux")
-
-
 # ---------------------------------------------------------------- one GPU
 
 
@@ -240,24 +245,18 @@ def holder_name(holder: Holder) -> str:
 
 
 def _gpu_json(memory: GpuMemory, program_of: dict[int, str]) -> dict[str, Any]:
-    gpu, hip = memory.gpu, memory.hip
     sizes = ("total", "used", "free", "vram_total", "vram_used", "shared_total", "shared_used", "budget")
     return {
-        "index": gpu.index,
-        "target": gpu.target or None,
-        "name": gpu.name,
-        "address": gpu.address or None,
-        "integrated": gpu.integrated,
-        **{f"{name}_bytes": getattr(memory, f"{name}_bytes") for name in (*sizes, "unexplained")},
-        "shared_counts": memory.shared_counts,
-        "hip": hip and asdict(hip),
+        **fields(memory.gpu, "index", "name", "integrated"),
+        **fields_or_none(memory.gpu, "target", "address"),
+        **fields(memory, *(f"{name}_bytes" for name in (*sizes, "unexplained")), "shared_counts", "notes"),
+        "source": memory.source or None,
+        "hip": memory.hip and asdict(memory.hip),
         "holders": [
             {
-                **{name: getattr(each, name) for name in ("pid", "name", "vram_bytes", "shared_bytes")},
+                **fields(each, "pid", "name", "vram_bytes", "shared_bytes"),
                 "reclaim": program_of.get(each.pid),
             }
             for each in memory.holders
         ],
-        "source": memory.source or None,
-        "notes": list(memory.notes),
     }

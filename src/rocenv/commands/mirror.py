@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.output import json_option, note, print_json
+from rocenv.commands.options import FOLDER, json_option
+from rocenv.commands.output import note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError
 from rocenv.core.progress import size_text
@@ -15,9 +16,12 @@ from rocenv.prefix import all_prefixes
 from rocenv.sources.general_index import GENERAL
 from rocenv.system.quoting import shell_join
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @json_option
 def command(folder: Path, as_json: bool) -> None:
     """Put all packages and wheels of the envs in this home into DIR, for a web server.
@@ -28,7 +32,9 @@ def command(folder: Path, as_json: bool) -> None:
     from rocenv.install.mirror import update_mirror
 
     context = Context()
-    locks = [each.record().lock for each in all_prefixes(context.home) if each.state == "complete"]
+    envs = [each for each in all_prefixes(context.home) if each.state == "complete"]
+    # `upgrade` keeps replaced envs.
+    locks = {each.name: each.record().lock for each in envs if not each.name.endswith("~old")}
     if not locks:
         raise PrefixError(
             "there is no env to mirror",

@@ -38,30 +38,43 @@ def space_hints(error: NoSpace) -> tuple[str, ...]:
 def _hints(error: NoSpace, context: Context) -> Iterator[str]:
     home = context.home
     lacking = error.needed_bytes - error.free_bytes
-    freed = {command: size for command, size in _freed(home) if size >= _LEAST_BYTES}
+    freed = {command: size for command, size in _freed(home, error.keep) if size >= _LEAST_BYTES}
     amount = f"free {size_text(lacking)} more" if error.needed_bytes else "free some space"
     commands = ", ".join(f"`{command}` frees up to {size_text(size)}" for command, size in freed.items())
     yield f"{amount}: {commands}" if commands else f"{amount} on the disk of `{home.path}`"
     envs = all_prefixes(home)
-    if envs and sum(freed.values()) < max(lacking, _LEAST_BYTES):
-        yield "remove an env that you no longer need; `rocenv list` shows them"
+    if sum(freed.values()) < max(lacking, _LEAST_BYTES):
+        if envs:
+            yield "remove an env that you no longer need; `rocenv list` shows them"
+        elif freed and error.needed_bytes:
+            yield "that is not enough: also remove other files from this disk"
     room = room_elsewhere(home.path, error.needed_bytes or _usual_bytes(context))
     if room is not None:
         stay = "; existing envs stay where they are" if envs else ""
         yield f"or use another disk, with {size_text(room.free_bytes)} free: {_move(room.folder)}{stay}"
 
 
-def _freed(home: Home) -> Iterator[tuple[str, int]]:
-    """Yield what each command would free; downloads that an interrupted command still needs do not count."""
+def _freed(home: Home, keep: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Yield what each command would free, without what a second attempt needs.
+
+    `keep` has the hashes of its files; if it is empty, every unfinished download may be one of them.
+    """
     from rocenv.install.store import sweep
 
     needed = frozenset(needed_artifacts(home))
-    yield "rocenv gc -y", sum(size for _, size in sweep(home, needed, dry_run=True))
-    unpacked = {path.name for path in home.store.glob("*")} | needed
-    done = (path for path in home.artifacts.glob("*") if path.name in unpacked)
-    files = (path for path in home.uv_cache.rglob("*") if path.is_file())
-    sizes = (path.lstat() for path in (*done, *files))
-    yield "rocenv cache clear", sum(info.st_size for info in sizes if info.st_nlink == 1)
+    yield "rocenv gc -y", sum(size for _, size in sweep(home, needed | keep, dry_run=True))
+    installed = needed.union(path.name for path in home.store.glob("*"))
+    downloads = {path: path.name.partition(".")[0] for path in home.artifacts.glob("*")}
+    wheels = [path for path in home.uv_cache.rglob("*") if path.is_file()]
+    if (set(downloads.values()) - installed) & (keep or set(downloads.values())):
+        yield "rocenv cache clear wheels", _size_of(wheels)
+    else:
+        yield "rocenv cache clear", _size_of([*downloads, *wheels])
+
+
+def _size_of(files: list[Path]) -> int:
+    """Add up the sizes of files that are not also in an env."""
+    return sum(info.st_size for info in map(Path.lstat, files) if info.st_nlink == 1)
 
 
 def _usual_bytes(context: Context) -> int:
@@ -73,4 +86,4 @@ def _usual_bytes(context: Context) -> int:
 def _move(folder: Path) -> str:
     if WINDOWS:
         return f"`setx ROCENV_HOME {folder}`, then open a new window"
-    return f"`{set_variable(calling_shell('linux'), 'ROCENV_HOME', str(folder))}`"
+    return f"`{set_variable(calling_shell(), 'ROCENV_HOME', str(folder))}`"

@@ -16,39 +16,21 @@ from rocenv.core.progress import sanitized
 from rocenv.core.wrap import columns_of, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
-_MAX_OPTION_LENGTH = 200
 _LEAST_ROOM = 24  # columns for the last column of a table
 # A hint, or advice from `launch`, that is a command.
 _COMMAND = re.compile(r"(?:hint: |do:  |解决：)(?:rocenv|sudo|chmod|export|setx|python3?) ")
-
-json_option: Callable[..., Any] = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
-)
-
-
-def short_enough(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Reject option values that are longer than any name or version range."""
-    if value is not None and len(value) > _MAX_OPTION_LENGTH:
-        raise click.BadParameter(f"it is longer than {_MAX_OPTION_LENGTH} characters")
-    return value
-
-
-def named_target(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Turn the value of `--target`, which may be a product, into a target."""
-    if not short_enough(context, parameter, value):
-        return value
-    from rocenv.context import Context
-    from rocenv.host.products import target_meant
-
-    return target_meant(value, Context().matrix)
 
 
 def note(text: str, *, verbatim: bool = False) -> None:
     """Print text for people, on stderr."""
     print_text(sanitized(text), err=True, verbatim=verbatim)
+
+
+def silent(_text: str) -> None:
+    """Print nothing, where `note` would repeat something."""
 
 
 def hint(text: str) -> None:
@@ -94,6 +76,16 @@ def print_json(document: Any) -> None:
 
     # Not flushed: `main` does that, and a closed pipe is not an error there.
     sys.stdout.write(json.dumps(document, indent=1) + "\n")
+
+
+def fields(source: object, *names: str) -> dict[str, Any]:
+    """Copy attributes into a JSON document."""
+    return {name: getattr(source, name) for name in names}
+
+
+def fields_or_none(source: object, *names: str) -> dict[str, Any]:
+    """Copy attributes into a JSON document, with null for empty texts."""
+    return {name: getattr(source, name) or None for name in names}
 
 
 def colour(text: str, name: str, *, err: bool = False) -> str:

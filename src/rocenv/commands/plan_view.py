@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rocenv.commands.output import fields, fields_or_none
 from rocenv.core.progress import sanitized, size_text
-from rocenv.core.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +40,7 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
         answer["foreign_hosts"] = [
             {"host": host, "files": list(files)} for host, files in review.hosts.items()
         ]
-        answer["foreign_variables"] = [
-            {"action": each.action, "name": each.name, "value": each.value} for each in review.variables
-        ]
+        answer["foreign_variables"] = [fields(each, "action", "name", "value") for each in review.variables]
         answer["foreign_commands"] = list(review.commands)
         answer["foreign_files"] = list(review.files)
     return answer
@@ -50,23 +48,11 @@ def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = N
 
 def _part_json(part: Component) -> dict[str, Any]:
     return {
-        "kind": part.kind,
-        "name": part.name,
-        "version": part.version,
-        "channel": part.channel,
-        "why": part.why,
-        "python": part.python,
-        "glibc": part.glibc,
+        **fields(part, "kind", "name", "version", "channel", "why", "python", "glibc"),
         "own_glibc": bool(part.loader),
         "artifacts": [
-            {
-                "name": artifact.name,
-                "version": artifact.version,
-                "url": artifact.url,
-                "sha256": artifact.sha256 or None,
-                "size_bytes": artifact.size_bytes or None,
-            }
-            for artifact in part.artifacts
+            {**fields(each, "name", "version", "url"), **fields_or_none(each, "sha256", "size_bytes")}
+            for each in part.artifacts
         ],
     }
 
@@ -88,19 +74,17 @@ def plan_text(
     """
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     what = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"
-    lines = [line for text in lock.warnings for line in _item(text, "warning: ")]
+    lines = [f"warning: {text}" for text in lock.warnings]
     lines += [f"Plan for {what} on {lock.platform.capitalize()}"]
-    for text in missing:
-        lines += _item(text, "  ! ")
+    lines += [f"  ! {text}" for text in missing]
     for part in lock.components:
         lines += _part_lines(part)
-    for text in (*lock.local_notes, *lock.notes):
-        lines += _item(text, "  - ")
+    lines += [f"  - {text}" for text in (*lock.local_notes, *lock.notes)]
     if of_lock:
         names = dict.fromkeys(change.name for change in lock.environment)
-        lines += _item(f"changes these variables in the env: {', '.join(names) or 'none'}", "  - ")
+        lines.append(f"  - changes these variables in the env: {', '.join(names) or 'none'}")
         wheels = sorted(each.name for part in lock.components if part.python for each in part.artifacts)
-        lines += _item(f"installs these Python packages: {', '.join(wheels)}", "  - ") if wheels else []
+        lines += [f"  - installs these Python packages: {', '.join(wheels)}"] if wheels else []
     if to_come is not None and lock.artifacts:
         lines.append(_size_line(lock, *to_come))
     return sanitized("\n".join(lines))
@@ -112,11 +96,7 @@ def _size_line(lock: Lock, download: int, unpacked: int) -> str:
         return "  everything is already on this machine"
     total = sum(artifact.size_bytes for artifact in lock.artifacts)
     cached = f" ({size_text(total - download)} are cached)" if 0 < download < total else ""
-    return f"  download {size_text(download)}{cached}, disk space {size_text(unpacked)}"
-
-
-def _item(text: str, start: str) -> list[str]:
-    return wrapped(text, reading_width(), start, "    ")
+    return f"  download {size_text(download)}{cached}, disk space {size_text(download + unpacked)}"
 
 
 def _part_lines(part: Component) -> list[str]:
@@ -140,5 +120,5 @@ def _part_lines(part: Component) -> list[str]:
         )
         if len(unknown) == count:
             text = "no sha256 is known; the first download records it: "
-        lines += _item(text + joined(unknown, 20), "    ")
+        lines.append(f"    {text}{joined(unknown, 20)}")
     return lines

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import json_option, note, print_json, print_text, short_enough
+from rocenv.commands.options import PLATFORM, json_option, offline_option, text_option
+from rocenv.commands.output import note, print_json, print_text
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.context import Context
 from rocenv.core.model import Request
@@ -21,70 +22,61 @@ if TYPE_CHECKING:
     from rocenv.request import CompleteRequest
 
 
-def _option(name: str, **settings: Any) -> Callable[..., Any]:
-    if not settings.get("is_flag"):
-        settings.setdefault("callback", short_enough)
-    return click.option(name, **settings)
-
-
 _OPTIONS = (
-    _option(
+    text_option(
         "--rocm",
-        metavar="SPEC",
-        shell_complete=candidates.rocm_versions,
+        "SPEC",
+        candidates.rocm_versions,
         help="Version (5.7) or range ('>=6.1,<6.3') of ROCm.",
     ),
-    _option(
+    text_option(
         "--zluda",
-        metavar="[SPEC]",
+        "[SPEC]",
+        candidates.zluda_versions,
         is_flag=False,
         flag_value="*",
-        shell_complete=candidates.zluda_versions,
         help="On Windows: run CUDA programs with ZLUDA and the HIP SDK. Without SPEC: the best build.",
     ),
-    _option(
+    text_option(
         "--torch",
-        metavar="[SPEC]",
+        "[SPEC]",
+        candidates.torch_versions,
         is_flag=False,
         flag_value="*",
-        shell_complete=candidates.torch_versions,
         help="Also install PyTorch. Without SPEC: the newest compatible release.",
     ),
-    _option("--no-torch", is_flag=True, help="Do not install PyTorch (default, except with --zluda)."),
-    _option(
-        "--python",
-        metavar="SPEC",
-        shell_complete=candidates.pythons,
-        help="Version of Python for PyTorch.",
-    ),
-    _option(
+    click.option("--no-torch", is_flag=True, help="Do not install PyTorch (default, except with --zluda)."),
+    text_option("--python", "SPEC", candidates.pythons, help="Version of Python for PyTorch."),
+    text_option(
         "--target",
-        metavar="GPU[,GPU]",
-        shell_complete=candidates.targets,
+        "GPU[,GPU]",
+        candidates.targets,
         help="The GPU: a target (gfx1100) or a product ('RX 6750 XT'). Default: this machine's.",
     ),
-    _option(
+    text_option(
         "--channel",
-        metavar="CH",
-        shell_complete=candidates.channels,
+        "CH",
+        candidates.channels,
         help="Use only sets from this channel (source of packages).",
     ),
     click.option(
         "--platform",
-        type=click.Choice(["linux", "windows"]),
+        type=PLATFORM,
         help="The operating system that the set is for. Default: this one.",
     ),
-    _option(
+    text_option(
         "--driver",
-        metavar="VER",
+        "VER",
         help="Driver on the machine that the set is for: the kernel driver, or Windows' display driver.",
     ),
-    _option("--dev", is_flag=True, help="Also install compilers and headers if they are separate packages."),
-    _option("--no-guard", is_flag=True, help="Allow pip and uv to replace the env's builds for ROCm."),
-    _option(
+    click.option(
+        "--dev", is_flag=True, help="Also install compilers and headers if they are separate packages."
+    ),
+    click.option("--no-guard", is_flag=True, help="Allow pip and uv to replace the env's builds for ROCm."),
+    text_option(
         "--app",
-        metavar="APP",
-        shell_complete=candidates.apps,
+        "APP",
+        candidates.apps,
         help="Choose a set that this app works with. The plan shows whether the app itself is included, and "
         "which channel has it.",
     ),
@@ -104,11 +96,11 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
         given: dict[str, Any] = {name: options.pop(name) for name in _NAMES}
         if given.pop("no_torch"):
-            if given["torch"] is not None:
+            if given["torch"]:
                 raise click.UsageError("use either --torch or --no-torch")
             given["torch"] = NO_TORCH
-        values: dict[str, Any] = {name: "" if value is None else value for name, value in given.items()}
-        return function(*args, request=Request(**values), **options)
+        given["platform"] = given["platform"] or ""
+        return function(*args, request=Request(**given), **options)
 
     for option in reversed(_OPTIONS):
         with_request = option(with_request)
@@ -144,7 +136,7 @@ def requirements(lock: Lock, complete: CompleteRequest, context: Context, comman
 
 @click.command()
 @request_options
-@click.option("--offline", is_flag=True, help="Use only files that are already on this machine.")
+@offline_option
 @json_option
 def command(request: Request, offline: bool, as_json: bool) -> None:
     """Show the set that `create` would install with the same options, and why."""

@@ -11,11 +11,12 @@ import click
 
 from rocenv.activate.changes import apply
 from rocenv.activate.env import changes_for_user
-from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
-from rocenv.commands import candidates
+from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, argv_in
+from rocenv.commands.options import env_argument
 from rocenv.commands.output import note
 from rocenv.context import Context
-from rocenv.prefix import library_folders, prefix_of
+from rocenv.core.versions import series
+from rocenv.prefix import prefix_of
 from rocenv.presence import lost_files
 from rocenv.system.process import replace_process
 from rocenv.system.quoting import shell_join
@@ -39,7 +40,7 @@ class _Run(click.Command):
 
 
 @click.command(cls=_Run, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD…")
 def command(name: str, argv: tuple[str, ...]) -> None:
     """Run CMD with the libraries and settings of the env NAME, and return its exit code."""
@@ -56,13 +57,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     changes = changes_for_user(record.lock, str(prefix.path), os.environ)
     environ = apply(changes, os.environ, record.lock.platform)
     with tool_hints(prefix, record, context):
-        if record.loader:
-            folders = library_folders(prefix, record.lock)
-            command_line = loader_argv(
-                argv, environ, loader=prefix.path / record.loader, library_dirs=folders
-            )
-        else:
-            command_line = [find_program(argv[0], environ), *argv[1:]]
+        command_line = argv_in(prefix, record, argv, environ)
     try:
         replace_process(command_line, environ)
     except OSError as error:
@@ -90,6 +85,13 @@ def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[Non
         if _TOOL.fullmatch(error.name):
             command = env_with_tools(record.lock, context.matrix, prefix.free_name())
             hint = f"create an env with ROCm's compilers and tools: `{command}`"
+            rocm = record.lock.part("rocm")
+            release = series(rocm.version) if rocm is not None else ""
+            if f"--rocm {release} " not in f"{command} ":
+                hint = (
+                    f"no set of ROCm {release} contains ROCm's compilers and tools, but this one of another "
+                    f"release does: `{command}`"
+                )
             if not command:
                 hint = f"rocenv knows no set for {record.lock.target} that contains `{error.name}`"
             error.hints = (hint, *error.hints)

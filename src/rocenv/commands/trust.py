@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv import config
-from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.commands.options import json_option
+from rocenv.commands.output import columns, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.core.foreign import open_regular

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from rocenv.commands import candidates
 from rocenv.commands.build_env import build_env
 from rocenv.commands.create import require_installable, verify_env
-from rocenv.commands.output import can_ask, json_option, note, print_json, require_yes
+from rocenv.commands.options import env_argument, json_option, offline_option, yes_option
+from rocenv.commands.output import can_ask, note, print_json, print_text, require_yes
 from rocenv.commands.plan_view import plan_json
 from rocenv.commands.resolve import plan_for
 from rocenv.context import Context
@@ -31,12 +31,12 @@ _SHOWN = 8
 
 
 @click.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option("--rollback", is_flag=True, help="Return to the set before the last upgrade.")
 @click.option("--dry-run", is_flag=True, help="Stop after showing what would change.")
-@click.option("--offline", is_flag=True, help="Use only what was fetched before.")
+@offline_option
 @click.option("--no-verify", is_flag=True, help="Swap without verifying the new set.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 def command(
     name: str, rollback: bool, dry_run: bool, offline: bool, no_verify: bool, yes: bool, as_json: bool
@@ -65,7 +65,7 @@ def command(
     changes = list(_changes(record.lock, lock))
     result = {"env": name, "changed": False, "changes": changes, "plan": plan_json(lock)}
     if changes:
-        click.echo(_text(name, changes, lock), err=not dry_run or as_json)
+        print_text(_text(name, changes, lock), err=not dry_run or as_json)
         if added := upgrade.added_packages(prefix, record):
             note(_about_added(name, added))
     else:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.output import (
-    colour,
-    json_option,
-    named_target,
-    note,
-    print_json,
-    print_text,
-    terminal_width,
-)
+from rocenv.commands.options import FILE, FOLDER, env_argument, json_option, target_option, text_option
+from rocenv.commands.output import colour, note, print_json, print_text, terminal_width
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import WrongUsage
@@ -31,6 +23,7 @@ from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from rocenv.core.model import RungResult, Verification
     from rocenv.prefix import Prefix
@@ -56,14 +49,9 @@ def print_rung(result: RungResult, *, err: bool = False) -> None:
     if result.status in ("failed", "crashed", "timeout"):
         for line in result.stderr_tail.splitlines():
             if not line.startswith(CALLING):  # the detail shows the call that did not return
-                click.echo("\n".join(_quoted(sanitized(line), width)), err=err)
+                print_text(f"    | {sanitized(line)}", err=err)
         for code in result.findings:
             click.echo(f"    known cause: `rocenv explain {code}`", err=err)
-
-
-def _quoted(line: str, width: int) -> list[str]:
-    start = "    | "
-    return (wrapped(line, width, start, start) if width else []) or [start + line]
 
 
 def verdict_text(verdict: Verification, app: str = "") -> str:
@@ -123,34 +111,23 @@ def _app_check(
 
 
 @click.command()
-@click.argument("name", shell_complete=candidates.env_names)
+@env_argument
 @click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last check to run.")
-@click.option(
-    "--target",
-    metavar="GFX",
-    default="",
-    callback=named_target,
-    shell_complete=candidates.targets,
-    help="Verify for this target instead of the env's.",
-)
-@click.option(
-    "--app",
-    metavar="APP",
-    default="",
-    shell_complete=candidates.apps,
-    help="Also start this app in the env and ask which GPUs it finds.",
+@target_option("GFX|PRODUCT", "Verify for this target instead of the env's.")
+@text_option(
+    "--app", "APP", candidates.apps, help="Also start this app in the env and ask which GPUs it finds."
 )
 @click.option(
     "--save-artifacts",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Keep the GEMM source, the code objects and the logs in DIR.",
 )
 @click.option(
     "--report",
     "report_file",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write this machine, the set and the results to FILE, without personal names, for an issue.",
 )
 @click.option(

@@ -20,7 +20,7 @@ from rocenv.core.model import RungResult, Verification
 T = TypeVar("T")
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
 
 
 def to_plain(value: Any) -> Any:
@@ -60,6 +60,8 @@ def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _message(kind: type, error: str, where: str) -> str:
     """Reword a `msgspec` error, which ends with the key path: "… - at `$.assets[0].name`"."""
+    # Untrusted keys and values must not add lines to it.
+    error = "".join(each if each.isprintable() else repr(each)[1:-1] for each in error)
     what, _, path = error.partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     if missing := _MISSING.fullmatch(what):

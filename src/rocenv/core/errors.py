@@ -123,12 +123,22 @@ class NoSpace(PrefixError):
         place: A path on that disk.
         needed_bytes: Space that the set needs, or 0 if unknown.
         free_bytes: Free space, or 0 if none or unknown.
+        keep: The hashes of the set's files, which a second attempt needs.
     """
 
     code = "no-space"
 
-    def __init__(self, message: str, place: str, *, needed_bytes: int = 0, free_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        place: str,
+        *,
+        needed_bytes: int = 0,
+        free_bytes: int = 0,
+        keep: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(message, hints=("`rocenv gc` and `rocenv cache clear` free disk space",))
         self.place = place
         self.needed_bytes = needed_bytes
         self.free_bytes = free_bytes
+        self.keep = keep

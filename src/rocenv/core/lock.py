@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # cannot be mistaken for a
 _PATTERN = re.compile(r"[*?\[]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
+_GLIBC = re.compile(r"([0-9]+(\.[0-9]+)*)?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
 _TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # also used in file names
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
@@ -54,7 +55,15 @@ def read_lock(path: Path) -> Lock:
 
 def parse_lock(content: bytes, where: str) -> Lock:
     """Parse and validate the content of a lock file, as `read_lock` does; errors mention `where`."""
-    plain = parse_json(content, where)
+    try:
+        plain = parse_json(content, where)
+    except DataError as error:
+        hint = "copy the file again, or write it again with `rocenv lock` or `rocenv bundle`"
+        raise DataError(f"{error.message}; it is neither a lock nor a bundle", hints=(hint,)) from error
+    for text in _texts(plain):
+        if not text.isprintable():
+            fault = "contains a control or unprintable character"
+            raise DataError(f"{text[:_LONGEST_NAME]!r} in `{where}` {fault}", hints=_MAKE_ONE)
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
@@ -119,6 +128,19 @@ def why_no_name(name: str) -> str:
     return ""
 
 
+def _texts(plain: Any) -> Iterator[str]:
+    """Yield all strings in parsed JSON."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, dict):
+        yield from plain
+        for each in plain.values():
+            yield from _texts(each)
+    elif isinstance(plain, list):
+        for each in plain:
+            yield from _texts(each)
+
+
 def _faults(lock: Lock) -> Iterator[Fault]:
     programs = [each for part in lock.components if part.layout for each in part.layout.programs]
     yield from _faults_of_variables(lock, programs)
@@ -151,7 +173,6 @@ def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
         for text in (artifact.name, artifact.version):
             if allowed.fullmatch(text) is None:
                 yield f"`{text}`", "is not a valid package name or version"
-        yield from _check_printable(artifact.url)
         if min(artifact.size_bytes, artifact.installed_bytes) < 0:
             yield f"the size of `{artifact.name}`", "is negative"
         if artifact.kind != "folder" and ".." in re.split(r"[/\\]", artifact.path):
@@ -184,13 +205,13 @@ def _faults_of_program(program: Program) -> Iterator[Fault]:
             yield "a name", f"cannot be used: {fault}"
     if program.names and _PATTERN.search(program.path):
         yield f"`{program.path}`", "matches several programs, so it cannot be renamed"
-    for text in (*program.environment.values(), *program.arguments, program.not_before):
-        yield from _check_printable(text)
 
 
 def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
         yield f"`{part.python}`", "is not a valid Python version"
+    if _GLIBC.fullmatch(part.glibc) is None:
+        yield repr(part.glibc), "is not a version of glibc"
     # Without a folder, file paths would start with `/` and point outside the env.
     if (part.into or part.artifacts) and part.into.split("/")[0] not in _FOLDERS:
         yield f"`{part.into}`", "is not a valid component folder"
@@ -213,17 +234,11 @@ def _faults_of_venvs(parts: Sequence[Component]) -> Iterator[Fault]:
 
 
 def _faults_of_place(place: str) -> Iterator[Fault]:
-    yield from _check_printable(place)
     if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
         yield f"`{place}`", "points outside the env"
     longest_name = max(len(name.encode()) for name in place.split("/"))
     if longest_name > _LONGEST_NAME or len(place.encode()) > _LONGEST_PLACE:
         yield f"`{place[:40]}...`", "is too long for a file path"
-
-
-def _check_printable(text: str) -> Iterator[Fault]:
-    if not text.isprintable():
-        yield repr(text), "contains a control or unprintable character"
 
 
 def _layout_places(layout: Layout | None) -> tuple[str, ...]:

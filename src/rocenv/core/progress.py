@@ -1,7 +1,8 @@
 """Show the progress of long work on stderr: a live display on a terminal, plain lines elsewhere.
 
 On a terminal, the display appears once a stage has lasted 0.3 s and disappears after the last stage.
-Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10% or every minute, but at most one every 5 s.
+Elsewhere (a pipe, `CI`, `TERM=dumb`) it prints a line every 10% or every minute, but at most one every 5 s;
+the first line of a wait appears after 5 s.
 In both cases, a successful stage that took 1 s or more prints a closing line, unless its caller prints one.
 """
 
@@ -30,6 +31,7 @@ LINE_EVERY_SHARE = 0.1
 LINE_AT_LEAST_EVERY_S = 60.0  # CI services kill jobs that are silent for minutes
 RATE_OVER_S = 10.0
 REFRESHES_PER_S = 8
+_BAR = 20  # columns, so that a line fits 80
 
 
 def size_text(size_bytes: float) -> str:
@@ -107,12 +109,15 @@ class Progress:
 
     @contextlib.contextmanager
     def _shown(self, stage: Stage, *, closing: bool = True) -> Iterator[Stage]:
-        timer = threading.Timer(SHOWN_AFTER_S, self._show, (stage,))
+        timer = (
+            threading.Timer(SHOWN_AFTER_S, self._show, (stage,))
+            if self._terminal
+            else threading.Timer(LINE_EVERY_S, stage.tick)
+        )
         timer.daemon = True
         with self._lock:
             self._stages.append(stage)
-        if self._terminal:
-            timer.start()
+        timer.start()
         try:
             yield stage
         finally:
@@ -141,6 +146,7 @@ class Progress:
     def _new_display(self) -> Display:
         from rich import progress  # imported late because most commands do not show progress
         from rich.console import Console
+        from rich.table import Column
         from rich.text import Text
 
         class Figures(progress.ProgressColumn):
@@ -149,8 +155,8 @@ class Progress:
 
         return progress.Progress(
             progress.TextColumn("{task.description}", markup=False),
-            progress.BarColumn(bar_width=30),
-            Figures(),
+            progress.BarColumn(bar_width=_BAR),
+            Figures(table_column=Column(no_wrap=True)),
             console=Console(file=self._stream, stderr=self._stream is None),
             refresh_per_second=REFRESHES_PER_S,
             speed_estimate_period=RATE_OVER_S,
@@ -199,6 +205,10 @@ class Stage:
             self.done_bytes += size_bytes
         if size_bytes:
             self._progress.update(self)
+
+    def tick(self) -> None:
+        """Report that the work is still running."""
+        self._progress.update(self)
 
     def note(self, text: str) -> None:
         """Print a permanent line."""

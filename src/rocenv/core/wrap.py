@@ -47,13 +47,6 @@ def columns_of(text: str) -> int:
     return sum(2 if _is_wide(char) else 1 for char in _COLOUR.sub("", text))
 
 
-def reading_width() -> int:
-    """Return a readable line width for this terminal, in columns."""
-    import shutil
-
-    return max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
-
-
 def _is_wide(char: str) -> bool:
     return unicodedata.east_asian_width(char) in "WF"
 

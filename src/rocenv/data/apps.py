@@ -8,7 +8,7 @@ import msgspec
 
 from rocenv.core.model import EnvChange, Layout, Program, Value
 from rocenv.core.template import places
-from rocenv.data.known import NEWS_DAYS, Known, literal_faults, pattern_faults, range_faults
+from rocenv.data.known import NEWS_DAYS, Known, literal_faults, pattern_faults
 from rocenv.data.rules import Text
 
 if TYPE_CHECKING:
@@ -91,13 +91,6 @@ class DeviceList(Value, frozen=True, kw_only=True):
                     yield f"`devices.{name}`: `{text}` has no group `{group}`"
 
 
-class MemoryNote(Value, frozen=True, kw_only=True):
-    """A note about a model's memory usage."""
-
-    text: str
-    argument: str = ""  # shown only with advice that contains this argument; "" to show it always
-
-
 class Fallback(Value, frozen=True, kw_only=True):
     """App-specific advice for a rule, shown before the rule's own; best first.
 
@@ -117,7 +110,6 @@ class Wrapper(Value, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     does: Text | None = None  # how they break it: "it replaces LD_LIBRARY_PATH"
     settings: str = ""  # settings file that the scripts read; "" if none
-    ignored: tuple[str, ...] = ()  # variables in that file that only the scripts use, or that break an env
 
 
 class Starter(Value, frozen=True, kw_only=True):
@@ -128,14 +120,6 @@ class Starter(Value, frozen=True, kw_only=True):
     operands: int = 0  # number of words before the command, such as a duration
     reads: bool = False  # the program is a shell and runs the file as a script
     inline: tuple[str, ...] = ()  # arguments followed by script text (rocenv does not parse it)
-
-
-class Needs(Value, frozen=True, kw_only=True):
-    """What an app requires from an env; "" if nothing."""
-
-    rocm: str = ""  # PEP 440
-    torch: bool = False
-    python: str = ""  # PEP 440
 
 
 class Launcher(Known, frozen=True, kw_only=True):
@@ -153,7 +137,8 @@ class Launcher(Known, frozen=True, kw_only=True):
     key: str  # for `--app`
     title: str
     platforms: tuple[str, ...] = ("linux", "windows")
-    needs: Needs = Needs()
+    needs_torch: bool = False  # `app_release` rows say which ROCm it needs
+    repository: str = ""  # from which users clone it; "" = they get it in another way
 
     # Recognition. Without `signs` and `programs`, the app needs `--app`.
     programs: tuple[str, ...] = ()  # patterns for program names, "llama-*"
@@ -174,6 +159,7 @@ class Launcher(Known, frozen=True, kw_only=True):
 
     # Arguments.
     help: tuple[str, ...] = ()  # arguments that print the full help; () if it has none
+    version: str = ""  # matches the output of `--version`; group `version`; "" if rocenv does not ask
     modes: tuple[str, ...] = ()  # mode arguments such as `--server`, which have their own help
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
@@ -183,7 +169,6 @@ class Launcher(Known, frozen=True, kw_only=True):
     cpu: tuple[str, ...] = ()  # arguments that select the CPU, "-ngl 0"
     not_hip: tuple[str, ...] = ()  # arguments that select a different GPU API, "--gpu vulkan"
     gpu_work: tuple[str, ...] = ()  # arguments that start GPU work; () if it always uses the GPU
-    memory_notes: tuple[MemoryNote, ...] = ()  # for `mem model`
 
     # Its own torch, Python and ZLUDA.
     own_torch: tuple[str, ...] = ()  # arguments that prevent a torch download; not added with ZLUDA
@@ -192,8 +177,8 @@ class Launcher(Known, frozen=True, kw_only=True):
     own_zluda: tuple[str, ...] = ()  # folders with its own ZLUDA
     zluda_arguments: tuple[str, ...] = ()  # added if the env has ZLUDA
     zluda_variable: str = ""  # variable that selects a different ZLUDA; "" if it always uses its own
-    deletes_zluda: tuple[str, ...] = ()  # arguments or ZLUDA files that make the app delete the ZLUDA folder
-    deletes_zluda_if_set: tuple[str, ...] = ()  # variables with the same effect, whatever their value
+    # Arguments, variables ("$NAME", whatever the value) or ZLUDA files that make it delete the ZLUDA folder.
+    deletes_zluda: tuple[str, ...] = ()
     shims: Literal["any", "private", "torch"] = "any"  # where ZLUDA must be installed
 
     # Output.
@@ -210,8 +195,7 @@ class Launcher(Known, frozen=True, kw_only=True):
         yield from self._code_faults(matrix)
         yield from self._text_faults()
         yield from self._argument_faults()
-        for name in ("rocm", "python"):
-            yield from range_faults(f"needs.{name}", getattr(self.needs, name))
+        yield from pattern_faults("version", self.version)
         for rule in matrix.never_together:
             for change in self.environment:
                 yield from rule.violations((change.name,), change.value)
@@ -297,7 +281,6 @@ class Compiler(Known, frozen=True, kw_only=True):
     packages: tuple[str, ...]  # package names; the first determines the compiler's version
     targets: tuple[str, ...]  # targets that it can compile for
     layout: Layout
-    apt_dir: str = ""  # see `Repo`
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Report ambiguous names and paths that point outside the tree."""
@@ -331,16 +314,6 @@ class AppBuild(Known, frozen=True, kw_only=True):
     families: dict[str, str] = msgspec.field(default_factory=dict)
     note: str = ""
     steps: tuple[BuildStep, ...] = ()  # commands to run after the download
-
-
-class AppProgram(Known, frozen=True, kw_only=True):
-    """How to get an app's version from one of its programs."""
-
-    IDENTITY = ("app",)
-
-    app: str  # key of the app's profile
-    arguments: tuple[str, ...]  # arguments that print the version
-    pattern: str  # matches the output; group `version`
 
 
 class AppRelease(Known, frozen=True, kw_only=True):

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rocenv.core.language import Language
+    from rocenv.data.rows import Matrix
     from rocenv.data.rules import Remedy, Text
 
 # Text from an untrusted log that is safe to insert in a command.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
 MAX_STEPS = 4
+# Punctuation between parts of a message, with the space that follows it.
+_CHINESE_MARKS = {":": "：", ",": "、", ";": "；", ".": "。"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,24 @@ class Step:
 
     text: str
     commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The messages of a topic, in the user's language."""
+
+    matrix: Matrix
+    topic: str
+    language: Language
+
+    def __call__(self, name: str, /, **values: str) -> str:
+        """Fill in a message; "" if a value is unknown."""
+        row = next(row for row in self.matrix.messages if row.topic == self.topic)
+        return filled(row.texts[name], values, self.language) or ""
+
+    def mark(self, mark: str) -> str:
+        """The language's punctuation mark, with the space that follows it."""
+        return _CHINESE_MARKS[mark] if self.language == "zh" else f"{mark} "
 
 
 def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from rocenv.data.apps import AppBuild, AppPackages, AppProgram, AppRelease, Compiler, Launcher
+from rocenv.data.apps import AppBuild, AppPackages, AppRelease, Compiler, Launcher
 from rocenv.data.knowledge import (
     DisplayDriver,
     DriverPair,
@@ -26,7 +26,7 @@ from rocenv.data.knowledge import (
     WslNeeds,
 )
 from rocenv.data.mirrors import Mirror, Origin
-from rocenv.data.recipes import CodeObjects, KernelRecipe, KernelSource
+from rocenv.data.recipes import CodeObjects, KernelRecipe
 from rocenv.data.releases import (
     Channel,
     CLibrary,
@@ -105,10 +105,8 @@ class Matrix:
     launcher: tuple[Launcher, ...] = ()
     app_packages: tuple[AppPackages, ...] = ()
     app_build: tuple[AppBuild, ...] = ()
-    app_program: tuple[AppProgram, ...] = ()
     app_release: tuple[AppRelease, ...] = ()
     compiler: tuple[Compiler, ...] = ()
-    kernel_source: tuple[KernelSource, ...] = ()
     kernel_recipe: tuple[KernelRecipe, ...] = ()
     code_objects: tuple[CodeObjects, ...] = ()
     setting: tuple[Setting, ...] = ()

@@ -14,10 +14,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rocenv.diagnose.apps import app_patterns
-from rocenv.diagnose.decode import code_page
 from rocenv.diagnose.facts import Facts, extracted, joined, settled, sightings_needed
 from rocenv.diagnose.matching import candidate, ranked
-from rocenv.diagnose.reading import read_bytes
+from rocenv.diagnose.reading import code_page, read_bytes
 from rocenv.diagnose.scanner import scan
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rocenv.data.remedies import compiled
-from rocenv.diagnose.decode import decoded
+from rocenv.diagnose.reading import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

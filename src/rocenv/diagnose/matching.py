@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.data.remedies import compiled, hold
-from rocenv.diagnose.decode import decoded
 from rocenv.diagnose.facts import Facts, joined
+from rocenv.diagnose.reading import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

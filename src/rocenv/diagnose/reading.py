@@ -1,7 +1,7 @@
 """Read a log as blocks of bytes, from a file, a folder or a stream, in any encoding.
 
 Blocks are compatible with ASCII and contain no NUL bytes or escape sequences, which suffices for searching.
-Lines that match are decoded later (`decode`).
+Lines that match are decoded later, as UTF-8 or in the Windows code page that the log most likely uses.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import gzip
 import io
 import os
 import re
+import unicodedata
 import zlib
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.foreign import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 BLOCK_BYTES = 1 << 20
@@ -41,6 +42,16 @@ _PARTLY = 0.3  # minimum fraction of NULs among the even or odd bytes of mostly-
 # The header lines of `rocenv launch` to remove: all except the GPU in use and the versions.
 _OWN_LOG = b"# rocenv "
 _OWN_LINE = re.compile(rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app ).*$", re.MULTILINE)
+# Simplified Chinese, Korean, Cyrillic, Western.
+CODE_PAGES = ("cp936", "cp949", "cp1251", "cp1252")
+# Both code pages use the same bytes; frequent characters distinguish Chinese from Korean.
+_COMMON = {
+    "cp936": set("的一是不了在有个这中为到无法找指定模块文件错误失败加载完成程序设备显存内时请使用运行"),
+    "cp949": set("다을를이지는의에가로한니습없수있파일오류정된모듈불러중했"),
+}
+_CHARACTER = 4  # bytes of the longest UTF-8 character
+_CONTINUED = bytes(range(0x80, 0xC0))  # bytes that never begin a character
+_SCRIPTS = {"cp936": "CJK", "cp949": "HANGUL", "cp1251": "CYRILLIC", "cp1252": "LATIN"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,26 +191,12 @@ def _is_binary(sample: bytes) -> bool:
 
 
 def _pieces(stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
-    first = _read(stream)
-    seen(len(first))
-    if first.startswith(_GZIP):
-        yield from _unpacked(first, stream, seen)
+    counted = io.BufferedReader(_Counted(stream, seen), BLOCK_BYTES)
+    if not counted.peek(len(_GZIP)).startswith(_GZIP):
+        while piece := counted.read1(BLOCK_BYTES):
+            yield piece
         return
-    while first:
-        yield first
-        first = _read(stream)
-        seen(len(first))
-
-
-def _read(stream: IO[bytes]) -> bytes:
-    try:
-        return stream.read(BLOCK_BYTES)
-    except OSError:  # some devices and pipes end with an error
-        return b""
-
-
-def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
-    with gzip.GzipFile(fileobj=_Joined(first, stream, seen)) as packed:
+    with gzip.GzipFile(fileobj=counted) as packed:
         while True:
             piece = b""
             with contextlib.suppress(OSError, EOFError, zlib.error):  # truncated or damaged
@@ -209,23 +206,23 @@ def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> I
             yield piece
 
 
-class _Joined(io.RawIOBase):
-    """A stream that starts with bytes that were already read."""
+class _Counted(io.RawIOBase):
+    """A stream that reports how much was read; an error ends it, as some devices and pipes do."""
 
-    def __init__(self, first: bytes, rest: IO[bytes], seen: Callable[[int], None]) -> None:
-        self._first, self._rest, self._seen = first, rest, seen
+    def __init__(self, stream: IO[bytes], seen: Callable[[int], None]) -> None:
+        self._stream, self._seen = stream, seen
 
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1, /) -> bytes:
-        if self._first:
-            size = len(self._first) if size < 0 else size
-            head, self._first = self._first[:size], self._first[size:]
-            return head
-        data = self._rest.read(size)
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            data = self._stream.read(len(buffer))
+        except OSError:
+            data = b""
         self._seen(len(data))
-        return data
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _as_ascii(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -264,3 +261,45 @@ def _plain(data: bytes, is_own: bool) -> bytes:
     if b"\x1b" in data:
         data = _SEQUENCE.sub(b"", data)
     return _OWN_LINE.sub(b"#", data) if is_own else data
+
+
+# ---------------------------------------------------------------- lines as text
+
+
+def code_page(lines: Iterable[bytes]) -> str:
+    """Guess the code page of the lines that are not UTF-8."""
+    foreign = b"\n".join(line for line in lines if not line.isascii() and not _is_utf8(line))
+    return max(CODE_PAGES, key=lambda page: (_plausible(foreign, page), -CODE_PAGES.index(page)))
+
+
+def decoded(lines: bytes, page: str) -> str:
+    """Decode lines, each as UTF-8 or else in a code page; invalid bytes become U+FFFD."""
+    if lines.isascii():
+        return lines.decode("ascii")
+    return "\n".join(
+        line.decode("utf-8" if _is_utf8(line) else page, errors="replace") for line in lines.split(b"\n")
+    )
+
+
+def _is_utf8(line: bytes) -> bool:
+    """Whether a line is UTF-8, apart from a character cut at its beginning or end."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        cut = max(0, len(line) - _CHARACTER)
+        if error.start >= cut and error.reason == "unexpected end of data":
+            return True
+        begun = line.lstrip(_CONTINUED)
+        return 0 < len(line) - len(begun) < _CHARACTER and _is_utf8(begun)
+    return True
+
+
+def _plausible(data: bytes, page: str) -> float:
+    """Rate a code page by the fraction of non-ASCII characters that its script or language uses."""
+    text = data.decode(page, errors="replace")
+    beyond = [char for char in text if ord(char) > 127]
+    if not beyond:
+        return 0.0
+    own = sum(unicodedata.name(char, "").startswith(_SCRIPTS[page]) for char in beyond)
+    common = sum(char in _COMMON.get(page, ()) for char in beyond)
+    return (own + common) / len(beyond)

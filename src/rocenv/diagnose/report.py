@@ -191,5 +191,5 @@ def known_combinations(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
 
 def _may_need_torch(facts: Facts, matrix: Matrix) -> bool:
     """Whether the log's app is unknown or may need torch."""
-    without = {row.key for row in matrix.launcher if not row.needs.torch}
+    without = {row.key for row in matrix.launcher if not row.needs_torch}
     return not set(facts.get("app", ("",))) <= without

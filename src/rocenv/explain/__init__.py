@@ -33,25 +33,27 @@ class Kind(NamedTuple):
     explain: Callable[[str, Matrix], Explanation]
 
 
-# The first matching kind answers.
-_EXACT: Mapping[str, Kind] = {
+KINDS: Mapping[str, Kind] = {
     "target": Kind(target.names, target.meant, target.explain),
     "pack": Kind(parts.pack_names, parts.pack_meant, parts.explain_pack),
     "code": Kind(topics.code_names, topics.code_meant, topics.explain_code),
     "cause": Kind(topics.cause_names, topics.cause_meant, topics.explain_cause),
-    # Topics precede variables: `zluda` is the topic, `$ZLUDA` the variable.
     "topic": Kind(topics.subject_names, topics.subject_meant, topics.explain_subject),
     "variable": Kind(topics.variable_names, topics.variable_meant, topics.explain_variable),
-}
-# A version can match several kinds.
-_VERSIONS: Mapping[str, Kind] = {
     "release": Kind(parts.release_names, parts.release_meant, parts.explain_release),
     "zluda": Kind(parts.zluda_names, parts.zluda_meant, parts.explain_zluda),
     "torch": Kind(parts.torch_names, parts.torch_meant, parts.explain_torch),
+    "product": Kind(target.product_names, target.product_meant, target.explain),
+    "unsupported": Kind(target.unsupported_names, target.unsupported_meant, target.explain_unsupported),
 }
-_PRODUCT = Kind(target.product_names, target.product_meant, target.explain)
-_UNSUPPORTED = Kind(target.unsupported_names, target.unsupported_meant, target.explain_unsupported)
-KINDS: Mapping[str, Kind] = {**_EXACT, **_VERSIONS, "product": _PRODUCT, "unsupported": _UNSUPPORTED}
+# The first group with a match answers. A version can match several kinds. Topics precede variables: `zluda`
+# is the topic, `$ZLUDA` the variable.
+_GROUPS = (
+    *((kind,) for kind in ("target", "pack", "code", "cause", "topic", "variable")),
+    ("release", "zluda", "torch"),
+    ("product",),
+    ("unsupported",),
+)
 
 
 def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanation:
@@ -81,15 +83,12 @@ def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanatio
 
 def find(word: str, matrix: Matrix) -> list[tuple[str, str]]:
     """Find the kinds and names that a lower-case query matches."""
-    for kind, each in _EXACT.items():
-        if names := each.meant(word, matrix):
-            return [(kind, name) for name in names]
-    found = [(kind, name) for kind, each in _VERSIONS.items() for name in each.meant(word, matrix)]
-    if found or word.startswith(_NO_PRODUCT):
-        return found
-    if products := _PRODUCT.meant(word, matrix):
-        return [("product", name) for name in products]
-    return [("unsupported", name) for name in _UNSUPPORTED.meant(word, matrix)]
+    for group in _GROUPS:
+        if group == ("product",) and word.startswith(_NO_PRODUCT):
+            break
+        if found := [(kind, name) for kind in group for name in KINDS[kind].meant(word, matrix)]:
+            return found
+    return []
 
 
 def _unknown(thing: str, word: str, matrix: Matrix) -> RocenvError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,14 +15,13 @@ if TYPE_CHECKING:
     from rocenv.data.known import Known, Status
 
 SCREEN = 24  # lines of a shortened page
-_SOURCES_SHOWN = 2  # sources per answer line; other lines show one, `--json` all
+_SOURCES_SHOWN = 2  # sources per line; `--json` has all
 # The last line of a shortened page, if it omits statements and if it only omits sources.
 _MORE: Mapping[Language, tuple[str, str]] = {
     "en": ("{count} more: `{command}`", "Sources: `{command}`"),
     "zh": ("另有 {count} 条：`{command}`", "来源：`{command}`"),
 }
 _LABEL = 32
-_SOURCE = 36  # characters of a shortened source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,21 +97,13 @@ def sections(*pairs: tuple[str, Iterable[Line]]) -> tuple[Section, ...]:
 
 
 def rendered(page: Explanation, *, width: int) -> list[str]:
-    """Render an explanation: lines of at most `width` characters, sources shortened and numbered.
+    """Render a page: lines of at most `width` characters, then their numbered sources.
 
-    Commands are never wrapped, so that they can be pasted.
+    Sources and commands are never broken, so that they can be pasted.
     """
-    shown = [basis for line in page.answer for basis in line.basis[:_SOURCES_SHOWN]]
-    shown += [line.basis[0] for section in page.sections for line in section.lines if line.basis]
+    shown = (basis for line in page.lines for basis in line.basis[:_SOURCES_SHOWN])
     numbers = {basis: number for number, basis in enumerate(dict.fromkeys(shown), 1)}
-    return _page(page, numbers, width) + _short_sources(numbers, width)
-
-
-def rendered_sections(page: Explanation, *, width: int) -> list[str]:
-    """Render the sections of a page with full sources."""
-    every = (basis for line in page.lines for basis in line.basis)
-    numbers = {basis: number for number, basis in enumerate(dict.fromkeys(every), 1)}
-    lines = [*_page(page, numbers, width), "Sources"]
+    lines = [*_page(page, numbers, width), *(["Sources"] if numbers else [])]
     for basis, number in numbers.items():
         lines += wrapped(f"{basis.status}: {basis.source}", width, f"  [{number}] ", "       ")
     return lines
@@ -146,7 +136,7 @@ def shortened(page: Explanation, *, width: int, command: str, language: Language
 def _page(page: Explanation, numbers: Mapping[Basis, int], width: int) -> list[str]:
     lines = [
         *(wrapped(page.title, width, "", "  ") if page.title else ()),
-        *_block(page.answer, numbers, width, indent="", most=_SOURCES_SHOWN),
+        *_block(page.answer, numbers, width, indent=""),
     ]
     steps = [page.steps_title, *_steps(page.steps, width)] if page.steps else []
     rows = [line for section in page.sections for line in _section(section, numbers, width)]
@@ -155,17 +145,15 @@ def _page(page: Explanation, numbers: Mapping[Basis, int], width: int) -> list[s
 
 def _section(section: Section, numbers: Mapping[Basis, int], width: int) -> Iterator[str]:
     yield section.title
-    yield from _block(section.lines, numbers, width, indent="  ", most=1)
+    yield from _block(section.lines, numbers, width, indent="  ")
 
 
-def _block(
-    lines: Iterable[Line], numbers: Mapping[Basis, int], width: int, *, indent: str, most: int
-) -> Iterator[str]:
+def _block(lines: Iterable[Line], numbers: Mapping[Basis, int], width: int, *, indent: str) -> Iterator[str]:
     rows = list(lines)
     room = min(_LABEL, max((len(line.label) for line in rows), default=0))
     last = ""
     for line in rows:
-        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:most] if basis in numbers)
+        marks = "".join(f"[{numbers[basis]}]" for basis in line.basis[:_SOURCES_SHOWN] if basis in numbers)
         label = line.label if line.label != last else ""
         last = line.label
         first = f"{indent}{label.ljust(room)}  " if room else indent
@@ -182,24 +170,3 @@ def _steps(steps: Iterable[Step], width: int) -> Iterator[str]:
         text = ": ".join(part for part in (step.label, step.gives) if part)
         yield from wrapped(text, width, "  ", "    ")
         yield f"    {step.command}"
-
-
-def _short_sources(numbers: Mapping[Basis, int], width: int) -> list[str]:
-    by_status: dict[Status, list[str]] = {}
-    for basis, number in numbers.items():
-        by_status.setdefault(basis.status, []).append(f"[{number}]\u00a0{_short(basis.source)}")
-    room = max(map(len, by_status), default=0)
-    lines = ["Sources by status (`--json` has them in full)"] if numbers else []
-    for status in sorted(by_status, key=list(STATUS_RANK).index):
-        lines += wrapped("  ".join(by_status[status]), width, f"  {status.ljust(room)}  ", " " * (room + 4))
-    return [line.replace("\u00a0", " ") for line in lines]
-
-
-def _short(source: str) -> str:
-    """Shorten a source to the first of several, GitHub issues to numbers, with non-breaking spaces."""
-    first, *rest = re.split(r"\s*; ", source)
-    first = re.sub(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", r"\1#\2", first)
-    first = first.removeprefix("https://")
-    if len(first) > _SOURCE:
-        first = first[: _SOURCE - 3] + "..."
-    return (f"{first} +{len(rest)}" if rest else first).replace(" ", "\u00a0")

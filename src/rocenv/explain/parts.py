@@ -5,15 +5,16 @@ A page has a short answer, the set that the resolver would choose, and the rows 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Request
 from rocenv.core.versions import newest_first, series, version_of
 from rocenv.explain import rows
-from rocenv.explain.page import Explanation, Line, Section
+from rocenv.explain.page import Explanation, Line, sections
 from rocenv.explain.phrases import asked_version, in_order, listed, oldest_first, range_in_words, spans
 from rocenv.explain.selection import Filters, select, torch_for
-from rocenv.explain.sets import alone, first_step, sets_for, step
+from rocenv.explain.sets import first_step, sets_for, step
 from rocenv.explain.target import levels, packs_for
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rocenv.data.known import Platform
     from rocenv.data.releases import Pack, RocmWheels, TorchSet, ZludaBuild
     from rocenv.data.rows import Matrix
-    from rocenv.explain.page import Step
+    from rocenv.explain.page import Section, Step
 
 _COMMIT = 7  # minimum digits of a commit prefix
 _PACK = "-pack"
@@ -31,16 +32,15 @@ _PACK = "-pack"
 def _tables(matrix: Matrix, option: str, spec: str, *tables: str, platform: str = "") -> tuple[Section, ...]:
     """Render the rows about some versions of a part."""
     found = select(matrix, Filters(**{option: spec}, platform=platform))
-    sections = []
-    for table in tables:
-        if table not in found:
-            continue
-        lines = rows.lines(table, found[table])
-        if table == "verdict":
-            named = [row for row in matrix.verdict if row in found[table] and (row.rocm or option != "rocm")]
-            lines = rows.combination_lines(named, about=option)
-        sections.append(Section(title=rows.TABLES[table][0], lines=tuple(lines)))
-    return tuple(sections)
+
+    def lines(table: str) -> list[Line]:
+        if table != "verdict":
+            return rows.lines(table, found.get(table, ()))
+        verdicts = found.get(table, ())
+        named = [row for row in matrix.verdict if row in verdicts and (row.rocm or option != "rocm")]
+        return rows.combination_lines(named, about=option)
+
+    return sections(*((rows.TABLES[table][0], lines(table)) for table in tables))
 
 
 # ----------------------------------------------------------------------------------- ROCm and HIP SDK
@@ -82,13 +82,13 @@ def explain_release(name: str, matrix: Matrix) -> Explanation:
     served = in_order(each.partition(":")[0] for row in packs if not row.absent for each in row.targets)
     gain = [Line(label="library packs", text=f"for {listed(served)}", rows=tuple(packs))] if served else []
     on_windows = (*gain, *rows.lines("pack", (row for row in packs if row.absent and row.note)))
-    about = Section(title="The release", lines=(*(parts if on_linux else ()), *on_windows))
+    about = sections(("The release", (*(parts if on_linux else ()), *on_windows)))
     return Explanation(
         thing=name,
         kind="release",
         title=f"{'ROCm' if on_linux else 'HIP SDK'} {release}: {patches}",
         answer=tuple(_release_answer(matrix, release, platform) for platform in platforms),
-        sections=(*((about,) if about.lines else ()), *found),
+        sections=(*about, *found),
         steps=tuple(_release_steps(matrix, release, on_linux=on_linux)),
         steps_title="A set with this release, for one of its GPUs",
     )
@@ -172,7 +172,7 @@ def explain_zluda(name: str, matrix: Matrix) -> Explanation:
     """Explain a ZLUDA build."""
     version = name.removeprefix("zluda-")
     build = next(row for row in matrix.zluda if row.version == version)
-    only = alone(matrix, "zluda", build)
+    only = replace(matrix, zluda=(build,))
     found = {target: sets_for(only, target, "windows", zluda="*").candidates for target in matrix.targets}
     served = in_order(target for target, candidates in found.items() if candidates)
     sdks = {each.rocm.version for candidates in found.values() for each in candidates}
@@ -184,7 +184,7 @@ def explain_zluda(name: str, matrix: Matrix) -> Explanation:
         title=f"{title} ({build.date})" if build.date else title,
         answer=tuple(_zluda_answer(matrix, build, sdks, served)),
         sections=(
-            Section(title="The build", lines=tuple(_build_lines(matrix, build))),
+            *sections(("The build", _build_lines(matrix, build))),
             *_tables(matrix, "zluda", version, "torch", "good_set", "verdict"),
         ),
         steps=tuple(first_step(matrix, "Windows", request, served[-1:])),
@@ -308,16 +308,15 @@ def explain_pack(name: str, matrix: Matrix) -> Explanation:
     absent = [row for row in matrix.pack if row.absent and (not row.targets or target in row.targets)]
     found = sets_for(matrix, target, "windows", zluda="*")
     facts = sorted((row for row in matrix.fact if row.about == "pack"), key=lambda row: row.text)
-    sections = (
-        Section(title="Packs", lines=tuple(rows.lines("pack", packs))),
-        Section(title="How to use a pack", lines=tuple(rows.lines("fact", facts))),
-    )
     return Explanation(
         thing=name,
         kind="pack",
         title=f"Library packs for {target}",
         answer=(_pack_answer(matrix, target, packs), *rows.lines("pack", absent)),
-        sections=sections if packs else (),
+        sections=sections(
+            ("Packs", rows.lines("pack", packs)),
+            ("How to use a pack", rows.lines("fact", facts if packs else ())),
+        ),
         steps=(step(found, matrix, "Windows"),) if found.best and found.best.part("libraries") else (),
         steps_title="The set that rocenv chooses",
     )

@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from rocenv.core.versions import version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 LEVELS: Mapping[str, str] = {
     "official": "supported by AMD",
@@ -55,13 +55,17 @@ def oldest_first(versions: Iterable[str]) -> list[str]:
 def spans(found: Iterable[str], among: Iterable[str] = ()) -> str:
     """Format versions as ranges: `5.7, 6.0 to 6.2` if `among` has a version between 5.7 and 6.0."""
     wanted = oldest_first(found)
-    order = oldest_first([*among, *wanted])
+    return in_ranges(wanted, oldest_first([*among, *wanted]))
+
+
+def in_ranges(names: Iterable[str], order: Sequence[str]) -> str:
+    """Join names, with a range for three or more that follow each other in `order`."""
     runs: list[list[str]] = []
-    for version in wanted:
-        if runs and order.index(version) == order.index(runs[-1][-1]) + 1:
-            runs[-1].append(version)
+    for name in names:
+        if runs and order.index(name) == order.index(runs[-1][-1]) + 1:
+            runs[-1].append(name)
         else:
-            runs.append([version])
+            runs.append([name])
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.core.model import Value
 from rocenv.core.versions import allows, newest_first, series, specifier, version_fits
-from rocenv.explain.phrases import LEVELS, OUTCOME_RANK, in_order, target_key
+from rocenv.explain.phrases import LEVELS, OUTCOME_RANK, in_order, in_ranges, target_key
 from rocenv.explain.target import packs_for, series_known, wheels_of
 
 if TYPE_CHECKING:
@@ -185,29 +185,55 @@ def _order(table: str, row: Any) -> tuple[Any, ...]:
 # ----------------------------------------------------------------------------------------- the overview
 
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
-LEGEND = (
-    "O supported by AMD  D supported, but deprecated  L kernels in the libraries, not officially supported",
-    "7.14+: AMD's wheels with a known support list  * release-ready: AMD tests the build",
-    "P a library pack adds kernels  R runtime only, no kernels  x listed as unsupported  - not listed",
-    "RUNS AS: with HSA_OVERRIDE_GFX_VERSION on Linux, for these ROCm releases",
-)
+_MEANINGS = {
+    "O": "supported by AMD",
+    "D": "deprecated",
+    "L": "kernels, but unofficial",
+    "P": "kernels in a library pack",
+    "R": "no kernels",
+    "x": "unsupported",
+    "-": "not listed",
+    "*": "release-ready: AMD tests the build",
+}
+RUNS_AS = "RUNS AS: with HSA_OVERRIDE_GFX_VERSION, for these ROCm releases"
 
 
-def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, ...]]:
-    """Build a table with two heading rows and a letter for each target and release, by platform."""
-    columns = {platform: _columns(matrix, platform) for platform in platforms}
-    runs_as = "linux" in platforms
-    rows: list[tuple[str, ...]] = [
-        ("", *(platform.upper() for platform in platforms), *([""] if runs_as else [])),
-        ("TARGET", *(" ".join(letters) for letters in columns.values()), *(["RUNS AS"] if runs_as else [])),
-    ]
-    for target in in_order(matrix.targets):
-        cells = [
-            " ".join(of_target.get(target, "-").ljust(len(head)) for head, of_target in letters.items())
-            for letters in columns.values()
-        ]
-        rows.append((target, *cells, *([_overrides(matrix, target)] if runs_as else [])))
+def overview(matrix: Matrix, platform: Platform) -> list[tuple[str, str]]:
+    """Build a table with a letter for each release; a row for all targets with the same support."""
+    groups: dict[str, list[str]] = {}
+    heading, letters = _letters(matrix, platform)
+    for target, cells in letters.items():
+        groups.setdefault(cells, []).append(target)
+    order = list(letters)
+    found = [(cells, in_ranges(targets, order)) for cells, targets in groups.items() if cells.strip("- ")]
+    return [(heading, f"TARGETS ON {platform.upper()}"), *found]
+
+
+def full_overview(matrix: Matrix, platform: Platform) -> list[tuple[str, ...]]:
+    """Build a table with a row for each target, and, on Linux, the targets that it can run as."""
+    heading, letters = _letters(matrix, platform)
+    rows: list[tuple[str, ...]] = [(f"ON {platform.upper()}", heading), *letters.items()]
+    if platform == "linux":
+        runs_as = ["RUNS AS", *(_overrides(matrix, target) for target in letters)]
+        rows = [(*row, other) for row, other in zip(rows, runs_as, strict=True)]
     return rows
+
+
+def legend(tables: Sequence[Sequence[tuple[str, ...]]]) -> str:
+    """Explain the letters of overviews."""
+    words = {word for table in tables for row in table[1:] for cell in row for word in cell.split()}
+    used = {char for word in words if word[0] in _MEANINGS and len(word) < 3 for char in word}
+    texts = [f"{letter} {meaning}" for letter, meaning in _MEANINGS.items() if letter in used]
+    return "  ".join(text.replace(" ", "\u00a0") for text in (*texts, "7.14+ AMD's wheels"))
+
+
+def _letters(matrix: Matrix, platform: Platform) -> tuple[str, dict[str, str]]:
+    """Return the releases as a heading, and each target's letters below it."""
+    columns = _columns(matrix, platform)
+    return " ".join(columns), {
+        target: " ".join(of_target.get(target, "-").ljust(len(head)) for head, of_target in columns.items())
+        for target in in_order(matrix.targets)
+    }
 
 
 def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -121,9 +121,3 @@ def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
         if row.targets and row.driver and is_certain(row) and applies(row, facts)
     }
     return f"no display driver {either(sorted(bad))}" if bad else ""
-
-
-def alone(matrix: Matrix, table: str, row: object) -> Matrix:
-    """Reduce a table to one row, to find the sets that use it."""
-    rows: dict[str, tuple[object, ...]] = {table: (row,)}
-    return replace(matrix, **rows)  # type: ignore[arg-type]

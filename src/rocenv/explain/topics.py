@@ -377,6 +377,8 @@ def _steps(app: Launcher, builds: Iterable[AppBuild]) -> tuple[Step, ...]:
 def _app_steps(app: Launcher) -> Iterator[Step]:
     gives = f"create an env with what {app.title} needs on this GPU"
     yield Step(command=f"rocenv create --app {app.key}", gives=gives)
+    if app.repository:
+        yield Step(command=f"git clone {app.repository}", gives=f"get {app.title}, unless you have it")
     program = next(iter(app.entries), "")
     if app.command or program:
         words = "" if app.command else f" -- {program}"

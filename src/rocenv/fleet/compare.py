@@ -72,7 +72,9 @@ def _silent(results: Results, states: Mapping[str, str]) -> Iterator[Finding]:
         if state == "silent":
             yield Finding(node, "no-answer", "no answer", f"{PREFIX}no answer")
         else:
-            yield Finding(node, state, f"not checked, because Slurm says that it is {state}")
+            yield Finding(
+                node, state, f"not checked, because Slurm says that it is {state.replace('-', ' ')}"
+            )
 
 
 def _slow(answers: Iterable[Result]) -> Iterator[Finding]:
@@ -122,9 +124,11 @@ def _gpus(count: int) -> str:
 
 
 def _different(answers: Collection[Result]) -> Iterator[Finding]:
-    for target in {each.target for each in answers}:
-        drivers = {each.node: _versions(each.driver) for each in answers if each.target == target}
-        for node, text, usual in _minority(drivers):
+    drivers: dict[str, dict[str, str]] = defaultdict(dict)
+    for each in answers:
+        drivers[each.target][each.node] = _versions(each.driver)
+    for versions in drivers.values():
+        for node, text, usual in _minority(versions):
             yield Finding(node, "driver", f"{text}; most nodes have {usual}")
     for node, text, usual in _minority({each.node: each.lock_sha256 for each in answers}):
         yield Finding(node, "lock", f"its env has the lock {text[:12]}; most nodes have {usual[:12]}")

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from typing import IO, TYPE_CHECKING, Any
 
 from rocenv import __version__
@@ -106,7 +107,7 @@ def watch(env: str, level: Level, timeout_s: float) -> dict[str, Any]:
 
 def _collect(document: dict[str, Any], child: subprocess.Popen[bytes], deadline: float, limit: str) -> None:
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    errors: list[bytes] = []
+    errors: deque[bytes] = deque(maxlen=9)  # the last lines
     assert child.stdout is not None
     assert child.stderr is not None
     for stream, put in ((child.stdout, lines.put), (child.stderr, errors.append)):

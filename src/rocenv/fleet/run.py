@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import sys
+import tempfile
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,9 +35,14 @@ _START_S = 90  # until all nodes have started, or Slurm gives up on some of them
 _IMMEDIATE_S = 60
 _NODES_AT_ONCE = 100  # in one call of scontrol
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
+_ATTEMPTS = 3
+_MOST_BYTES = 64 << 10  # of error messages
+_ENDED = "Job step aborted"  # by scancel, by preemption, or because its time is over
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node ([A-Za-z0-9._-]+)")
 _GPUS = re.compile(r"\bgpu(?::[^,:()]+)?:(\d+)")
 _STATES = {"drained": "drained", "draining": "drained", "down": "down", "fail": "down", "error": "down"}
+# Source: sinfo(1), "NODE STATE CODES"
+_SUFFIXES = {"*": "unresponsive"} | dict.fromkeys("~#!%", "powered-down")
 # Variables that would turn a step into one of the job in which rocenv runs.
 _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 
@@ -43,7 +50,8 @@ _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 class SlurmNode(NamedTuple):
     """A node as Slurm sees it."""
 
-    state: str  # `idle`, `busy`, `drained`, `down`, or `unresponsive`: Slurm gets no answer
+    # `idle`, `busy`, `drained`, `down`, `powered-down`, or `unresponsive`: Slurm gets no answer.
+    state: str
     gpus: int
     reason: str  # why it is drained
 
@@ -59,11 +67,15 @@ def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
     for line in done.lines:
         name, state, gres, reason = (line.split("|", 3) + [""] * 3)[:4]
         if is_node_name(name):
-            plain = re.sub(r"[^a-z].*", "", state)
-            known = _STATES.get(plain, "idle" if plain == "idle" else "busy")
-            known = "unresponsive" if known in ("idle", "busy") and state.endswith("*") else known
-            found[name] = SlurmNode(known, sum(map(int, _GPUS.findall(gres))), reason)
+            gpus = sum(map(int, _GPUS.findall(gres)))
+            found[name] = SlurmNode(_state(state), gpus, reason)
     return found
+
+
+def _state(text: str) -> str:
+    """Translate a state, such as `mixed` or `idle~`; Slurm can start a step only on nodes that are `idle`."""
+    word = re.sub(r"[^a-z].*", "", text)
+    return _STATES.get(word) or _SUFFIXES.get(text[-1:]) or ("idle" if text == "idle" else "busy")
 
 
 def partition_nodes(partition: str) -> dict[str, SlurmNode]:
@@ -114,7 +126,7 @@ def _own_command() -> list[str]:
     return [path] if os.path.basename(path) == "rocenv" else [sys.executable, "-m", "rocenv"]
 
 
-def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int) -> None:
+def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int) -> str:
     """Run `rocenv WORDS` on nodes with srun, one step for all nodes with the same number of GPUs.
 
     If Slurm cannot start the step on a node, it ends it everywhere, so the other nodes get another step.
@@ -125,8 +137,11 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
         folder: Gets the nodes' outputs.
         timeout_s: When a check ends.
 
+    Returns:
+        The last line that a node wrote to stderr; "" = none did.
+
     Raises:
-        RocenvError: srun could not start a step at all, which says nothing about the nodes.
+        RocenvError: srun could not start a step, or someone ended it, which says nothing about the nodes.
     """
     srun = program_on_path("srun")
     if srun is None:
@@ -135,44 +150,62 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
     for node, gpus in nodes.items():
         by_gpus[gpus].append(node)
     for gpus, group in by_gpus.items():
-        for attempt in range(3):
-            done = process.run(
-                [
-                    *(srun, f"--nodelist={folded(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
-                    *("--exclusive", "--mem=0", f"--immediate={_IMMEDIATE_S}", "--kill-on-bad-exit=0"),
-                    *("--wait=0", f"--time={-(-(timeout_s + _START_S) // 60)}", "--job-name=rocenv-verify"),
-                    *("--mpi=none", "--cpu-bind=none", "--input=none", "--chdir=/"),
+        for attempt in range(_ATTEMPTS):
+            step = [
+                *(srun, f"--nodelist={folded(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
+                *(
+                    "--exclusive",
+                    "--mem=0",
                     *((f"--gres=gpu:{gpus}",) if gpus else ()),
-                    f"--output={folder}/{gpus}-{attempt}-%n.json",
-                    f"--error={folder}/{gpus}-{attempt}-%n.err",
-                    *_own_command(),
-                    *words,
-                ],
-                environ=_environ(),
-                timeout_s=timeout_s + _START_S + _IMMEDIATE_S,
-            )
+                    "--job-name=rocenv-verify",
+                ),
+                *(f"--immediate={_IMMEDIATE_S}", f"--time={-(-(timeout_s + _START_S) // 60)}", "--wait=0"),
+                *("--no-kill", "--kill-on-bad-exit=0", "--mpi=none", "--cpu-bind=none"),
+                *("--job-name=rocenv-verify", "--input=none", "--chdir=/"),
+                f"--output={folder}/{gpus}-{attempt}-%n.json",
+                f"--error={folder}/{gpus}-{attempt}-%n.err",
+            ]
+            start = time.monotonic()
+            limit_s = timeout_s + _START_S + _IMMEDIATE_S
+            done = process.run([*step, *_own_command(), *words], environ=_environ(), timeout_s=limit_s)
+            sizes = [path.stat().st_size for path in folder.glob(f"{gpus}-{attempt}-*.json")]
             failed = set(_LAUNCH_FAILED.findall(done.error_text))
-            if not failed:
-                if not any(folder.glob(f"{gpus}-{attempt}-*.json")):
-                    said = (done.error_text.strip().splitlines() or [done.end])[-1]
-                    raise RocenvError(f"srun could not start the check: {said}", code="no-scheduler")
-                break
             group = [node for node in group if node not in failed]
-            answers = [path for path in folder.glob(f"{gpus}-{attempt}-*.json") if path.stat().st_size]
-            if len(answers) >= len(group):
+            if sum(size > 0 for size in sizes) >= len(group):
+                break  # all have answered
+            if not failed:
+                _require_whole(done, bool(sizes), time.monotonic() - start < timeout_s)
                 break
+        else:
+            raise RocenvError(f"Slurm cannot start a step on {folded(failed)}", code="no-scheduler")
+    return _first_error(folder)
 
 
-def first_error(folder: Path) -> str:
-    """Return the last line that a node wrote to stderr, of the first node that did; "" = none did."""
+def _require_whole(done: process.Completed, started: bool, in_time: bool) -> None:
+    """Raise RocenvError if a step did not run to its end, so nodes without an answer may be healthy."""
+    said = (done.error_text.strip().splitlines() or [done.end])[-1]
+    if not started:
+        raise RocenvError(f"srun could not start the check: {said}", code="no-scheduler")
+    if in_time and _ENDED in done.error_text:
+        raise RocenvError(
+            "the check was cancelled in Slurm, so nodes without an answer may be healthy",
+            hints=("repeat the command",),
+            code="no-scheduler",
+        )
+
+
+def _first_error(folder: Path) -> str:
     for path in sorted(folder.glob("*.err")):
         for line in reversed(path.read_text(errors="replace").splitlines()):
             return line
     return ""
 
 
-def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, timeout_s: int) -> None:
-    """Run `rocenv WORDS` on nodes with ClusterShell; `folder` gets their outputs, by node name."""
+def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, timeout_s: int) -> str:
+    """Run `rocenv WORDS` on nodes with ClusterShell; arguments and result as of `check_with_slurm`.
+
+    The files with the nodes' outputs have the nodes' names.
+    """
     clush = program_on_path("clush")
     if clush is None:
         raise RocenvError("`clush` is not on PATH", hints=("install ClusterShell",), code="no-scheduler")
@@ -181,12 +214,16 @@ def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, t
         [*(["env", f"ROCENV_HOME={os.path.abspath(home)}"] if home else []), *_own_command(), *words]
     )
     options = ["--nostdin", "--quiet", "--fanout=256", "--connect_timeout=15", f"--outdir={folder}"]
-    process.run(
-        [clush, *options, f"--command_timeout={timeout_s + 15}", "-w", folded(nodes), command],
-        stdout=process.DROP,
-        stderr=process.DROP,
-        timeout_s=timeout_s + _START_S + timeout_s * (len(nodes) // 256),
-    )
+    with tempfile.TemporaryFile() as errors:
+        process.run(
+            [clush, *options, f"--command_timeout={timeout_s + 15}", "-w", folded(nodes), command],
+            stdout=process.DROP,
+            stderr=errors,
+            timeout_s=timeout_s + _START_S + timeout_s * (len(nodes) // 256),
+        )
+        errors.seek(0)
+        lines = errors.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+    return next((line for line in reversed(lines) if not line.startswith("clush:")), "")
 
 
 class FleetRecord(Value, frozen=True, kw_only=True):

@@ -109,8 +109,4 @@ def require_free(prefix: Prefix) -> None:
                 code="env-exists",
             )
         case "foreign":
-            raise PrefixError(
-                f"`{prefix.path}` exists, but rocenv did not create it",
-                hints=("move it, or choose a different name",),
-                code="env-foreign",
-            )
+            raise prefix.foreign_error()

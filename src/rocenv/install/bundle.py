@@ -52,6 +52,7 @@ _MOST_MEMBERS = 20_000  # an env has about 100
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC = b"ustar"
 _COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz"}
+_SUFFIXES = (".gz", ".zst", ".xz")
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _MEMBER = re.compile(
     r"artifacts/[0-9a-f]{64}|data\.json|(indices|kernels|locks|pythons)(/\w[\w.+~-]*){1,2}", re.ASCII
@@ -142,13 +143,16 @@ class Bundle:
         return parse_lock(self.content(member, MAX_LOCK_BYTES), f"{self.path}:{member}")
 
     def artifacts(self, lock: Lock) -> dict[str, Section]:
-        """Locate a lock's files: sha256 -> location; raise DataError if one is missing."""
-        files = [each for each in lock.artifacts if each.kind != "folder"]
-        missing = [each for each in files if artifact_member(each) not in self.sections]
+        """Locate a lock's files: sha256 -> location; raise DataError for a missing or changed one."""
+        files = {each: artifact_member(each) for each in lock.artifacts if each.kind != "folder"}
+        missing = [f"`{each.name} {each.version}`" for each in files if files[each] not in self.sections]
         if missing:
-            names = joined([f"{each.name} {each.version}" for each in missing], 5)
-            raise bundle_error(self.path, f"it does not contain {names}")
-        return {each.sha256: self.sections[artifact_member(each)] for each in files}
+            raise bundle_error(self.path, f"it does not contain {joined(missing, 5)}")
+        for each, member in files.items():
+            if self.sections[member].size_bytes != each.size_bytes:
+                what = f"`{each.name} {each.version}` in it was changed: its size differs"
+                raise bundle_error(self.path, what)
+        return {each.sha256: self.sections[member] for each, member in files.items()}
 
 
 def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]:
@@ -217,9 +221,11 @@ def is_bundle(path: Path) -> bool:
     with open_regular(path) as stream:
         head = stream.read(_BLOCK)
     if program := next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), ""):
+        # As a filter, because these programs refuse files without their own suffix.
+        plain = path.with_suffix("") if path.suffix in _SUFFIXES else path.with_suffix(".plain.tar")
         raise DataError(
             f"`{path}` is compressed, but rocenv reads bundles in place",
-            hints=(f"decompress it first: `{program} {shell_join(str(path))}`",),
+            hints=(f"decompress it first: `{program} < {shell_join(str(path))} > {shell_join(str(plain))}`",),
             code="bundle-damaged",
         )
     return head[257:262] == _MAGIC
@@ -236,6 +242,8 @@ def open_bundle(path: Path) -> Bundle:
         found = _sections(path, stream)
         manifest = _manifest(path, stream, found.pop(MANIFEST))
     for name, known in manifest.files.items():
+        if name.startswith("artifacts/"):
+            continue  # `Bundle.artifacts` knows their names
         if name not in found:
             raise bundle_error(path, f"it does not contain `{name}`")
         if found[name].size_bytes != known.size_bytes:
@@ -290,8 +298,10 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
     if section.size_bytes > _MOST_MANIFEST_BYTES:
         raise bundle_error(path, f"`{MANIFEST}` in it is too large")
     stream.seek(section.start)
-    where = f"{path}:{MANIFEST}"
-    plain = parse_json(stream.read(section.size_bytes), where)
+    try:
+        plain = parse_json(stream.read(section.size_bytes), MANIFEST)
+    except DataError as error:
+        raise bundle_error(path, error.message) from error
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > BUNDLE_SCHEMA:
         raise DataError(
@@ -300,7 +310,10 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
         )
     if schema != BUNDLE_SCHEMA:
         raise bundle_error(path, f"`{MANIFEST}` in it is not a bundle's")
-    manifest = from_plain(Manifest, plain, where)
+    try:
+        manifest = from_plain(Manifest, plain, MANIFEST)
+    except DataError as error:
+        raise bundle_error(path, error.message) from error
     if any(len(name) > _LONGEST_NAME or not name.isprintable() for name in manifest.envs):
         raise bundle_error(path, "it has an env with a name that no env can have")
     if any(len(name) > _LONGEST_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -45,7 +46,21 @@ def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
             str(home.path),
             needed_bytes=needed + _MARGIN_BYTES,
             free_bytes=free,
+            keep=frozenset(artifact.sha256 for artifact in lock.artifacts),
         )
+
+
+@contextlib.contextmanager
+def _full_disk_explained(lock: Lock, context: Context) -> Iterator[None]:
+    """If the disk becomes full, raise the error that says how much the rest of the lock needs."""
+    try:
+        with storage_errors(context.home.path):
+            yield
+    except NoSpace:
+        # The margin would make this error wrong for a disk that has enough space but no inodes.
+        if free_bytes(context.home.path) < sum(bytes_to_come(lock, context.home, context.bundled)):
+            require_room(lock, context.home, context.bundled)
+        raise
 
 
 def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple[int, int]:
@@ -96,7 +111,8 @@ def ensure_available(
                 if not store.holds(context.home, part, expected.get(part.sha256, {}))
             ]
         try:
-            wheels = _download_and_unpack(missing, context, expected) if missing else {}
+            with _full_disk_explained(lock, context):
+                wheels = _download_and_unpack(missing, context, expected) if missing else {}
             break
         except store.DamagedPackage as error:
             if attempt == _TRIES:

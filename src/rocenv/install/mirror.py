@@ -6,13 +6,15 @@
     simple/PROJECT/         the same for wheels from the general index
 
 Files are added and replaced, but never removed: other machines may have locks that need them. A list of
-packages is written before the `InRelease` that signs it.
+packages is written before the `InRelease` that signs it. It comes from this home, however old: a newer
+one lists packages that no env has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import html
+import math
 import os
 import re
 from contextlib import closing
@@ -33,14 +35,16 @@ from rocenv.sources.general_index import GENERAL
 from rocenv.sources.lock_review import plain_place
 from rocenv.system import WINDOWS
 from rocenv.system.files import beside, file_chunks, move, write_atomic
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from rocenv.context import Context
     from rocenv.core.model import Artifact, Lock
     from rocenv.data.rows import Matrix
+    from rocenv.sources.apt.signed import SignedIndex
 
 _SIMPLE = "simple"
 _PAGE = "index.html"
@@ -62,8 +66,8 @@ class Mirrored:
     problems: list[str] = field(default_factory=list)
 
 
-def update_mirror(folder: Path, locks: Iterable[Lock], context: Context) -> Mirrored:
-    """Add everything that machines need to create these sets to a mirror.
+def update_mirror(folder: Path, locks: Mapping[str, Lock], context: Context) -> Mirrored:
+    """Add everything that machines need to create these envs to a mirror.
 
     Raises:
         FetchError: A file is neither in the cache nor available.
@@ -72,10 +76,10 @@ def update_mirror(folder: Path, locks: Iterable[Lock], context: Context) -> Mirr
     done = Mirrored()
     try:
         with env_locked(context.home, uses_store=True):
-            locks = [relocated(lock, context) for lock in locks]
-            _add_artifacts(folder, locks, context, done)
-            for lock in locks:
-                _add_signed_indices(folder, lock, context, done)
+            locks = {name: relocated(lock, context) for name, lock in locks.items()}
+            _add_artifacts(folder, locks.values(), context, done)
+            _add_signed_indices(folder, locks, context, done)
+            for lock in locks.values():
                 _add_pages(folder, lock, context.matrix, done)
     except OSError as error:
         hint = "choose a folder that you can write to, on a disk with enough space"
@@ -143,26 +147,43 @@ def _copy(path: Path, target: Path) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def _add_signed_indices(folder: Path, lock: Lock, context: Context, done: Mirrored) -> None:
-    try:
-        for each in signed_indices(lock, context, context.max_age_s):
-            index = each.index
-            if is_symbolic(index.repo):
-                root = index.root.rstrip(":")
-                done.settings[index.root] = root
-            else:
-                root, prefix, below = _place_of_url(index.root)
-                done.settings[prefix] = below
-            suite = f"{root}/dists/{index.suite}"
-            for name, path in each.lists:
-                _put(folder, f"{suite}/{name}", path.read_bytes(), done)
-            _put(folder, f"{suite}/InRelease", each.release.read_bytes(), done)
-            if each.key is not None:
-                place, prefix, below = _place_of_url(index.repo.key_url)
-                done.settings[prefix] = below
-                _put(folder, place, each.key.read_bytes(), done)
-    except FetchError as error:
-        done.problems.append(f"a package index is missing, so clients can only use locks: {error.message}")
+def _add_signed_indices(folder: Path, locks: Mapping[str, Lock], context: Context, done: Mirrored) -> None:
+    packages: dict[Path, frozenset[str]] = {}
+    for name, lock in locks.items():
+        try:
+            indices = {each.release: each for each in signed_indices(lock, context, math.inf)}
+        except FetchError as error:
+            done.problems.append(
+                f"a package index is missing, so clients can only use locks: {error.message}"
+            )
+            continue
+        for release in indices.keys() - packages.keys():
+            packages[release] = indices[release].packages
+            _add_signed_index(folder, indices[release], done)
+        wanted = {each.sha256 for each in lock.artifacts if each.kind == "deb"}
+        if not wanted <= frozenset().union(*(packages[release] for release in indices)):
+            done.problems.append(
+                f"the package index is newer than env `{name}`, so clients can create it only from its lock; "
+                f"to change that: `rocenv upgrade {shell_join(name)}`, then `rocenv mirror` again"
+            )
+
+
+def _add_signed_index(folder: Path, signed: SignedIndex, done: Mirrored) -> None:
+    index = signed.index
+    if is_symbolic(index.repo):
+        root = index.root.rstrip(":")
+        done.settings[index.root] = root
+    else:
+        root, prefix, below = _place_of_url(index.root)
+        done.settings[prefix] = below
+    suite = f"{root}/dists/{index.suite}"
+    for name, path in signed.lists:
+        _put(folder, f"{suite}/{name}", path.read_bytes(), done)
+    _put(folder, f"{suite}/InRelease", signed.release.read_bytes(), done)
+    if signed.key is not None:
+        place, prefix, below = _place_of_url(index.repo.key_url)
+        done.settings[prefix] = below
+        _put(folder, place, signed.key.read_bytes(), done)
 
 
 def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None:

@@ -1,10 +1,9 @@
-"""Build a kernel from an app's source, as a file that the app loads."""
+"""Build a kernel from Blender's source, as a file that Blender loads."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -13,9 +12,10 @@ from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_
 from rocenv.core.errors import RocenvError
 from rocenv.core.variables import OVERRIDE
 from rocenv.host import detect
+from rocenv.kernels import APP
 from rocenv.kernels.cache import CompiledKernel, cached_or_compiled
 from rocenv.kernels.compile import compiler_version
-from rocenv.kernels.installation import Installation, find, program_bytes, version_of, with_source_of
+from rocenv.kernels.installation import find, version_of, with_source_of
 from rocenv.kernels.placement import check_place, put
 from rocenv.kernels.recipe import Job, job_for
 from rocenv.prefix import active_env, prefix_of
@@ -24,9 +24,9 @@ from rocenv.system.files import storage_errors, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from rocenv.context import Context
-    from rocenv.data.recipes import KernelSource
     from rocenv.data.rows import Matrix
     from rocenv.kernels.placed import Placed, PlaceName
     from rocenv.prefix import Prefix
@@ -36,13 +36,12 @@ if TYPE_CHECKING:
 class BuildRequest:
     """A request to build a kernel."""
 
-    row: KernelSource
     kind: str
-    path: str = ""  # of the app; "" = the env's, or else the one on PATH
+    path: str = ""  # of Blender; "" = the env's, or else the one on PATH
     target: str = ""  # "" = the env's, or else the selected GPU's
-    env: str = ""  # provides the compiler; "" = the active env, or else the one that contains the app
+    env: str = ""  # provides the compiler; "" = the active env, or else the one that contains Blender
     include: Path | None = None
-    version: str = ""  # of the app; "" = ask the app
+    version: str = ""  # of Blender; "" = ask it
     place: PlaceName = "overlay"
     output: Path | None = None  # write the kernel to this file instead of placing it
 
@@ -60,7 +59,7 @@ class BuildResult:
 def build(
     request: BuildRequest, context: Context, environ: Mapping[str, str], report: Callable[[str], None]
 ) -> BuildResult:
-    """Compile a kernel for an app and place it where the app finds it.
+    """Compile a kernel and place it where Blender finds it.
 
     Args:
         request: What to build.
@@ -69,28 +68,27 @@ def build(
         report: Receives messages for the user.
 
     Raises:
-        RocenvError: The app, its source, a recipe or a compiler is missing, or the kernel cannot go there.
+        RocenvError: Blender, its source, a recipe or a compiler is missing, or the kernel cannot go there.
         PrefixError: An env is missing or incomplete, or the disk is full.
         FetchError: The compiler cannot be downloaded now.
     """
-    row, matrix, home = request.row, context.matrix, context.home
+    matrix, home = context.matrix, context.home
     if WINDOWS:
         raise RocenvError(
-            f"rocenv compiles kernels for {row.app} on Linux only",
-            hints=(f"install the newest official build of {row.app}, which might have kernels for your GPU",),
+            "rocenv compiles kernels for Blender on Linux only",
+            hints=("install the newest official build of Blender, which might have kernels for your GPU",),
             code="kernels-no-compiler",
         )
     if request.output is not None:
         _require_writable(request.output)
     env = _chosen_env(request.env, context, environ)
-    installation = find(request.path or _program_of(env, row), row, home)
+    installation = find(request.path or _program_of(env), home)
     env = env or installation.prefix
     target = _target(request.target, tuple(filter(None, (env, installation.prefix))), matrix, report)
     version = request.version or version_of(installation)
-    installation = _with_source(installation, version, detected=not request.version)
+    installation = with_source_of(installation, version, detected=not request.version)
     job = job_for(
         installation,
-        program_bytes(installation),
         version,
         request.kind,
         target,
@@ -100,7 +98,7 @@ def build(
     )
     if request.output is None:
         check_place(job, request.place)
-    report(f"{row.app} {version} in `{installation.root}`: {job.title}, from `{job.file}`")
+    report(f"Blender {version} in `{installation.root}`: {job.title}, from `{job.file}`")
     for warning in _unlisted_target(job, matrix):
         report(warning)
     toolchain = _toolchain(env, target, context, report, named=bool(request.env))
@@ -137,23 +135,20 @@ def _chosen_env(name: str, context: Context, environ: Mapping[str, str]) -> Pref
     return prefix
 
 
-def _program_of(env: Prefix | None, row: KernelSource) -> str:
-    """Find the app's start script in an env; "" if there is none."""
-    if env is None:
-        return ""
-    names = sorted({Path(each).name for each in row.programs})
-    return next((str(env.bin / name) for name in names if (env.bin / name).is_file()), "")
+def _program_of(env: Prefix | None) -> str:
+    """Find Blender's start script in an env; "" if there is none."""
+    return str(env.bin / APP) if env is not None and (env.bin / APP).is_file() else ""
 
 
 def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable[[str], None]) -> str:
-    """Choose the target that the GPU reports in the app's env."""
+    """Choose the target that the GPU reports in the env."""
     locks = [(env.name, env.record().lock) for env in envs if env.state == "complete"]
     if named:
         for name, lock in locks[:1]:
             if lock.runs_as and named == lock.target != lock.runs_as:
                 report(
-                    f"in the env `{name}` {OVERRIDE} makes the GPU run as {lock.runs_as}, so the app does "
-                    f"not load kernels for {named} there; build with `--target {lock.runs_as}`"
+                    f"in the env `{name}` {OVERRIDE} makes the GPU run as {lock.runs_as}, so Blender "
+                    f"does not load kernels for {named} there; build with `--target {lock.runs_as}`"
                 )
         return named
     if found := next((lock.code_target for _, lock in locks if lock.code_target), ""):
@@ -168,27 +163,14 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
     return host.gpu.target
 
 
-def _with_source(installation: Installation, version: str, *, detected: bool) -> Installation:
-    found = with_source_of(installation, version)
-    if found is None and detected:
-        raise RocenvError(
-            f"`{installation.program}` is version {version}, but the source next to it is that of "
-            f"{installation.folder_version} (`{installation.source}`)",
-            hints=(f"specify the program that belongs to this source with `--{installation.row.app}`",),
-            code="kernels-bad-source",
-        )
-    return found or installation
-
-
 def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:
-    """Yield a warning if this app version is not known to accept the target."""
-    app = job.installation.row.app
+    """Yield a warning if this version of Blender is not known to accept the target."""
     for row in matrix.app_release:
-        if (row.app, row.platform) != (app, "linux") or not row.targets or job.target in row.targets:
+        if (row.app, row.platform) != (APP, "linux") or not row.targets or job.target in row.targets:
             continue
         if SpecifierSet(row.versions, prereleases=True).contains(job.version):
             known = ", ".join(row.targets)
-            yield f"{app} {job.version} may ignore {job.target}: it is known to accept {known}"
+            yield f"Blender {job.version} may ignore {job.target}: it is known to accept {known}"
 
 
 def _toolchain(

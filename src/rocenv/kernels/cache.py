@@ -15,9 +15,9 @@ from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json
 from rocenv.core.model import Value
-from rocenv.kernels.check import check
-from rocenv.kernels.compile import compile_kernel
-from rocenv.kernels.recipe import content_hash
+from rocenv.kernels import APP
+from rocenv.kernels.compile import check, compile_kernel
+from rocenv.kernels.placed import content_hash
 from rocenv.system.files import move, remove_tree, storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.seal import read_sealed, write_sealed
@@ -126,7 +126,7 @@ def _compile(
         seconds = round(time.monotonic() - begin, 1)
         checked = check(content, job.target, rows)
         entry = Entry(
-            app=job.installation.row.app,
+            app=APP,
             kind=job.recipe.kind,
             version=job.version,
             target=job.target,
@@ -185,28 +185,25 @@ def import_bundled(bundle: Bundle, context: Context) -> None:
         DataError: A member was changed, or is not what its entry describes.
         RocenvError: It is not a kernel for its target.
     """
+    home = context.home
     for member in bundle.sections:
         folder, _, name = member.rpartition("/")
-        if folder.startswith("kernels/") and name == _KERNEL:
-            entry = bundle.content(f"{folder}/{_ENTRY}", _MOST_ENTRY_BYTES)
-            known = from_plain(Entry, parse_json(entry, folder), folder)
-            content = bundle.content(member, _MOST_KERNEL_BYTES)
-            _import(
-                context.home, folder.removeprefix("kernels/"), known, content, context.matrix.code_objects
-            )
-
-
-def _import(home: Home, key: str, known: Entry, content: bytes, rows: Sequence[CodeObjects]) -> None:
-    checked = check(content, known.target, rows)
-    if (checked.kernels, hashlib.sha256(content).hexdigest()) != (known.kernels, known.sha256):
-        raise DataError(f"the kernel `{key}` is not the one that its entry describes")
-    place = home.kernels / key
-    with storage_errors(home.kernels):
-        home.kernels.mkdir(parents=True, exist_ok=True)
-        with locked(home.lock("kernel", key)):
-            if _cached(place, known.target, home.key) is None:
-                remove_tree(place)
-                _keep(place, known, content, home.key)
+        if not folder.startswith("kernels/") or name != _KERNEL:
+            continue
+        plain = parse_json(bundle.content(f"{folder}/{_ENTRY}", _MOST_ENTRY_BYTES), folder)
+        entry = from_plain(Entry, plain, folder)
+        content = bundle.content(member, _MOST_KERNEL_BYTES)
+        checked = check(content, entry.target, context.matrix.code_objects)
+        if (checked.kernels, hashlib.sha256(content).hexdigest()) != (entry.kernels, entry.sha256):
+            raise DataError(f"the kernel in `{folder}` is not the one that its entry describes")
+        key = folder.removeprefix("kernels/")
+        place = home.kernels / key
+        with storage_errors(home.kernels):
+            home.kernels.mkdir(parents=True, exist_ok=True)
+            with locked(home.lock("kernel", key)):
+                if _cached(place, entry.target, home.key) is None:
+                    remove_tree(place)
+                    _keep(place, entry, content, home.key)
 
 
 def _keep(place: Path, entry: Entry, content: bytes, key_file: Path) -> None:

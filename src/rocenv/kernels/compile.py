@@ -1,9 +1,11 @@
-"""Run the compiler and show its progress; if it fails, only its log remains."""
+"""Run the compiler, and check that its output contains kernels for the target."""
 
 from __future__ import annotations
 
+import io
 import os
-from collections import deque
+import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
@@ -12,24 +14,30 @@ from rocenv.system.exit_codes import describe_exit
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rocenv.compilers import Toolchain
     from rocenv.core.progress import Progress
+    from rocenv.data.recipes import CodeObjects
     from rocenv.kernels.recipe import Job
 
 _TIMEOUT_S = 3600.0
 _VERSION_TIMEOUT_S = 60.0
 _SHOWN_LINES = 12
 _SHOWN_WIDTH = 300
-_SEARCHED_WIDTH = 4096
 _SEARCHED_BYTES = 16 << 20  # at the end of a log
 _TARGET_ERRORS = (
     "cannot find ROCm device library",
     "unsupported HIP gpu architecture",
     "unknown target CPU",
 )
+# Source: https://clang.llvm.org/docs/ClangOffloadBundler.html, "Bundled Binary File Layout"
+_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+_MAX_ENTRIES = 1000
+_ELF = b"\x7fELF"
+# A kernel descriptor's symbol ends with this. Source: https://llvm.org/docs/AMDGPUUsage.html, "Symbols"
+_DESCRIPTOR = ".kd"
 
 
 def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
@@ -90,37 +98,105 @@ def compile_kernel(toolchain: Toolchain, job: Job, folder: Path, log: Path, prog
 
 
 def _failed(job: Job, why: str, log: Path) -> RocenvError:
-    lines: deque[str] = deque(maxlen=_SHOWN_LINES)
-    errors: deque[str] = deque(maxlen=_SHOWN_LINES)
-    disk_full = unknown_target = False
-    for line in _last_lines(log):
-        lines.append(line[:_SHOWN_WIDTH])
-        if "error:" in line:
-            errors.append(line[:_SHOWN_WIDTH])
-        # The compiler reports a full disk only in its output.
-        disk_full = disk_full or "no space left" in line.lower()
-        unknown_target = unknown_target or any(each in line for each in _TARGET_ERRORS)
-    hints = ["free disk space: `rocenv gc` lists what no env needs"] if disk_full else []
-    if unknown_target:
+    with log.open("rb") as file:
+        file.readline()  # the command
+        file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _SEARCHED_BYTES))
+        text = file.read().decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error:" in line]
+    hints = []
+    if "no space left" in text.lower():  # the compiler reports a full disk only in its output
+        hints.append("free disk space: `rocenv gc` lists what no env needs")
+    if any(each in text for each in _TARGET_ERRORS):
         hints.append(
             f"this compiler does not support {job.target}; without `--env` rocenv uses the newest one"
         )
+    shown = "".join(f"\n  {line[:_SHOWN_WIDTH]}" for line in (errors or lines)[-_SHOWN_LINES:])
     return RocenvError(
-        f"the compiler failed on the {job.title}: {why}\n"
-        + "\n".join(f"  {each}" for each in errors or lines),
+        f"the compiler failed on the {job.title}: {why}{shown}",
         hints=(*hints, f"complete output: {log}"),
         code="kernels-compiler",
     )
 
 
-def _last_lines(log: Path) -> Iterator[str]:
-    """Yield a log's last non-empty lines, and truncate long ones."""
-    with log.open("rb") as file:
-        file.readline()  # the command
-        file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - _SEARCHED_BYTES))
-        at_line_start = True
-        while piece := file.readline(_SEARCHED_WIDTH):
-            line = piece.decode(errors="replace").strip()
-            if at_line_start and line:
-                yield line
-            at_line_start = piece.endswith(b"\n")
+# ---------------------------------------------------------------- its output
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a kernel file contains."""
+
+    kernels: int
+    flags: int  # the code object's `e_flags`
+
+
+def check(content: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
+    """Inspect a code object, or the one for `target` in an offload bundle.
+
+    Raises:
+        RocenvError: A GPU with that target cannot run it.
+    """
+    try:
+        return _checked(_code_for(content, target), target, rows)
+    except RocenvError:
+        raise
+    except Exception as error:  # damaged files make pyelftools raise all kinds of exceptions
+        raise _rejected(f"it cannot be read: {error}") from error
+
+
+def _code_for(content: bytes, target: str) -> bytes:
+    if content.startswith(_ELF):
+        return content
+    if not content.startswith(_MAGIC):
+        raise _rejected("it is neither a code object nor an offload bundle")
+    entries = dict(_entries(content))
+    for name, code in entries.items():
+        if name.split("--")[-1].split(":")[0] == target:
+            return code
+    raise _rejected(f"it has no code for {target}, only for {', '.join(entries) or 'nothing'}")
+
+
+def _entries(content: bytes) -> Iterator[tuple[str, bytes]]:
+    (count,) = struct.unpack_from("<Q", content, len(_MAGIC))
+    at = len(_MAGIC) + 8
+    for _ in range(min(count, _MAX_ENTRIES)):
+        offset, size, length = struct.unpack_from("<QQQ", content, at)
+        at += 24
+        name = content[at : at + length].decode("ascii", "replace")
+        at += length
+        if offset + size > len(content):
+            raise _rejected("it is truncated")
+        yield name, content[offset : offset + size]
+
+
+def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
+    elf = ELFFile(io.BytesIO(code))
+    flags = int(elf.header["e_flags"])
+    (machine,) = struct.unpack_from("<H", code, 18)
+    row = next((each for each in rows if target in each.numbers), None)
+    if row is not None and machine != row.elf_machine:
+        raise _rejected(f"its ELF machine is {machine}; AMD GPUs have {row.elf_machine}")
+    if row is not None and flags & row.mask != row.numbers[target]:
+        found = next((name for name, number in row.numbers.items() if number == flags & row.mask), hex(flags))
+        raise _rejected(f"it is for {found}, not for {target}")
+    names = {  # in a set, because a descriptor can be in two symbol tables
+        symbol.name
+        for section in elf.iter_sections()
+        if isinstance(section, SymbolTableSection)
+        for symbol in section.iter_symbols()
+        if symbol.name.endswith(_DESCRIPTOR)
+    }
+    if not names:
+        raise _rejected("it contains no kernel")
+    return Checked(len(names), flags)
+
+
+def _rejected(why: str) -> RocenvError:
+    return RocenvError(
+        f"the compiler's output does not work on this GPU: {why}",
+        hints=("try the compiler in a different env with `--env`",),
+        code="kernels-bad-result",
+    )

@@ -1,4 +1,8 @@
-"""Find an app, its kernel sources and its version."""
+"""Find Blender, the source of its kernels, and its version.
+
+Source: https://tracker.debian.org/pkg/blender (5.2.2 of sid loaded kernels from a linked copy of its
+resources, and its help names the variable, whose first version is inferred)
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,30 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from rocenv.activate.loader import find_program, loader_argv
+from rocenv.activate.loader import argv_in, find_program
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.kernels import APP
 from rocenv.kernels.placed import all_placed
-from rocenv.prefix import Prefix, env_around, library_folders
+from rocenv.prefix import Prefix, env_around
 from rocenv.system import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.data.recipes import KernelSource
     from rocenv.home import Home
 
+PROGRAMS = ("blender", "bin/blender", "blender.exe")
+RESOURCES = "BLENDER_SYSTEM_RESOURCES"  # selects a different resource folder, in these versions
+RESOURCES_SINCE = "4.2"
+_SOURCE, _PRECOMPILED = "source", "lib"
+_FOLDERS = tuple(  # that contain these two
+    f"{place}/scripts/{addons}/cycles".removeprefix("./")
+    for place in ("[0-9]*.[0-9]*", "share/blender", "share/blender/[0-9]*.[0-9]*", ".")
+    for addons in ("addons_core", "addons")
+)
+_RESOURCES_UP = 3  # levels from there to the resource folder
+_VERSION = re.compile(r"^Blender ([0-9]+(?:\.[0-9]+)+)", re.MULTILINE)
+_FOLDER_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
 _VERSION_TIMEOUT_S = 30.0
 _CHUNK = 8  # bytes of text in one x86-64 instruction
@@ -32,107 +48,114 @@ _CHUNKS_WITHIN = 96  # bytes of code within which all chunks of a string occur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """An installed app."""
+    """An installed Blender."""
 
-    row: KernelSource
     root: Path
-    folder: Path  # with the source, and the kernels that the app ships with
+    folder: Path  # with the source, and the kernels that Blender ships with
     program: Path | None
     prefix: Prefix | None  # the env that contains it
 
     @property
     def source(self) -> Path:
         """The source folder."""
-        return self.folder / self.row.code
+        return self.folder / _SOURCE
 
     @property
     def precompiled(self) -> Path:
-        """The folder with the kernels that the app ships with; it may not exist."""
-        return self.folder / self.row.precompiled
+        """The folder with the kernels that Blender ships with; it may not exist."""
+        return self.folder / _PRECOMPILED
 
     @property
     def resources(self) -> Path:
         """The folder with everything that the program loads."""
-        return self.folder.parents[self.row.resources_up - 1]
+        return self.folder.parents[_RESOURCES_UP - 1]
 
     @property
     def folder_version(self) -> str:
         """The version in the resource folder's name, as in official builds; "" if there is none."""
-        match = re.search(self.row.version_folder, self.resources.name) if self.row.version_folder else None
-        return str(match["version"]) if match else ""
+        return self.resources.name if _FOLDER_VERSION.fullmatch(self.resources.name) else ""
 
 
-def find(path: str, row: KernelSource, home: Home) -> Installation:
-    """Find an app by its program or by its installation folder.
+def find(path: str, home: Home) -> Installation:
+    """Find Blender by its program or by its installation folder.
 
     Args:
-        path: "" stands for the app's program on `PATH`; a linked copy's start script stands for the app
-            itself.
-        row: The app's row, with its source folders.
+        path: "" stands for the program on `PATH`; a linked copy's start script stands for the original.
         home: The home with the envs.
 
     Raises:
         RocenvError: The path does not exist, or the installation does not include the kernel sources.
     """
-    start = _without_copy(_existing(path, row), row, home)
+    start = _without_copy(_existing(path), home)
     prefix = _prefix_around(start, home)
     try:
         for root in _roots(start, prefix):
-            if folders := _source_folders(root, row):
-                program = start if start.is_file() else _program_in(root, row)
-                return Installation(row=row, root=root, folder=folders[0], program=program, prefix=prefix)
+            if folders := _source_folders(root):
+                program = start if start.is_file() else _program_in(root)
+                return Installation(root=root, folder=folders[0], program=program, prefix=prefix)
     except OSError as error:
         raise RocenvError(
             f"cannot read `{error.filename or start}`: {error.strerror}",
             hints=("choose an installation that you can read",),
             code="kernels-unreadable",
         ) from error
-    searched = ", ".join(f"`{each}`" for each in row.folders[:3])
+    searched = ", ".join(f"`{each}`" for each in _FOLDERS[:3])
     raise RocenvError(
-        f"`{start}` has no {row.title} kernel sources: no folder `{row.code}` in {searched}",
+        f"`{start}` has no Cycles kernel sources: no folder `{_SOURCE}` in {searched}",
         hints=(
-            f"specify the program or the installation folder with `--{row.app}`",
+            "specify the program or the installation folder with `--blender`",
             "some distributions leave the sources out; official builds include them",
         ),
         code="kernels-no-source",
     )
 
 
-def with_source_of(installation: Installation, version: str) -> Installation | None:
-    """Select the source folder for one version; None if the installation has no such folder."""
-    folders = (installation.folder, *_source_folders(installation.root, installation.row))
+def with_source_of(installation: Installation, version: str, *, detected: bool = True) -> Installation:
+    """Select the source folder for one version.
+
+    Raises:
+        RocenvError: There is no such folder, and the version is `detected`, so the source is another one's.
+    """
+    folders = (installation.folder, *_source_folders(installation.root))
     for each in (replace(installation, folder=folder) for folder in folders):
         # The folder for 5.2.1 is called 5.2; a folder without a version can be for any version.
         if f"{version}.".startswith(f"{each.folder_version}." if each.folder_version else ""):
             return each
-    return None
+    if detected:
+        raise RocenvError(
+            f"`{installation.program}` is version {version}, but the source next to it is that of "
+            f"{installation.folder_version} (`{installation.source}`)",
+            hints=("specify the program that belongs to this source with `--blender`",),
+            code="kernels-bad-source",
+        )
+    return installation
 
 
-def absolute_path(path: str, row: KernelSource) -> Path:
+def absolute_path(path: str) -> Path:
     """Make a user's path absolute, and search `PATH` for a bare name; the path does not have to exist."""
-    return Path(os.path.abspath(_located(path, row) or path))
+    return Path(os.path.abspath(_located(path) or path))
 
 
-def _located(path: str, row: KernelSource) -> str | None:
-    name = path or row.app
+def _located(path: str) -> str | None:
+    name = path or APP
     is_bare = not os.path.dirname(name) and (not path or not os.path.exists(name))
     return shutil.which(name) if is_bare else name
 
 
-def _existing(path: str, row: KernelSource) -> Path:
-    located = _located(path, row)
+def _existing(path: str) -> Path:
+    located = _located(path)
     if not located or not os.path.lexists(located):
         raise RocenvError(
-            f"`{path}` does not exist" if path else f"`{row.app}` is not on PATH",
-            hints=(f"specify the program or the installation folder with `--{row.app}`",),
+            f"`{path}` does not exist" if path else f"`{APP}` is not on PATH",
+            hints=("specify the program or the installation folder with `--blender`",),
             code="kernels-no-app",
         )
     return Path(os.path.abspath(located))
 
 
-def _without_copy(path: Path, row: KernelSource, home: Home) -> Path:
+def _without_copy(path: Path, home: Home) -> Path:
     """Replace a path in a linked copy with the original program's path."""
-    for each in all_placed(home, row.app):
+    for each in all_placed(home):
         folder = each.copy_folder
         if folder is not None and any(
             own.is_relative_to(folder) for own in (path, Path(os.path.realpath(path)))
@@ -155,23 +178,23 @@ def _roots(start: Path, prefix: Prefix | None) -> Iterator[Path]:
         yield from (prefix.path / folder / name for folder in sorted(folders) for name in ("", "usr"))
 
 
-def _source_folders(root: Path, row: KernelSource) -> list[Path]:
+def _source_folders(root: Path) -> list[Path]:
     """List the folders that contain a source, newest version first."""
 
     def age(folder: Path) -> tuple[Version, str]:
         try:
-            return Version(folder.parents[row.resources_up - 1].name), str(folder)
+            return Version(folder.parents[_RESOURCES_UP - 1].name), str(folder)
         except (InvalidVersion, IndexError):
             return Version("0"), str(folder)
 
-    for pattern in row.folders:
-        if found := [folder for folder in root.glob(pattern) if (folder / row.code).is_dir()]:
+    for pattern in _FOLDERS:
+        if found := [folder for folder in root.glob(pattern) if (folder / _SOURCE).is_dir()]:
             return sorted(found, key=age, reverse=True)
     return []
 
 
-def _program_in(root: Path, row: KernelSource) -> Path | None:
-    return next((root / name for name in row.programs if (root / name).is_file()), None)
+def _program_in(root: Path) -> Path | None:
+    return next((root / name for name in PROGRAMS if (root / name).is_file()), None)
 
 
 def version_of(installation: Installation) -> str:
@@ -181,9 +204,9 @@ def version_of(installation: Installation) -> str:
         RocenvError: Neither contains a version.
     """
     answer = _ask_version(installation)
-    match = re.search(installation.row.version_pattern, answer.text, re.M) if answer.ok else None
+    match = _VERSION.search(answer.text) if answer.ok else None
     if match:
-        return str(match["version"])
+        return match[1]
     if installation.folder_version:
         return installation.folder_version
     last = f", last line: `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
@@ -197,13 +220,13 @@ def version_of(installation: Installation) -> str:
 
 def _ask_version(installation: Installation) -> process.Completed:
     try:
-        argv = [*start_command(installation), *installation.row.version_arguments]
+        argv = [*start_command(installation), "--version"]
     except RocenvError as error:
         return process.Completed(problem=error.message)
     return process.run(argv, stderr=process.MERGE, timeout_s=_VERSION_TIMEOUT_S, plain_scripts=True)
 
 
-def start_command(installation: Installation) -> list[str]:
+def start_command(installation: Installation) -> tuple[str, ...]:
     """Build the command that starts the program, with the env's own loader if the env has one.
 
     Raises:
@@ -216,12 +239,9 @@ def start_command(installation: Installation) -> list[str]:
         try:
             record = prefix.record()
         except (RocenvError, DataError):
-            return [str(program)]
-        if record.loader:
-            folders = library_folders(prefix, record.lock)
-            loader = prefix.path / record.loader
-            return loader_argv([str(program)], os.environ, loader=loader, library_dirs=folders)
-    return [find_program(str(program), os.environ)]
+            return (str(program),)
+        return argv_in(prefix, record, [str(program)], os.environ)
+    return (find_program(str(program), os.environ),)
 
 
 class ProgramBytes:
@@ -262,11 +282,11 @@ class ProgramBytes:
 
 
 def program_bytes(installation: Installation) -> ProgramBytes:
-    """Read an app's program; if it is a script, read the program with the same name that it starts."""
+    """Read the program; if it is a script, read the program with the same name that it starts."""
     path = installation.program
     if path is not None and _is_script(path):
         name = path.name
-        behind = (installation.root / each for each in installation.row.programs if Path(each).name == name)
+        behind = (installation.root / each for each in PROGRAMS if Path(each).name == name)
         path = next((each for each in behind if each.is_file() and not _is_script(each)), None)
     return ProgramBytes(path)
 

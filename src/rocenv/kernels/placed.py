@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, RocenvError
-from rocenv.core.foreign import parse_json
+from rocenv.core.foreign import parse_json, read_file
 from rocenv.core.model import Value
-from rocenv.kernels.recipe import content_hash
+from rocenv.kernels import APP
 from rocenv.system.files import sha256_of
 from rocenv.system.seal import read_sealed, write_sealed
 
@@ -30,7 +30,7 @@ _FORM = 1
 class Placed(Value, frozen=True, kw_only=True):
     """A placed kernel's record."""
 
-    app: str
+    app: str = APP
     kind: str
     version: str
     target: str
@@ -39,11 +39,11 @@ class Placed(Value, frozen=True, kw_only=True):
     sha256: str
     source: str  # source folder
     source_hash: str
-    program: str = ""  # the app's
+    program: str  # Blender's
     include: str = ""  # folder with the additional headers
     env: str = ""  # the chosen or active env
     start: str = ""  # a linked copy's script, to run instead of the program
-    resources: str = ""  # a linked copy's folder that replaces the app's resources
+    resources: str = ""  # a linked copy's folder that replaces Blender's resources
     original: str = ""  # backup of the replaced file; "" = there was none
     original_sha256: str = ""
 
@@ -68,29 +68,29 @@ class Placed(Value, frozen=True, kw_only=True):
         return (*self._words(), "--undo")
 
     def _words(self) -> tuple[str, ...]:
-        app = os.path.abspath(self.program)
-        words = ("rocenv", "kernels", "build", self.app, f"--{self.app}", app, "--target", self.target)
+        program = os.path.abspath(self.program)
+        words = ("rocenv", "kernels", "build", "blender", "--blender", program, "--target", self.target)
         return (*words, f"--{self.kind}", "--place", self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starting:
-    """The program to start so that an app loads the kernels built for it."""
+    """The program to start so that Blender loads the kernels built for it."""
 
-    program: Path | None = None  # to run instead of the app's program; None = run that
+    program: Path | None = None  # to run instead of Blender's own; None = run that
     kernels: tuple[Placed, ...] = ()
-    outdated: tuple[Placed, ...] = ()  # built from a source that differs from the app's current one
+    outdated: tuple[Placed, ...] = ()  # built from a source that differs from Blender's current one
     gone: tuple[Placed, ...] = ()  # removed or overwritten
 
 
-def app_folder(home: Home, app: str) -> Path:
-    """The folder with an app's records, backups and linked copies."""
-    return home.path / "kernels" / app
+def own_folder(home: Home) -> Path:
+    """The folder with the records, backups and linked copies."""
+    return home.path / "kernels" / APP
 
 
 def write(home: Home, placed: Placed) -> None:
     """Write a kernel's sealed record, so that `--undo` never uses a record from a different home."""
-    folder = app_folder(home, placed.app) / "placed"
+    folder = own_folder(home) / "placed"
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"form": _FORM, **to_plain(placed)}, indent=1)
     write_sealed(folder / f"{placed.key}.json", text.encode("utf-8", "surrogateescape"), home.key)
@@ -99,17 +99,17 @@ def write(home: Home, placed: Placed) -> None:
 def forget(home: Home, placed: Placed) -> None:
     """Remove a kernel's record."""
     with contextlib.suppress(FileNotFoundError):
-        (app_folder(home, placed.app) / "placed" / f"{placed.key}.json").unlink()
+        (own_folder(home) / "placed" / f"{placed.key}.json").unlink()
 
 
-def all_placed(home: Home, app: str) -> tuple[Placed, ...]:
-    """Read all of an app's records, except those that are damaged or from a different home."""
-    return tuple(placed for path in records(home, app) if (placed := read(home, path)) is not None)
+def all_placed(home: Home) -> tuple[Placed, ...]:
+    """Read all records, except those that are damaged or from a different home."""
+    return tuple(placed for path in records(home) if (placed := read(home, path)) is not None)
 
 
-def records(home: Home, app: str) -> tuple[Path, ...]:
-    """List an app's record files, including damaged ones."""
-    return tuple(sorted((app_folder(home, app) / "placed").glob("*.json")))
+def records(home: Home) -> tuple[Path, ...]:
+    """List the record files, including damaged ones."""
+    return tuple(sorted((own_folder(home) / "placed").glob("*.json")))
 
 
 def read(home: Home, path: Path) -> Placed | None:
@@ -123,32 +123,29 @@ def read(home: Home, path: Path) -> Placed | None:
         return None
 
 
-def of_program(home: Home, app: str, program: Path) -> tuple[Placed, ...]:
-    """Select an app's kernels, given its program, its start script or a folder that contains its source."""
+def of_program(home: Home, program: Path) -> tuple[Placed, ...]:
+    """Select an installation's kernels, given its program, a start script or a folder with its source."""
     wanted = {os.path.abspath(program), os.path.realpath(program)}
 
     def is_same(placed: Placed) -> bool:
-        programs = (
-            {placed.program, placed.start, os.path.realpath(placed.program)} if placed.program else set()
-        )
+        programs = {placed.program, placed.start, os.path.realpath(placed.program)}
         sources = (placed.source, os.path.realpath(placed.source))
         return bool(wanted & programs) or any(
             source.startswith(each + os.sep) for each in wanted for source in sources
         )
 
-    return tuple(each for each in all_placed(home, app) if is_same(each))
+    return tuple(each for each in all_placed(home) if is_same(each))
 
 
-def starting(home: Home, app: str, program: Path, *, targets: Sequence[str] = ()) -> Starting:
-    """Choose the program to start so that an app loads the kernels built for it.
+def starting(home: Home, program: Path, *, targets: Sequence[str] = ()) -> Starting:
+    """Choose the program to start so that Blender loads the kernels built for it.
 
     Args:
         home: The home with the records.
-        app: The key of the app's profile.
-        program: The app's own program.
+        program: Blender's own program.
         targets: The targets of the GPUs in use; () = any.
     """
-    found = [each for each in of_program(home, app, program) if not targets or each.target in targets]
+    found = [each for each in of_program(home, program) if not targets or each.target in targets]
     states = {each: _state(each) for each in found}
     ready = [each for each, state in states.items() if state == "ready"]
     served = {(each.kind, each.target) for each in ready}
@@ -171,8 +168,27 @@ def _state(placed: Placed) -> Literal["ready", "gone", "outdated"]:
 
 
 def is_current(placed: Placed) -> bool:
-    """Whether the app's source is still the one that the kernel was built from; upgrades change it."""
+    """Whether Blender's source is still the one that the kernel was built from; upgrades change it."""
     try:
         return content_hash(Path(placed.source)) == placed.source_hash
     except (RocenvError, OSError):
         return False
+
+
+def content_hash(source: Path) -> str:
+    """Hash the names and contents of the files in a source folder, but not the folder's path."""
+    files = [Path(folder, name) for folder, _, names in os.walk(source, followlinks=True) for name in names]
+    digest = hashlib.sha256()
+    for path in sorted(files, key=lambda path: [*map(os.fsencode, path.parts)]):
+        try:
+            content = read_file(path)
+        except OSError as error:
+            raise RocenvError(
+                f"`{path}` cannot be used as a source of kernels: {error.strerror or 'it cannot be read'}",
+                hints=("download the source again",),
+                code="kernels-bad-source",
+            ) from error
+        name = path.relative_to(source).as_posix()
+        digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(content)
+    return digest.hexdigest()

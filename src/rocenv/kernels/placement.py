@@ -1,9 +1,9 @@
-"""Place a kernel where the app finds it, and remove it again.
+"""Place a kernel where Blender finds it, and remove it again.
 
-The default location is an overlay: a copy of the app's resources that consists of links, except for the
+The default location is an overlay: a copy of Blender's resources that consists of links, except for the
 folder with the kernels, and a script that starts the program with that copy. An overlay works whether or not
-the app ships with kernels, and does not change the app. With `--place in-place`, the kernel replaces a file
-in the installation, and rocenv backs up the original.
+Blender ships with kernels, and does not change the installation. With `--place in-place`, the kernel replaces
+a file in the installation, and rocenv backs up the original.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+from packaging.version import Version
 
 from rocenv.activate.loader import MARK
 from rocenv.activate.shells.posix import quote
 from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.kernels import APP
 from rocenv.kernels import placed as records
-from rocenv.kernels.installation import absolute_path, start_command
-from rocenv.kernels.placed import Placed, PlaceName, app_folder
-from rocenv.kernels.recipe import is_at_least
+from rocenv.kernels.installation import RESOURCES, RESOURCES_SINCE, absolute_path, start_command
+from rocenv.kernels.placed import Placed, PlaceName, own_folder
 from rocenv.system.files import move, remove_tree, storage_errors, write_atomic
 from rocenv.system.locks import locked
 from rocenv.system.quoting import shell_join
@@ -32,12 +33,10 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rocenv.data.recipes import KernelSource
     from rocenv.home import Home
     from rocenv.kernels.installation import Installation
     from rocenv.kernels.recipe import Job
 
-PLACES: tuple[PlaceName, ...] = ("overlay", "in-place")
 _ZSTD_LEVEL = 19  # as in Blender's own build
 _START = "rocenv-start"  # the folder with the start script, next to the copy
 _MAX_HINTS = 5
@@ -45,12 +44,10 @@ _MAX_HINTS = 5
 
 def check_place(job: Job, place: PlaceName) -> None:
     """Raise RocenvError with alternatives if a kernel cannot be placed there. Call this before compiling."""
-    installation = job.installation
-    row = installation.row
-    if installation.program is None:
+    if job.installation.program is None:
         raise RocenvError(
-            f"`{installation.root}` contains no {row.app} program that could load the kernel",
-            hints=(f"specify the program with `--{row.app}`", "or only compile the kernel with `--output`"),
+            f"`{job.installation.root}` contains no Blender program that could load the kernel",
+            hints=("specify the program with `--blender`", "or only compile the kernel with `--output`"),
             code="kernels-no-app",
         )
     if place == "in-place":
@@ -60,11 +57,10 @@ def check_place(job: Job, place: PlaceName) -> None:
         folder = file.parent if file.parent.exists() else file.parent.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise _not_writable(f"cannot write `{file}`")
-    elif not row.resources_variable or not is_at_least(job.version, row.resources_since):
-        since = f" before {row.resources_since}" if row.resources_since else ""
+    elif Version(job.version) < Version(RESOURCES_SINCE):
         raise RocenvError(
-            f"{row.app}{since} finds its resources only next to its program, so {job.version} cannot use a "
-            "linked copy of them",
+            f"Blender before {RESOURCES_SINCE} finds its resources only next to its program, so {job.version}"
+            " cannot use a linked copy of them",
             hints=("replace the file in the installation: `--place in-place`; `--undo` restores it",),
             code="kernels-no-overlay",
         )
@@ -90,7 +86,6 @@ def put(job: Job, content: bytes, place: PlaceName, home: Home, env: str) -> Pla
 
         content = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(content)
     placed = Placed(
-        app=installation.row.app,
         kind=job.recipe.kind,
         version=job.version,
         target=job.target,
@@ -103,14 +98,13 @@ def put(job: Job, content: bytes, place: PlaceName, home: Home, env: str) -> Pla
         include=str(job.include or ""),
         env=env,
     )
-    with storage_errors(home.path), locked(home.lock("kernels", placed.app)):
+    with storage_errors(home.path), locked(home.lock("kernels", APP)):
         if place == "overlay":
             return _put_into_copy(placed, content, installation, home)
         return _put_in_place(placed, content, home)
 
 
 def undo(
-    row: KernelSource,
     home: Home,
     report: Callable[[str], None],
     *,
@@ -120,17 +114,16 @@ def undo(
     place: str = "",
     env: str = "",
 ) -> list[tuple[Placed, str]]:
-    """Remove an app's kernels and restore the originals, except for files changed by other programs.
+    """Remove kernels and restore the originals, except for files changed by other programs.
 
     Args:
-        row: The app.
         home: The home with the records.
         report: Receives messages for the user.
-        path: Of the app. This and the following arguments select the kernels to remove.
+        path: Of Blender. This and the following arguments select the kernels to remove.
         kind: The kind of kernel.
         target: The GPU target.
         place: One of `PLACES`.
-        env: The env that was chosen or active during the build, or that contains the app.
+        env: The env that was chosen or active during the build, or that contains Blender.
 
     Returns:
         Each removed kernel, with a message for the user.
@@ -138,16 +131,15 @@ def undo(
     Raises:
         RocenvError: There is no such kernel, or one could not be removed; the others are still removed.
     """
-    app = row.app
     done: list[tuple[Placed, str]] = []
     failed: RocenvError | None = None
-    with storage_errors(home.path), locked(home.lock("kernels", app)):
-        for record in records.records(home, app):
+    with storage_errors(home.path), locked(home.lock("kernels", APP)):
+        for record in records.records(home):
             if records.read(home, record) is None:
                 report(f"ignoring `{record}`: it is damaged or from a different home")
-        found: Iterable[Placed] = records.all_placed(home, app)
+        found: Iterable[Placed] = records.all_placed(home)
         if path:
-            found = records.of_program(home, app, absolute_path(path, row))
+            found = records.of_program(home, absolute_path(path))
         for each in found:
             in_env = each.env == env or Path(each.program).is_relative_to(home.envs / env)
             wanted = {"kind": kind, "target": target, "place": place}
@@ -166,16 +158,16 @@ def undo(
     if failed is not None:
         raise failed
     if not done:
-        raise _nothing_to_undo(app, home)
+        raise _nothing_to_undo(home)
     return done
 
 
-def _nothing_to_undo(app: str, home: Home) -> RocenvError:
-    others = records.all_placed(home, app)
-    message = f"rocenv has not placed any kernel for {app}"
+def _nothing_to_undo(home: Home) -> RocenvError:
+    others = records.all_placed(home)
+    message = "rocenv has not placed any kernel for Blender"
     if others:
         first = f" (the first {_MAX_HINTS} of {len(others)})" if len(others) > _MAX_HINTS else ""
-        message = f"no kernel for {app} matches; these commands remove the existing ones{first}"
+        message = f"no kernel for Blender matches; these commands remove the existing ones{first}"
     hints = tuple(shell_join(*each.undo_words()) for each in others[:_MAX_HINTS])
     return RocenvError(message, hints=hints, code="kernels-not-placed")
 
@@ -189,7 +181,7 @@ def _installed_file(job: Job) -> Path:
 
 def _put_in_place(placed: Placed, content: bytes, home: Home) -> Placed:
     file = Path(placed.file)
-    before = next((each for each in records.all_placed(home, placed.app) if each.key == placed.key), None)
+    before = next((each for each in records.all_placed(home) if each.key == placed.key), None)
     present = _read(file)
     if before is not None and present is not None and _sha256(present) == before.sha256:
         placed = replace(placed, original=before.original, original_sha256=before.original_sha256)
@@ -239,7 +231,7 @@ def _restore(placed: Placed, home: Home) -> str:
         if original is None or _sha256(original) != placed.original_sha256:
             raise RocenvError(
                 f"the backup of `{file}` is damaged or gone (`{placed.original}`)",
-                hints=("reinstall the app",),
+                hints=("reinstall Blender",),
                 code="kernels-no-original",
             )
         file.parent.mkdir(exist_ok=True)
@@ -251,7 +243,7 @@ def _restore(placed: Placed, home: Home) -> str:
 
 
 def _backup(placed: Placed, home: Home) -> Path:
-    return app_folder(home, placed.app) / "originals" / placed.key / Path(placed.file).name
+    return own_folder(home) / "originals" / placed.key / Path(placed.file).name
 
 
 def _remove_backup(placed: Placed, home: Home) -> None:
@@ -278,7 +270,7 @@ def _not_writable(why: str) -> RocenvError:
 
 def _put_into_copy(placed: Placed, content: bytes, installation: Installation, home: Home) -> Placed:
     resources, program = installation.resources, Path(placed.program)
-    overlay = app_folder(home, placed.app) / "overlays" / _sha256(os.fsencode(resources))[:12]
+    overlay = own_folder(home) / "overlays" / _sha256(os.fsencode(resources))[:12]
     copy = overlay / resources.name
     kernels = installation.precompiled.relative_to(resources)
     file = copy / kernels / Path(placed.file).name
@@ -321,7 +313,7 @@ def _mirror(source: Path, copy: Path, own: tuple[str, ...]) -> None:
 def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
     """Read a copy's other kernels, except those changed by other programs."""
     found = {}
-    for each in records.all_placed(home, placed.app):
+    for each in records.all_placed(home):
         content = _read(Path(each.file)) if each.start == placed.start and each.key != placed.key else None
         if content is not None and _sha256(content) == each.sha256:
             found[Path(each.file).name] = content
@@ -334,19 +326,19 @@ def _start_script(installation: Installation, copy: Path) -> str:
     If an env wrote the program's start script, that script already sets the variable, so copy its other lines
     instead of calling it.
     """
-    variable, prefix, program = installation.row.resources_variable, installation.prefix, installation.program
+    prefix, program = installation.prefix, installation.program
     lines = [f'exec {" ".join(map(quote, start_command(installation)))} "$@"']
     if prefix is not None and program is not None:
         with contextlib.suppress(OSError):
             text = (prefix.bin / program.name).read_text(errors="surrogateescape")
             if MARK in text:
                 lines = [
-                    each for each in text.splitlines() if not each.startswith(("#", f"export {variable}="))
+                    each for each in text.splitlines() if not each.startswith(("#", f"export {RESOURCES}="))
                 ]
     head = [
         "#!/bin/sh",
         f"# {MARK}: starts a program with kernels from rocenv",
-        f"export {variable}={quote(str(copy))}",
+        f"export {RESOURCES}={quote(str(copy))}",
     ]
     return "\n".join([*head, *lines]) + "\n"
 
@@ -356,8 +348,7 @@ def _remove_from_copy(placed: Placed, home: Home) -> str:
     file, overlay = Path(placed.file), Path(placed.start).parents[1]
     with storage_errors(overlay):
         if not any(
-            each.start == placed.start and each.key != placed.key
-            for each in records.all_placed(home, placed.app)
+            each.start == placed.start and each.key != placed.key for each in records.all_placed(home)
         ):
             remove_tree(overlay)
             return f"removed `{overlay}`"

@@ -1,9 +1,7 @@
-"""Choose the recipe for an app version, and fill in an installation's paths."""
+"""Choose the recipe for a version of Blender, and fill in an installation's paths."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,16 +11,14 @@ from packaging.version import InvalidVersion, Version
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.template import fill
+from rocenv.kernels.installation import program_bytes
+from rocenv.kernels.placed import content_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from rocenv.data.recipes import KernelRecipe, KernelSource
-    from rocenv.data.rows import Matrix
-    from rocenv.kernels.installation import Installation, ProgramBytes
-
-_MAX_SOURCE_BYTES = 64 << 20  # larger files are not source code
-_MAX_SOURCE_FILES = 20_000
+    from rocenv.data.recipes import KernelRecipe
+    from rocenv.kernels.installation import Installation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,27 +34,17 @@ class Job:
     source_hash: str
     include: Path | None = None  # the folder with additional headers
     headers_hash: str = ""
-    file_name: str  # in the folder with the kernels that the app ships with
+    file_name: str  # in the folder with the kernels that Blender ships with
     compressed: bool  # like those
 
     @property
     def title(self) -> str:
         """The kernel's name, for use in a sentence."""
-        return f"{self.installation.row.title} {self.recipe.title} kernel for {self.target}"
-
-
-def kinds(app: str, matrix: Matrix) -> dict[str, KernelRecipe]:
-    """List an app's kinds of kernels with one recipe each; the default kind comes first."""
-    found: dict[str, KernelRecipe] = {}
-    for row in matrix.kernel_recipe:
-        if row.app == app:
-            found.setdefault(row.kind, row)
-    return found
+        return f"Cycles {self.recipe.title} kernel for {self.target}"
 
 
 def job_for(
     installation: Installation,
-    program: ProgramBytes,
     version: str,
     kind: str,
     target: str,
@@ -67,11 +53,10 @@ def job_for(
     *,
     to_be_loaded: bool = True,
 ) -> Job:
-    """Prepare to compile a kernel for an app.
+    """Prepare to compile a kernel.
 
     Args:
-        installation: The app.
-        program: The app's program; its bytes show its build options.
+        installation: Blender; the bytes of its program show its build options.
         version: Its version.
         kind: The kind of kernel.
         target: The GPU target.
@@ -83,10 +68,10 @@ def job_for(
         RocenvError: No recipe covers this version, the program was built without that kind, or headers or
             the source file are missing.
     """
-    recipe = _recipe(installation.row, version, kind, recipes)
+    recipe, program = _recipe(version, kind, recipes), program_bytes(installation)
     if to_be_loaded and program.known and not program.contains(recipe.precompiled_text):
         raise RocenvError(
-            f"this {installation.row.app} {version} was built without {recipe.title} and would never load "
+            f"this Blender {version} was built without {recipe.title} and would never load "
             f"the kernel (`{installation.program}`)",
             hints=("use an official build, or one from a different distribution",),
             code="kernels-built-without",
@@ -94,7 +79,7 @@ def job_for(
     file = installation.source / recipe.file
     if not file.is_file():
         raise RocenvError(
-            f"`{file}` is missing: the source for this {installation.row.app} is incomplete",
+            f"`{file}` is missing: the source for this Blender is incomplete",
             hints=(
                 "reinstall it",
                 "or specify the version with `--app-version`, if it was detected wrongly",
@@ -121,27 +106,19 @@ def job_for(
     )
 
 
-def is_at_least(version: str, minimum: str) -> bool:
-    """Compare two versions; an empty minimum accepts every version, any other rejects an invalid one."""
-    try:
-        return not minimum or Version(version) >= Version(minimum)
-    except InvalidVersion:
-        return False
-
-
-def _recipe(row: KernelSource, version: str, kind: str, recipes: Sequence[KernelRecipe]) -> KernelRecipe:
+def _recipe(version: str, kind: str, recipes: Sequence[KernelRecipe]) -> KernelRecipe:
     try:
         parsed = Version(version)
     except InvalidVersion as error:
         raise WrongUsage(f"`{version}` is not a version", hints=("write it like `5.2.2`",)) from error
-    of_kind = [each for each in recipes if each.app == row.app and each.kind == kind]
+    of_kind = [each for each in recipes if each.kind == kind]
     for each in of_kind:
         if SpecifierSet(each.versions, prereleases=True).contains(parsed):
             return each
     covered = " or ".join(f"`{each.versions}`" for each in of_kind)
     raise RocenvError(
-        f"rocenv has no recipe for {kind} kernels of {row.app} {version}, only for {covered}",
-        hints=(f"use a different version of {row.app}, or a different kind of kernel",),
+        f"rocenv has no recipe for {kind} kernels of Blender {version}, only for {covered}",
+        hints=("use a different version of Blender, or a different kind of kernel",),
         code="kernels-no-recipe",
     )
 
@@ -158,50 +135,4 @@ def _headers(recipe: KernelRecipe, source: Path, include: Path | None) -> Path:
             f"then specify its top folder with `--{recipe.kind}-include`",
         ),
         code="kernels-no-headers",
-    )
-
-
-def content_hash(source: Path) -> str:
-    """Hash the names and contents of the files in a source folder, but not the folder's path."""
-    digest = hashlib.sha256()
-    for name, path in _files(source):
-        content = _content(path)
-        digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files in a folder in a fixed order."""
-    count = 0
-    stack = [("", folder)]
-    while stack:
-        name, path = stack.pop()
-        if path.is_dir():
-            below = f"{name}/" if name else ""
-            names = sorted(os.listdir(path), key=os.fsencode, reverse=True)
-            stack.extend((below + each, path / each) for each in names)
-            continue
-        count += 1
-        if count > _MAX_SOURCE_FILES:
-            raise _unusable(folder, f"it contains more than {_MAX_SOURCE_FILES} files")
-        yield name, path
-
-
-def _content(path: Path) -> bytes:
-    try:
-        if not path.is_file():
-            raise _unusable(path, "it is not a file")
-        if path.stat().st_size > _MAX_SOURCE_BYTES:
-            raise _unusable(path, "it is too large")
-        return path.read_bytes()
-    except OSError as error:
-        raise _unusable(path, error.strerror or "it cannot be read") from error
-
-
-def _unusable(path: Path, why: str) -> RocenvError:
-    return RocenvError(
-        f"`{path}` cannot be used as a source of kernels: {why}",
-        hints=("download the source again",),
-        code="kernels-bad-source",
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import sys
 import threading
@@ -219,7 +220,7 @@ class Outlet:
             try:
                 view = view[os.write(self._descriptor, view) :]
             except BlockingIOError:
-                _wait_writable(self._descriptor)
+                select.select([], [self._descriptor], [], 1.0)
             except OSError:
                 self._open = False
 
@@ -352,12 +353,6 @@ def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
         length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
         return (data[:-back], data[-back:]) if length > back else (data, b"")
     return data, b""
-
-
-def _wait_writable(descriptor: int) -> None:
-    import select
-
-    select.select([], [descriptor], [], 1.0)
 
 
 if sys.platform == "win32":

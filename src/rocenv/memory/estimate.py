@@ -44,8 +44,7 @@ _WIDE_COPIES = 3  # the same, within a feed-forward layer
 class Use:
     """The options for running a model."""
 
-    context: int = 0  # tokens per conversation, unlike llama.cpp's `-c`; 0 = the trained length
-    parallel: int = 1  # concurrent conversations
+    context: int = 0  # in tokens; 0 = the trained length
     batch: int = 512  # tokens per batch: llama.cpp's `-ub`
     cache_k: str = "f16"
     cache_v: str = "f16"
@@ -90,7 +89,6 @@ class Fit:
     of_layers: int
     needed_bytes: int  # for those layers, without the margin
     free_bytes: int
-    margin_bytes: int
 
     @property
     def everything(self) -> bool:
@@ -110,8 +108,8 @@ class Way:
     context: int
 
 
-def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTES) -> Fit:
-    """Compute how many of a model's layers fit in free memory.
+def fit(model: Model, free_bytes: int, use: Use) -> Fit:
+    """Compute how many of a model's layers fit in free memory, leaving MARGIN_BYTES free.
 
     Raises:
         RocenvError: The model's metadata is incomplete, or `use` specifies an unknown cache type.
@@ -123,12 +121,12 @@ def fit(model: Model, free_bytes: int, use: Use, margin_bytes: int = MARGIN_BYTE
             hints=("set the number yourself with `-ngl`",),
             code="model-unknown",
         )
-    return fit_of(estimate, free_bytes, margin_bytes)
+    return fit_of(estimate, free_bytes)
 
 
-def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> Fit:
-    """Compute how many layers fit while leaving the margin free."""
-    room = free_bytes - margin_bytes
+def fit_of(estimate: Estimate, free_bytes: int) -> Fit:
+    """Compute how many layers fit while leaving MARGIN_BYTES free."""
+    room = free_bytes - MARGIN_BYTES
     layers = max(
         count for count in range(estimate.of_layers + 1) if not count or estimate.needed(count) <= room
     )
@@ -137,7 +135,6 @@ def fit_of(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES
         of_layers=estimate.of_layers,
         needed_bytes=estimate.needed(layers),
         free_bytes=free_bytes,
-        margin_bytes=margin_bytes,
     )
 
 
@@ -161,12 +158,12 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
     return Estimate(use=use, layout=layout, caches=caches, graph_bytes=graph, _graphs=graphs, _needs=needs)
 
 
-def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> tuple[Way, ...]:
+def ways_to_fit(estimate: Estimate, free_bytes: int) -> tuple[Way, ...]:
     """List all ways to fit the whole model, or else the one way that fits the most layers."""
-    now = fit_of(estimate, free_bytes, margin_bytes)
+    now = fit_of(estimate, free_bytes)
     found = []
-    for use, arguments, gives_up in () if now.everything else _thriftier(estimate, free_bytes, margin_bytes):
-        fits = fit_of(estimate_of(estimate.layout, use), free_bytes, margin_bytes)
+    for use, arguments, gives_up in () if now.everything else _thriftier(estimate, free_bytes):
+        fits = fit_of(estimate_of(estimate.layout, use), free_bytes)
         way = Way(
             arguments=arguments,
             gives_up=gives_up,
@@ -180,9 +177,7 @@ def ways_to_fit(estimate: Estimate, free_bytes: int, margin_bytes: int = MARGIN_
     return whole or tuple(sorted(found, key=lambda way: -way.layers)[:1])
 
 
-def _thriftier(
-    estimate: Estimate, free_bytes: int, margin_bytes: int
-) -> Iterator[tuple[Use, tuple[str, ...], str]]:
+def _thriftier(estimate: Estimate, free_bytes: int) -> Iterator[tuple[Use, tuple[str, ...], str]]:
     """Yield options that need less memory, with their arguments and cost, the least costly first."""
     use = estimate.use
     flash = replace(use, flash_attention=True)
@@ -199,20 +194,20 @@ def _thriftier(
     yield with_cache
     longest = 0
     for other, arguments, gives_up in ((use, (), ""), with_flash, with_cache):
-        context = longest_context(estimate.layout, other, free_bytes, margin_bytes)
+        context = longest_context(estimate.layout, other, free_bytes)
         if longest * _WORTH < context < use.context // _PADDING * _PADDING:
             longest = context
             costs = f"part of the context{', ' if gives_up else ''}{gives_up}"
             yield replace(other, context=context), ("-c", str(context), *arguments), costs
 
 
-def longest_context(layout: ModelLayout, use: Use, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> int:
+def longest_context(layout: ModelLayout, use: Use, free_bytes: int) -> int:
     """Compute the longest context, up to `use.context`, that lets the whole model fit; 0 = none."""
     low, high = _MIN_CONTEXT // _PADDING - 1, use.context // _PADDING
     while low < high:
         middle = (low + high + 1) // 2
         estimate = estimate_of(layout, replace(use, context=middle * _PADDING))
-        fits = fit_of(estimate, free_bytes, margin_bytes).everything
+        fits = fit_of(estimate, free_bytes).everything
         low, high = (middle, high) if fits else (low, middle - 1)
     return low * _PADDING if low * _PADDING >= _MIN_CONTEXT else 0
 
@@ -227,7 +222,7 @@ def _row_bytes(kind: str, elements: int) -> int:
 
 def _tokens(use: Use) -> int:
     """Return the cache's capacity in tokens."""
-    return -(-use.context // _PADDING) * _PADDING * use.parallel
+    return -(-use.context // _PADDING) * _PADDING
 
 
 def _caches(layout: ModelLayout, use: Use) -> tuple[int, ...]:
@@ -237,9 +232,7 @@ def _caches(layout: ModelLayout, use: Use) -> tuple[int, ...]:
         for heads in {layer.kv_heads for layer in layout.layers}
     }
     tokens = _tokens(use)
-    return tuple(
-        tokens * token_bytes[layer.kv_heads] + use.parallel * layer.state_bytes for layer in layout.layers
-    )
+    return tuple(tokens * token_bytes[layer.kv_heads] + layer.state_bytes for layer in layout.layers)
 
 
 def _logits(layout: ModelLayout, use: Use, copies: int) -> int:

@@ -50,29 +50,22 @@ _IDLE_BYTES = 512 * MIB
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """The user's limit: an amount, or a fraction of free memory."""
+Limit = int | float  # the user's limit: bytes, or a fraction of free memory
 
-    size_bytes: int = 0  # 0 = no amount
-    share: float = 0.0  # 0 = none
 
-    @classmethod
-    def parse(cls, text: str) -> Limit:
-        """Parse `6GiB` or `80%`; raise ValueError if it is neither or too small."""
-        if found := re.fullmatch(r"\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%\s*", text):
-            share = float(found[1]) / 100
-            if not 0 < share <= 1:
-                raise ValueError(f"`{text}` is not between 0 % and 100 %")
-            return cls(share=share)
-        size = parse_amount(text)
-        if size is None:
-            raise ValueError(f"`{text}` is not an amount of memory such as `6GiB`, `900MiB` or `80%`")
-        if size < UNIT_BYTES:
-            raise ValueError(
-                f"`{text}` is less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tests"
-            )
-        return cls(size_bytes=size)
+def parse_limit(text: str) -> Limit:
+    """Parse `6GiB` or `80%`; raise ValueError if it is neither or too small."""
+    if found := re.fullmatch(r"\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%\s*", text):
+        share = float(found[1]) / 100
+        if not 0 < share <= 1:
+            raise ValueError(f"`{text}` is not between 0 % and 100 %")
+        return share
+    size = parse_amount(text)
+    if size is None:
+        raise ValueError(f"`{text}` is not an amount of memory such as `6GiB`, `900MiB` or `80%`")
+    if size < UNIT_BYTES:
+        raise ValueError(f"`{text}` is less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tests")
+    return size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +244,7 @@ def bound_of(
             f"the GPU shares main memory: {amount(machine.available)} is available, and"
             f" {amount(reserve)} stays reserved for other programs"
         )
-    allowed = size if limit is None else limit.size_bytes or int(free * limit.share)
+    allowed = size if limit is None else int(free * limit) if isinstance(limit, float) else limit
     if allowed < size:
         reasons.append(f"`--limit` allows {amount(allowed)}")
     return Bound(

@@ -58,7 +58,7 @@ def load(session: Session) -> str:
         check_lookup(session.task)
     paths = (*session.task.preload, *session.task.libraries.values())
     names = dict.fromkeys(os.path.basename(path) for path in paths)
-    origin = "" if session.before is None else " from the prefix only"
+    origin = "" if session.before is None else " from the env only"
     lookup = ", where `rocm_sdk` finds them" if session.task.lookup else ""
     return ", ".join(names) + origin + lookup
 

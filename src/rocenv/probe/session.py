@@ -108,7 +108,7 @@ class Session:
         now = own_process.mapped_libraries()
         if self.before is not None and now is not None:
             found += [
-                f"from outside the prefix: {path}"
+                f"from outside the env: {path}"
                 for path in own_process.outsiders(
                     self.before, now, self.task, own_process.interpreter_folder()
                 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.activate.changes import apply
 from rocenv.activate.env import changes_for_user
-from rocenv.activate.loader import loader_argv
+from rocenv.activate.loader import argv_in
 from rocenv.prefix import library_folders
 from rocenv.preload import folders_of, preload, zluda_of
 from rocenv.probe.ladder import Probe
@@ -18,7 +18,7 @@ from rocenv.system import WINDOWS
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from rocenv.core.model import Component, Lock, Record
     from rocenv.data.releases import CLibrary
@@ -58,7 +58,7 @@ def probe_of(
             seed=int.from_bytes(os.urandom(4), "big"),
             **_lookup(prefix, lock),
         ),
-        python=_own_python(prefix, record, environ),
+        python=argv_in(prefix, record, [sys.executable], environ),
         environ=environ,
         timeout_s=timeout_s,
         torch_python=(str(prefix.path / lock.python),) if lock.part("torch") else (),
@@ -69,15 +69,6 @@ def first_run_s(lock: Lock) -> int:
     """Return the maximum duration of a set's first use in seconds, or 0 for the usual maximum."""
     build = zluda_of(lock)
     return build.shims.first_run_s if build is not None and build.shims is not None else 0
-
-
-def _own_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command line of rocenv's Python with the env's dynamic loader, as `rocenv run` uses it."""
-    if not record.loader:
-        return (sys.executable,)
-    folders = library_folders(prefix, record.lock)
-    loader = prefix.path / record.loader
-    return tuple(loader_argv([sys.executable], environ, loader=loader, library_dirs=folders))
 
 
 def _native(prefix: Prefix, path: str) -> str:

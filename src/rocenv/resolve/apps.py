@@ -35,19 +35,17 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
     request = structs.replace(request, app=row.key)
     if request.platform not in row.platforms:
         raise _other_platform(row, request)
-    needs, notes = row.needs, []
-    rocm, name = _rocm_for(row, request, matrix)
-    if rocm and not request.rocm:
-        request = structs.replace(request, rocm=rocm)
-        notes.append(f"{name} needs ROCm {rocm}, so rocenv considers only that; `--rocm` overrides this")
-    if needs.torch and not request.torch:
+    notes = []
+    newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
+    if newest and not request.rocm:
+        request = structs.replace(request, rocm=newest.rocm)
+        needs = f"{row.title} {newest.low} needs ROCm {newest.rocm}"
+        notes.append(f"{needs}, so rocenv considers only that; `--rocm` overrides this")
+    if row.needs_torch and not request.torch:
         request = structs.replace(request, torch="*")
         notes.append(f"{row.title} needs torch, so the env includes it; `--no-torch` omits it")
-    elif needs.torch and request.torch == NO_TORCH:
+    elif row.needs_torch and request.torch == NO_TORCH:
         notes.append(f"{row.title} needs torch; with `--no-torch`, it must include its own")
-    if needs.python and not request.python and request.torch not in ("", NO_TORCH):
-        request = structs.replace(request, python=needs.python)
-        notes.append(f"{row.title} works with Python {needs.python}; `--python` overrides this")
     return request, tuple(notes)
 
 
@@ -63,8 +61,6 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set that does not include its app, so that users know to provide the program.
 
-    Apps that run from their own folder and are not in any channel need no notes, because users already have
-    them.
     `again` is the command for a different set, without its options.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
@@ -73,6 +69,8 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
         return
     channels = {name for each in matrix.app_packages if each.app == row.key for name in each.channels}
     if not row.programs and not channels:
+        if row.repository:
+            yield f"{row.title} is not included; if you do not have it yet: `git clone {row.repository}`"
         return
     where = f"channel {rocm.channel} has no packages for it" if channels else "no channel has packages for it"
     yield f"{row.title} is not included: {where}, so install it yourself{_elsewhere(channels, case, again)}"
@@ -143,14 +141,6 @@ def spans(releases: Sequence[Span]) -> list[Span]:
             each = Span(rocm=each.rocm, low=each.low, high=merged.pop().high)
         merged.append(each)
     return merged
-
-
-def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str]:
-    """Find the ROCm versions that an app's newest release needs, and the app's name."""
-    newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
-    if newest is None:
-        return row.needs.rocm, row.title
-    return newest.rocm, f"{row.title} {newest.low}"
 
 
 # ---------------------------------------------------------------- errors

@@ -295,7 +295,10 @@ def _warnings(way: Way, case: Case) -> Iterator[str]:
         )
     elif way.kind == "compile":
         lacking = ", ".join(_without_kernels(way, case))
-        yield f"its rocBLAS has no kernels for {lacking}, so `verify` can pass `gemm` but not `blas`"
+        yield (
+            f"the rocBLAS of ROCm {way.row.version} from {way.row.channel} has no kernels for {lacking}, so "
+            "`verify` can pass `gemm` but not `blas`"
+        )
 
 
 def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:

@@ -40,7 +40,7 @@ def _torch_option(request: Request) -> str:
 
 def create_command(name: str, request: Request, here: str = "linux") -> str:
     """Return the command that creates an env for a request; see `options`."""
-    return f"rocenv create {shell_join(name)} {options(request, here)}"
+    return f"rocenv create {shell_join(name)} {options(request, here)}".rstrip()
 
 
 def rebuild_command(name: str, lock_file: str) -> str:
@@ -50,7 +50,7 @@ def rebuild_command(name: str, lock_file: str) -> str:
 
 def resolve_command(request: Request, here: str = "linux") -> str:
     """Return the command that plans a set for a request; see `options`."""
-    return f"rocenv resolve {options(request, here)}"
+    return f"rocenv resolve {options(request, here)}".rstrip()
 
 
 def no_set(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocenv.core.errors import RocenvError
 from rocenv.core.versions import version_of
 from rocenv.system.machine import glibc_version
 
@@ -17,4 +18,20 @@ def note(glibc: str) -> str:
     return (
         f"the set needs glibc {glibc}, which is newer than this machine's, so it includes its own; programs "
         "that use it must start through its loader (`rocenv run`, or `rocm-exec` in an active env)"
+    )
+
+
+def too_old(name: str, glibc: str) -> RocenvError:
+    """Return the error for a lock or bundle from a machine with a newer C library."""
+    machine = glibc_version()
+    found = f"{machine[0]}.{machine[1]}" if machine else ""
+    return RocenvError(
+        f"`{name}` needs glibc {glibc}, but this machine has {found or 'none'}",
+        hints=(
+            f"create the env again on a machine with glibc {found}, then write the lock or bundle there: "
+            "the set includes its own C library if the machine's is older",
+        )
+        if found
+        else (),
+        code="not-installable",
     )

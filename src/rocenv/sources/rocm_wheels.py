@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from rocenv.core.errors import NotAvailable
+from rocenv.core.errors import NotAvailable, RocenvError
 from rocenv.core.logins import shown
 from rocenv.core.model import VENV, venv_layout
 from rocenv.core.versions import joined, series, specifier, version_of
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rocenv.context import Context
-    from rocenv.core.model import Artifact, Component, Layout, Request
+    from rocenv.core.model import Artifact, Component, Layout, Lock, Request
+    from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate, Choice
     from rocenv.sources.interpreter import Interpreter
 
@@ -97,6 +98,34 @@ def torch_component(
         into=VENV,
     )
     return part, tuple(notes)
+
+
+def for_targets(lock: Lock, targets: tuple[str, ...], matrix: Matrix) -> Lock:
+    """Reduce a lock for several targets to some of them, without the kernel wheels for the others.
+
+    Raises:
+        RocenvError: The lock does not support one of the targets.
+    """
+    if missing := [each for each in targets if each not in lock.targets]:
+        raise RocenvError(
+            f"the set is for {joined(lock.targets)}, not for {joined(missing)}",
+            hints=("choose from its targets, or omit `--target` to install all of it",),
+        )
+    named = {name for row in matrix.rocm_wheels for name in (*row.packages, *row.devel)}
+    patterns = {name for name in named if "{target}" in name}
+    patterns.update(name for row in matrix.torch for name in row.kernels.values())
+    others = [each for each in lock.targets if each not in targets]
+    dropped = {name.replace("{target}", target) for name in patterns for target in others}
+    return replace(
+        lock,
+        target=targets[0],
+        request=replace(lock.request, target=targets[0], more_targets=targets[1:]),
+        components=tuple(
+            replace(part, artifacts=tuple(each for each in part.artifacts if each.name not in dropped))
+            for part in lock.components
+        ),
+        warnings=tuple(text for text in lock.warnings if not any(each in text for each in others)),
+    )
 
 
 def _wheels(choice: Choice) -> RocmWheels:

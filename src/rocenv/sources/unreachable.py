@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rocenv.context import Context
 
 REMEMBERED_FOR_S = 600
+_MINUTE_S = 60
 
 
 @contextlib.contextmanager
@@ -38,7 +39,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
     mirrors = context.network.mirrors
     file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"
     if context.max_age_s and not named and not context.network.is_offline:
-        _require_no_failure(file, mirrors, hint or f"try again now: `--channel {place}`")
+        _require_no_failure(file, mirrors, hint or f"to try it again now, add `--channel {place}`")
     try:
         yield
     except FetchError as failure:
@@ -59,7 +60,8 @@ def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
         note = load_json(file)
         age_s = time.time() - float(note["at_s"])
         same_mirrors = note["mirrors"] == _digest(mirrors)
-        message = f"{note['message']} (tried {age_s / 60:.0f} min ago)"
+        ago = f"{age_s / 60:.0f} min ago" if age_s >= _MINUTE_S else "just now"
+        message = f"{note['message']} (tried {ago})"
     except (OSError, DataError, KeyError, TypeError, ValueError):
         return
     if 0 <= age_s < REMEMBERED_FOR_S and same_mirrors:

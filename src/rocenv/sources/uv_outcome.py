@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
+_NO_NAME = re.compile("dns error|failed to lookup address")
 # No connection, on any system: the name does not resolve, nothing listens there, or there is no route.
 _NO_SERVER = re.compile(r"dns error|failed to lookup address|\(os error (111|101|113|10061|10051|10065|61)\)")
 
@@ -90,8 +91,12 @@ class Outcome:
                 f"{name} does not have `{wanted}` for Python {series}: {self.reason}",
                 hints=(hint,) if is_empty else (),
             )
-        code = "unreachable" if _UNREACHABLE.search(self.stderr) else None
-        return FetchError(f"cannot resolve `{wanted}` from {name}: {self.reason}", code=code)
+        if _UNREACHABLE.search(self.stderr):
+            reason = "no such host, or no network" if _NO_NAME.search(self.stderr) else self.reason
+            return FetchError(
+                f"cannot reach {name} ({reason}) while downloading `{wanted}`", code="unreachable"
+            )
+        return FetchError(f"cannot resolve `{wanted}` from {name}: {self.reason}")
 
     @property
     def unencrypted(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import fill
+from rocenv.activate.env import OF_USERS, fill
 from rocenv.activate.scripts import unusable
 from rocenv.activate.shells.posix import quote
 from rocenv.core.errors import DataError
@@ -48,6 +48,7 @@ def render(env: Env, surroundings: Surroundings) -> str:
         "BASE": surroundings.base,
         "LABEL": env.label.replace(" ", "_"),
         "FILES": "\n".join(f"    {folder} {folder}" for folder in folders),
+        "UNWANTED": " ".join(env.path(name) for name in OF_USERS),
         "IDENT": env.ident,
         "ENVIRONMENT": "\n".join(f"    {_change(env, change)}" for change in env.changes),
         "ROCM_EXEC": quote(program) + " " if program else "",

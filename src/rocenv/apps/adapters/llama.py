@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
@@ -9,35 +10,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.apps.blas import blas_state
-from rocenv.apps.context import Tuning
-from rocenv.apps.gpu_layers import room_for
+from rocenv.apps.context import Room, Tuning
+from rocenv.apps.devices import BELOW_HIP
 from rocenv.apps.query import program_file, program_words
+from rocenv.core.errors import RocenvError
+from rocenv.core.variables import VISIBLE
 from rocenv.data.apps import Flag
+from rocenv.memory.amounts import MIB, amount
+from rocenv.memory.estimate import CACHE_TYPES
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from rocenv.apps.context import LaunchContext
     from rocenv.apps.devices import Device
-    from rocenv.apps.gpu_layers import Room
     from rocenv.apps.options import Given
+    from rocenv.memory.gpus import GpuMemory
 
 _MODEL = ("--model", "-m")
 _DOWNLOADED = ("--hf-repo", "-hf", "-hfr", "--model-url", "-mu", "--docker-repo", "-dr")
-LAYERS = ("--gpu-layers", "-ngl", "--n-gpu-layers")
+_LAYERS = ("--gpu-layers", "-ngl", "--n-gpu-layers")
 _ALL_LAYERS = "999"  # more layers than any model has
 # Versions with `--fit` choose the number of layers themselves.
 _FIT = "--fit"
 _FIT_OFF = ("--fit off", "--fit disabled", "--fit false", "--fit 0")
 _FIT_MARGIN_MIB = 1024  # the free memory that they leave by default
-RECOMPILE = "--recompile"
-_AROUND_BLAS = ("--tinyblas", RECOMPILE)
-# `--recompile` runs the first of these that exists.
-HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "clang++")
+_RECOMPILE = "--recompile"
+_AROUND_BLAS = ("--tinyblas", _RECOMPILE)
+_HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "clang++")
 # A llamafile is both a program and a zip archive. Its `.args` lists one argument per line, with "..." in
 # place of the user's arguments. Source: mozilla-ai/llamafile:llama.cpp/main/main.1.asc@0.9.3
 _ARGUMENTS_FILE, _USERS, _INSIDE = ".args", "...", "/zip/"
 _ARGUMENTS_BYTES = 1 << 16
+_DIGITS = 12
+_MOST_CELLS = 1 << 24
+_NUMBER = re.compile(r"[0-9]{1,4}$")
+# The estimate's inputs, and the llama.cpp arguments that set them.
+_SIZES = {
+    "context": "--ctx-size",
+    "batch": "--ubatch-size",
+    "cache_k": "--cache-type-k",
+    "cache_v": "--cache-type-v",
+}
+_NAMED_SIZES = ("cache_k", "cache_v")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +93,7 @@ def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Devic
     tuning, plan = _measure(context, given, devices, Packed())
     reasons = _fit_target(context, plan)
     if not plan.fits_itself and plan.has_model:
-        reasons[Flag(words=("--gpu-layers", plan.layers), spellings=LAYERS[1:])] = plan.why(context)
+        reasons[Flag(words=("--gpu-layers", plan.layers), spellings=_LAYERS[1:])] = plan.why(context)
     return _tuned(tuning, reasons)
 
 
@@ -88,18 +105,19 @@ def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Devic
     reasons = _fit_target(context, plan)
     if not plan.fits_itself:
         is_old = _FIT not in given.options
-        flag = Flag(words=("-ngl", plan.layers), spellings=LAYERS, always_known=is_old)
+        flag = Flag(words=("-ngl", plan.layers), spellings=_LAYERS, always_known=is_old)
         why = plan.why(context)
         reasons[flag] = context.message("layers_or_cpu", why=why) if is_old else why
     if tuning.blas == "fails":
         target = context.start.record.lock.target
         reasons[Flag(words=("--tinyblas",))] = context.message("without_blas", target=target)
-        recompile = Flag(words=(RECOMPILE,), unless=("--nocompile",))
+        recompile = Flag(words=(_RECOMPILE,), unless=("--nocompile",))
         reasons[recompile] = context.message("recompiles_without_blas")
     return replace(
         _tuned(tuning, reasons),
         own_arguments=packed.arguments if packed.is_replaced else (),
         around_blas=_AROUND_BLAS,
+        tools={_RECOMPILE: _HIPCC},
     )
 
 
@@ -151,7 +169,10 @@ def _model_path(given: Given, packed: Packed) -> Path | None:
 def _tuned(tuning: Tuning, reasons: Mapping[Flag, str]) -> Tuning:
     """Add flags and the reasons for them."""
     return replace(
-        tuning, flags=tuple(reasons), reasons={flag.words[0]: why for flag, why in reasons.items()}
+        tuning,
+        flags=tuple(reasons),
+        reasons={flag.words[0]: why for flag, why in reasons.items()},
+        layers=next((flag.words[0] for flag in reasons if flag.words[0] in _LAYERS), ""),
     )
 
 
@@ -163,4 +184,98 @@ def _fit_target(context: LaunchContext, plan: _Plan) -> dict[Flag, str]:
     words = ("--fit-target", str(_FIT_MARGIN_MIB + hidden_mib))
     name = "leaves_free_and_used" if hidden_mib else "leaves_free"
     why = context.message(name, margin=str(_FIT_MARGIN_MIB), hidden=str(hidden_mib))
-    return {Flag(words=words, spellings=("-fitt",), unless=LAYERS): why}
+    return {Flag(words=words, spellings=("-fitt",), unless=_LAYERS): why}
+
+
+# ---------------------------------------------------------------- how much of a model fits
+
+
+def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], model: Path | None) -> Room:
+    """Estimate what fits on the GPUs that a program will use.
+
+    Args:
+        context: The launch.
+        given: The user's arguments; they determine the size.
+        devices: The GPUs as the program lists them; () = it lists none, so use the first GPU with the env's
+            target.
+        model: The model's file; None = unknown.
+    """
+    from rocenv.memory.gpus import read_usage
+
+    target, memories = context.start.record.lock.target, read_usage(context.host, with_holders=False).gpus
+    of_target = [each for each in memories if each.gpu.target == target]
+    used = [_memory(each, context, memories) for each in devices] if devices else of_target[:1]
+    shown = [each.free_bytes for each in devices] or [None] * len(used)
+    pairs = [(each.free_bytes if each else None, free) for each, free in zip(used, shown, strict=True)]
+    room = Room(
+        hidden_mib=_hidden_mib(pairs),
+        integrated=any(each is not None and each.gpu.integrated for each in used),
+    )
+    # The system and the program can disagree, so use the smaller value.
+    free = [min((each for each in pair if each is not None), default=None) for pair in pairs]
+    if not free or None in free:
+        return replace(room, why=context.message("memory_unknown"))
+    if model is None:
+        return replace(room, why=context.message("model_unknown"))
+    sizes = _sizes(given)
+    if isinstance(sizes, str):
+        return replace(room, why=context.message("size_unknown", argument=sizes))
+    return _estimate(context, room, model, sum(filter(None, free)), sizes)
+
+
+def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory]) -> GpuMemory | None:
+    """Find the memory usage for a GPU that a program lists; None if its entry is ambiguous."""
+    environ, lock = context.start.environ, context.start.record.lock
+    number = _NUMBER.search(device.name)
+    index = int(number[0]) if number and not environ.get(BELOW_HIP) else -1
+    if shown := environ.get(VISIBLE, ""):
+        named = dict(enumerate(shown.split(","))).get(index, "").strip()
+        index = int(named) if named.isascii() and named.isdigit() and len(named) < _DIGITS else -1
+    targets = (lock.target, device.target) if device.target in ("", lock.code_target) else (device.target,)
+    matching = [each for each in memories if each.gpu.target in targets]
+    by_number = [each for each in matching if each.gpu.hip_index == index]
+    return next(iter(by_number or (matching if len(matching) == 1 else [])), None)
+
+
+def _estimate(
+    context: LaunchContext, room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any]
+) -> Room:
+    from rocenv.memory.estimate import Use, fit
+    from rocenv.memory.gguf import read_model
+
+    try:
+        found = fit(read_model(path), free_bytes, Use(**sizes))
+    except RocenvError as error:
+        return replace(room, why=error.message)
+    why = context.message(
+        "layers_fit", layers=str(found.layers), of=str(found.of_layers), free=amount(free_bytes)
+    )
+    return replace(room, layers=found.layers, why=why)
+
+
+def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
+    """The most memory on any one GPU that a program considers free although others use it."""
+    more = [shown - here for here, shown in pairs if here is not None and shown is not None]
+    return max(0, -(-max(more) // MIB)) if more else None
+
+
+def _sizes(given: Given) -> dict[str, Any] | str:
+    """Collect the sizes given by the user, or the defaults; return the invalid argument if there is one."""
+    sizes: dict[str, Any] = {}
+    for key, name in _SIZES.items():
+        option = given.options.by_name.get(name)
+        value = given.value(name) or ""
+        found = _size(key, value or (option.default if option else ""))
+        if found is None and value:
+            return shell_join(name, value)
+        sizes |= {key: found} if found else {}
+    return sizes
+
+
+def _size(key: str, value: str) -> str | int | None:
+    """Parse a size; 0 = the model's own, None = invalid."""
+    if key in _NAMED_SIZES:
+        return value.lower() if value.lower() in CACHE_TYPES else None
+    if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MOST_CELLS:
+        return None
+    return int(value)

@@ -26,7 +26,8 @@ _KEY = "key"
 _MOST_LIST_BYTES = 64 << 20  # Debian's has 10 MB
 # A list of packages in `InRelease`: its hash, and how it is compressed.
 _LISTED = re.compile(r"^ ([0-9a-f]{64}) +[0-9]+ +(?:\S*/)?Packages(\.[a-z0-9]+|)\s*$", re.MULTILINE)
-_HASH = re.compile(rb"^SHA256: ([0-9a-f]{64})$", re.MULTILINE)
+# Never the first line. Without `^`, this is five times as fast in Debian's 60 MB.
+_HASH = re.compile(rb"\nSHA256: ([0-9a-f]{64})(?:\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class SignedIndex:
     def lists(self) -> Iterator[tuple[str, Path]]:
         """Each list of packages: its name relative to the suite, and its file."""
         return ((name, path) for path, name in self.index.files)
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The hashes of all its packages."""
+        lists = ((path.read_bytes(), PurePosixPath(name).suffix) for name, path in self.lists)
+        return frozenset().union(*(_hashes(content, suffix) for content, suffix in lists))
 
     def members(self, number: int) -> dict[str, bytes | Path]:
         """Return its files as members of a bundle, for `proven`."""
@@ -123,5 +130,10 @@ def proven(
         packed = read(name, _MOST_LIST_BYTES)
         suffix = listed.get(hashlib.sha256(packed).hexdigest())
         if suffix in UNPACKERS:
-            found |= {match[1].decode() for match in _HASH.finditer(UNPACKERS[suffix](packed))}
+            found |= _hashes(packed, suffix)
     return frozenset(found.intersection(wanted))
+
+
+def _hashes(packed: bytes, suffix: str) -> set[str]:
+    """Return the hashes in a compressed list of packages."""
+    return {match[1].decode() for match in _HASH.finditer(UNPACKERS[suffix](packed))}

@@ -1,11 +1,20 @@
-"""Check disk space, and the memory that an APU can use."""
+"""Check disk space, the memory that an APU can use, and the age of rocenv's own data."""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+import sys
+from contextlib import suppress
+from datetime import date
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from rocenv.checks.context import distro
+from rocenv.data.load import newest_day, profiles_folder
 from rocenv.findings import Observation
 from rocenv.host import kfd
 from rocenv.system.disks import room_elsewhere
@@ -13,6 +22,7 @@ from rocenv.system.machine import free_bytes, read_attribute, tried
 
 if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
+
 
 _GIB = 1 << 30
 _OPTIONS = re.compile(r"\b(?:ttm\.pages_limit|amdttm\.pages_limit|amdgpu\.gttsize)=\S+")
@@ -72,7 +82,7 @@ def disk_nearly_full(context: CheckContext) -> Observation | None:
 
     other = tried("room elsewhere", str(folder), elsewhere, "", of_home=True)
     values = {"free": _gib(free), "folder": str(folder), "least": _gib(least), "other": other}
-    return Observation("disk_nearly_full", values, (f"{folder}: {free} bytes",))
+    return Observation("disk_nearly_full", values, (f"{folder}: {_gib(free)} free",))
 
 
 def _machine_bytes() -> int:
@@ -82,3 +92,34 @@ def _machine_bytes() -> int:
 
 def _gib(size: float) -> str:
     return f"{size / _GIB:.1f} GiB"
+
+
+def data_old(context: CheckContext) -> Observation | None:
+    """The data was last compared with its sources months ago."""
+    newest = None if context.elsewhere else newest_day()
+    if newest is None:
+        return None
+    age = (date.today() - newest).days
+    if age <= context.limit("data_days"):
+        return None
+    clone, is_editable = _clone()
+    values = {"age": str(age), "day": newest.isoformat()}
+    if clone is not None:
+        values["clone"] = str(clone)
+        if not is_editable and util.find_spec("pip"):
+            values["python"] = sys.executable
+    return Observation("data_old", values, (f"{profiles_folder()}: newest row checked on {newest}",))
+
+
+def _clone() -> tuple[Path | None, bool]:
+    """The git clone that rocenv was installed from, and whether the installation is editable.
+
+    Source: PEP 610, direct_url.json.
+    """
+    with suppress(metadata.PackageNotFoundError, ValueError, KeyError, AttributeError, TypeError):
+        origin: Any = json.loads(metadata.distribution("rocenv").read_text("direct_url.json") or "{}")
+        url = urlsplit(origin["url"])
+        clone = Path(url2pathname(url.path))
+        if url.scheme == "file" and (clone / ".git").exists():
+            return clone, bool(origin.get("dir_info", {}).get("editable"))
+    return None, False
