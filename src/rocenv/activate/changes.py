@@ -177,7 +177,7 @@ def against_cmd(text: str) -> str:
 
 
 def lines(changes: Sequence[EnvChange], platform: str = "linux") -> Iterator[str]:
-    """Yield each variable's change as people would write it: `PATH=/env/bin:$PATH`, `unset X`."""
+    """Yield the change of each variable in a readable form: `PATH=/env/bin:$PATH`, `unset X`."""
     after = apply(changes, {}, platform)
     for name in names(changes, platform):
         if name not in after:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # `create` writes this file last, so it marks an env as complete.
 MARKER = (".rocenv", "record.json")
-# Folders in an env whose content belongs to its users; an image contains none of it.
+# Folders in an env whose contents belong to its users, so images do not include them.
 OF_USERS = ("cache", "logs")
 EXECUTED_STATUS = 33
 RESOURCES = Path(__file__).parent / "shells" / "resources"

@@ -76,7 +76,7 @@ def argv_in(
     Raises:
         CommandNotFound: The command or its interpreter does not exist.
         CommandNotExecutable: The command is a folder, is not executable, or is nested in too many scripts.
-        RocenvError: A library folder cannot be passed to the loader.
+        RocenvError: The path of a library folder contains a separator of the loader.
     """
     if not record.loader:
         return (find_program(argv[0], environ), *argv[1:])

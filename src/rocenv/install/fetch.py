@@ -52,12 +52,12 @@ def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _full_disk_explained(lock: Lock, context: Context) -> Iterator[None]:
-    """If the disk becomes full, raise the error that says how much the rest of the lock needs."""
+    """If the disk becomes full, raise an error that reports how much space the rest of the lock needs."""
     try:
         with storage_errors(context.home.path):
             yield
     except NoSpace:
-        # The margin would make this error wrong for a disk that has enough space but no inodes.
+        # With the margin, this error would be wrong for a disk with enough space but no free inodes.
         if free_bytes(context.home.path) < sum(bytes_to_come(lock, context.home, context.bundled)):
             require_room(lock, context.home, context.bundled)
         raise

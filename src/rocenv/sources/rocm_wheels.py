@@ -109,7 +109,7 @@ def for_targets(lock: Lock, targets: tuple[str, ...], matrix: Matrix) -> Lock:
     if missing := [each for each in targets if each not in lock.targets]:
         raise RocenvError(
             f"the set is for {joined(lock.targets)}, not for {joined(missing)}",
-            hints=("choose from its targets, or omit `--target` to install all of it",),
+            hints=("use one of its targets, or omit `--target` to install all of them",),
         )
     named = {name for row in matrix.rocm_wheels for name in (*row.packages, *row.devel)}
     patterns = {name for name in named if "{target}" in name}

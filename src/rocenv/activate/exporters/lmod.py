@@ -45,7 +45,7 @@ def render(env: Env, _surroundings: Surroundings) -> str:
         "PREFIX": quote(env.prefix),
         "IDENT": quote(f"/rocenv/{env.ident}"),
         "MARKER": quote(env.marker),
-        "GONE": quote(f"rocenv: the env at {env.prefix} no longer exists, or you may not read it"),
+        "GONE": quote(f"rocenv: the env at {env.prefix} no longer exists, or you are not allowed to read it"),
         "CHANGES": "\n".join(_change(env, change) for change in env.changes),
     }
     return fill("lmod.lua", words)
