@@ -218,7 +218,7 @@ def test_without_a_debian_mirror_the_hint_is_a_complete_command(lab: Lab) -> Non
     assert done.returncode == 1
     (hint,) = json.loads(done.stdout)["hints"]
     plan = lab.run("resolve", *words[2:-1], "--json", ROCENV_SYSROOT=str(lab.root / "machine"))
-    assert hint in json.loads(plan.stdout)["notes"]
+    assert f"hint: {hint}" in json.loads(plan.stdout)["notes"]
     suggested = shlex.split(hint.split("`")[1])[1:]
     assert lab.run(*suggested).returncode == 0
     ((prefix, addresses),) = config.load(lab.config).mirrors

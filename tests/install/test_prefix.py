@@ -250,8 +250,8 @@ class TestRecord:
             (lambda plain: plain["lock"].update(more=1), r"unknown key `lock\.more`"),
             (lambda plain: plain.pop("created"), "`created` is missing"),
             (lambda plain: plain.update(created=5), "`created`"),
-            (lambda plain: plain.update(schema=99), "another version"),
-            (lambda plain: plain.pop("schema"), "another version"),
+            (lambda plain: plain.update(schema=99), "a different version"),
+            (lambda plain: plain.pop("schema"), "a different version"),
         ],
     )
     def test_invalid_values_are_errors(

@@ -153,6 +153,7 @@ def _of_lines(explanation: Explanation) -> list[Step]:
 def _line_json(line: Line) -> dict[str, Any]:
     return {
         "label": line.label or None,
-        **fields(line, "text", "status", "commands"),
+        **fields(line, "text", "status"),
+        "commands": list(line.commands),
         "sources": [fields(basis, "source", "status", "checked") for basis in line.basis],
     }
